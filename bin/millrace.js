@@ -1,0 +1,12 @@
+#!/usr/bin/env node
+// Runs the built program where there is one (the published package), the sources otherwise (a clone).
+import { existsSync } from 'node:fs';
+
+const [major, minor] = process.versions.node.split('.').map(Number);
+if (major < 22 || (major === 22 && minor < 18)) {
+  console.error(`millrace needs Node 22.18 or newer; this is ${process.versions.node}. Inside a clone, use "npx millrace": the lockfile carries a newer Node.`);
+  process.exit(1);
+}
+const built = new URL('../dist/cli/main.js', import.meta.url);
+const { main } = await import(existsSync(built) ? built.href : new URL('../src/cli/main.ts', import.meta.url).href);
+process.exitCode = await main(process.argv.slice(2));

@@ -1,0 +1,27 @@
+import type { JobState, LiveState } from './states.ts';
+import { type Transition, transitions } from './transitions.ts';
+
+export type Cancellation =
+  | { readonly kind: 'cancel'; readonly transition: Transition<LiveState, 'cancelled', 'cancelled'> }
+  /** A running handler is asked to stop; the job is cancelled when it does. */
+  | { readonly kind: 'request' }
+  | { readonly kind: 'already_complete' };
+
+const ALREADY_COMPLETE: Cancellation = { kind: 'already_complete' };
+
+const ANSWERS = {
+  pending: { kind: 'cancel', transition: transitions.pendingToCancelledCancelled() },
+  delayed: { kind: 'cancel', transition: transitions.delayedToCancelledCancelled() },
+  scheduled: { kind: 'cancel', transition: transitions.scheduledToCancelledCancelled() },
+  running: { kind: 'request' },
+  retrying: { kind: 'cancel', transition: transitions.retryingToCancelledCancelled() },
+  completed: ALREADY_COMPLETE,
+  failed: ALREADY_COMPLETE,
+  dead_letter: ALREADY_COMPLETE,
+  cancelled: ALREADY_COMPLETE,
+} as const satisfies Record<JobState, Cancellation>;
+
+/** What a request to cancel does to a job in this state. */
+export function decideCancellation(state: JobState): Cancellation {
+  return ANSWERS[state];
+}

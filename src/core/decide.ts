@@ -1,0 +1,149 @@
+import { type BackoffDelay, backoffDelayMs, type CustomBackoff } from './backoff.ts';
+import { type Failure, LIFETIME_FAILURE } from './failure.ts';
+import type { Policy } from './policy.ts';
+import { type Transition, transitions } from './transitions.ts';
+
+/** How an attempt ended. */
+export type Outcome =
+  | { readonly kind: 'succeeded' }
+  | { readonly kind: 'failed'; readonly failure: Failure }
+  | { readonly kind: 'cancelled' }
+  | { readonly kind: 'worker_lost' }
+  | { readonly kind: 'released' }
+  | { readonly kind: 'lifetime_exceeded' };
+
+export interface DecideParams {
+  readonly outcome: Outcome;
+  readonly job: {
+    readonly attemptsStarted: number;
+    readonly maxAttempts: number;
+    readonly lifetimeDeadlineMs: number | null;
+  };
+  readonly policy: Policy;
+  /** In [0, 1), for the jitter. */
+  readonly random: number;
+  readonly nowMs: number;
+  readonly custom?: CustomBackoff;
+}
+
+export interface Decision {
+  readonly transition: Transition<'running'>;
+  /** How long a retrying job waits. */
+  readonly delayMs?: number;
+  readonly failure?: Failure;
+  /** The application's own backoff function failed and the exponential delay stands in. */
+  readonly customFailed?: true;
+}
+
+type Retryable = 'TEMPORARY' | 'TIMEOUT' | 'SYSTEM';
+
+const WORKER_LOST: Failure = Object.freeze({
+  category: 'SYSTEM',
+  code: 'WORKER_LOST',
+  message: 'the worker went silent while it ran the job',
+});
+const WORKER_STOPPED: Failure = Object.freeze({
+  category: 'SYSTEM',
+  code: 'WORKER_STOPPED',
+  message: 'the worker was stopped while it ran the job',
+});
+const CANCELLED: Failure = Object.freeze({
+  category: 'CANCELLED',
+  code: 'CANCELLED',
+  message: 'the job was cancelled',
+});
+
+const RETRY = {
+  TEMPORARY: transitions.runningToRetryingTemporaryFailure,
+  TIMEOUT: transitions.runningToRetryingTimedOut,
+  SYSTEM: transitions.runningToRetryingSystemFailure,
+} as const satisfies Record<Retryable, () => Transition<'running'>>;
+
+const GIVE_UP = {
+  TEMPORARY: transitions.runningToFailedTemporaryFailure,
+  TIMEOUT: transitions.runningToFailedTimedOut,
+  SYSTEM: transitions.runningToFailedSystemFailure,
+} as const satisfies Record<Retryable, () => Transition<'running'>>;
+
+/** Where a running job goes when its attempt ends. */
+export function decide(params: DecideParams): Decision {
+  const { outcome } = params;
+  switch (outcome.kind) {
+    case 'succeeded':
+      return { transition: transitions.runningToCompletedSucceeded() };
+    case 'cancelled':
+      return { transition: transitions.runningToCancelledCancelled(), failure: CANCELLED };
+    case 'lifetime_exceeded':
+      return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure: LIFETIME_FAILURE };
+    case 'worker_lost':
+      if (params.policy.onOrphan === 'fail') {
+        return { transition: transitions.runningToFailedWorkerLost(), failure: WORKER_LOST };
+      }
+      return again(params, { transition: transitions.runningToRetryingWorkerLost(), failure: WORKER_LOST });
+    case 'released':
+      return giveBack(params);
+    case 'failed':
+      return decideFailure(params, outcome.failure);
+  }
+}
+
+function decideFailure(params: DecideParams, failure: Failure): Decision {
+  const { category } = failure;
+  if (category === 'PERMANENT') return { transition: transitions.runningToFailedPermanentFailure(), failure };
+  if (category === 'CANCELLED') return { transition: transitions.runningToCancelledCancelled(), failure };
+  if (category === 'TIMEOUT' && failure.code === LIFETIME_FAILURE.code) {
+    return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure };
+  }
+  if (!mayRetry(params.policy, category)) return { transition: GIVE_UP[category](), failure };
+  if (isExhausted(params)) return { transition: transitions.runningToDeadLetterAttemptsExhausted(), failure };
+  const backoff = backoffOf(params, failure);
+  if (wouldOutlive(params, backoff.delayMs)) {
+    return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure };
+  }
+  const decision: Decision = { transition: RETRY[category](), delayMs: backoff.delayMs, failure };
+  return backoff.customFailed ? { ...decision, customFailed: true } : decision;
+}
+
+// Nobody knows how far the handler came, so there is no backoff, but the attempt was started and counts.
+function again(params: DecideParams, retry: { transition: Transition<'running'>; failure: Failure }): Decision {
+  if (isExhausted(params)) {
+    return { transition: transitions.runningToDeadLetterAttemptsExhausted(), failure: retry.failure };
+  }
+  if (wouldOutlive(params, 0)) {
+    return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure: retry.failure };
+  }
+  return { ...retry, delayMs: 0 };
+}
+
+// A clean shutdown burns no attempt, so there is no limit to how often a job is given back but its lifetime.
+function giveBack(params: DecideParams): Decision {
+  if (wouldOutlive(params, 0)) {
+    return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure: WORKER_STOPPED };
+  }
+  return { transition: transitions.runningToRetryingReleased(), failure: WORKER_STOPPED, delayMs: 0 };
+}
+
+function mayRetry(policy: Policy, category: Retryable): boolean {
+  if (!policy.autoRetry) return false;
+  if (category === 'TIMEOUT') return policy.retryOnTimeout;
+  return category === 'TEMPORARY' || policy.retryOnSystem;
+}
+
+function isExhausted({ job }: DecideParams): boolean {
+  return job.attemptsStarted >= job.maxAttempts;
+}
+
+function wouldOutlive({ job, nowMs }: DecideParams, delayMs: number): boolean {
+  return job.lifetimeDeadlineMs !== null && nowMs + delayMs > job.lifetimeDeadlineMs;
+}
+
+function backoffOf({ job, policy, random, custom }: DecideParams, failure: Failure): BackoffDelay {
+  return backoffDelayMs({
+    policy: policy.backoff,
+    // A retry is numbered by the attempts that went before it.
+    retry: Math.max(1, job.attemptsStarted),
+    random,
+    retryAfterMs: failure.retryAfterMs,
+    custom,
+  });
+}

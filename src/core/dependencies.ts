@@ -1,0 +1,99 @@
+import type { Issue } from './errors.ts';
+import type { Failure } from './failure.ts';
+import { isTerminal, type JobState } from './states.ts';
+import { type Transition, transitions } from './transitions.ts';
+
+export const DEPENDENCY_TYPES = ['AFTER', 'AFTER_ANY', 'CHAIN'] as const;
+
+export type DependencyType = (typeof DEPENDENCY_TYPES)[number];
+
+export const DEFAULT_DEPENDENCY_TYPE: DependencyType = 'AFTER';
+/** A job without dependencies has depth 0; the deepest dependent allowed has depth 100. */
+export const MAX_DEPTH = 100;
+export const MAX_BREADTH = 1_000;
+/** Children that one attempt may spawn. */
+export const MAX_CHILDREN = 1_000;
+
+export interface FoundDependency {
+  readonly id: string;
+  readonly depth: number;
+  readonly state: JobState;
+  /** It is an ancestor of the new job that does not complete before its children do. */
+  readonly isAncestorHolding: boolean;
+}
+
+export interface CheckDependenciesParams {
+  readonly requested: { readonly ids: readonly string[] };
+  readonly found: readonly FoundDependency[];
+}
+
+export type CheckedDependencies =
+  | { readonly ok: true; readonly depth: number }
+  | { readonly ok: false; readonly issues: readonly Issue[] };
+
+/** Whether a new job may depend on these jobs, and how deep it then stands. */
+export function checkDependencies({ requested, found }: CheckDependenciesParams): CheckedDependencies {
+  const ids = new Set(requested.ids);
+  const issues: Issue[] = [];
+  if (ids.size > MAX_BREADTH) issues.push(breadthIssue(ids.size));
+  const byId = new Map(found.map((dependency) => [dependency.id, dependency]));
+  let depth = 0;
+  for (const id of ids) {
+    const dependency = byId.get(id);
+    if (dependency === undefined) {
+      issues.push(issue('DEPENDENCY_NOT_FOUND', `the job ${id} does not exist`));
+      continue;
+    }
+    if (dependency.isAncestorHolding) {
+      issues.push(issue('DEPENDENCY_CYCLE', `the job ${id} waits for this one, so this one cannot wait for it`));
+    }
+    depth = Math.max(depth, dependency.depth + 1);
+  }
+  if (depth > MAX_DEPTH) {
+    issues.push(issue('DEPENDENCY_DEPTH', `a chain of dependencies has at most ${MAX_DEPTH} levels`));
+  }
+  return issues.length === 0 ? { ok: true, depth } : { ok: false, issues };
+}
+
+export function breadthIssue(count: number): Issue {
+  return issue('DEPENDENCY_BREADTH', `a job has at most ${MAX_BREADTH} dependencies, not ${count}`);
+}
+
+function issue(code: string, message: string): Issue {
+  return { field: 'dependsOn', code, message };
+}
+
+export type DependentResolution =
+  | { readonly kind: 'wait' }
+  | { readonly kind: 'proceed' }
+  | { readonly kind: 'end'; readonly transition: Transition<'pending'>; readonly failure: Failure };
+
+// In this order when several dependencies ended badly: the worst news first.
+const BAD_ENDS = ['failed', 'dead_letter', 'cancelled'] as const;
+type BadEnd = (typeof BAD_ENDS)[number];
+
+const ENDS = {
+  AFTER: {
+    failed: transitions.pendingToFailedDependencyFailed,
+    dead_letter: transitions.pendingToDeadLetterDependencyDeadLetter,
+    cancelled: transitions.pendingToCancelledDependencyCancelled,
+  },
+  CHAIN: {
+    failed: transitions.pendingToFailedChainStopped,
+    dead_letter: transitions.pendingToDeadLetterChainStopped,
+    cancelled: transitions.pendingToCancelledChainStopped,
+  },
+} as const satisfies Record<'AFTER' | 'CHAIN', Record<BadEnd, () => Transition<'pending'>>>;
+
+/** What a pending job does, given the states of everything it depends on. */
+export function resolveDependent(type: DependencyType, dependencyStates: readonly JobState[]): DependentResolution {
+  if (dependencyStates.length === 0) return { kind: 'proceed' };
+  if (type === 'AFTER_ANY') return { kind: dependencyStates.some(isTerminal) ? 'proceed' : 'wait' };
+  const bad = BAD_ENDS.find((state) => dependencyStates.includes(state));
+  if (bad !== undefined) return { kind: 'end', transition: ENDS[type][bad](), failure: dependencyFailure(bad) };
+  return { kind: dependencyStates.every((state) => state === 'completed') ? 'proceed' : 'wait' };
+}
+
+function dependencyFailure(state: BadEnd): Failure {
+  return { category: 'PERMANENT', code: 'DEPENDENCY_FAILED', message: `a job this one depends on ended ${state}` };
+}

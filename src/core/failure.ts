@@ -1,0 +1,138 @@
+import { boundText } from './bounded-text.ts';
+import { type ErrorCode, isAppError } from './errors.ts';
+import { judge } from './failure-rules.ts';
+import {
+  JobCancelledError,
+  JobTimeoutError,
+  LeaseLostError,
+  PermanentError,
+  TemporaryError,
+} from './handler-errors.ts';
+import { isSecretName, MASKED } from './secret-names.ts';
+
+export { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, TemporaryError };
+
+export const FAILURE_CATEGORIES = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'CANCELLED', 'SYSTEM'] as const;
+
+export type FailureCategory = (typeof FAILURE_CATEGORIES)[number];
+
+export interface Failure {
+  readonly category: FailureCategory;
+  readonly code: string;
+  readonly message: string;
+  readonly stackTrace?: string;
+  readonly context?: Readonly<Record<string, string>>;
+  readonly retryAfterMs?: number;
+}
+
+/** Why the engine aborted the attempt, when it did. */
+export type AbortCause = 'timeout' | 'cancel' | 'lost_lease' | 'lifetime';
+
+type Kind = Pick<Failure, 'category' | 'code' | 'retryAfterMs'>;
+
+export const LIFETIME_FAILURE: Failure = Object.freeze({
+  category: 'TIMEOUT',
+  code: 'LIFETIME_EXCEEDED',
+  message: 'the job exceeded its total lifetime',
+});
+
+const ABORTS = {
+  timeout: { category: 'TIMEOUT', code: 'EXECUTION_TIMEOUT', message: 'the attempt exceeded its execution timeout' },
+  cancel: { category: 'CANCELLED', code: 'CANCELLED', message: 'the job was cancelled' },
+  lost_lease: { category: 'SYSTEM', code: 'LEASE_LOST', message: 'the worker no longer holds the job' },
+  lifetime: LIFETIME_FAILURE,
+} as const satisfies Record<AbortCause, Failure>;
+
+const UNCLASSIFIED = { category: 'TEMPORARY', code: 'UNCLASSIFIED_ERROR' } as const;
+
+// What the library itself throws inside a handler; the rest of its errors pass with time.
+const APP_ERRORS: Partial<Record<ErrorCode, FailureCategory>> = {
+  INVALID_REQUEST: 'PERMANENT',
+  NOT_SERIALIZABLE: 'PERMANENT',
+  NOT_FOUND: 'PERMANENT',
+  DUPLICATE: 'PERMANENT',
+  FORBIDDEN: 'PERMANENT',
+  LEASE_LOST: 'SYSTEM',
+};
+
+const MAX_MESSAGE_BYTES = 4_096;
+const MAX_STACK_BYTES = 8_192;
+const MAX_CONTEXT_ENTRIES = 32;
+const MAX_CONTEXT_NAME_BYTES = 128;
+const MAX_CONTEXT_VALUE_BYTES = 1_024;
+
+/**
+ * Puts whatever a handler threw into exactly one category. An abort by the engine decides alone: what a handler throws
+ * while it is being stopped tells nothing about the work.
+ */
+export function classify(error: unknown, abort?: AbortCause): Failure {
+  if (abort !== undefined) return { ...ABORTS[abort], ...readSafely(() => evidenceOf(error), {}) };
+  return readSafely(
+    () => ({ ...kindOf(error), message: boundText(messageOf(error), MAX_MESSAGE_BYTES), ...evidenceOf(error) }),
+    { ...UNCLASSIFIED, message: 'the handler threw a value that cannot be read' },
+  );
+}
+
+// Anything can be thrown, also an object whose members throw when they are read.
+function readSafely<T>(read: () => T, otherwise: T): T {
+  try {
+    return read();
+  } catch {
+    return otherwise;
+  }
+}
+
+function kindOf(error: unknown): Kind {
+  if (error instanceof TemporaryError) {
+    const { code, retryAfterMs } = error;
+    return { category: 'TEMPORARY', code, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+  }
+  if (error instanceof PermanentError) return { category: 'PERMANENT', code: error.code };
+  if (error instanceof JobCancelledError) return { category: 'CANCELLED', code: error.code };
+  if (error instanceof JobTimeoutError) return { category: 'TIMEOUT', code: error.code };
+  if (error instanceof LeaseLostError) return { category: 'SYSTEM', code: error.code };
+  if (isAppError(error)) return { category: APP_ERRORS[error.code] ?? 'TEMPORARY', code: error.code };
+  return judge(error) ?? UNCLASSIFIED;
+}
+
+function messageOf(error: unknown): string {
+  if (typeof error === 'string') return error;
+  if (typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string') {
+    return error.message;
+  }
+  return 'the handler threw a value that is not an error';
+}
+
+function evidenceOf(error: unknown): Pick<Failure, 'stackTrace' | 'context'> {
+  if (typeof error !== 'object' || error === null) return {};
+  const stack = 'stack' in error && typeof error.stack === 'string' ? error.stack : undefined;
+  const context = 'context' in error ? contextOf(error.context) : undefined;
+  return {
+    ...(stack === undefined ? {} : { stackTrace: boundText(stack, MAX_STACK_BYTES) }),
+    ...(context === undefined ? {} : { context }),
+  };
+}
+
+/** A handler's own `context` object as strings, with the values of secret-sounding members masked. */
+function contextOf(source: unknown): Record<string, string> | undefined {
+  if (typeof source !== 'object' || source === null || Array.isArray(source)) return undefined;
+  const entries = Object.entries(source)
+    .filter(([, value]) => value !== undefined)
+    .slice(0, MAX_CONTEXT_ENTRIES)
+    .map(([name, value]): [string, string] => [boundText(name, MAX_CONTEXT_NAME_BYTES), contextValue(name, value)]);
+  return entries.length === 0 ? undefined : Object.fromEntries(entries);
+}
+
+function contextValue(name: string, value: unknown): string {
+  if (isSecretName(name)) return MASKED;
+  if (typeof value === 'string') return boundText(value, MAX_CONTEXT_VALUE_BYTES);
+  return boundText(jsonOf(value), MAX_CONTEXT_VALUE_BYTES);
+}
+
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value, (name, member) => (isSecretName(name) ? MASKED : member)) ?? String(value);
+  } catch {
+    return '[unserializable]';
+  }
+}

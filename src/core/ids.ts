@@ -1,0 +1,52 @@
+import { createHash } from 'node:crypto';
+
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'));
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
+const UUID_BYTES = 16;
+
+/** A random UUID from 16 bytes that the caller drew. */
+export function uuidV4(random: Uint8Array): string {
+  return stamp(take(random, UUID_BYTES), 4);
+}
+
+/** A UUID whose first 48 bits are the time, from at least 10 bytes that the caller drew. */
+export function uuidV7({ random, nowMs }: { random: Uint8Array; nowMs: number }): string {
+  const bytes = new Uint8Array(UUID_BYTES);
+  let rest = nowMs;
+  for (let index = 5; index >= 0; index--) {
+    bytes[index] = rest % 256;
+    rest = Math.floor(rest / 256);
+  }
+  bytes.set(take(random, UUID_BYTES - 6), 6);
+  return stamp(bytes, 7);
+}
+
+/** The same job and lease always give the same attempt id, so no reader needs it stored beside the lease. */
+export function attemptIdOf(jobId: string, leaseSeq: number | bigint): string {
+  const digest = createHash('sha256').update(`${jobId}:${leaseSeq}`).digest();
+  return stamp(take(digest, UUID_BYTES), 8);
+}
+
+export function isUuid(value: unknown): value is string {
+  return typeof value === 'string' && value.length === 36 && UUID.test(value);
+}
+
+export function isUuidV4(value: unknown): value is string {
+  return isUuid(value) && value[14] === '4';
+}
+
+function take(bytes: Uint8Array, count: number): Uint8Array {
+  if (bytes.length < count) throw new RangeError(`${count} bytes are needed, ${bytes.length} were given`);
+  return bytes.slice(0, count);
+}
+
+function stamp(bytes: Uint8Array, version: number): string {
+  bytes[6] = (bytes[6]! & 0x0f) | (version << 4);
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  let text = '';
+  for (let index = 0; index < UUID_BYTES; index++) {
+    if (index === 4 || index === 6 || index === 8 || index === 10) text += '-';
+    text += HEX[bytes[index]!];
+  }
+  return text;
+}

@@ -1,0 +1,38 @@
+/** The known name that was probably meant, if one is close enough. */
+export function nearestName(given: string, known: Iterable<string>): string | null {
+  const wanted = fold(given.slice(0, 64));
+  let best: string | null = null;
+  let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;
+  for (const name of known) {
+    const distance = editDistance(wanted, fold(name));
+    if (distance < bestDistance) {
+      best = name;
+      bestDistance = distance;
+    }
+  }
+  return best;
+}
+
+/** ` (did you mean x?)`, or nothing. */
+export function suggestion(given: string, known: Iterable<string>): string {
+  const nearest = nearestName(given, known);
+  return nearest === null ? '' : ` (did you mean ${nearest}?)`;
+}
+
+// idempotency_key, idempotency-key and idempotencyKey are one name to a reader.
+function fold(name: string): string {
+  return name.replace(/[_\-\s]/g, '').toLowerCase();
+}
+
+function editDistance(left: string, right: string): number {
+  let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (let row = 1; row <= left.length; row++) {
+    const current = [row];
+    for (let column = 1; column <= right.length; column++) {
+      const substitution = previous[column - 1]! + (left[row - 1] === right[column - 1] ? 0 : 1);
+      current.push(Math.min(substitution, previous[column]! + 1, current[column - 1]! + 1));
+    }
+    previous = current;
+  }
+  return previous[right.length]!;
+}

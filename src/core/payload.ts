@@ -1,0 +1,112 @@
+import type { Issue } from './errors.ts';
+
+export type Payload =
+  | { readonly kind: 'json'; readonly text: string }
+  | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
+
+export type EncodedPayload =
+  | { readonly ok: true; readonly payload: Payload }
+  | { readonly ok: false; readonly issue: Issue };
+
+export interface EncodeParams {
+  readonly maxBytes: number;
+  readonly field: string;
+}
+
+const MEBIBYTE = 1_048_576;
+export const DEFAULT_MAX_PAYLOAD_BYTES = MEBIBYTE;
+export const HIGHEST_MAX_PAYLOAD_BYTES = 16 * MEBIBYTE;
+export const MAX_OUTPUT_BYTES = MEBIBYTE;
+export const MAX_CHECKPOINT_BYTES = MEBIBYTE;
+
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+// JSON.stringify writes NUL and lone surrogates as escapes; an even run of backslashes before one is literal text.
+const UNSTORABLE_ESCAPE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/;
+
+/** What is wrong with a payload limit chosen in the configuration, if anything. */
+export function checkPayloadLimit(maxBytes: number, field = 'maxPayloadBytes'): Issue | null {
+  if (Number.isInteger(maxBytes) && maxBytes >= 1 && maxBytes <= HIGHEST_MAX_PAYLOAD_BYTES) return null;
+  return { field, code: 'OUT_OF_RANGE', message: `${field} must lie between 1 byte and 16 MB` };
+}
+
+/** A job's input: a plain object, bytes, or bytes in JSON as `{ "$bytes": "<base64>" }`. */
+export function encodePayload(value: unknown, { maxBytes, field }: EncodeParams): EncodedPayload {
+  const limitIssue = maxBytes > HIGHEST_MAX_PAYLOAD_BYTES ? checkPayloadLimit(maxBytes) : null;
+  if (limitIssue) return { ok: false, issue: limitIssue };
+  if (value === undefined || value === null) return refuse(field, 'REQUIRED', `${field} is required`);
+  if (value instanceof Uint8Array) return bytesPayload(new Uint8Array(value), { maxBytes, field });
+  if (typeof value !== 'object' || Array.isArray(value) || !isPlain(value)) {
+    return refuse(field, 'INVALID_TYPE', `${field} must be a plain object or bytes`);
+  }
+  const encoded = encodeJson(value, { maxBytes, field });
+  if (encoded.ok && encoded.payload.kind === 'json' && !encoded.payload.text.startsWith('{')) {
+    return refuse(field, 'INVALID_TYPE', `${field} must be a plain object or bytes`);
+  }
+  return encoded;
+}
+
+/** A handler's result: any JSON value or bytes; nothing returned is null. */
+export function encodeOutput(value: unknown, params: Partial<EncodeParams> = {}): EncodedPayload {
+  const { maxBytes = MAX_OUTPUT_BYTES, field = 'output' } = params;
+  if (value === undefined || value === null) return { ok: true, payload: { kind: 'json', text: 'null' } };
+  if (value instanceof Uint8Array) return bytesPayload(new Uint8Array(value), { maxBytes, field });
+  return encodeJson(value, { maxBytes, field });
+}
+
+export function decodePayload(payload: Payload): unknown {
+  return payload.kind === 'json' ? JSON.parse(payload.text) : payload.bytes;
+}
+
+function encodeJson(value: unknown, params: EncodeParams): EncodedPayload {
+  const { maxBytes, field } = params;
+  if (typeof value === 'object' && value !== null && '$bytes' in value && Object.keys(value).length === 1) {
+    return decodeBase64(value.$bytes, params);
+  }
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (error) {
+    const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
+    return refuse(field, 'NOT_SERIALIZABLE', `${field} cannot be written as JSON: ${why}`);
+  }
+  if (text === undefined) return refuse(field, 'NOT_SERIALIZABLE', `${field} has no JSON form`);
+  if (text.includes('\\u') && UNSTORABLE_ESCAPE.test(text)) {
+    return refuse(
+      field,
+      'INVALID_TEXT',
+      `${field} holds a NUL character or half of a surrogate pair: send it as bytes`,
+    );
+  }
+  // A UTF-16 unit is at most three bytes, so most texts need no second look.
+  if (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes) return tooLarge(params);
+  return { ok: true, payload: { kind: 'json', text } };
+}
+
+function decodeBase64(encoded: unknown, params: EncodeParams): EncodedPayload {
+  if (typeof encoded !== 'string')
+    return refuse(`${params.field}.$bytes`, 'INVALID_TYPE', '$bytes must be a base64 string');
+  if (encoded.length > Math.ceil(params.maxBytes / 3) * 4) return tooLarge(params);
+  if (!BASE64.test(encoded)) return refuse(`${params.field}.$bytes`, 'INVALID_BASE64', '$bytes must be valid base64');
+  return bytesPayload(new Uint8Array(Buffer.from(encoded, 'base64')), params);
+}
+
+function bytesPayload(bytes: Uint8Array, params: EncodeParams): EncodedPayload {
+  if (bytes.byteLength > params.maxBytes) return tooLarge(params);
+  return { ok: true, payload: { kind: 'bytes', bytes } };
+}
+
+// A class instance would come back as something else, unless it says itself what its JSON is.
+function isPlain(value: object): boolean {
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype === null || prototype === Object.prototype) return true;
+  if (Object.getPrototypeOf(prototype) === null) return true;
+  return !(value instanceof Date) && 'toJSON' in value && typeof value.toJSON === 'function';
+}
+
+function tooLarge({ field, maxBytes }: EncodeParams): EncodedPayload {
+  return refuse(field, 'PAYLOAD_TOO_LARGE', `${field} is larger than ${maxBytes} bytes`);
+}
+
+function refuse(field: string, code: string, message: string): EncodedPayload {
+  return { ok: false, issue: { field, code, message } };
+}

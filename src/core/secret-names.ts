@@ -1,0 +1,9 @@
+const SECRET_NAME =
+  /pass(?:word|wd|phrase|code)|(?:^|[_.-])(?:pass|pwd|pin|auth)(?:$|[_.-])|secret|token|api[-_.]?key|authorization|cookie|credential|private[-_.]?key|access[-_.]?key|session[-_.]?id|signature|bearer/i;
+
+export const MASKED = '[masked]';
+
+/** Whether a member of this name probably holds something that must not be kept in clear. */
+export function isSecretName(name: string): boolean {
+  return SECRET_NAME.test(name);
+}

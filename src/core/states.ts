@@ -1,0 +1,42 @@
+export const JOB_STATES = [
+  'pending',
+  'delayed',
+  'scheduled',
+  'running',
+  'retrying',
+  'completed',
+  'failed',
+  'dead_letter',
+  'cancelled',
+] as const;
+
+export type JobState = (typeof JOB_STATES)[number];
+
+// A total record, so that a tenth state cannot be added without saying whether it ends a job.
+const ENDS_THE_JOB = {
+  pending: false,
+  delayed: false,
+  scheduled: false,
+  running: false,
+  retrying: false,
+  completed: true,
+  failed: true,
+  dead_letter: true,
+  cancelled: true,
+} as const satisfies Record<JobState, boolean>;
+
+export type TerminalState = {
+  [S in JobState]: (typeof ENDS_THE_JOB)[S] extends true ? S : never;
+}[JobState];
+export type LiveState = Exclude<JobState, TerminalState>;
+
+export function isTerminal(state: JobState): state is TerminalState {
+  return ENDS_THE_JOB[state];
+}
+
+export function isJobState(value: unknown): value is JobState {
+  return typeof value === 'string' && Object.hasOwn(ENDS_THE_JOB, value);
+}
+
+export const TERMINAL_STATES: readonly TerminalState[] = JOB_STATES.filter(isTerminal);
+export const LIVE_STATES: readonly LiveState[] = JOB_STATES.filter((state): state is LiveState => !isTerminal(state));

@@ -1,0 +1,141 @@
+import { breadthIssue, DEPENDENCY_TYPES, MAX_BREADTH } from './dependencies.ts';
+import { parseDuration } from './duration.ts';
+import type { Issue } from './errors.ts';
+import { isUuid } from './ids.ts';
+import { suggestion } from './nearest-name.ts';
+import { parseTimestamp } from './timestamp.ts';
+
+/** Lengths are in characters, as PostgreSQL counts them. */
+export const FIELD_LIMITS = {
+  type: 100,
+  queue: 100,
+  idempotencyKey: 256,
+  correlationId: 256,
+  callbackUrl: 2_048,
+  reason: 1_000,
+  tags: 50,
+  tagName: 128,
+  tagValue: 256,
+  progressMessageBytes: 1_024,
+  logFieldsBytes: 16_384,
+} as const;
+
+export const DEFAULT_QUEUE = 'q:default';
+export const CRITICAL_QUEUE = 'q:critical';
+export const DEAD_LETTER_QUEUE = 'q:deadletter';
+
+const QUEUE_NAME = /^[a-z0-9:_.-]{1,100}$/;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+const CONTROL = /[\u0000-\u001f\u007f]/;
+
+/** Gathers everything wrong with a request, so that a caller corrects it once. */
+export class Issues {
+  readonly list: Issue[] = [];
+
+  add(field: string, code: string, message: string): void {
+    this.list.push({ field, code, message: `${field} ${message}` });
+  }
+}
+
+interface TextParams {
+  readonly field: string;
+  readonly max: number;
+  /** Keys are arbitrary strings; names are kept free of control characters. */
+  readonly isName?: boolean;
+}
+
+/** A non-empty string that PostgreSQL can store, or null with the reason noted. */
+export function readText(value: unknown, { field, max, isName = false }: TextParams, issues: Issues): string | null {
+  if (typeof value !== 'string') issues.add(field, 'INVALID_TYPE', 'must be a string');
+  else if (value === '') issues.add(field, 'TOO_SHORT', 'must not be empty');
+  else if (value.length > max && lengthOf(value) > max)
+    issues.add(field, 'TOO_LONG', `must have at most ${max} characters`);
+  else if (isName ? CONTROL.test(value) : value.includes('\0')) {
+    issues.add(field, 'INVALID_TEXT', 'must not hold control characters');
+  } else if (!value.isWellFormed()) issues.add(field, 'INVALID_TEXT', 'must be valid Unicode');
+  else return value;
+  return null;
+}
+
+function lengthOf(text: string): number {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}
+
+export function readWord<const Word extends string>(
+  value: unknown,
+  { field, words }: { readonly field: string; readonly words: readonly Word[] },
+  issues: Issues,
+): Word | null {
+  if (typeof value === 'string' && (words as readonly string[]).includes(value)) return value as Word;
+  const hint = typeof value === 'string' ? suggestion(value, words) : '';
+  issues.add(field, 'INVALID_VALUE', `must be one of ${words.join(', ')}${hint}`);
+  return null;
+}
+
+export function readDuration(value: unknown, field: string, issues: Issues): number | null {
+  const parsed = parseDuration(value as string);
+  if (parsed.ok) return parsed.ms;
+  issues.add(field, 'INVALID_DURATION', `is not a duration: ${parsed.message}`);
+  return null;
+}
+
+export function readTimestamp(value: unknown, field: string, issues: Issues): Date | null {
+  const parsed = parseTimestamp(value as string);
+  if (parsed.ok) return parsed.date;
+  issues.add(field, 'INVALID_TIMESTAMP', `is not a timestamp: ${parsed.message}`);
+  return null;
+}
+
+export function readQueue(value: unknown, issues: Issues): string {
+  if (typeof value !== 'string' || !QUEUE_NAME.test(value)) {
+    issues.add('queue', 'INVALID_VALUE', 'must have 1 to 100 characters out of a-z, 0-9 and : _ . -');
+  } else if (value === DEAD_LETTER_QUEUE) {
+    issues.add('queue', 'INVALID_VALUE', `must not be ${DEAD_LETTER_QUEUE}: jobs only get there by failing`);
+  } else return value;
+  return DEFAULT_QUEUE;
+}
+
+export function readTags(value: unknown, issues: Issues): Record<string, string> | null {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    issues.add('tags', 'INVALID_TYPE', 'must be a map of strings');
+    return null;
+  }
+  const entries = Object.entries(value);
+  if (entries.length > FIELD_LIMITS.tags)
+    issues.add('tags', 'TOO_MANY', `must have at most ${FIELD_LIMITS.tags} entries`);
+  for (const [name, text] of entries.slice(0, FIELD_LIMITS.tags)) {
+    const field = `tags.${name.slice(0, FIELD_LIMITS.tagName)}`;
+    readText(name, { field, max: FIELD_LIMITS.tagName }, issues);
+    if (text !== '') readText(text, { field, max: FIELD_LIMITS.tagValue }, issues);
+  }
+  return Object.fromEntries(entries);
+}
+
+export function readDependencies(value: unknown, issues: Issues): string[] {
+  if (!Array.isArray(value)) {
+    issues.add('dependsOn', 'INVALID_TYPE', 'must be a list of job ids');
+    return [];
+  }
+  const ids = new Set<string>();
+  for (const [index, id] of value.entries()) {
+    if (isUuid(id)) ids.add(id.toLowerCase());
+    else issues.add(`dependsOn[${index}]`, 'INVALID_ID', 'must be a job id');
+  }
+  if (ids.size > MAX_BREADTH) issues.list.push(breadthIssue(ids.size));
+  return [...ids];
+}
+
+export function readDependencyType(value: unknown, issues: Issues) {
+  return readWord(value, { field: 'dependencyType', words: DEPENDENCY_TYPES }, issues);
+}
+
+export function readCallbackUrl(value: unknown, issues: Issues): string | null {
+  const text = readText(value, { field: 'callbackUrl', max: FIELD_LIMITS.callbackUrl, isName: true }, issues);
+  if (text === null) return null;
+  const url = URL.parse(text);
+  if (url !== null && (url.protocol === 'http:' || url.protocol === 'https:')) return text;
+  issues.add('callbackUrl', 'INVALID_URL', 'must be an absolute http or https address');
+  return null;
+}

@@ -1,0 +1,49 @@
+import { suggestion } from './nearest-name.ts';
+import type { Issues } from './submission-fields.ts';
+
+const KNOWN_MEMBERS = new Set([
+  'type',
+  'payload',
+  'priority',
+  'delay',
+  'scheduledAt',
+  'timeout',
+  'maxAttempts',
+  'backoff',
+  'idempotencyKey',
+  'correlationId',
+  'tags',
+  'dependsOn',
+  'dependencyType',
+  'callbackUrl',
+  'queue',
+]);
+
+// Read-only on a job, in the spelling of the library and of the wire.
+const SYSTEM_MEMBERS = new Set([
+  'id',
+  'jobId',
+  'job_id',
+  'state',
+  'attempt',
+  'createdAt',
+  'created_at',
+  'updatedAt',
+  'updated_at',
+  'startedAt',
+  'started_at',
+  'completedAt',
+  'completed_at',
+]);
+
+/** Refuses what no submission has, by name and with the nearest known name. */
+export function refuseUnknownMembers(submission: object, issues: Issues): void {
+  for (const member in submission) {
+    if (KNOWN_MEMBERS.has(member)) continue;
+    if (SYSTEM_MEMBERS.has(member)) {
+      issues.add(member, 'READ_ONLY_MEMBER', 'cannot be given: the system assigns it');
+    } else {
+      issues.add(member, 'UNKNOWN_MEMBER', `is not known${suggestion(member, KNOWN_MEMBERS)}`);
+    }
+  }
+}

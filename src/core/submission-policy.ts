@@ -1,0 +1,79 @@
+import { BACKOFF_STRATEGIES, type BackoffPolicy } from './backoff.ts';
+import { suggestion } from './nearest-name.ts';
+import { type Policy, type PolicyLayer, type ProfileName, resolvePolicy } from './policy.ts';
+import { type Issues, readDuration, readWord } from './submission-fields.ts';
+
+/** What the registration of the job type says; CUSTOM backoff needs a function that a handler supplied. */
+export type RegistrationPolicy = PolicyLayer & { readonly hasCustomBackoff?: boolean };
+
+interface RequestedPolicy {
+  readonly timeout?: unknown;
+  readonly maxAttempts?: unknown;
+  readonly backoff?: unknown;
+}
+
+const BACKOFF_MEMBERS = ['strategy', 'initialDelay', 'maxDelay', 'multiplier', 'jitter'] as const;
+
+/** The policy layer a submission states, or undefined when it states nothing. */
+export function readPolicyLayer(requested: RequestedPolicy, issues: Issues): PolicyLayer | undefined {
+  const { timeout, maxAttempts, backoff } = requested;
+  if (timeout == null && maxAttempts == null && backoff == null) return undefined;
+  return {
+    timeoutMs: timeout == null ? undefined : (readDuration(timeout, 'timeout', issues) ?? undefined),
+    // Anything but an integer in range is refused when the layers are resolved.
+    maxAttempts: maxAttempts == null ? undefined : (maxAttempts as number),
+    backoff: backoff == null ? undefined : readBackoff(backoff, issues),
+  };
+}
+
+function readBackoff(value: unknown, issues: Issues): Partial<BackoffPolicy> | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    issues.add('backoff', 'INVALID_TYPE', 'must be an object');
+    return undefined;
+  }
+  for (const member of Object.keys(value)) {
+    if (BACKOFF_MEMBERS.includes(member as (typeof BACKOFF_MEMBERS)[number])) continue;
+    issues.add(`backoff.${member}`, 'UNKNOWN_MEMBER', `is not known${suggestion(member, BACKOFF_MEMBERS)}`);
+  }
+  const { strategy, initialDelay, maxDelay, multiplier, jitter } = value as Record<string, unknown>;
+  if (multiplier != null && typeof multiplier !== 'number') {
+    issues.add('backoff.multiplier', 'INVALID_TYPE', 'must be a number');
+  }
+  if (jitter != null && typeof jitter !== 'boolean')
+    issues.add('backoff.jitter', 'INVALID_TYPE', 'must be true or false');
+  const delay = (given: unknown, field: string) =>
+    given == null ? undefined : (readDuration(given, field, issues) ?? undefined);
+  return {
+    strategy:
+      strategy == null
+        ? undefined
+        : (readWord(strategy, { field: 'backoff.strategy', words: BACKOFF_STRATEGIES }, issues) ?? undefined),
+    initialDelayMs: delay(initialDelay, 'backoff.initialDelay'),
+    maxDelayMs: delay(maxDelay, 'backoff.maxDelay'),
+    multiplier: typeof multiplier === 'number' ? multiplier : undefined,
+    jitter: typeof jitter === 'boolean' ? jitter : undefined,
+  };
+}
+
+interface SettleParams {
+  readonly submission: PolicyLayer | undefined;
+  readonly registration: RegistrationPolicy | undefined;
+  readonly profile: ProfileName | Policy;
+}
+
+/** The job's policy for life, or null with the reasons noted. */
+export function settlePolicy(params: SettleParams, issues: Issues): Policy | null {
+  const resolved = resolvePolicy(params);
+  if (!resolved.ok) {
+    issues.list.push(...resolved.issues);
+    return null;
+  }
+  if (resolved.policy.backoff.strategy === 'CUSTOM' && params.registration?.hasCustomBackoff !== true) {
+    issues.add(
+      'backoff.strategy',
+      'CUSTOM_BACKOFF_UNKNOWN',
+      'cannot be CUSTOM: no handler of this type supplies a function',
+    );
+  }
+  return resolved.policy;
+}

@@ -1,0 +1,172 @@
+import { AppError } from './errors.ts';
+import { JOB_STATES, type JobState, TERMINAL_STATES } from './states.ts';
+
+export const REASONS = [
+  'submitted',
+  'dependencies_met',
+  'dependency_failed',
+  'dependency_dead_letter',
+  'dependency_cancelled',
+  'chain_stopped',
+  'delay_elapsed',
+  'started',
+  'succeeded',
+  'permanent_failure',
+  'temporary_failure',
+  'timed_out',
+  'system_failure',
+  'worker_lost',
+  'released',
+  'attempts_exhausted',
+  'lifetime_exceeded',
+  'backoff_elapsed',
+  'retry_dropped',
+  'manual_retry',
+  'cancelled',
+] as const;
+
+export type Reason = (typeof REASONS)[number];
+
+const NOWHERE = {
+  pending: [],
+  delayed: [],
+  scheduled: [],
+  running: [],
+  retrying: [],
+  completed: [],
+  failed: [],
+  dead_letter: [],
+  cancelled: [],
+} as const satisfies Record<JobState, readonly Reason[]>;
+
+const TABLE = {
+  pending: {
+    ...NOWHERE,
+    scheduled: ['submitted', 'dependencies_met'],
+    delayed: ['submitted', 'dependencies_met'],
+    failed: ['dependency_failed', 'chain_stopped'],
+    dead_letter: ['dependency_dead_letter', 'chain_stopped', 'lifetime_exceeded'],
+    cancelled: ['dependency_cancelled', 'chain_stopped', 'cancelled'],
+  },
+  delayed: {
+    ...NOWHERE,
+    scheduled: ['delay_elapsed'],
+    dead_letter: ['lifetime_exceeded'],
+    cancelled: ['cancelled'],
+  },
+  scheduled: {
+    ...NOWHERE,
+    running: ['started'],
+    dead_letter: ['lifetime_exceeded'],
+    cancelled: ['cancelled'],
+  },
+  running: {
+    ...NOWHERE,
+    completed: ['succeeded'],
+    // Only a permanent failure is for every profile; the others are for profiles that do not retry by themselves.
+    failed: ['permanent_failure', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure'],
+    retrying: ['temporary_failure', 'timed_out', 'system_failure', 'worker_lost', 'released'],
+    dead_letter: ['attempts_exhausted', 'lifetime_exceeded'],
+    cancelled: ['cancelled'],
+  },
+  retrying: {
+    ...NOWHERE,
+    scheduled: ['backoff_elapsed', 'released', 'worker_lost'],
+    failed: ['retry_dropped'],
+    dead_letter: ['lifetime_exceeded'],
+    cancelled: ['cancelled'],
+  },
+  completed: NOWHERE,
+  failed: { ...NOWHERE, scheduled: ['manual_retry'], delayed: ['manual_retry'] },
+  dead_letter: { ...NOWHERE, scheduled: ['manual_retry'], delayed: ['manual_retry'] },
+  cancelled: NOWHERE,
+} as const satisfies Record<JobState, Record<JobState, readonly Reason[]>>;
+
+/** Every pair of states with the reasons that may carry a job from one to the other; an empty cell is illegal. */
+export const TRANSITIONS: Record<JobState, Record<JobState, readonly Reason[]>> = TABLE;
+
+export interface Transition<From extends JobState = JobState, To extends JobState = JobState, Why = Reason> {
+  readonly from: From;
+  readonly to: To;
+  readonly reason: Why;
+}
+
+export function isLegal(from: JobState, to: JobState): boolean {
+  return TRANSITIONS[from][to].length > 0;
+}
+
+export function assertLegal(from: JobState, to: JobState, reason?: Reason): void {
+  const reasons = TRANSITIONS[from][to];
+  if (reasons.length > 0 && (reason === undefined || reasons.includes(reason))) return;
+  const because = reason === undefined ? '' : ` because of ${reason}`;
+  throw new AppError('ILLEGAL_TRANSITION', { message: `a job cannot go from ${from} to ${to}${because}` });
+}
+
+// The reason must stand in the cell of the table, so a constructor for an illegal edge does not compile.
+function edge<From extends JobState, To extends JobState, Why extends (typeof TABLE)[From][To][number] & Reason>(
+  from: From,
+  to: To,
+  reason: Why,
+): () => Transition<From, To, Why> {
+  const transition = Object.freeze({ from, to, reason });
+  return () => transition;
+}
+
+/** One constructor for each legal edge and reason, named `<from>To<To><Reason>`. */
+export const transitions = {
+  pendingToScheduledSubmitted: edge('pending', 'scheduled', 'submitted'),
+  pendingToScheduledDependenciesMet: edge('pending', 'scheduled', 'dependencies_met'),
+  pendingToDelayedSubmitted: edge('pending', 'delayed', 'submitted'),
+  pendingToDelayedDependenciesMet: edge('pending', 'delayed', 'dependencies_met'),
+  pendingToFailedDependencyFailed: edge('pending', 'failed', 'dependency_failed'),
+  pendingToFailedChainStopped: edge('pending', 'failed', 'chain_stopped'),
+  pendingToDeadLetterDependencyDeadLetter: edge('pending', 'dead_letter', 'dependency_dead_letter'),
+  pendingToDeadLetterChainStopped: edge('pending', 'dead_letter', 'chain_stopped'),
+  pendingToDeadLetterLifetimeExceeded: edge('pending', 'dead_letter', 'lifetime_exceeded'),
+  pendingToCancelledDependencyCancelled: edge('pending', 'cancelled', 'dependency_cancelled'),
+  pendingToCancelledChainStopped: edge('pending', 'cancelled', 'chain_stopped'),
+  pendingToCancelledCancelled: edge('pending', 'cancelled', 'cancelled'),
+  delayedToScheduledDelayElapsed: edge('delayed', 'scheduled', 'delay_elapsed'),
+  delayedToDeadLetterLifetimeExceeded: edge('delayed', 'dead_letter', 'lifetime_exceeded'),
+  delayedToCancelledCancelled: edge('delayed', 'cancelled', 'cancelled'),
+  scheduledToRunningStarted: edge('scheduled', 'running', 'started'),
+  scheduledToDeadLetterLifetimeExceeded: edge('scheduled', 'dead_letter', 'lifetime_exceeded'),
+  scheduledToCancelledCancelled: edge('scheduled', 'cancelled', 'cancelled'),
+  runningToCompletedSucceeded: edge('running', 'completed', 'succeeded'),
+  runningToFailedPermanentFailure: edge('running', 'failed', 'permanent_failure'),
+  runningToFailedWorkerLost: edge('running', 'failed', 'worker_lost'),
+  runningToFailedTemporaryFailure: edge('running', 'failed', 'temporary_failure'),
+  runningToFailedTimedOut: edge('running', 'failed', 'timed_out'),
+  runningToFailedSystemFailure: edge('running', 'failed', 'system_failure'),
+  runningToRetryingTemporaryFailure: edge('running', 'retrying', 'temporary_failure'),
+  runningToRetryingTimedOut: edge('running', 'retrying', 'timed_out'),
+  runningToRetryingSystemFailure: edge('running', 'retrying', 'system_failure'),
+  runningToRetryingWorkerLost: edge('running', 'retrying', 'worker_lost'),
+  runningToRetryingReleased: edge('running', 'retrying', 'released'),
+  runningToDeadLetterAttemptsExhausted: edge('running', 'dead_letter', 'attempts_exhausted'),
+  runningToDeadLetterLifetimeExceeded: edge('running', 'dead_letter', 'lifetime_exceeded'),
+  runningToCancelledCancelled: edge('running', 'cancelled', 'cancelled'),
+  retryingToScheduledBackoffElapsed: edge('retrying', 'scheduled', 'backoff_elapsed'),
+  retryingToScheduledReleased: edge('retrying', 'scheduled', 'released'),
+  retryingToScheduledWorkerLost: edge('retrying', 'scheduled', 'worker_lost'),
+  retryingToFailedRetryDropped: edge('retrying', 'failed', 'retry_dropped'),
+  retryingToDeadLetterLifetimeExceeded: edge('retrying', 'dead_letter', 'lifetime_exceeded'),
+  retryingToCancelledCancelled: edge('retrying', 'cancelled', 'cancelled'),
+  failedToScheduledManualRetry: edge('failed', 'scheduled', 'manual_retry'),
+  failedToDelayedManualRetry: edge('failed', 'delayed', 'manual_retry'),
+  deadLetterToScheduledManualRetry: edge('dead_letter', 'scheduled', 'manual_retry'),
+  deadLetterToDelayedManualRetry: edge('dead_letter', 'delayed', 'manual_retry'),
+} as const;
+
+/** The table as a Mermaid `stateDiagram-v2`, one arrow for each legal pair. */
+export function stateDiagram(): string {
+  const lines = ['stateDiagram-v2', '  [*] --> pending'];
+  for (const from of JOB_STATES) {
+    for (const to of JOB_STATES) {
+      const reasons = TRANSITIONS[from][to];
+      if (reasons.length > 0) lines.push(`  ${from} --> ${to}: ${reasons.join(', ')}`);
+    }
+  }
+  for (const state of TERMINAL_STATES) lines.push(`  ${state} --> [*]`);
+  return lines.join('\n');
+}

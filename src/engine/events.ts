@@ -1,0 +1,47 @@
+import { EventEmitter } from 'node:events';
+import type { Failure } from '../core/failure.ts';
+import type { JobState } from '../core/states.ts';
+import type { LogLevel } from './job-context.ts';
+
+type JobFacts = { jobId: string; type: string; attempt: number };
+
+/** What happens in this process, as it happens. A listener that throws hurts nobody else. */
+export type EngineEvents = {
+  started: JobFacts;
+  completed: JobFacts & { output: unknown };
+  failed: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
+  cancelled: JobFacts;
+  /** This worker no longer holds the job: what it did was refused. */
+  lost: JobFacts;
+  progress: JobFacts & { percent: number; message: string | null };
+  log: JobFacts & { level: LogLevel; message: string; fields: Record<string, unknown> };
+  /** Something failed that the engine will try again, mostly because the database is away. */
+  error: { error: unknown; where: string };
+};
+
+export class EventHub {
+  readonly #emitter = new EventEmitter().setMaxListeners(0);
+
+  on<E extends keyof EngineEvents>(event: E, listener: (facts: EngineEvents[E]) => void): () => void {
+    const guarded = (facts: EngineEvents[E]) => {
+      try {
+        listener(facts);
+      } catch (error) {
+        if (event !== 'error') this.emit('error', { error, where: `listener of ${event}` });
+      }
+    };
+    this.#emitter.on(keyOf(event), guarded);
+    return () => this.#emitter.off(keyOf(event), guarded);
+  }
+
+  hears(event: keyof EngineEvents): boolean {
+    return this.#emitter.listenerCount(keyOf(event)) > 0;
+  }
+
+  emit<E extends keyof EngineEvents>(event: E, facts: EngineEvents[E]): void {
+    this.#emitter.emit(keyOf(event), facts);
+  }
+}
+
+// Node throws on an unheard 'error' event; ours are information.
+const keyOf = (event: keyof EngineEvents): string => `millrace:${event}`;

@@ -1,0 +1,65 @@
+import type { AbortCause } from '../core/failure.ts';
+import { JobCancelledError, JobTimeoutError, LeaseLostError } from '../core/failure.ts';
+import type { Policy } from '../core/policy.ts';
+import type { StartedJob } from '../ledger/advance-jobs.ts';
+import type { RegisteredHandler } from './registry.ts';
+
+const REASONS: Record<AbortCause, () => Error> = {
+  timeout: () => new JobTimeoutError(),
+  lifetime: () => new JobTimeoutError('the job exceeded its total lifetime'),
+  cancel: () => new JobCancelledError(),
+  lost_lease: () => new LeaseLostError(),
+};
+
+/** One attempt of one job on this worker, from its start to its outcome. */
+export class Execution {
+  readonly job: StartedJob;
+  readonly policy: Policy;
+  readonly registered: RegisteredHandler;
+  readonly claimNo: number;
+  /** On this machine's monotonic clock, from before the claim was sent. */
+  readonly startedMs: number;
+  abortCause: AbortCause | undefined = undefined;
+  isCancelRequested = false;
+  isCompletedByHandler = false;
+  joinsChildren = false;
+  #controller: AbortController | null = null;
+
+  constructor(params: { job: StartedJob; policy: Policy; registered: RegisteredHandler; claimNo: number; startedMs: number }) {
+    this.job = params.job;
+    this.policy = params.policy;
+    this.registered = params.registered;
+    this.claimNo = params.claimNo;
+    this.startedMs = params.startedMs;
+    this.joinsChildren = params.registered.fanIn;
+  }
+
+  get timeLimitMs(): number {
+    const { lifetimeLeftMs } = this.job;
+    return lifetimeLeftMs === null ? this.policy.timeoutMs : Math.min(this.policy.timeoutMs, lifetimeLeftMs);
+  }
+
+  get limitCause(): AbortCause {
+    const { lifetimeLeftMs } = this.job;
+    return lifetimeLeftMs !== null && lifetimeLeftMs < this.policy.timeoutMs ? 'lifetime' : 'timeout';
+  }
+
+  /** Made on demand: most handlers never look at it. */
+  get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      if (this.abortCause !== undefined) this.#controller.abort(REASONS[this.abortCause]());
+    }
+    return this.#controller.signal;
+  }
+
+  abort(cause: AbortCause): void {
+    if (this.abortCause !== undefined) return;
+    this.abortCause = cause;
+    this.#controller?.abort(REASONS[cause]());
+  }
+
+  abortError(): Error {
+    return REASONS[this.abortCause ?? 'lost_lease']();
+  }
+}

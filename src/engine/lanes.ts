@@ -1,0 +1,47 @@
+import { PRIORITIES } from '../core/priority.ts';
+import type { Lane, StartedJob } from '../ledger/advance-jobs.ts';
+
+/** How far behind the newest claimed key a lane keeps looking: jobs that committed late stand there. */
+const LAG = 1_000;
+/** Retried and deferred jobs keep their old place in the order, below any floor. They wait no longer than this for it. */
+const RESET_AFTER_MS = 500;
+
+/**
+ * The lanes a worker claims from, each with a moving lower bound. Without the bound a claim walks the entries of every job
+ * claimed since the oldest snapshot began: 14 ms and 1 625 buffers behind 90 000 of them, 0.25 ms and 20 buffers with it.
+ */
+export class Lanes {
+  #lanes: Lane[] = [];
+  #byKey = new Map<string, Lane>();
+  #resetAt = 0;
+
+  set(queues: readonly string[], types: readonly string[]): void {
+    this.#lanes = [];
+    this.#byKey = new Map();
+    for (const queue of queues)
+      for (const jobType of types)
+        for (let priority = 0; priority < PRIORITIES.length; priority++) {
+          const lane = { queue, jobType, priority, floor: 0 };
+          this.#lanes.push(lane);
+          this.#byKey.set(`${queue}\n${jobType}\n${priority}`, lane);
+        }
+  }
+
+  /** The lanes as they stand. Once in a while, and after an empty claim, they start from the bottom again. */
+  next(nowMs: number): readonly Lane[] {
+    if (nowMs - this.#resetAt >= RESET_AFTER_MS) this.reset(nowMs);
+    return this.#lanes;
+  }
+
+  reset(nowMs: number): void {
+    this.#resetAt = nowMs;
+    for (const lane of this.#lanes) lane.floor = 0;
+  }
+
+  raise(started: readonly StartedJob[]): void {
+    for (const job of started) {
+      const lane = this.#byKey.get(`${job.queue}\n${job.jobType}\n${job.priority}`);
+      if (lane !== undefined && job.orderKey - LAG > lane.floor) lane.floor = job.orderKey - LAG;
+    }
+  }
+}

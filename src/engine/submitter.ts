@@ -1,0 +1,166 @@
+import { randomFillSync } from 'node:crypto';
+import type pg from 'pg';
+import { checkDependencies, MAX_CHILDREN, resolveDependent } from '../core/dependencies.ts';
+import { AppError, type Issue } from '../core/errors.ts';
+import { uuidV4 } from '../core/ids.ts';
+import type { Policy } from '../core/policy.ts';
+import { inheritPriority } from '../core/priority.ts';
+import { DEFAULT_LIMITS, type NewJob, normalizeSubmission, type Submission, type SubmissionLimits } from '../core/submission.ts';
+import type { RegistrationPolicy } from '../core/submission-policy.ts';
+import { type Batcher, createBatcher } from '../ledger/batcher.ts';
+import { type Database, inTransaction } from '../ledger/database.ts';
+import { lockParent } from '../ledger/guard-parent.ts';
+import type { PolicyCache } from '../ledger/intern-policies.ts';
+import { lockDependencies } from '../ledger/lock-dependencies.ts';
+import { queueReleases } from '../ledger/queue-releases.ts';
+import type { Queryable } from '../ledger/statement.ts';
+import { type JobToWrite, type Placement, submitJobs, type Written } from '../ledger/submit-jobs.ts';
+
+export type SubmitterOptions = {
+  database: Database;
+  policies: PolicyCache;
+  profile: Policy;
+  limits?: SubmissionLimits;
+  registrationOf(type: string): RegistrationPolicy | undefined;
+  fairQueues(): ReadonlySet<string>;
+  /** Called with what was accepted, so that idle workers look at once. */
+  onAccepted(written: readonly Written[]): void;
+};
+
+export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: readonly Issue[] };
+
+/** The attempt that spawns a job: the child is written only while it still holds its lease. */
+export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: boolean };
+
+const MAX_BATCH = 1_000;
+const MAX_WAITING = 20_000;
+
+/** Accepts jobs: checks them, places them among others, and writes them, many callers to a statement. */
+export class Submitter {
+  readonly #options: SubmitterOptions;
+  readonly #batcher: Batcher<JobToWrite, Written>;
+
+  constructor(options: SubmitterOptions) {
+    this.#options = options;
+    this.#batcher = createBatcher<JobToWrite, Written>({
+      send: (entries) => this.write(options.database.api, entries),
+      maxItems: MAX_BATCH,
+      maxInFlight: 1,
+      maxWaiting: MAX_WAITING,
+      overflow: () =>
+        new AppError('QUOTA_EXCEEDED', { message: `More than ${MAX_WAITING} submissions wait to be written.`, retryAfterMs: 1_000 }),
+    });
+  }
+
+  /** Checks one submission and gives it its id and policy. */
+  async prepare(orgId: string, submission: Submission, actor: string | null): Promise<Prepared> {
+    const normalized = this.#normalize(submission);
+    if (!normalized.ok) return normalized;
+    const { policy } = normalized.job;
+    const policyId = this.#options.policies.known(policy) ?? (await this.#options.policies.idOf(policy));
+    return { ok: true, entry: entryOf({ orgId, job: normalized.job, policyId, actor }) };
+  }
+
+  #normalize(submission: Submission) {
+    const { registrationOf, limits = DEFAULT_LIMITS, profile } = this.#options;
+    const registration = typeof submission?.type === 'string' ? registrationOf(submission.type) : undefined;
+    return normalizeSubmission(submission, { nowMs: Date.now(), registration, limits, profile });
+  }
+
+  /** One job from one of many callers. */
+  async submit(orgId: string, submission: Submission, actor: string | null): Promise<Prepared | Written> {
+    const normalized = this.#normalize(submission);
+    if (!normalized.ok) return normalized;
+    const { job } = normalized;
+    const policyId = this.#options.policies.known(job.policy) ?? (await this.#options.policies.idOf(job.policy));
+    const entry = entryOf({ orgId, job, policyId, actor });
+    if (job.dependsOn.length === 0) return this.#batcher.add(entry);
+    const [written] = await this.writePlaced([entry]);
+    return written as Written;
+  }
+
+  /** Writes entries without dependencies in one statement. */
+  async write(db: Queryable, entries: readonly JobToWrite[]): Promise<Written[]> {
+    const written = await submitJobs(db, entries, this.#options.fairQueues());
+    this.#options.onAccepted(written);
+    return written;
+  }
+
+  /** Writes entries, some with dependencies, in one transaction: all or none. */
+  async writePlaced(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Written[]> {
+    const work = async (db: pg.ClientBase) => {
+      for (const entry of entries) if (entry.job.dependsOn.length > 0) await placeDependent(db, entry);
+      return submitJobs(db, entries, this.#options.fairQueues());
+    };
+    const written = client === undefined ? await inTransaction(this.#options.database.api, work) : await work(client);
+    this.#options.onAccepted(written);
+    return written;
+  }
+
+  /** Writes a child of a running job, fenced by that job's lease. Null: the lease is lost. */
+  async spawn(parent: ParentLease, entry: JobToWrite): Promise<Written | null> {
+    const written = await inTransaction(this.#options.database.api, async (client) => {
+      const guard = await lockParent(client, parent);
+      if (!guard.landed) return null;
+      if (guard.children >= MAX_CHILDREN) throw refusal('spawn', 'TOO_MANY_CHILDREN', `A job may spawn at most ${MAX_CHILDREN} jobs.`);
+      await placeDependent(client, entry, parent.join ? guard.ancestorIds : []);
+      entry.placement = placeChild(entry, parent, guard);
+      return submitJobs(client, [entry], this.#options.fairQueues());
+    });
+    if (written === null) return null;
+    this.#options.onAccepted(written);
+    return written[0] as Written;
+  }
+
+  idle(): Promise<void> {
+    return this.#batcher.idle();
+  }
+}
+
+function entryOf(params: { orgId: string; job: NewJob; policyId: number; actor: string | null }): JobToWrite {
+  return { id: newJobId(), placement: null, ...params };
+}
+
+const pool = Buffer.allocUnsafe(16 * 256);
+let used = pool.length;
+
+/** Version 4 ids from a pool of random bytes: one system call for 256 of them. */
+function newJobId(): string {
+  if (used === pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  used += 16;
+  return uuidV4(pool.subarray(used - 16, used));
+}
+
+/** Finds a job's dependencies, locks them against ending meanwhile, and decides what the job waits for. */
+async function placeDependent(client: pg.ClientBase, entry: JobToWrite, holdingIds: readonly string[] = []): Promise<void> {
+  const { job } = entry;
+  const locked = job.dependsOn.length === 0 ? [] : await lockDependencies(client, { orgId: entry.orgId, ids: job.dependsOn });
+  const found = locked.map((row) => ({ ...row, isAncestorHolding: holdingIds.includes(row.id) }));
+  const checked = checkDependencies({ requested: { ids: job.dependsOn }, found });
+  if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
+  const states = locked.map((row) => row.state);
+  const resolution = states.length === 0 ? null : resolveDependent(job.dependencyType, states);
+  // Dependencies that ended badly before this job came will not end again: have the releaser look at them once more.
+  if (resolution?.kind === 'end') await queueReleases(client, { orgId: entry.orgId, seqs: locked.map((row) => row.seq) });
+  entry.placement = {
+    priority: inheritPriority(job.priority, locked.map((row) => row.priority)),
+    depth: checked.depth,
+    parentSeq: null,
+    joinsParent: false,
+    dependsOnSeqs: locked.map((row) => row.seq),
+    waits: resolution !== null && resolution.kind !== 'proceed',
+  } satisfies Placement;
+}
+
+function placeChild(entry: JobToWrite, parent: ParentLease, guard: { depth: number; priority: number }): Placement {
+  const placement = entry.placement as Placement;
+  const depth = Math.max(placement.depth, guard.depth + 1);
+  if (depth > 100) throw refusal('spawn', 'DEPENDENCY_DEPTH', 'Children may be nested 100 deep.');
+  return { ...placement, depth, parentSeq: parent.seq, joinsParent: parent.join };
+}
+
+const refusal = (field: string, code: string, message: string) =>
+  new AppError('INVALID_REQUEST', { message, details: [{ field, code, message }] });

@@ -1,0 +1,83 @@
+/**
+ * Gathers what callers ask for while the previous statement is under way, sends it as one statement, and hands each caller
+ * its own answer. An idle batcher sends at once: no timer, no added delay.
+ */
+export type Batcher<Item, Answer> = {
+  add(item: Item): Promise<Answer>;
+  /** Resolves when nothing is waiting or under way. */
+  idle(): Promise<void>;
+};
+
+export type BatcherOptions<Item, Answer> = {
+  /** One answer per item, in order. An answer that is an Error rejects its caller only. */
+  send(items: Item[]): Promise<(Answer | Error)[]>;
+  maxItems: number;
+  /** Statements under way at once. */
+  maxInFlight: number;
+  /** More waiting than this is refused with `overflow()`. */
+  maxWaiting: number;
+  overflow(): Error;
+};
+
+type Waiter<Item, Answer> = { item: Item; resolve(answer: Answer): void; reject(error: unknown): void };
+
+export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer>): Batcher<Item, Answer> {
+  let waiting: Waiter<Item, Answer>[] = [];
+  let inFlight = 0;
+  let isScheduled = false;
+  let idleWaiters: (() => void)[] = [];
+
+  const flush = () => {
+    isScheduled = false;
+    while (waiting.length > 0 && inFlight < options.maxInFlight) {
+      const batch = waiting.length <= options.maxItems ? waiting : waiting.slice(0, options.maxItems);
+      waiting = waiting.length <= options.maxItems ? [] : waiting.slice(options.maxItems);
+      inFlight++;
+      void deliver(batch);
+    }
+  };
+
+  const deliver = async (batch: Waiter<Item, Answer>[]) => {
+    try {
+      const answers = await options.send(batch.map((waiter) => waiter.item));
+      batch.forEach((waiter, index) => {
+        const answer = answers[index] as Answer | Error;
+        if (answer instanceof Error) waiter.reject(answer);
+        else waiter.resolve(answer);
+      });
+    } catch (error) {
+      for (const waiter of batch) waiter.reject(error);
+    } finally {
+      inFlight--;
+      if (waiting.length > 0) schedule();
+      else if (inFlight === 0) wakeIdle();
+    }
+  };
+
+  // A microtask later, so that callers of one tick share a statement.
+  const schedule = () => {
+    if (isScheduled || inFlight >= options.maxInFlight) return;
+    isScheduled = true;
+    queueMicrotask(flush);
+  };
+
+  const wakeIdle = () => {
+    const waiters = idleWaiters;
+    idleWaiters = [];
+    for (const wake of waiters) wake();
+  };
+
+  return {
+    add(item) {
+      if (waiting.length >= options.maxWaiting) return Promise.reject(options.overflow());
+      return new Promise<Answer>((resolve, reject) => {
+        waiting.push({ item, resolve, reject });
+        schedule();
+      });
+    },
+    async idle() {
+      if (waiting.length === 0 && inFlight === 0) return;
+      await new Promise<void>((resolve) => idleWaiters.push(resolve));
+    },
+  };
+}

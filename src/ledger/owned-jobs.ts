@@ -1,0 +1,61 @@
+import { type Queryable, run, statement } from './statement.ts';
+
+// Through the claims, so that its cost follows what the worker holds and not the size of the ledger.
+const OWNED = statement(
+  'owned_jobs',
+  `SELECT j.org_id, j.seq, j.id, j.lease_seq, j.state, j.job_type, j.policy_id, j.attempts_started, j.max_attempts, c.claim_no,
+          extract(epoch FROM millrace.clock() - j.started_at)::float8 * 1000 AS running_ms,
+          extract(epoch FROM j.lifetime_deadline - millrace.clock())::float8 * 1000 AS lifetime_left_ms
+   FROM millrace.claims c CROSS JOIN LATERAL unnest(c.seqs) AS s(seq)
+   JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = s.seq
+   WHERE c.worker_id = $1 AND j.worker_id = $1 AND j.state IN ('scheduled', 'running')`,
+);
+
+export type OwnedJob = {
+  orgId: string;
+  seq: number;
+  id: string;
+  leaseSeq: number;
+  state: 'scheduled' | 'running';
+  jobType: string;
+  policyId: number;
+  attemptsStarted: number;
+  maxAttempts: number;
+  claimNo: number;
+  runningMs: number | null;
+  lifetimeLeftMs: number | null;
+};
+
+type Row = {
+  org_id: string;
+  seq: number;
+  id: string;
+  lease_seq: number;
+  state: 'scheduled' | 'running';
+  job_type: string;
+  policy_id: number;
+  attempts_started: number;
+  max_attempts: number;
+  claim_no: number;
+  running_ms: number | null;
+  lifetime_left_ms: number | null;
+};
+
+/** What the ledger says a worker holds. It may be more than the worker knows, when an answer was lost on the way. */
+export async function ownedJobs(db: Queryable, workerId: number): Promise<OwnedJob[]> {
+  const rows = await run<Row>(db, OWNED, [workerId]);
+  return rows.map((row) => ({
+    orgId: row.org_id,
+    seq: Number(row.seq),
+    id: row.id,
+    leaseSeq: Number(row.lease_seq),
+    state: row.state,
+    jobType: row.job_type,
+    policyId: row.policy_id,
+    attemptsStarted: row.attempts_started,
+    maxAttempts: row.max_attempts,
+    claimNo: Number(row.claim_no),
+    runningMs: row.running_ms,
+    lifetimeLeftMs: row.lifetime_left_ms,
+  }));
+}

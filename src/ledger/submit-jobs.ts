@@ -1,0 +1,196 @@
+import type { JobState } from '../core/states.ts';
+import type { NewJob } from '../core/submission.ts';
+import { int2Array, int4Array, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
+import { type Queryable, run, type Statement, statement } from './statement.ts';
+
+/** A job ready to be written: checked, with its id, its policy's number and its place among other jobs. */
+export type JobToWrite = {
+  id: string;
+  orgId: string;
+  job: NewJob;
+  policyId: number;
+  actor: string | null;
+  placement: Placement | null;
+};
+
+/** What ties a job to others. One that `waits` is born pending. */
+export type Placement = {
+  priority: number;
+  depth: number;
+  parentSeq: number | null;
+  joinsParent: boolean;
+  dependsOnSeqs: number[];
+  waits: boolean;
+};
+
+export type Written =
+  | { kind: 'accepted'; id: string; state: JobState; createdAt: Date; scheduledFor: Date | null }
+  | { kind: 'duplicate'; existingId: string; sameRequest: boolean };
+
+// The order of a fair queue: each org's next job is stamped one after its last, but never before what was claimed already,
+// so orgs take turns and an org that was idle gains no credit. A fifo queue orders by submission.
+const STAMPS = `, stamped AS (
+  INSERT INTO millrace.fair_stamps AS f (queue, org_id, stamp)
+  SELECT i.queue, i.org_id, max(q.virtual_time) + count(*) FROM input i
+  JOIN millrace.queues q ON q.name = i.queue AND q.claim_order = 'fair'
+  GROUP BY i.queue, i.org_id ORDER BY 1, 2
+  ON CONFLICT (queue, org_id) DO UPDATE SET stamp = greatest(f.stamp + excluded.stamp - q_time(f.queue), excluded.stamp)
+  RETURNING queue, org_id, stamp)`.replace(
+  'q_time(f.queue)',
+  '(SELECT q.virtual_time FROM millrace.queues q WHERE q.name = f.queue)',
+);
+
+// The second of two callers with one key waits here for the first, then reads the first one's row: DO UPDATE sees it
+// although the statement's snapshot does not. Sorted, so that two batches never wait for each other in a ring.
+const KEYS = `, keyed AS (
+  INSERT INTO millrace.idempotency_keys AS k (org_id, scope, key, job_id, fingerprint, expires_at)
+  SELECT DISTINCT ON (org_id, job_type, key) org_id, job_type, key, id, extra->>'fingerprint',
+         at + (extra->>'key_window_ms')::float8 * interval '1 ms'
+  FROM input WHERE key IS NOT NULL ORDER BY org_id, job_type, key, ord
+  ON CONFLICT (org_id, scope, key) DO UPDATE SET
+    job_id      = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.job_id ELSE k.job_id END,
+    fingerprint = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.fingerprint ELSE k.fingerprint END,
+    expires_at  = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.expires_at ELSE k.expires_at END
+  RETURNING org_id, scope, key, job_id, fingerprint
+), fresh AS MATERIALIZED (
+  SELECT i.*, k.job_id AS existing_id, k.fingerprint AS existing_fingerprint FROM input i
+  LEFT JOIN keyed k ON k.org_id = i.org_id AND k.scope = i.job_type AND k.key = i.key
+)`;
+
+function submitText({ keyed, fair }: { keyed: boolean; fair: boolean }): string {
+  const source = keyed ? '(SELECT * FROM fresh WHERE existing_id IS NULL OR existing_id = id)' : 'input';
+  const orderKey = fair
+    ? `coalesce(s.stamp - count(*) OVER (PARTITION BY i.queue, i.org_id)
+         + row_number() OVER (PARTITION BY i.queue, i.org_id ORDER BY i.ord), i.seq)`
+    : 'i.seq';
+  const stamps = fair ? 'LEFT JOIN stamped s ON s.queue = i.queue AND s.org_id = i.org_id' : '';
+  return `
+WITH input AS MATERIALIZED (
+  SELECT i.*, nextval('millrace.job_seq') AS seq, millrace.clock() AS at,
+         coalesce((extra->>'run_at')::timestamptz,
+                  millrace.clock() + (extra->>'run_after_ms')::float8 * interval '1 ms', millrace.clock()) AS run_at
+  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int2[], $6::int4[], $7::int2[], $8::int8[],
+              $9::json[], $10::text[], $11::json[]) WITH ORDINALITY
+    AS i(id, org_id, queue, job_type, priority, policy_id, max_attempts, lifetime_ms, payload, key, extra, ord)
+)${fair ? STAMPS : ''}${keyed ? KEYS : ''}
+, inserted AS (
+  INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, lifetime_deadline, order_key,
+    policy_id, state, priority, requested_priority, max_attempts, event_count, queue, job_type, idempotency_key, payload,
+    parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes)
+  SELECT i.seq, i.org_id, i.id, i.at, i.at, i.run_at,
+    CASE WHEN i.run_at <= i.at AND extra->>'waits' IS NULL THEN i.at END,
+    i.at + i.lifetime_ms * interval '1 ms', ${orderKey}, i.policy_id,
+    (CASE WHEN extra->>'waits' IS NOT NULL THEN 'pending' WHEN i.run_at > i.at THEN 'delayed' ELSE 'scheduled' END)::millrace.job_state,
+    i.priority, coalesce((extra->>'requested_priority')::int2, i.priority), i.max_attempts, 1, i.queue, i.job_type, i.key,
+    i.payload, (extra->>'parent_seq')::int8, coalesce((extra->>'depth')::int2, 0),
+    coalesce((extra->>'joins_parent')::boolean, false), extra->>'dependency_type', extra->>'correlation_id',
+    extra->>'callback_url', extra->>'actor', (extra->>'tags')::jsonb, decode(extra->>'payload_bytes', 'base64')
+  FROM ${source} i ${stamps}
+  RETURNING seq, org_id, state, priority, order_key, run_at, lifetime_deadline, queue, job_type, actor
+), made_ready AS (
+  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
+  SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM inserted WHERE state = 'scheduled'
+), timed AS (
+  INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
+  SELECT run_at, lifetime_deadline, seq, org_id FROM inserted WHERE state = 'delayed'
+), held_back AS (
+  INSERT INTO millrace.waiting (dies_at, seq, org_id)
+  SELECT lifetime_deadline, seq, org_id FROM inserted WHERE state = 'pending'
+), depended AS (
+  INSERT INTO millrace.dependencies (org_id, job_seq, depends_on_seq)
+  SELECT i.org_id, i.seq, d.value::int8 FROM ${source} i CROSS JOIN LATERAL json_array_elements_text(i.extra->'depends_on') d
+), recorded AS (
+  INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, reason, actor)
+  SELECT millrace.clock(), seq, org_id, 0, CASE WHEN state = 'pending' THEN NULL ELSE 'pending'::millrace.job_state END, state, 1, 0,
+         'submitted', actor FROM inserted
+)
+SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms, NULL::float8 AS run_at_ms, false AS waits,
+       NULL::uuid AS existing_id, false AS same
+UNION ALL
+SELECT ord::int4, NULL, extract(epoch FROM run_at)::float8 * 1000, extra->>'waits' IS NOT NULL, ${
+    keyed ? `existing_id, existing_fingerprint = extra->>'fingerprint' FROM fresh` : 'NULL, false FROM input'
+  }
+WHERE extra IS NOT NULL`;
+}
+
+const STATEMENTS: Record<'plain' | 'keyed' | 'fair' | 'keyedFair', Statement> = {
+  plain: statement('submit_jobs', submitText({ keyed: false, fair: false })),
+  keyed: statement('submit_keyed_jobs', submitText({ keyed: true, fair: false })),
+  fair: statement('submit_fair_jobs', submitText({ keyed: false, fair: true })),
+  keyedFair: statement('submit_keyed_fair_jobs', submitText({ keyed: true, fair: true })),
+};
+
+type Row = { ord: number; at_ms: number | null; run_at_ms: number | null; waits: boolean; existing_id: string | null; same: boolean };
+
+/** Writes jobs, their first tokens, events and keys in one statement. Answers in the order of the input. */
+export async function submitJobs(db: Queryable, jobs: readonly JobToWrite[], fairQueues: ReadonlySet<string>): Promise<Written[]> {
+  const keyed = jobs.some((entry) => entry.job.idempotencyKey !== null);
+  const fair = fairQueues.size > 0 && jobs.some((entry) => fairQueues.has(entry.job.queue));
+  const chosen = STATEMENTS[keyed ? (fair ? 'keyedFair' : 'keyed') : fair ? 'fair' : 'plain'];
+  const rows = await run<Row>(db, chosen, parametersOf(jobs));
+  const atMs = Number(rows[0]?.at_ms);
+  const createdAt = new Date(atMs);
+  const written: Written[] = jobs.map(({ id }) => ({ kind: 'accepted', id, state: 'scheduled', createdAt, scheduledFor: createdAt }));
+  for (let index = 1; index < rows.length; index++) {
+    const row = rows[index] as Row;
+    const entry = jobs[row.ord - 1] as JobToWrite;
+    written[row.ord - 1] = answerOf(entry, row, createdAt);
+  }
+  return written;
+}
+
+function answerOf(entry: JobToWrite, row: Row, createdAt: Date): Written {
+  if (row.existing_id !== null && row.existing_id !== entry.id) {
+    return { kind: 'duplicate', existingId: row.existing_id, sameRequest: row.same };
+  }
+  const runAtMs = Number(row.run_at_ms);
+  const state: JobState = row.waits ? 'pending' : runAtMs > createdAt.getTime() ? 'delayed' : 'scheduled';
+  return { kind: 'accepted', id: entry.id, state, createdAt, scheduledFor: row.waits ? null : new Date(runAtMs) };
+}
+
+function parametersOf(jobs: readonly JobToWrite[]): Buffer[] {
+  return [
+    uuidArray(jobs.map((entry) => entry.id)),
+    uuidArray(jobs.map((entry) => entry.orgId)),
+    textArray(jobs.map((entry) => entry.job.queue)),
+    textArray(jobs.map((entry) => entry.job.type)),
+    int2Array(jobs.map((entry) => entry.placement?.priority ?? entry.job.priority)),
+    int4Array(jobs.map((entry) => entry.policyId)),
+    int2Array(jobs.map((entry) => entry.job.policy.maxAttempts)),
+    int8Array(jobs.map((entry) => entry.job.policy.lifetimeMs)),
+    jsonArray(jobs.map((entry) => (entry.job.payload.kind === 'json' ? entry.job.payload.text : null))),
+    textArray(jobs.map((entry) => entry.job.idempotencyKey)),
+    jsonArray(jobs.map(extraOf)),
+  ];
+}
+
+/** What few jobs have, as one JSON column: a plain job sends null and the statement skips it all. */
+function extraOf({ job, actor, placement }: JobToWrite): string | null {
+  const extra: Record<string, unknown> = {};
+  if (job.runAt !== null) extra.run_at = job.runAt.toISOString();
+  if (job.runAfterMs !== null) extra.run_after_ms = job.runAfterMs;
+  if (job.idempotencyKey !== null) {
+    extra.fingerprint = job.fingerprint;
+    extra.key_window_ms = job.policy.keyWindowMs;
+  }
+  if (job.correlationId !== null) extra.correlation_id = job.correlationId;
+  if (job.callbackUrl !== null) extra.callback_url = job.callbackUrl;
+  if (job.tags !== null) extra.tags = JSON.stringify(job.tags);
+  if (actor !== null) extra.actor = actor;
+  if (job.payload.kind === 'bytes') extra.payload_bytes = Buffer.from(job.payload.bytes).toString('base64');
+  if (placement !== null) Object.assign(extra, placementExtra(job, placement));
+  for (const _ in extra) return JSON.stringify(extra);
+  return null;
+}
+
+function placementExtra(job: NewJob, placement: Placement): Record<string, unknown> {
+  return {
+    ...(placement.dependsOnSeqs.length === 0
+      ? {}
+      : { depends_on: placement.dependsOnSeqs, dependency_type: job.dependencyType }),
+    ...(placement.waits ? { waits: true } : {}),
+    ...(placement.parentSeq === null ? {} : { parent_seq: placement.parentSeq, joins_parent: placement.joinsParent }),
+    depth: placement.depth,
+    requested_priority: job.priority,
+  };
+}

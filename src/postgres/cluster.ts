@@ -1,0 +1,140 @@
+/** The data folder: whether it is ours to use, and how it is made. */
+import { randomUUID } from 'node:crypto';
+import { chown, mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import type { AppError } from '../core/errors.ts';
+import type { Account } from './account.ts';
+import type { Binaries } from './binaries.ts';
+import { codeOf, diskFull, explainDiskFull, failure } from './failure.ts';
+import { readIfPresent } from './home.ts';
+import { runTool, type ToolResult } from './run-tool.ts';
+
+export const SUPERUSER = 'millrace';
+const MARKER = 'millrace-cluster';
+
+/**
+ * Written to postgresql.conf once, so an operator can change them there. What durability needs is forced at every
+ * start.
+ */
+const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
+  shared_buffers: '256MB',
+  max_wal_size: '2GB',
+  max_connections: '200',
+  // The programs from npm are built without lz4, and pglz costs more processor time than the bytes it saves.
+  wal_compression: 'off',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+  log_checkpoints: 'off',
+};
+
+export type ClusterParams = { dataFolder: string; passwordFile: string; account: Account | null; binaries: Binaries };
+
+export async function ensureCluster(params: ClusterParams & { password: () => Promise<string> }): Promise<void> {
+  await sweepStaging(params.dataFolder);
+  if ((await inspectCluster(params)) === 'ours') return;
+  await makeCluster({ ...params, password: await params.password() });
+}
+
+async function inspectCluster(params: ClusterParams): Promise<'absent' | 'ours'> {
+  const { dataFolder, binaries } = params;
+  const names = await readdir(dataFolder).catch((error): string[] => {
+    if (codeOf(error) === 'ENOENT') return [];
+    throw foreign(dataFolder, codeOf(error) === 'ENOTDIR' ? 'is not a folder' : 'cannot be read by this user', error);
+  });
+  if (names.length === 0) return 'absent';
+  const version = await readIfPresent(join(dataFolder, 'PG_VERSION'));
+  if (version === null) throw foreign(dataFolder, 'holds files that are not a PostgreSQL database');
+  refuseOtherVersion({ dataFolder, found: Number.parseInt(version, 10), expected: binaries.major });
+  if (!names.includes(MARKER)) throw foreign(dataFolder, 'holds a PostgreSQL database that another program made');
+  if ((await readIfPresent(params.passwordFile)) === null) {
+    throw foreign(dataFolder, `holds a database whose password is lost (${params.passwordFile} is missing)`);
+  }
+  return 'ours';
+}
+
+function refuseOtherVersion(params: { dataFolder: string; found: number; expected: number }): void {
+  const { dataFolder, found, expected } = params;
+  if (found === expected) return;
+  const [code, advice] =
+    found > expected
+      ? (['EMBEDDED_NEWER_DATA', 'Use the newer version of this program that made it'] as const)
+      : ([
+          'EMBEDDED_OLDER_DATA',
+          'Dump it with the version of this program that made it and load it into a new home',
+        ] as const);
+  throw failure(
+    code,
+    `The data in ${dataFolder} was written by PostgreSQL ${found} and this program carries PostgreSQL ${expected}. ` +
+      `${advice}, or set MILLRACE_HOME to another folder. Nothing was changed.`,
+  );
+}
+
+/** Made beside its final place and renamed, so a crash half way never leaves a folder that looks like a database. */
+async function makeCluster(params: ClusterParams & { password: string }): Promise<void> {
+  const { dataFolder, account } = params;
+  const staging = `${dataFolder}.new-${randomUUID()}`;
+  const data = join(staging, 'data');
+  try {
+    await mkdir(staging, { mode: 0o700 });
+    const passwordFile = join(staging, 'password');
+    await writeFile(passwordFile, params.password, { mode: 0o600 });
+    if (account !== null) {
+      await chown(passwordFile, account.uid, account.gid);
+      await chown(staging, account.uid, account.gid);
+    }
+    const result = await runTool({ file: params.binaries.initdb, args: initdbArgs(data, passwordFile), account });
+    if (result.exitCode !== 0) throw explainInitdb(dataFolder, result);
+    await writeFile(join(data, MARKER), 'Made and managed by millrace.\n');
+    await rmdir(dataFolder).catch(() => undefined);
+    await rename(data, dataFolder);
+  } catch (error) {
+    throw explainDiskFull(error, dataFolder);
+  } finally {
+    await rm(staging, { recursive: true, force: true });
+  }
+}
+
+/**
+ * An initdb whose program was killed may still be writing, so each attempt has a folder of its own and a failed sweep
+ * is retried later.
+ */
+async function sweepStaging(dataFolder: string): Promise<void> {
+  const folder = dirname(dataFolder);
+  const abandoned = (await readdir(folder)).filter((name) => name.startsWith(`${basename(dataFolder)}.new-`));
+  for (const name of abandoned) await rm(join(folder, name), { recursive: true, force: true }).catch(() => undefined);
+}
+
+function initdbArgs(data: string, passwordFile: string): string[] {
+  const settings = Object.entries(DEFAULT_SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  return [
+    ...['-D', data, '-U', SUPERUSER, `--pwfile=${passwordFile}`, '--auth=scram-sha-256'],
+    ...['--encoding=UTF8', '--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
+    ...settings,
+  ];
+}
+
+function explainInitdb(dataFolder: string, result: ToolResult): AppError {
+  if (/No space left on device|Disk quota exceeded/i.test(result.output)) return diskFull(dataFolder);
+  if (result.output.includes('could not look up effective user ID')) {
+    return failure(
+      'EMBEDDED_START_FAILED',
+      'PostgreSQL cannot make its data folder for a user without a name. Add a line for this user id to /etc/passwd, ' +
+        'run as a user that has one, or set DATABASE_URL to a PostgreSQL server.',
+    );
+  }
+  const reason = result.spawnError?.message ?? result.output.trim().split('\n').slice(-10).join('\n');
+  return failure(
+    'EMBEDDED_START_FAILED',
+    `PostgreSQL could not make its data folder ${dataFolder}. Correct what it reports, ` +
+      `or set DATABASE_URL to a server of your own:\n${reason}`,
+    result.spawnError ?? undefined,
+  );
+}
+
+function foreign(dataFolder: string, what: string, cause?: unknown): AppError {
+  return failure(
+    'EMBEDDED_FOREIGN_DATA',
+    `${dataFolder} ${what}. Move it away, or set MILLRACE_HOME to another folder. Nothing was changed.`,
+    cause,
+  );
+}

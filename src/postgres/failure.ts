@@ -1,0 +1,37 @@
+/**
+ * The database room's refusals: codes from the catalogue, each with a sentence that names the folder or server and
+ * what to do.
+ */
+import { AppError, type ErrorCode } from '../core/errors.ts';
+
+export function failure(code: ErrorCode, message: string, cause?: unknown): AppError {
+  return new AppError(code, { message, cause });
+}
+
+/** The `code` of a system error (`ENOENT`, `EACCES`, ...) or of a PostgreSQL error (`57P03`, ...). */
+export function codeOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return undefined;
+  return typeof error.code === 'string' ? error.code : undefined;
+}
+
+export function messageOf(error: unknown): string {
+  if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOf).join('; ');
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** From the system and, the last, from PostgreSQL. */
+const DISK_FULL_CODES = ['ENOSPC', 'EDQUOT', '53100'];
+
+/** Turns a full disk into its own sentence and leaves every other error as it is. */
+export function explainDiskFull(error: unknown, folder: string): unknown {
+  return DISK_FULL_CODES.includes(codeOf(error) ?? '') ? diskFull(folder, error) : error;
+}
+
+export function diskFull(folder: string, cause?: unknown): AppError {
+  return failure(
+    'EMBEDDED_DISK_FULL',
+    `The disk that holds ${folder} is full. Free some space there, ` +
+      'or set MILLRACE_HOME to a folder on a larger disk, and start again.',
+    cause,
+  );
+}

@@ -1,0 +1,96 @@
+/** The folder that belongs to one installation: what stands in it, and who may read it. */
+import { randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { access, chown, mkdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { codeOf, explainDiskFull, failure, messageOf } from './failure.ts';
+
+export type Home = {
+  path: string;
+  /** Guards every start and stop. */
+  lockFile: string;
+  /** One locked file for each user of the server. */
+  usersFolder: string;
+  passwordFile: string;
+  portFile: string;
+  logFile: string;
+  /** Names the folder that holds data and programs when the server's account cannot enter the home. */
+  locationFile: string;
+};
+
+/**
+ * Makes the home when it is missing. Root's home must let the server's account pass through to the data, so it is 0711:
+ * it can be crossed but not listed, and everything in it has its own closed mode. An existing folder keeps its mode.
+ */
+export async function openHome(path: string, isRoot: boolean): Promise<Home> {
+  try {
+    const absolute = resolve(path);
+    await mkdir(resolve(absolute, '..'), { recursive: true });
+    await mkdir(absolute, { mode: isRoot ? 0o711 : 0o700 }).catch((error) => {
+      if (codeOf(error) !== 'EEXIST') throw error;
+    });
+    await access(absolute, constants.W_OK | constants.X_OK);
+    const home = layout(await realpath(absolute));
+    await mkdir(home.usersFolder, { mode: 0o700, recursive: true });
+    await giveToOwner(home, home.usersFolder, isRoot);
+    return home;
+  } catch (error) {
+    throw explainHome(path, error);
+  }
+}
+
+function layout(path: string): Home {
+  return {
+    path,
+    lockFile: join(path, 'postgres.lock'),
+    usersFolder: join(path, 'postgres-users'),
+    passwordFile: join(path, 'postgres-password'),
+    portFile: join(path, 'postgres-port'),
+    logFile: join(path, 'postgres.log'),
+    locationFile: join(path, 'postgres-location'),
+  };
+}
+
+/** Root working in another user's home leaves nothing behind that this user could not open later. */
+export async function giveToOwner(home: Home, path: string, isRoot: boolean): Promise<void> {
+  if (!isRoot) return;
+  const owner = await stat(home.path);
+  if (owner.uid !== 0) await chown(path, owner.uid, owner.gid);
+}
+
+/**
+ * The superuser's password, made on first use. Written whole or not at all, since the cluster is useless without it.
+ */
+export async function ensurePassword(home: Home, isRoot: boolean): Promise<string> {
+  const known = await readIfPresent(home.passwordFile);
+  if (known !== null && known.trim() !== '') return known.trim();
+  const password = randomBytes(24).toString('base64url');
+  await writeWhole(home.passwordFile, `${password}\n`);
+  await giveToOwner(home, home.passwordFile, isRoot);
+  return password;
+}
+
+export async function readIfPresent(path: string): Promise<string | null> {
+  return readFile(path, 'utf8').catch((error) => {
+    if (codeOf(error) === 'ENOENT') return null;
+    throw error;
+  });
+}
+
+export async function writeWhole(path: string, text: string): Promise<void> {
+  const staging = `${path}.new`;
+  await rm(staging, { force: true });
+  await writeFile(staging, text, { mode: 0o600, flush: true });
+  await rename(staging, path);
+}
+
+function explainHome(path: string, error: unknown): unknown {
+  const explained = explainDiskFull(error, path);
+  if (explained !== error) return explained;
+  return failure(
+    'EMBEDDED_START_FAILED',
+    `The folder ${path} cannot be used as the home of the embedded PostgreSQL (${messageOf(error)}). ` +
+      'Make it a folder this user can write, or set MILLRACE_HOME to another one.',
+    error,
+  );
+}

@@ -1,0 +1,126 @@
+import { posix } from 'node:path';
+import { findCycles, type Graph } from './cycles.ts';
+import { findModuleReferences, type ModuleReference, onlyReExports } from './module-references.ts';
+import { lex } from './source-lexer.ts';
+import type { SourceTree } from './source-tree.ts';
+
+/** What each room may import besides itself. `index.ts` stands for src/index.ts, the only file outside a room. */
+export const ALLOWED_ARROWS: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  postgres: ['core'],
+  config: ['core'],
+  telemetry: ['core'],
+  handlers: ['core'],
+  egress: ['core'],
+  objects: ['core'],
+  ledger: ['core', 'telemetry'],
+  engine: ['core', 'ledger', 'telemetry'],
+  services: ['core', 'ledger', 'engine', 'telemetry'],
+  library: ['core', 'postgres', 'ledger', 'engine', 'services', 'telemetry', 'config'],
+  http: ['core', 'services', 'telemetry', 'config', 'library'],
+  testing: ['core', 'library', 'ledger', 'engine', 'services', 'postgres'],
+  cli: [
+    ...['core', 'postgres', 'config', 'telemetry', 'handlers', 'egress', 'objects'],
+    ...['ledger', 'engine', 'services', 'library', 'http', 'index.ts'],
+  ],
+  'index.ts': ['library', 'core'],
+};
+
+const CORE_MAY_IMPORT = new Set(['node:crypto']);
+const ROOMS_THAT_SPEAK_SQL = new Set(['ledger', 'postgres']);
+// Upper case anywhere, lower case only at the start of a literal: prose may say "select a job from the list".
+const SQL = [
+  /\bSELECT\b[\s\S]*?\bFROM\b|\bINSERT\s+INTO\b|\bUPDATE\b[\s\S]+?\bSET\b|\bDELETE\s+FROM\b/,
+  /^\s*(?:with\s+[\w, ]+\s+as\s*\(|select\b[\s\S]*?\bfrom\b|insert\s+into\b|update\s+[\s\S]+?\bset\b|delete\s+from\b)/,
+];
+const DRAWER_NAMES = new Set(['utils', 'util', 'helpers', 'helper', 'types', 'interfaces', 'common', 'lib']);
+const LONGEST_FILE = 300;
+
+export function checkArrows(tree: SourceTree): string[] {
+  return [...tree].flatMap(([path, text]) => {
+    const room = roomOf(path);
+    if (!Object.hasOwn(ALLOWED_ARROWS, room)) return [`${path}: ${room} is not a room of the plan`];
+    return referencesIn(text).flatMap((reference) => {
+      const complaint = complainAbout({ path, room, reference });
+      return complaint ? [`${path}: ${complaint}`] : [];
+    });
+  });
+}
+
+type Arrow = { path: string; room: string; reference: ModuleReference };
+
+function complainAbout({ path, room, reference: { specifier } }: Arrow): string | null {
+  if (specifier === null) return room === 'core' ? 'core may not load a module it cannot name' : null;
+  if (/^(?:[/#]|file:|millrace(?:\/|$))/.test(specifier))
+    return `${specifier} goes round the rooms; use a relative path`;
+  if (!specifier.startsWith('.')) {
+    return room === 'core' && !CORE_MAY_IMPORT.has(specifier) ? `core may not import ${specifier}` : null;
+  }
+  const target = resolve(path, specifier);
+  if (!target.startsWith('src/')) return `${specifier} leaves src/`;
+  const targetRoom = roomOf(target);
+  const isAllowed = targetRoom === room || ALLOWED_ARROWS[room]?.includes(targetRoom);
+  return isAllowed ? null : `${room} may not import ${targetRoom} (${specifier})`;
+}
+
+export function checkSqlStaysInItsRooms(tree: SourceTree): string[] {
+  return [...tree].flatMap(([path, text]) => {
+    if (ROOMS_THAT_SPEAK_SQL.has(roomOf(path))) return [];
+    return lex(text)
+      .filter(({ kind, text: literal }) => /^(?:string|template)$/.test(kind) && SQL.some((sql) => sql.test(literal)))
+      .map(({ text: literal }) => `${path}: SQL outside ledger/ and postgres/: ${literal.trim().slice(0, 60)}`);
+  });
+}
+
+export function checkFileCycles(tree: SourceTree): string[] {
+  return findCycles(fileGraph(tree)).map((cycle) => `files import each other: ${cycle.join(', ')}`);
+}
+
+export function checkRoomCycles(tree: SourceTree): string[] {
+  const rooms = new Map<string, string[]>();
+  for (const [path, targets] of fileGraph(tree)) {
+    const room = roomOf(path);
+    const others = targets.map(roomOf).filter((other) => other !== room);
+    rooms.set(room, [...(rooms.get(room) ?? []), ...others]);
+  }
+  return findCycles(rooms).map((cycle) => `rooms import each other: ${cycle.join(', ')}`);
+}
+
+export function checkFacade(tree: SourceTree): string[] {
+  const text = tree.get('src/index.ts');
+  if (text === undefined || onlyReExports(lex(text))) return [];
+  return ['src/index.ts: holds something other than `export ... from`'];
+}
+
+export function checkNames(tree: SourceTree): string[] {
+  return [...tree.keys()]
+    .filter((path) => path.split('/').some((part) => DRAWER_NAMES.has(part.replace(/\..*$/, ''))))
+    .map((path) => `${path}: named for a drawer; name it for the noun or the operation`);
+}
+
+export function checkLengths(tree: SourceTree): string[] {
+  return [...tree].flatMap(([path, text]) => {
+    const lines = text.replace(/\n$/, '').split('\n').length;
+    return lines > LONGEST_FILE ? [`${path}: ${lines} lines, more than ${LONGEST_FILE}`] : [];
+  });
+}
+
+function fileGraph(tree: SourceTree): Graph {
+  const targetsOf = (path: string, text: string) =>
+    referencesIn(text).flatMap(({ kind, specifier }) =>
+      specifier?.startsWith('.') && kind !== 'thread' ? [resolve(path, specifier)] : [],
+    );
+  return new Map([...tree].map(([path, text]) => [path, targetsOf(path, text)]));
+}
+
+function referencesIn(text: string): ModuleReference[] {
+  return findModuleReferences(lex(text));
+}
+
+function resolve(path: string, specifier: string): string {
+  return posix.join(posix.dirname(path), specifier);
+}
+
+function roomOf(path: string): string {
+  return path.split('/')[1] ?? path;
+}

@@ -1,0 +1,91 @@
+/** Folders, homes and servers for the tests of this room; nothing outlives the test file. */
+import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { chmod, mkdir, readdir, rm } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { Client } from 'pg';
+import { openEmbedded } from '../../src/postgres/embedded.ts';
+import { isPostmasterOf, readPostmaster } from '../../src/postgres/postmaster.ts';
+
+export const run = promisify(execFile);
+export const isRoot = process.getuid?.() === 0;
+export const silent = () => {};
+
+export type Scratch = {
+  path: string;
+  /** A path below the scratch folder that does not exist yet. */
+  fresh(name?: string): string;
+  /** A home with an initialised, stopped cluster: a copy of one that is made once for each test file. */
+  preparedHome(): Promise<string>;
+  remove(): Promise<void>;
+};
+
+export async function makeScratch(): Promise<Scratch> {
+  const path = join(tmpdir(), `millrace-postgres-${randomUUID()}`);
+  await mkdir(path);
+  await chmod(path, 0o755);
+  let template: Promise<string> | undefined;
+  const fresh = (name = 'home') => join(path, `${name}-${randomUUID().slice(0, 8)}`);
+  const preparedHome = async () => {
+    template ??= makeTemplate(fresh('template'));
+    const home = fresh();
+    await run('cp', ['-a', await template, home]);
+    return home;
+  };
+  return { path, fresh, preparedHome, remove: () => removeScratch(path) };
+}
+
+async function makeTemplate(home: string): Promise<string> {
+  const server = await openEmbedded({ home, onNotice: silent });
+  await server.close();
+  return home;
+}
+
+/** A failed test may leave its server: it is known by its data folder and ended before the folder goes. */
+async function removeScratch(path: string): Promise<void> {
+  for (const dataFolder of await findDataFolders(path)) {
+    const postmaster = readPostmaster(dataFolder);
+    if (postmaster === null || !(await isPostmasterOf(postmaster.pid, dataFolder))) continue;
+    process.kill(postmaster.pid, 'SIGQUIT');
+    while (await isPostmasterOf(postmaster.pid, dataFolder)) await new Promise(setImmediate);
+  }
+  await rm(path, { recursive: true, force: true });
+}
+
+async function findDataFolders(path: string): Promise<string[]> {
+  const entries = await readdir(path, { recursive: true, withFileTypes: true });
+  return entries.filter((entry) => entry.name === 'postmaster.pid').map((entry) => entry.parentPath);
+}
+
+export async function query<Row extends object>(url: string, text: string): Promise<Row[]> {
+  const client = new Client({ connectionString: url });
+  client.on('error', silent);
+  await client.connect();
+  try {
+    return (await client.query<Row>(text)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+export function postmasterPid(home: string): number | null {
+  return readPostmaster(join(home, 'postgres'))?.pid ?? null;
+}
+
+/** Waits for a condition by polling it; the test's own time limit ends a wait that never comes true. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
