@@ -23,6 +23,8 @@ export class Execution {
   isCancelRequested = false;
   isCompletedByHandler = false;
   joinsChildren = false;
+  isConcluded = false;
+  timer: NodeJS.Timeout | undefined = undefined;
   #controller: AbortController | null = null;
 
   constructor(params: { job: StartedJob; policy: Policy; registered: RegisteredHandler; claimNo: number; startedMs: number }) {
@@ -57,6 +59,14 @@ export class Execution {
     if (this.abortCause !== undefined) return;
     this.abortCause = cause;
     this.#controller?.abort(REASONS[cause]());
+  }
+
+  get facts(): { jobId: string; type: string; attempt: number } {
+    return { jobId: this.job.id, type: this.job.jobType, attempt: this.job.attemptsStarted };
+  }
+
+  get elapsedMs(): number {
+    return performance.now() - this.startedMs;
   }
 
   abortError(): Error {

@@ -6,20 +6,32 @@ import type { JobContext } from './job-context.ts';
 
 /** How an attempt ended, as the completer gets it. */
 export type AttemptOutcome =
-  | { kind: 'succeeded'; output: Payload }
-  | { kind: 'completed_by_handler' }
+  | { kind: 'succeeded'; output: Payload; value: unknown }
+  /** The handler completed the job in a transaction of its own; `otherwise` holds if that was rolled back. */
+  | { kind: 'completed_by_handler'; otherwise: AttemptOutcome }
   | { kind: 'cancelled' }
   | { kind: 'lost' }
   | { kind: 'failed'; failure: Failure };
+
+const ROLLED_BACK: AttemptOutcome = {
+  kind: 'failed',
+  failure: {
+    category: 'TEMPORARY',
+    code: 'COMPLETION_ROLLED_BACK',
+    message: 'the transaction in which the handler completed the job was rolled back',
+  },
+};
 
 /** Runs one attempt: read the payload, call the handler, name the outcome. Never throws. */
 export async function execute(execution: Execution, context: JobContext): Promise<AttemptOutcome> {
   try {
     const payload = await readPayload(execution);
     const value = await execution.registered.handler(context, payload);
+    if (execution.isCompletedByHandler) return { kind: 'completed_by_handler', otherwise: ROLLED_BACK };
     return outcomeOf(execution, value);
   } catch (error) {
-    return failureOf(execution, error);
+    const otherwise = failureOf(execution, error);
+    return execution.isCompletedByHandler ? { kind: 'completed_by_handler', otherwise } : otherwise;
   }
 }
 
@@ -40,7 +52,6 @@ async function validated(schema: NonNullable<Execution['registered']['schema']>,
 }
 
 function outcomeOf(execution: Execution, value: unknown): AttemptOutcome {
-  if (execution.isCompletedByHandler) return { kind: 'completed_by_handler' };
   // A handler that returns after its time, its cancellation grace or its lease has nothing more to say.
   if (execution.abortCause === 'lost_lease') return { kind: 'lost' };
   if (execution.abortCause === 'cancel') return { kind: 'cancelled' };
@@ -48,12 +59,11 @@ function outcomeOf(execution: Execution, value: unknown): AttemptOutcome {
     return { kind: 'failed', failure: classify(execution.abortError(), execution.abortCause) };
   }
   const encoded = encodeOutput(value);
-  if (encoded.ok) return { kind: 'succeeded', output: encoded.payload };
+  if (encoded.ok) return { kind: 'succeeded', output: encoded.payload, value };
   return { kind: 'failed', failure: classify(new AppError('NOT_SERIALIZABLE', { message: `The handler's result: ${encoded.issue.message}` })) };
 }
 
 function failureOf(execution: Execution, error: unknown): AttemptOutcome {
-  if (execution.isCompletedByHandler) return { kind: 'completed_by_handler' };
   const failure = classify(error, execution.abortCause);
   if (execution.abortCause === 'lost_lease') return { kind: 'lost' };
   if (execution.isCancelRequested && (execution.abortCause === 'cancel' || failure.category === 'CANCELLED')) {

@@ -1,11 +1,12 @@
 import { randomFillSync } from 'node:crypto';
 import type pg from 'pg';
-import { checkDependencies, MAX_CHILDREN, resolveDependent } from '../core/dependencies.ts';
+import { checkDependencies, MAX_CHILDREN, MAX_DEPTH, resolveDependent } from '../core/dependencies.ts';
 import { AppError, type Issue } from '../core/errors.ts';
 import { uuidV4 } from '../core/ids.ts';
 import type { Policy } from '../core/policy.ts';
 import { inheritPriority } from '../core/priority.ts';
-import { DEFAULT_LIMITS, type NewJob, normalizeSubmission, type Submission, type SubmissionLimits } from '../core/submission.ts';
+import { DEFAULT_LIMITS, normalizeSubmission, type Submission, type SubmissionLimits } from '../core/submission.ts';
+import { DEFAULT_QUEUE } from '../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
@@ -23,11 +24,14 @@ export type SubmitterOptions = {
   limits?: SubmissionLimits;
   registrationOf(type: string): RegistrationPolicy | undefined;
   fairQueues(): ReadonlySet<string>;
+  /** A queue that nobody heard of yet becomes known before its first job. */
+  ensureQueue(name: string): Promise<void>;
   /** Called with what was accepted, so that idle workers look at once. */
   onAccepted(written: readonly Written[]): void;
 };
 
 export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: readonly Issue[] };
+export type Submitted = Written | { kind: 'invalid'; issues: readonly Issue[] };
 
 /** The attempt that spawns a job: the child is written only while it still holds its lease. */
 export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: boolean };
@@ -56,9 +60,10 @@ export class Submitter {
   async prepare(orgId: string, submission: Submission, actor: string | null): Promise<Prepared> {
     const normalized = this.#normalize(submission);
     if (!normalized.ok) return normalized;
-    const { policy } = normalized.job;
-    const policyId = this.#options.policies.known(policy) ?? (await this.#options.policies.idOf(policy));
-    return { ok: true, entry: entryOf({ orgId, job: normalized.job, policyId, actor }) };
+    const { job } = normalized;
+    const policyId = this.#options.policies.known(job.policy) ?? (await this.#options.policies.idOf(job.policy));
+    if (job.queue !== DEFAULT_QUEUE) await this.#options.ensureQueue(job.queue);
+    return { ok: true, entry: { id: newJobId(), orgId, job, policyId, actor, placement: null } };
   }
 
   #normalize(submission: Submission) {
@@ -68,13 +73,11 @@ export class Submitter {
   }
 
   /** One job from one of many callers. */
-  async submit(orgId: string, submission: Submission, actor: string | null): Promise<Prepared | Written> {
-    const normalized = this.#normalize(submission);
-    if (!normalized.ok) return normalized;
-    const { job } = normalized;
-    const policyId = this.#options.policies.known(job.policy) ?? (await this.#options.policies.idOf(job.policy));
-    const entry = entryOf({ orgId, job, policyId, actor });
-    if (job.dependsOn.length === 0) return this.#batcher.add(entry);
+  async submit(orgId: string, submission: Submission, actor: string | null): Promise<Submitted> {
+    const prepared = await this.prepare(orgId, submission, actor);
+    if (!prepared.ok) return { kind: 'invalid', issues: prepared.issues };
+    const { entry } = prepared;
+    if (entry.job.dependsOn.length === 0) return this.#batcher.add(entry);
     const [written] = await this.writePlaced([entry]);
     return written as Written;
   }
@@ -98,13 +101,13 @@ export class Submitter {
   }
 
   /** Writes a child of a running job, fenced by that job's lease. Null: the lease is lost. */
-  async spawn(parent: ParentLease, entry: JobToWrite): Promise<Written | null> {
+  async spawn(parent: ParentLease, entry: JobToWrite, inheritsPriority: boolean): Promise<Written | null> {
     const written = await inTransaction(this.#options.database.api, async (client) => {
       const guard = await lockParent(client, parent);
       if (!guard.landed) return null;
       if (guard.children >= MAX_CHILDREN) throw refusal('spawn', 'TOO_MANY_CHILDREN', `A job may spawn at most ${MAX_CHILDREN} jobs.`);
       await placeDependent(client, entry, parent.join ? guard.ancestorIds : []);
-      entry.placement = placeChild(entry, parent, guard);
+      entry.placement = placeChild(entry, parent, { ...guard, inheritsPriority });
       return submitJobs(client, [entry], this.#options.fairQueues());
     });
     if (written === null) return null;
@@ -115,10 +118,6 @@ export class Submitter {
   idle(): Promise<void> {
     return this.#batcher.idle();
   }
-}
-
-function entryOf(params: { orgId: string; job: NewJob; policyId: number; actor: string | null }): JobToWrite {
-  return { id: newJobId(), placement: null, ...params };
 }
 
 const pool = Buffer.allocUnsafe(16 * 256);
@@ -155,11 +154,14 @@ async function placeDependent(client: pg.ClientBase, entry: JobToWrite, holdingI
   } satisfies Placement;
 }
 
-function placeChild(entry: JobToWrite, parent: ParentLease, guard: { depth: number; priority: number }): Placement {
+type ParentPlace = { depth: number; priority: number; inheritsPriority: boolean };
+
+function placeChild(entry: JobToWrite, parent: ParentLease, place: ParentPlace): Placement {
   const placement = entry.placement as Placement;
-  const depth = Math.max(placement.depth, guard.depth + 1);
-  if (depth > 100) throw refusal('spawn', 'DEPENDENCY_DEPTH', 'Children may be nested 100 deep.');
-  return { ...placement, depth, parentSeq: parent.seq, joinsParent: parent.join };
+  const depth = Math.max(placement.depth, place.depth + 1);
+  if (depth > MAX_DEPTH) throw refusal('spawn', 'DEPENDENCY_DEPTH', `Children may be nested ${MAX_DEPTH} deep.`);
+  const priority = place.inheritsPriority ? inheritPriority(place.priority, [placement.priority]) : placement.priority;
+  return { ...placement, priority, depth, parentSeq: parent.seq, joinsParent: parent.join };
 }
 
 const refusal = (field: string, code: string, message: string) =>

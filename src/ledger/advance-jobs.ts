@@ -46,7 +46,7 @@ export type AdvanceParams = {
 
 export type Advanced = { landed: Set<number>; released: boolean; started: StartedJob[] };
 
-const CANDIDATES = `
+export const CANDIDATES = `
   SELECT c.tid FROM unnest($6::text[], $7::text[], $8::int2[], $9::int8[]) AS l(queue, job_type, priority, floor)
   CROSS JOIN LATERAL (
     SELECT r.ctid AS tid, r.priority, r.order_key FROM millrace.ready r
@@ -134,7 +134,7 @@ FROM started`;
 const ADVANCE = statement('advance_jobs', advanceText(CANDIDATES));
 const ADVANCE_CAPPED = statement('advance_capped_jobs', advanceText(CAPPED_CANDIDATES));
 
-type Row = {
+export type StartedRow = {
   landed: string | null;
   released: boolean | null;
   org_id: string;
@@ -159,7 +159,7 @@ type Row = {
 };
 
 export async function advanceJobs(db: Queryable, params: AdvanceParams): Promise<Advanced> {
-  return toAdvanced(await run<Row>(db, ADVANCE, parametersOf(params)));
+  return toAdvanced(await run<StartedRow>(db, ADVANCE, parametersOf(params)));
 }
 
 /** How many more jobs of each type and of each capped org may run. Types without a cap are absent. */
@@ -176,7 +176,7 @@ export async function advanceCappedJobs(db: Queryable, params: AdvanceParams, ro
     [...room.orgs.values()],
     full,
   ];
-  return toAdvanced(await run<Row>(db, ADVANCE_CAPPED, values));
+  return toAdvanced(await run<StartedRow>(db, ADVANCE_CAPPED, values));
 }
 
 function parametersOf({ workerId, finished, lanes, limit, claimNo, closedClaims }: AdvanceParams): unknown[] {
@@ -196,7 +196,7 @@ function parametersOf({ workerId, finished, lanes, limit, claimNo, closedClaims 
   ];
 }
 
-function toAdvanced([header, ...rows]: Row[]): Advanced {
+function toAdvanced([header, ...rows]: StartedRow[]): Advanced {
   const landed = header?.landed ?? null;
   return {
     landed: new Set(landed === null ? [] : landed.split(',').map(Number)),
@@ -205,7 +205,7 @@ function toAdvanced([header, ...rows]: Row[]): Advanced {
   };
 }
 
-function toStartedJob(row: Row): StartedJob {
+export function toStartedJob(row: StartedRow): StartedJob {
   return {
     orgId: row.org_id,
     seq: row.seq,

@@ -1,0 +1,47 @@
+/**
+ * The claims of this worker and how many of their jobs have not ended. A claim's row in the ledger is how a rescuer finds
+ * the jobs of a dead worker, so it is closed only when the end of its last job is certain.
+ */
+export class Claims {
+  #lastNo = 0;
+  readonly #open = new Map<number, number>();
+  readonly #leases = new Set<number>();
+  #closed: number[] = [];
+
+  next(): number {
+    return ++this.#lastNo;
+  }
+
+  open(claimNo: number, leaseSeqs: readonly number[]): void {
+    this.#open.set(claimNo, leaseSeqs.length);
+    for (const leaseSeq of leaseSeqs) this.#leases.add(leaseSeq);
+  }
+
+  /** Whether this worker knows of the lease and is not done with it. */
+  holds(leaseSeq: number): boolean {
+    return this.#leases.has(leaseSeq);
+  }
+
+  /** One job of the claim ended for certain. */
+  done(claimNo: number, leaseSeq: number): void {
+    if (!this.#leases.delete(leaseSeq)) return;
+    const left = (this.#open.get(claimNo) ?? 1) - 1;
+    if (left > 0) {
+      this.#open.set(claimNo, left);
+      return;
+    }
+    this.#open.delete(claimNo);
+    this.#closed.push(claimNo);
+  }
+
+  takeClosed(): number[] {
+    const closed = this.#closed;
+    this.#closed = [];
+    return closed;
+  }
+
+  /** They were sent, but nobody knows whether they arrived. Closing twice does no harm. */
+  reopen(claimNos: readonly number[]): void {
+    this.#closed.push(...claimNos);
+  }
+}

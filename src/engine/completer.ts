@@ -1,0 +1,143 @@
+import type { Outcome } from '../core/decide.ts';
+import { decodePayload, type Payload } from '../core/payload.ts';
+import { type Batcher, createBatcher } from '../ledger/batcher.ts';
+import type { Database } from '../ledger/database.ts';
+import { checkLanded, type SettledJob, settleJobs } from '../ledger/settle-jobs.ts';
+import { isUnavailable } from '../ledger/statement.ts';
+import type { Claims } from './claims.ts';
+import type { EventHub } from './events.ts';
+import type { Execution } from './execution.ts';
+import type { AttemptOutcome } from './executor.ts';
+import { settlement } from './settler.ts';
+
+export type CompleterOptions = {
+  database: Database;
+  workerId: number;
+  claims: Claims;
+  events: EventHub;
+  onReleased(): void;
+  /** Something is to be staged sooner than the stager knows. */
+  onDelayed(delayMs: number): void;
+};
+
+const MAX_PER_STATEMENT = 500;
+const MAX_DELAY_MS = 2_000;
+
+/** Writes how attempts ended, other than by plain success: those go with the next claim. */
+export class Completer {
+  readonly #options: CompleterOptions;
+  readonly #batcher: Batcher<SettledJob, boolean>;
+
+  constructor(options: CompleterOptions) {
+    this.#options = options;
+    this.#batcher = createBatcher<SettledJob, boolean>({
+      send: (rows) => this.#settle(rows),
+      maxItems: MAX_PER_STATEMENT,
+      maxInFlight: 1,
+      maxWaiting: Number.POSITIVE_INFINITY,
+      overflow: () => new Error('an attempt that ended is never refused'),
+    });
+  }
+
+  async end(execution: Execution, outcome: AttemptOutcome): Promise<void> {
+    switch (outcome.kind) {
+      case 'succeeded':
+        return this.#succeed(execution, outcome.output);
+      case 'completed_by_handler':
+        return this.#confirmOwn(execution, outcome.otherwise);
+      case 'lost':
+        return this.lost(execution);
+      case 'cancelled':
+      case 'failed':
+        return this.#decide(execution, outcome);
+    }
+  }
+
+  /** Gives a job back that this worker will not run to its end. Burns no attempt. */
+  giveBack(execution: Execution): Promise<void> {
+    return this.#decide(execution, { kind: 'released' });
+  }
+
+  lost(execution: Execution): void {
+    this.#options.claims.done(execution.claimNo, execution.job.leaseSeq);
+    this.#options.events.emit('lost', execution.facts);
+  }
+
+  completed(execution: Execution, output: unknown): void {
+    this.#options.claims.done(execution.claimNo, execution.job.leaseSeq);
+    if (this.#options.events.hears('completed')) this.#options.events.emit('completed', { ...execution.facts, output });
+  }
+
+  /** Of leases whose finish did not land: those that this very attempt had ended before. */
+  landedBefore(executions: readonly Execution[]): Promise<Set<number>> {
+    return this.#persist(() => checkLanded(this.#options.database.workers, executions.map((each) => each.job)));
+  }
+
+  idle(): Promise<void> {
+    return this.#batcher.idle();
+  }
+
+  async #succeed(execution: Execution, output: Payload): Promise<void> {
+    const { job } = execution;
+    const landed = await this.#batcher.add({
+      orgId: job.orgId,
+      seq: job.seq,
+      leaseSeq: job.leaseSeq,
+      to: 'completed',
+      reason: 'succeeded',
+      delayMs: null,
+      failure: null,
+      result: output.kind === 'json' ? output.text : null,
+      resultBytes: output.kind === 'bytes' ? output.bytes : null,
+      holds: execution.joinsChildren,
+      refundsAttempt: false,
+    });
+    if (landed) this.completed(execution, decodePayload(output));
+    else this.lost(execution);
+  }
+
+  async #confirmOwn(execution: Execution, otherwise: AttemptOutcome): Promise<void> {
+    const landed = await this.landedBefore([execution]);
+    if (landed.has(execution.job.leaseSeq)) this.completed(execution, undefined);
+    else await this.end(execution, otherwise);
+  }
+
+  async #decide(execution: Execution, outcome: Outcome): Promise<void> {
+    const { job, policy, registered, elapsedMs } = execution;
+    const { row, decision } = settlement({ job, policy, outcome, elapsedMs, registered });
+    const landed = await this.#batcher.add(row);
+    if (!landed) return this.lost(execution);
+    this.#options.claims.done(execution.claimNo, execution.job.leaseSeq);
+    if (row.to === 'cancelled') {
+      this.#options.events.emit('cancelled', execution.facts);
+    } else if (decision.failure !== undefined) {
+      this.#options.events.emit('failed', { ...execution.facts, state: row.to, failure: decision.failure, delayMs: row.delayMs });
+    }
+    if (row.to === 'retrying') this.#options.onDelayed(row.delayMs ?? 0);
+  }
+
+  async #settle(rows: SettledJob[]): Promise<boolean[]> {
+    const sorted = rows.toSorted((a, b) => a.seq - b.seq);
+    const { database, workerId } = this.#options;
+    const { landed, released } = await this.#persist(() =>
+      settleJobs(database.workers, { workerId, jobs: sorted, by: 'lease', closedClaims: [] }),
+    );
+    if (released) this.#options.onReleased();
+    const missing = rows.filter((row) => !landed.has(row.leaseSeq));
+    const before = missing.length === 0 ? new Set() : await this.#persist(() => checkLanded(database.workers, missing));
+    return rows.map((row) => landed.has(row.leaseSeq) || before.has(row.leaseSeq));
+  }
+
+  /** An outcome is kept until the database takes it or the lease is gone: the database being away loses nothing. */
+  async #persist<T>(write: () => Promise<T>): Promise<T> {
+    for (let failures = 0; ; failures++) {
+      try {
+        return await write();
+      } catch (error) {
+        this.#options.events.emit('error', { error, where: 'completer' });
+        if (!isUnavailable(error) && failures >= 3) throw error;
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(MAX_DELAY_MS, 50 * 2 ** Math.min(failures, 8))));
+      }
+    }
+  }
+}

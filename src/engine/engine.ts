@@ -1,0 +1,168 @@
+import { hostname } from 'node:os';
+import { AppError } from '../core/errors.ts';
+import type { Policy } from '../core/policy.ts';
+import type { Submission, SubmissionLimits } from '../core/submission.ts';
+import type { Database } from '../ledger/database.ts';
+import { ensurePartitions } from '../ledger/event-partitions.ts';
+import { PolicyCache } from '../ledger/intern-policies.ts';
+import type { Written } from '../ledger/submit-jobs.ts';
+import { EventHub } from './events.ts';
+import type { Execution } from './execution.ts';
+import type { Service } from './loop.ts';
+import { type Hint, Notifier } from './notifier.ts';
+import { Pruner } from './pruner.ts';
+import { HandlerRegistry } from './registry.ts';
+import { Releaser } from './releaser.ts';
+import { Rescuer } from './rescuer.ts';
+import { Scheduler } from './scheduler.ts';
+import { Settings } from './settings.ts';
+import { Stager } from './stager.ts';
+import { Submitter } from './submitter.ts';
+import { Supervisor } from './supervisor.ts';
+
+export type EngineOptions = {
+  database: Database;
+  profile: Policy;
+  limits?: SubmissionLimits;
+  name?: string;
+  /** Jobs run at once in this process. */
+  concurrency?: number;
+  queues?: readonly string[];
+  lookahead?: boolean;
+  pollMs?: number;
+  expireEveryMs?: number;
+};
+
+/** Everything that moves jobs in one process. Accepts work as soon as it is open; runs it between start and stop. */
+export class Engine implements Service {
+  readonly database: Database;
+  readonly events = new EventHub();
+  readonly policies: PolicyCache;
+  readonly registry: HandlerRegistry;
+  readonly settings: Settings;
+  readonly submitter: Submitter;
+  readonly notifier: Notifier;
+  readonly #stager: Stager;
+  readonly #releaser: Releaser;
+  readonly #scheduler: Scheduler;
+  readonly #supervisor: Supervisor;
+  readonly #background: readonly Service[];
+  #isRunning = false;
+
+  constructor(options: EngineOptions) {
+    const { database, profile } = options;
+    const { events } = this;
+    this.database = database;
+    this.policies = new PolicyCache(database.api);
+    this.registry = new HandlerRegistry(profile);
+    this.settings = new Settings({ database, events, onChange: () => this.#supervisor.refresh() });
+    this.submitter = new Submitter({
+      ...{ database, profile, policies: this.policies, limits: options.limits },
+      registrationOf: (type) => this.registry.get(type)?.layer ?? this.settings.registrationOf(type),
+      fairQueues: () => this.settings.fairQueues,
+      ensureQueue: (name) => this.settings.ensureQueue(name),
+      onAccepted: (written) => this.#onAccepted(written),
+    });
+    const onReady = () => this.hint('ready');
+    const onReleased = () => this.hint('releases');
+    this.notifier = new Notifier({ database, events, onHint: (hint) => this.#onHint(hint) });
+    this.#stager = new Stager({ database, events, onStaged: onReady });
+    this.#releaser = new Releaser({ database, events, onReleased: onReady });
+    this.#scheduler = new Scheduler({
+      ...{ database, events, onFired: onReady },
+      submitIn: async (client, orgId, submission) => {
+        const prepared = await this.submitter.prepare(orgId, submission, 'system:scheduler');
+        if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
+        await this.submitter.writePlaced([prepared.entry], client);
+      },
+    });
+    this.#supervisor = new Supervisor({
+      ...{ database, events, profile, policies: this.policies, registry: this.registry, settings: this.settings, onReleased },
+      name: options.name ?? `${hostname()}:${process.pid}`,
+      slots: options.concurrency ?? 10,
+      queues: options.queues ?? ['*'],
+      lookahead: options.lookahead ?? true,
+      pollMs: options.pollMs ?? 1_000,
+      onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),
+      spawn: (execution, submission, join) => this.#spawn(execution, submission, join),
+    });
+    const rescuer = new Rescuer({ database, policies: this.policies, events, onReleased, onRescued: onReady });
+    const pruner = new Pruner({ database, events, onReleased, expireEveryMs: options.expireEveryMs });
+    this.#background = [this.settings, this.notifier, this.#stager, this.#releaser, this.#scheduler, rescuer, pruner];
+  }
+
+  /** Must precede the first submission: learns what queues and types there are. */
+  async open(): Promise<void> {
+    await ensurePartitions(this.database.maintenance, { daysAhead: 7 });
+    await this.settings.refresh();
+  }
+
+  get isRunning(): boolean {
+    return this.#isRunning;
+  }
+
+  async start(): Promise<void> {
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    await this.#supervisor.start();
+    for (const service of this.#background) await service.start();
+  }
+
+  /** Stops claiming, lets handlers finish for `graceMs`, gives the rest back, then stops everything else. */
+  async drain(graceMs: number): Promise<void> {
+    if (!this.#isRunning) return;
+    await this.#supervisor.drain(graceMs);
+    await Promise.all(this.#background.map((service) => service.stop()));
+    this.#isRunning = false;
+  }
+
+  stop(): Promise<void> {
+    return this.drain(0);
+  }
+
+  /** Something changed: act here at once, and tell other processes. */
+  hint(hint: Hint): void {
+    this.#onHint(hint);
+    if (this.#isRunning) this.notifier.hint(hint);
+  }
+
+  #onHint(hint: Hint): void {
+    if (hint === 'ready') this.#supervisor.wake();
+    else if (hint === 'timers') this.#stager.wake();
+    else if (hint === 'releases') this.#releaser.wake();
+    else if (hint === 'cancel') this.#supervisor.checkCancels();
+    else this.settings.wake();
+  }
+
+  #onAccepted(written: readonly Written[]): void {
+    let isReady = false;
+    let isTimed = false;
+    let isPending = false;
+    for (const each of written) {
+      if (each.kind !== 'accepted') continue;
+      if (each.state === 'scheduled') isReady = true;
+      else if (each.state === 'delayed') isTimed = true;
+      else isPending = true;
+    }
+    if (isReady) this.hint('ready');
+    if (isTimed) this.hint('timers');
+    if (isPending) this.hint('releases');
+  }
+
+  async #spawn(execution: Execution, submission: Submission, join: boolean): Promise<string> {
+    const { job } = execution;
+    const actor = `system:job ${job.id}`;
+    const prepared = await this.submitter.prepare(job.orgId, submission, actor);
+    if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
+    const lease = { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, workerId: this.#supervisor.workerId, join };
+    const written = await this.submitter.spawn(lease, prepared.entry, submission.priority == null);
+    if (written === null) {
+      execution.abort('lost_lease');
+      throw execution.abortError();
+    }
+    if (join) execution.joinsChildren = true;
+    if (written.kind === 'accepted') return written.id;
+    if (written.sameRequest) return written.existingId;
+    throw new AppError('DUPLICATE');
+  }
+}

@@ -1,0 +1,113 @@
+import { Worker as Thread } from 'node:worker_threads';
+import type { Database } from '../ledger/database.ts';
+import { heartbeat } from '../ledger/heartbeat.ts';
+import type { EventHub } from './events.ts';
+import { Loop, type Service } from './loop.ts';
+import { type HeartbeatThreadData, PULSE_INTERVAL, PULSE_LAST_BEAT, PULSE_MAIN, PULSE_STOP, PULSE_WORDS } from './pulse.ts';
+import type { Worker } from './worker.ts';
+
+export type HeartbeatOptions = {
+  database: Database;
+  worker: Worker;
+  events: EventHub;
+  /** The shortest lease a job may have here; beats come six times as often. */
+  leaseMs: number;
+  /** The ledger gave this worker up: everything it held is another's, and it needs a new name. */
+  onDead(): void;
+};
+
+const MAX_INTERVAL_MS = 5_000;
+const BEATS_PER_LEASE = 6;
+/** Handlers are stopped when this much of their lease has passed without a beat. */
+const SAFE_SHARE = 0.9;
+const TICK_MS = 100;
+const STALL_MS = 1_000;
+
+/** Keeps the leases of one worker alive, and learns which of its jobs were taken away or are to be cancelled. */
+export class Heartbeat implements Service {
+  readonly #options: HeartbeatOptions;
+  readonly #shared = new SharedArrayBuffer(PULSE_WORDS * 4);
+  readonly #pulse = new Int32Array(this.#shared);
+  readonly #check: Loop;
+  #thread: Thread | null = null;
+  #ticker: NodeJS.Timeout | null = null;
+  #lastBeatMs = performance.now();
+
+  constructor(options: HeartbeatOptions) {
+    this.#options = options;
+    this.#pulse[PULSE_INTERVAL] = intervalFor(options.leaseMs);
+    this.#check = new Loop({
+      name: 'heartbeat',
+      round: () => this.#round(),
+      onError: (error, where) => options.events.emit('error', { error, where }),
+    });
+  }
+
+  async start(): Promise<void> {
+    const data: HeartbeatThreadData = {
+      ...{ url: this.#options.database.url, workerId: this.#options.worker.id, shared: this.#shared, stallMs: STALL_MS },
+    };
+    const file = import.meta.url.endsWith('.ts') ? './heartbeat-thread.ts' : './heartbeat-thread.js';
+    this.#thread = new Thread(new URL(file, import.meta.url), { workerData: data });
+    this.#thread.on('error', (error) => this.#options.events.emit('error', { error, where: 'heartbeat thread' }));
+    this.#thread.unref();
+    this.#ticker = setInterval(() => this.#tick(), TICK_MS);
+    this.#check.start();
+  }
+
+  async stop(): Promise<void> {
+    if (this.#ticker !== null) clearInterval(this.#ticker);
+    await this.#check.stop();
+    Atomics.store(this.#pulse, PULSE_STOP, 1);
+    Atomics.notify(this.#pulse, PULSE_STOP);
+    if (this.#thread !== null) await new Promise((resolve) => this.#thread?.once('exit', resolve));
+  }
+
+  /** Somebody asked for a cancellation: look at once. */
+  wake(): void {
+    this.#check.wake();
+  }
+
+  /** A job with a shorter lease than any before came in. */
+  shorten(leaseMs: number): void {
+    const intervalMs = intervalFor(leaseMs);
+    if (intervalMs >= (this.#pulse[PULSE_INTERVAL] as number)) return;
+    Atomics.store(this.#pulse, PULSE_INTERVAL, intervalMs);
+    this.#check.wake();
+  }
+
+  async #round(): Promise<number> {
+    const { database, worker } = this.#options;
+    const jobs = [...worker.running.values()].map(({ job }) => ({ orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq }));
+    const sentMs = performance.now();
+    const answer = await heartbeat(database.workers, { workerId: worker.id, jobs });
+    if (!answer.alive) {
+      worker.lose(worker.running.keys());
+      this.#options.onDead();
+      return MAX_INTERVAL_MS;
+    }
+    this.#lastBeatMs = Math.max(this.#lastBeatMs, sentMs);
+    worker.lose(answer.lost);
+    for (const { leaseSeq, force } of answer.cancels) worker.cancel(leaseSeq, force);
+    return Math.min(this.#pulse[PULSE_INTERVAL] as number, 1_000);
+  }
+
+  /** Tells the thread that we live, and stops handlers whose lease may end before a beat gets through. */
+  #tick(): void {
+    Atomics.add(this.#pulse, PULSE_MAIN, 1);
+    const silentMs = this.#silenceMs();
+    for (const { job, policy } of this.#options.worker.running.values()) {
+      if (silentMs > policy.leaseMs * SAFE_SHARE) this.#options.worker.lose([job.leaseSeq]);
+    }
+  }
+
+  #silenceMs(): number {
+    const own = performance.now() - this.#lastBeatMs;
+    const stamp = Atomics.load(this.#pulse, PULSE_LAST_BEAT);
+    return stamp === 0 ? own : Math.min(own, ((Date.now() & 0x7fff_ffff) - stamp) & 0x7fff_ffff);
+  }
+}
+
+function intervalFor(leaseMs: number): number {
+  return Math.max(50, Math.min(MAX_INTERVAL_MS, Math.floor(leaseMs / BEATS_PER_LEASE)));
+}

@@ -1,0 +1,196 @@
+import { type Advanced, type AdvanceParams, advanceCappedJobs, advanceJobs, type StartedJob } from '../ledger/advance-jobs.ts';
+import { lockRoom } from '../ledger/claim-room.ts';
+import { type Database, inTransaction } from '../ledger/database.ts';
+import type { Claims } from './claims.ts';
+import type { Completer } from './completer.ts';
+import type { EventHub } from './events.ts';
+import type { Execution } from './execution.ts';
+import { Lanes } from './lanes.ts';
+import { Lookahead } from './lookahead.ts';
+
+export type ProducerOptions = {
+  database: Database;
+  workerId: number;
+  claims: Claims;
+  completer: Completer;
+  events: EventHub;
+  slots: number;
+  queues: readonly string[];
+  types: readonly string[];
+  lookahead: boolean;
+  /** Whether any served type or any org has a cap, so that claims must count first. */
+  hasCaps(): boolean;
+  /** Jobs this worker runs or is about to run. */
+  load(): { running: number; waiting: number };
+  begin(started: readonly StartedJob[], claim: { claimNo: number; sentMs: number }): Promise<void>;
+  /** Run what begin() brought. */
+  fill(): void;
+  /** A statement failed a while ago: what the ledger gave us may be more than we know. */
+  reconcile(): Promise<void>;
+  onReleased(): void;
+};
+
+export type Finished = { execution: Execution; result: string; output: unknown };
+
+const MAX_PER_STATEMENT = 500;
+const MAX_ERROR_DELAY_MS = 2_000;
+/** Longer than any statement may take. */
+const SUSPICION_MS = 15_000;
+
+/**
+ * Claims work and completes it. One statement is under way at a time: it carries what finished since the last one and asks
+ * for as many jobs as there is room for.
+ */
+export class Producer {
+  readonly #options: ProducerOptions;
+  readonly #lanes = new Lanes();
+  readonly #lookahead: Lookahead;
+  #finished: Finished[] = [];
+  #isFlying = false;
+  #isHungry = true;
+  #isDraining = false;
+  #isScheduled = false;
+  #failures = 0;
+  #suspectUntilMs = 0;
+
+  constructor(options: ProducerOptions) {
+    this.#options = options;
+    this.#lookahead = new Lookahead(options.lookahead ? options.slots : 0);
+    this.#lanes.set(options.queues, options.types);
+  }
+
+  /** There may be work: look now. */
+  wake(): void {
+    this.#isHungry = true;
+    this.pumpSoon();
+  }
+
+  serve(queues: readonly string[]): void {
+    this.#lanes.set(queues, this.#options.types);
+    this.wake();
+  }
+
+  drain(): void {
+    this.#isDraining = true;
+  }
+
+  get isIdle(): boolean {
+    return !this.#isFlying && this.#finished.length === 0;
+  }
+
+  finish(finished: Finished): void {
+    this.#finished.push(finished);
+    this.pumpSoon();
+  }
+
+  /** A microtask later, so that handlers ending in one tick share a statement. */
+  pumpSoon(): void {
+    if (this.#isScheduled || this.#isFlying) return;
+    this.#isScheduled = true;
+    queueMicrotask(() => {
+      this.#isScheduled = false;
+      this.#pump();
+    });
+  }
+
+  #pump(): void {
+    if (this.#isFlying) return;
+    const finished = this.#finished.splice(0, MAX_PER_STATEMENT);
+    const limit = this.#isHungry || finished.length > 0 ? this.#room() : 0;
+    if (finished.length === 0 && limit === 0) return;
+    this.#isFlying = true;
+    void this.#fly(finished, limit);
+  }
+
+  #room(): number {
+    if (this.#isDraining || this.#options.types.length === 0) return 0;
+    const { running, waiting } = this.#options.load();
+    return Math.max(0, Math.min(this.#options.slots + this.#lookahead.jobs - running - waiting, MAX_PER_STATEMENT));
+  }
+
+  async #fly(finished: Finished[], limit: number): Promise<void> {
+    const { claims } = this.#options;
+    const claimNo = claims.next();
+    const closedClaims = claims.takeClosed();
+    const sentMs = performance.now();
+    let advanced: Advanced;
+    try {
+      advanced = await this.#advance({
+        workerId: this.#options.workerId,
+        finished: finished.map(({ execution: { job }, result }) => ({ orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, result })),
+        lanes: limit === 0 ? [] : this.#lanes.next(sentMs),
+        limit,
+        claimNo,
+        closedClaims,
+      });
+    } catch (error) {
+      claims.reopen(closedClaims);
+      return this.#recover(error, finished);
+    }
+    this.#failures = 0;
+    await this.#options.begin(advanced.started, { claimNo, sentMs });
+    if (sentMs < this.#suspectUntilMs) await this.#options.reconcile().catch((error) => this.#report(error));
+    this.#observe(advanced, limit, sentMs);
+    this.#isFlying = false;
+    // The next statement goes out before these jobs run: the database works while handlers do.
+    this.#pump();
+    this.#options.fill();
+    await this.#confirm(finished, advanced);
+    this.pumpSoon();
+  }
+
+  #advance(params: AdvanceParams): Promise<Advanced> {
+    const { database, hasCaps, types } = this.#options;
+    if (params.limit === 0 || !hasCaps()) return advanceJobs(database.workers, params);
+    return inTransaction(database.workers, async (client) => {
+      const room = await lockRoom(client, [...types]);
+      return advanceCappedJobs(client, params, room);
+    });
+  }
+
+  #observe(advanced: Advanced, limit: number, sentMs: number): void {
+    if (advanced.released) this.#options.onReleased();
+    if (limit === 0) return;
+    const { started } = advanced;
+    const { running, waiting } = this.#options.load();
+    this.#lanes.raise(started);
+    this.#lookahead.observe({
+      wasFull: started.length === limit,
+      idleSlots: this.#options.slots - running,
+      waiting: waiting - started.length,
+    });
+    this.#isHungry = started.length > 0;
+    if (started.length === 0) this.#lanes.reset(sentMs);
+  }
+
+  async #confirm(finished: readonly Finished[], { landed }: Advanced): Promise<void> {
+    const missing: Finished[] = [];
+    for (const each of finished) {
+      if (landed.has(each.execution.job.leaseSeq)) this.#options.completer.completed(each.execution, each.output);
+      else missing.push(each);
+    }
+    if (missing.length === 0) return;
+    const before = await this.#options.completer.landedBefore(missing.map((each) => each.execution));
+    for (const each of missing) {
+      if (before.has(each.execution.job.leaseSeq)) this.#options.completer.completed(each.execution, each.output);
+      else this.#options.completer.lost(each.execution);
+    }
+  }
+
+  /** Nobody knows whether the statement took effect: send the finishes again; a second landing changes nothing. */
+  async #recover(error: unknown, finished: Finished[]): Promise<void> {
+    this.#report(error);
+    this.#finished.unshift(...finished);
+    // A statement that lost its connection may still be running over there, and commit later.
+    this.#suspectUntilMs = performance.now() + SUSPICION_MS;
+    const delayMs = Math.random() * Math.min(MAX_ERROR_DELAY_MS, 50 * 2 ** Math.min(this.#failures++, 8));
+    await new Promise((resolve) => setTimeout(resolve, delayMs));
+    this.#isFlying = false;
+    this.#isHungry = true;
+    this.pumpSoon();
+  }
+
+  #report(error: unknown): void {
+    this.#options.events.emit('error', { error, where: 'producer' });
+  }
+}

@@ -1,0 +1,45 @@
+import type { Database } from '../ledger/database.ts';
+import { dropOldPartitions, ensurePartitions } from '../ledger/event-partitions.ts';
+import { expireJobs } from '../ledger/expire-jobs.ts';
+import { buryWorkers } from '../ledger/find-orphans.ts';
+import { pruneJobs } from '../ledger/prune.ts';
+import type { EventHub } from './events.ts';
+import { Loop, type Service } from './loop.ts';
+
+const EXPIRE_LIMIT = 1_000;
+const PRUNE_LIMIT = 1_000;
+const EXPIRE_EVERY_MS = 60_000;
+const PRUNE_EVERY_MS = 300_000;
+const DAYS_AHEAD = 7;
+
+/** Ends jobs that outlived their lifetime, removes what retention no longer keeps, and makes room for coming days. */
+export class Pruner implements Service {
+  readonly #loops: Loop[];
+
+  constructor(params: { database: Database; events: EventHub; expireEveryMs?: number; onReleased(): void }) {
+    const { database, events } = params;
+    const onError = (error: unknown, where: string) => events.emit('error', { error, where });
+    const expire = async () => {
+      const { again, released } = await expireJobs(database.maintenance, EXPIRE_LIMIT);
+      if (released) params.onReleased();
+      return again ? 0 : (params.expireEveryMs ?? EXPIRE_EVERY_MS);
+    };
+    const prune = async () => {
+      await ensurePartitions(database.maintenance, { daysAhead: DAYS_AHEAD });
+      const { jobs } = await pruneJobs(database.maintenance, PRUNE_LIMIT);
+      if (jobs === PRUNE_LIMIT) return 1_000;
+      await buryWorkers(database.maintenance);
+      await dropOldPartitions(database.maintenance);
+      return PRUNE_EVERY_MS;
+    };
+    this.#loops = [new Loop({ name: 'expirer', round: expire, onError }), new Loop({ name: 'pruner', round: prune, onError })];
+  }
+
+  start(): void {
+    for (const loop of this.#loops) loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#loops.map((loop) => loop.stop()));
+  }
+}

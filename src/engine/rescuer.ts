@@ -1,0 +1,70 @@
+import type { Database } from '../ledger/database.ts';
+import { findOrphans, type Orphan } from '../ledger/find-orphans.ts';
+import type { PolicyCache } from '../ledger/intern-policies.ts';
+import { returnExpired } from '../ledger/return-jobs.ts';
+import { settleJobs } from '../ledger/settle-jobs.ts';
+import type { EventHub } from './events.ts';
+import { Loop, type Service } from './loop.ts';
+import { settlement } from './settler.ts';
+
+const LIMIT = 500;
+const POLL_MS = 1_000;
+
+export type RescuerOptions = {
+  database: Database;
+  policies: PolicyCache;
+  events: EventHub;
+  onRescued(): void;
+  onReleased(): void;
+};
+
+/**
+ * Takes jobs from workers that fell silent. Every write checks again, with the worker's row locked, that it still is: a
+ * heartbeat that comes in between keeps the job.
+ */
+export class Rescuer implements Service {
+  readonly #options: RescuerOptions;
+  readonly #loop: Loop;
+
+  constructor(options: RescuerOptions) {
+    this.#options = options;
+    this.#loop = new Loop({
+      name: 'rescuer',
+      round: () => this.round(),
+      onError: (error, where) => options.events.emit('error', { error, where }),
+    });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#loop.stop();
+  }
+
+  async round(): Promise<number> {
+    const orphans = await findOrphans(this.#options.database.maintenance, LIMIT);
+    const byWorker = Map.groupBy(orphans, (orphan) => orphan.workerId);
+    for (const [workerId, jobs] of byWorker) await this.#rescue(workerId, jobs);
+    if (orphans.length > 0) this.#options.onRescued();
+    return orphans.length === LIMIT ? 0 : POLL_MS;
+  }
+
+  async #rescue(workerId: number, orphans: readonly Orphan[]): Promise<void> {
+    const { database, onReleased } = this.#options;
+    const unstarted = orphans.filter((orphan) => orphan.state === 'scheduled');
+    if (unstarted.length > 0) await returnExpired(database.maintenance, { workerId, jobs: unstarted });
+    const started = orphans.filter((orphan) => orphan.state === 'running').toSorted((a, b) => a.seq - b.seq);
+    if (started.length === 0) return;
+    const rows = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
+    const { released } = await settleJobs(database.maintenance, { workerId, jobs: rows, by: 'dead_worker', closedClaims: [] });
+    if (released) onReleased();
+  }
+
+  async #settlementOf(orphan: Orphan) {
+    const policy = await this.#options.policies.policyOf(orphan.policyId);
+    const outcome = orphan.cancelRequested ? ({ kind: 'cancelled' } as const) : ({ kind: 'worker_lost' } as const);
+    return settlement({ job: orphan, policy, outcome, elapsedMs: 0 }).row;
+  }
+}

@@ -1,0 +1,116 @@
+import { Cron } from 'croner';
+import type pg from 'pg';
+import { AppError } from '../core/errors.ts';
+import type { Submission } from '../core/submission.ts';
+import { type Database, inTransaction } from '../ledger/database.ts';
+import { advanceSchedule, dueSchedules, type Missed, type Schedule } from '../ledger/schedules.ts';
+import type { EventHub } from './events.ts';
+import { Loop, type Service } from './loop.ts';
+
+const LIMIT = 50;
+const POLL_MS = 500;
+/** A schedule that was missed this often is caught up in several rounds, so that one transaction stays small. */
+const MAX_RUNS_PER_ROUND = 100;
+
+export type SchedulerOptions = {
+  database: Database;
+  events: EventHub;
+  /** Submits inside the transaction that moves the schedule on. */
+  submitIn(client: pg.PoolClient, orgId: string, submission: Submission): Promise<void>;
+  onFired(): void;
+};
+
+/**
+ * Fires recurring jobs. Moving a schedule on and submitting its job are one transaction on a locked row, so several
+ * processes never fire the same time twice.
+ */
+export class Scheduler implements Service {
+  readonly #options: SchedulerOptions;
+  readonly #loop: Loop;
+
+  constructor(options: SchedulerOptions) {
+    this.#options = options;
+    this.#loop = new Loop({
+      name: 'scheduler',
+      round: () => this.round(),
+      onError: (error, where) => options.events.emit('error', { error, where }),
+    });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#loop.stop();
+  }
+
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  async round(): Promise<number> {
+    const fired = await inTransaction(this.#options.database.maintenance, async (client) => {
+      let count = 0;
+      for (const { schedule, now } of await dueSchedules(client, LIMIT)) count += await this.#fire(client, schedule, now);
+      return count;
+    });
+    if (fired > 0) this.#options.onFired();
+    return fired > 0 ? 0 : POLL_MS;
+  }
+
+  async #fire(client: pg.PoolClient, schedule: Schedule, now: Date): Promise<number> {
+    const { times, nextAt } = dueTimes(schedule, now);
+    for (const time of times) await this.#options.submitIn(client, schedule.orgId, submissionFor(schedule, time));
+    await advanceSchedule(client, { orgId: schedule.orgId, key: schedule.key, nextAt, firedAt: times.at(-1) ?? null });
+    return times.length;
+  }
+}
+
+/** Checks a cron expression and its time zone, and answers the first time after `from`. */
+export function firstRun(params: { cron: string; timeZone: string; from: Date }): Date {
+  const next = cronOf(params).nextRun(params.from);
+  if (next !== null) return next;
+  throw new AppError('INVALID_REQUEST', { message: `The cron expression "${params.cron}" never comes due.` });
+}
+
+/** The times of a schedule that are due, as its policy for missed ones says, and the next one after them. */
+export function dueTimes(
+  schedule: { cron: string; timeZone: string; missed: Missed; nextAt: Date },
+  now: Date,
+): { times: Date[]; nextAt: Date } {
+  const cron = cronOf(schedule);
+  const times: Date[] = [];
+  let at: Date | null = schedule.nextAt;
+  while (at !== null && at <= now && times.length < MAX_RUNS_PER_ROUND) {
+    times.push(at);
+    at = cron.nextRun(at);
+  }
+  if (schedule.missed === 'all') return { times, nextAt: at ?? FAR_FUTURE };
+  const nextAt = cron.nextRun(now) ?? FAR_FUTURE;
+  const isLate = times.length > 1 || now.getTime() - schedule.nextAt.getTime() > LATE_MS;
+  if (schedule.missed === 'none' && isLate) {
+    const latest = times.at(-1) as Date;
+    return { times: now.getTime() - latest.getTime() <= LATE_MS ? [latest] : [], nextAt };
+  }
+  return { times: times.slice(-1), nextAt };
+}
+
+/** A run later than this was missed: no process was there to fire it. */
+const LATE_MS = 60_000;
+const FAR_FUTURE = new Date('9999-12-31T00:00:00Z');
+
+function cronOf({ cron, timeZone }: { cron: string; timeZone: string }): Cron {
+  try {
+    return new Cron(cron, { timezone: timeZone, paused: true });
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError('INVALID_REQUEST', { message: `The schedule "${cron}" (${timeZone}) cannot be read: ${message}`, cause });
+  }
+}
+
+// The key makes a repeat of the same time harmless even if it came from another ledger.
+function submissionFor(schedule: Schedule, time: Date): Submission {
+  const submission = schedule.submission as Submission;
+  return { ...submission, idempotencyKey: `schedule:${schedule.key}:${time.toISOString()}`.slice(0, 256) };
+}

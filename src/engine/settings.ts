@@ -1,0 +1,90 @@
+import type { PolicyLayer } from '../core/policy.ts';
+import type { RegistrationPolicy } from '../core/submission-policy.ts';
+import type { Database } from '../ledger/database.ts';
+import { readTypes } from '../ledger/job-types.ts';
+import { hasOrgCaps } from '../ledger/orgs.ts';
+import { configureQueue, readQueues } from '../ledger/queues.ts';
+import type { EventHub } from './events.ts';
+import { Loop, type Service } from './loop.ts';
+
+const REFRESH_MS = 1_000;
+
+/** What every process needs to know of queues and types, read from the ledger and at most a second old. */
+export class Settings implements Service {
+  readonly #database: Database;
+  readonly #loop: Loop;
+  readonly #onChange: () => void;
+  #queues = new Map<string, 'fifo' | 'fair'>();
+  #fair: ReadonlySet<string> = new Set();
+  #types = new Map<string, RegistrationPolicy>();
+  #cappedTypes = new Set<string>();
+  #hasOrgCaps = false;
+
+  constructor(params: { database: Database; events: EventHub; onChange(): void }) {
+    this.#database = params.database;
+    this.#onChange = params.onChange;
+    this.#loop = new Loop({
+      name: 'settings',
+      round: async () => {
+        await this.refresh();
+        return REFRESH_MS;
+      },
+      onError: (error, where) => params.events.emit('error', { error, where }),
+    });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#loop.stop();
+  }
+
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  get queues(): readonly string[] {
+    return [...this.#queues.keys()];
+  }
+
+  get fairQueues(): ReadonlySet<string> {
+    return this.#fair;
+  }
+
+  /** What the newest worker said about a type that this process has no handler for. */
+  registrationOf(type: string): RegistrationPolicy | undefined {
+    return this.#types.get(type);
+  }
+
+  hasCaps(types: readonly string[]): boolean {
+    return this.#hasOrgCaps || types.some((type) => this.#cappedTypes.has(type));
+  }
+
+  /** Makes sure the queue is on the list that workers serve. */
+  async ensureQueue(name: string): Promise<void> {
+    if (this.#queues.has(name)) return;
+    await configureQueue(this.#database.api, { name });
+    this.#queues.set(name, 'fifo');
+    this.#onChange();
+  }
+
+  async refresh(): Promise<void> {
+    const [queues, types, orgCaps] = await Promise.all([
+      readQueues(this.#database.maintenance),
+      readTypes(this.#database.maintenance),
+      hasOrgCaps(this.#database.maintenance),
+    ]);
+    const isChanged = queues.some((queue) => this.#queues.get(queue.name) !== queue.order);
+    this.#queues = new Map(queues.map((queue) => [queue.name, queue.order]));
+    this.#fair = new Set(queues.filter((queue) => queue.order === 'fair').map((queue) => queue.name));
+    this.#types = new Map(types.map((type) => [type.name, layerOf(type.defaults, type.customBackoff)]));
+    this.#cappedTypes = new Set(types.filter((type) => type.concurrency !== null).map((type) => type.name));
+    this.#hasOrgCaps = orgCaps;
+    if (isChanged) this.#onChange();
+  }
+}
+
+// One object per type and reading: policies resolved from the same layer are recognised by identity.
+const layerOf = (defaults: PolicyLayer, hasCustomBackoff: boolean): RegistrationPolicy => ({ ...defaults, hasCustomBackoff });

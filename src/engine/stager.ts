@@ -1,0 +1,53 @@
+import type { Database } from '../ledger/database.ts';
+import { stageJobs } from '../ledger/stage-jobs.ts';
+import type { EventHub } from './events.ts';
+import { Loop, type Service } from './loop.ts';
+
+const LIMIT = 1_000;
+const MAX_WAIT_MS = 500;
+/** The bound that keeps dead entries from being walked again is dropped this often: timers that committed late stand below it. */
+const FLOOR_RESET_MS = 2_000;
+
+/** Makes delayed and retrying jobs ready when their time comes. Any number of processes may run one. */
+export class Stager implements Service {
+  readonly #database: Database;
+  readonly #onStaged: () => void;
+  readonly #loop: Loop;
+  #floor: Date | null = null;
+  #floorResetMs = 0;
+
+  constructor(params: { database: Database; events: EventHub; onStaged(): void }) {
+    this.#database = params.database;
+    this.#onStaged = params.onStaged;
+    this.#loop = new Loop({
+      name: 'stager',
+      round: () => this.#round(),
+      onError: (error, where) => params.events.emit('error', { error, where }),
+    });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#loop.stop();
+  }
+
+  wake(): void {
+    this.#floor = null;
+    this.#loop.wake();
+  }
+
+  async #round(): Promise<number> {
+    const nowMs = performance.now();
+    if (nowMs - this.#floorResetMs > FLOOR_RESET_MS) {
+      this.#floor = null;
+      this.#floorResetMs = nowMs;
+    }
+    const { staged, nextInMs, floor } = await stageJobs(this.#database.workers, { limit: LIMIT, floor: this.#floor });
+    this.#floor = floor;
+    if (staged > 0) this.#onStaged();
+    return Math.max(0, Math.min(MAX_WAIT_MS, nextInMs ?? MAX_WAIT_MS));
+  }
+}

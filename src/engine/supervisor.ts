@@ -1,0 +1,161 @@
+import { hostname } from 'node:os';
+import type { Policy } from '../core/policy.ts';
+import type { Submission } from '../core/submission.ts';
+import type { StartedJob } from '../ledger/advance-jobs.ts';
+import type { Database } from '../ledger/database.ts';
+import type { PolicyCache } from '../ledger/intern-policies.ts';
+import { announceType } from '../ledger/job-types.ts';
+import { raiseVirtualTime } from '../ledger/queues.ts';
+import { registerWorker, stopWorker } from '../ledger/workers.ts';
+import type { EventHub } from './events.ts';
+import type { Execution } from './execution.ts';
+import { HandlerContext } from './handler-context.ts';
+import { Heartbeat } from './heartbeat.ts';
+import { Loop } from './loop.ts';
+import type { HandlerRegistry } from './registry.ts';
+import type { Settings } from './settings.ts';
+import { Worker } from './worker.ts';
+
+export type SupervisorOptions = {
+  database: Database;
+  policies: PolicyCache;
+  registry: HandlerRegistry;
+  settings: Settings;
+  events: EventHub;
+  profile: Policy;
+  name: string;
+  slots: number;
+  queues: readonly string[];
+  lookahead: boolean;
+  pollMs: number;
+  spawn(execution: Execution, submission: Submission, join: boolean): Promise<string>;
+  onReleased(): void;
+  onDelayed(delayMs: number): void;
+};
+
+/**
+ * Gives this process its place among the workers: announces what it handles, registers it, keeps its heart beating, and
+ * gives it a new name should the ledger declare it dead.
+ */
+export class Supervisor {
+  readonly #options: SupervisorOptions;
+  readonly #poll: Loop;
+  #worker: Worker | null = null;
+  #heartbeat: Heartbeat | null = null;
+  #isReborn = false;
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#poll = new Loop({
+      name: 'poll',
+      round: () => this.#round(),
+      onError: (error, where) => options.events.emit('error', { error, where }),
+    });
+  }
+
+  get workerId(): number {
+    return this.#worker?.id ?? 0;
+  }
+
+  async start(): Promise<void> {
+    await this.#announce();
+    await this.#enlist();
+    this.#poll.start();
+  }
+
+  wake(): void {
+    this.#worker?.wake();
+  }
+
+  checkCancels(): void {
+    this.#heartbeat?.wake();
+  }
+
+  /** The queues changed: look in all of them. */
+  refresh(): void {
+    this.#worker?.serve(this.#queues());
+  }
+
+  async drain(graceMs: number): Promise<void> {
+    await this.#poll.stop();
+    await this.#worker?.drain(graceMs);
+    await this.#retire();
+  }
+
+  async #announce(): Promise<void> {
+    const { registry, database, settings } = this.#options;
+    for (const { type, layer, concurrency } of registry.all()) {
+      const { hasCustomBackoff, ...defaults } = layer;
+      await announceType(database.api, { name: type, defaults, concurrency, customBackoff: hasCustomBackoff });
+    }
+    await settings.refresh();
+  }
+
+  async #enlist(): Promise<void> {
+    const { database, registry, slots, name, queues } = this.#options;
+    const types = registry.types();
+    const id = await registerWorker(database.workers, { name, host: hostname(), pid: process.pid, types, queues: [...queues], slots });
+    this.#worker = this.#makeWorker(id);
+    this.#heartbeat = new Heartbeat({
+      ...{ database, worker: this.#worker, events: this.#options.events, leaseMs: this.#shortestLease() },
+      onDead: () => {
+        this.#isReborn = true;
+        this.#poll.wake();
+      },
+    });
+    await this.#heartbeat.start();
+    this.#worker.wake();
+  }
+
+  #makeWorker(workerId: number): Worker {
+    const { database, policies, registry, events, slots, lookahead, spawn, onReleased, onDelayed, settings } = this.#options;
+    const services = { database, events, workerId: () => workerId, spawn };
+    return new Worker({
+      ...{ database, policies, registry, events, workerId, slots, lookahead, onReleased, onDelayed, queues: this.#queues() },
+      hasCaps: () => settings.hasCaps(registry.types()),
+      contextOf: (execution) => new HandlerContext(execution, services),
+      onStarted: (started) => this.#onStarted(started),
+    });
+  }
+
+  #queues(): readonly string[] {
+    const { queues, settings } = this.#options;
+    return queues.includes('*') ? settings.queues : queues;
+  }
+
+  #shortestLease(): number {
+    const { registry, profile } = this.#options;
+    return Math.min(profile.leaseMs, ...registry.all().map(({ layer }) => layer.leaseMs ?? profile.leaseMs));
+  }
+
+  #onStarted(started: readonly StartedJob[]): void {
+    const { settings, database, policies, events } = this.#options;
+    const stamps = new Map<string, number>();
+    for (const job of started) {
+      const policy = policies.cached(job.policyId);
+      if (policy !== undefined) this.#heartbeat?.shorten(policy.leaseMs);
+      if (settings.fairQueues.has(job.queue)) stamps.set(job.queue, Math.max(stamps.get(job.queue) ?? 0, job.orderKey));
+    }
+    for (const [queue, stamp] of stamps) {
+      raiseVirtualTime(database.workers, queue, stamp).catch((error) => events.emit('error', { error, where: 'fair queue' }));
+    }
+  }
+
+  /** Polling is the truth; every wake-up is only a hint. */
+  async #round(): Promise<number> {
+    if (this.#isReborn) {
+      this.#isReborn = false;
+      await this.#retire();
+      await this.#enlist();
+    }
+    this.#worker?.wake();
+    return this.#options.pollMs;
+  }
+
+  async #retire(): Promise<void> {
+    await this.#heartbeat?.stop();
+    const id = this.#worker?.id;
+    if (id === undefined) return;
+    await stopWorker(this.#options.database.workers, id).catch((error) => this.#options.events.emit('error', { error, where: 'retire' }));
+  }
+}

@@ -1,0 +1,205 @@
+import { classify } from '../core/failure.ts';
+import type { StartedJob } from '../ledger/advance-jobs.ts';
+import type { Database } from '../ledger/database.ts';
+import type { PolicyCache } from '../ledger/intern-policies.ts';
+import { ownedJobs } from '../ledger/owned-jobs.ts';
+import { settleJobs } from '../ledger/settle-jobs.ts';
+import { Claims } from './claims.ts';
+import { Completer } from './completer.ts';
+import type { EventHub } from './events.ts';
+import { Execution } from './execution.ts';
+import { type AttemptOutcome, execute } from './executor.ts';
+import type { JobContext } from './job-context.ts';
+import { Producer } from './producer.ts';
+import type { HandlerRegistry } from './registry.ts';
+import { settlement } from './settler.ts';
+
+export type WorkerOptions = {
+  database: Database;
+  policies: PolicyCache;
+  registry: HandlerRegistry;
+  events: EventHub;
+  workerId: number;
+  slots: number;
+  queues: readonly string[];
+  lookahead: boolean;
+  hasCaps(): boolean;
+  contextOf(execution: Execution): JobContext;
+  onStarted(started: readonly StartedJob[]): void;
+  onReleased(): void;
+  onDelayed(delayMs: number): void;
+};
+
+/** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
+export class Worker {
+  readonly running = new Map<number, Execution>();
+  readonly #options: WorkerOptions;
+  readonly #claims = new Claims();
+  readonly #producer: Producer;
+  readonly #completer: Completer;
+  #waiting: Execution[] = [];
+  #changed: (() => void) | null = null;
+
+  constructor(options: WorkerOptions) {
+    this.#options = options;
+    const { database, workerId, events, onReleased, onDelayed } = options;
+    const claims = this.#claims;
+    this.#completer = new Completer({ database, workerId, claims, events, onReleased, onDelayed });
+    this.#producer = new Producer({
+      ...{ database, workerId, claims, events, onReleased, completer: this.#completer },
+      ...{ slots: options.slots, queues: options.queues, types: options.registry.types(), lookahead: options.lookahead },
+      hasCaps: options.hasCaps,
+      load: () => ({ running: this.running.size, waiting: this.#waiting.length }),
+      begin: (started, claim) => this.#begin(started, claim),
+      fill: () => this.#fill(),
+      reconcile: () => this.#reconcile(),
+    });
+  }
+
+  get id(): number {
+    return this.#options.workerId;
+  }
+
+  /** There may be work: look now. */
+  wake(): void {
+    this.#producer.wake();
+  }
+
+  /** Look for work in these queues from now on. */
+  serve(queues: readonly string[]): void {
+    this.#producer.serve(queues);
+  }
+
+  /** Stops claiming, lets handlers finish for `graceMs`, then gives the rest back at once. */
+  async drain(graceMs: number): Promise<void> {
+    this.#producer.drain();
+    for (const execution of this.#waiting.splice(0)) void this.#giveBack(execution);
+    await this.#settledWithin(graceMs);
+    for (const execution of [...this.running.values()]) void this.#giveBack(execution);
+    await this.#settledWithin(10_000);
+    await this.#completer.idle();
+  }
+
+  /** The ledger says these leases are another's now. */
+  lose(leaseSeqs: Iterable<number>): void {
+    for (const leaseSeq of leaseSeqs) {
+      const execution = this.running.get(leaseSeq);
+      if (execution === undefined) continue;
+      execution.abort('lost_lease');
+      this.#conclude(execution, { kind: 'lost' });
+    }
+  }
+
+  /** A request to stop: soft ones are met at the handler's next checkpoint, forced ones abort it and wait for a grace. */
+  cancel(leaseSeq: number, force: boolean): void {
+    const execution = this.running.get(leaseSeq);
+    if (execution === undefined) return;
+    execution.isCancelRequested = true;
+    if (!force || execution.abortCause !== undefined) return;
+    execution.abort('cancel');
+    clearTimeout(execution.timer);
+    execution.timer = setTimeout(() => this.#conclude(execution, { kind: 'cancelled' }), execution.policy.cancelGraceMs);
+  }
+
+  async #begin(started: readonly StartedJob[], claim: { claimNo: number; sentMs: number }): Promise<void> {
+    if (started.length === 0) return;
+    this.#claims.open(claim.claimNo, started.map((job) => job.leaseSeq));
+    this.#options.onStarted(started);
+    for (const job of started) {
+      const registered = this.#options.registry.get(job.jobType);
+      if (registered === undefined) throw new Error(`Claimed a job of type ${job.jobType}, which no handler here serves.`);
+      const policy = this.#options.policies.cached(job.policyId) ?? (await this.#options.policies.policyOf(job.policyId));
+      this.#waiting.push(new Execution({ job, policy, registered, claimNo: claim.claimNo, startedMs: claim.sentMs }));
+    }
+  }
+
+  #fill(): void {
+    let taken = 0;
+    while (taken < this.#waiting.length && this.running.size < this.#options.slots) this.#run(this.#waiting[taken++] as Execution);
+    if (taken > 0) this.#waiting = this.#waiting.slice(taken);
+  }
+
+  #run(execution: Execution): void {
+    const { events, contextOf } = this.#options;
+    this.running.set(execution.job.leaseSeq, execution);
+    execution.timer = setTimeout(() => this.#timeOut(execution), execution.timeLimitMs - execution.elapsedMs);
+    if (events.hears('started')) events.emit('started', execution.facts);
+    void execute(execution, contextOf(execution)).then((outcome) => this.#conclude(execution, outcome));
+  }
+
+  /** The attempt ends at its limit whether or not the handler heeds the signal; what it does later is refused. */
+  #timeOut(execution: Execution): void {
+    const cause = execution.limitCause;
+    execution.abort(cause);
+    this.#conclude(execution, { kind: 'failed', failure: classify(execution.abortError(), cause) });
+  }
+
+  /** Once for each attempt: frees its slot and hands its outcome on. */
+  #conclude(execution: Execution, outcome: AttemptOutcome): void {
+    if (execution.isConcluded) return;
+    this.#leave(execution);
+    if (outcome.kind === 'succeeded' && outcome.output.kind === 'json' && !execution.joinsChildren) {
+      this.#producer.finish({ execution, result: outcome.output.text, output: outcome.value });
+    } else {
+      void this.#completer.end(execution, outcome).catch((error) => this.#report(error)).finally(() => this.#wakeDrain());
+      this.#producer.pumpSoon();
+    }
+    this.#fill();
+  }
+
+  #giveBack(execution: Execution): Promise<void> {
+    if (execution.isConcluded) return Promise.resolve();
+    execution.abort('lost_lease');
+    this.#leave(execution);
+    return this.#completer.giveBack(execution).catch((error) => this.#report(error)).finally(() => this.#wakeDrain());
+  }
+
+  #leave(execution: Execution): void {
+    execution.isConcluded = true;
+    clearTimeout(execution.timer);
+    this.running.delete(execution.job.leaseSeq);
+    this.#wakeDrain();
+  }
+
+  /** Gives back what the ledger says we hold and we do not know of: the answer that told us was lost. */
+  async #reconcile(): Promise<void> {
+    const { database, policies, registry } = this.#options;
+    const owned = await ownedJobs(database.workers, this.id);
+    const unknown = owned.filter((job) => job.state === 'running' && !this.#claims.holds(job.leaseSeq));
+    if (unknown.length === 0) return;
+    const rows = await Promise.all(
+      unknown.map(async (job) => {
+        const policy = await policies.policyOf(job.policyId);
+        return settlement({ job, policy, outcome: { kind: 'released' }, elapsedMs: 0, registered: registry.get(job.jobType) }).row;
+      }),
+    );
+    await settleJobs(database.workers, {
+      ...{ workerId: this.id, jobs: rows, by: 'lease' as const },
+      closedClaims: [...new Set(unknown.map((job) => job.claimNo))],
+    });
+  }
+
+  #report(error: unknown): void {
+    this.#options.events.emit('error', { error, where: 'worker' });
+  }
+
+  #wakeDrain(): void {
+    this.#changed?.();
+  }
+
+  /** Until no handler runs and every outcome is written, or the time is up. */
+  async #settledWithin(limitMs: number): Promise<void> {
+    const deadlineMs = performance.now() + limitMs;
+    while (this.running.size > 0 || !this.#producer.isIdle) {
+      const leftMs = deadlineMs - performance.now();
+      if (leftMs <= 0) return;
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, Math.min(leftMs, 50));
+        this.#changed = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+  }
+}

@@ -1,0 +1,16 @@
+export type { BackoffPolicy, CustomBackoff } from './core/backoff.ts';
+export { AppError, type ErrorCode, isAppError, type Issue } from './core/errors.ts';
+export {
+  type Failure,
+  JobCancelledError,
+  JobTimeoutError,
+  LeaseLostError,
+  PermanentError,
+  TemporaryError,
+} from './core/failure.ts';
+export type { Job, JobResult, Progress, StateTransition } from './core/job.ts';
+export { PRIORITIES, type Priority } from './core/priority.ts';
+export { isTerminal, JOB_STATES, type JobState } from './core/states.ts';
+export type { Submission } from './core/submission.ts';
+export { type JobTypes, Millrace, type OpenOptions } from './library/millrace.ts';
+export type * from './library/public-types.ts';

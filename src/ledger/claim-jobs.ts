@@ -1,0 +1,57 @@
+import { CANDIDATES, type Lane, type StartedJob, type StartedRow, toStartedJob } from './advance-jobs.ts';
+import { int2Array, int8Array, textArray } from './binary-array.ts';
+import { type Queryable, run, statement } from './statement.ts';
+
+/** A job under lease that has not started: `attemptsStarted` does not count the attempt to come. */
+export type ClaimedJob = StartedJob;
+
+export type ClaimParams = { workerId: number; lanes: readonly Lane[]; limit: number; claimNo: number };
+
+/** The same candidates as the hot path, whose statement has four parameters more before them. */
+const candidates = CANDIDATES.replaceAll(/\$(\d+)/g, (_, number) => `$${Number(number) - 4}`);
+
+// A lease is no state: the row stays scheduled and no event is written until the attempt starts.
+const CLAIM = statement(
+  'claim_jobs',
+  `WITH candidates AS MATERIALIZED (${candidates}
+), picked AS MATERIALIZED (
+  SELECT r.tid FROM candidates c
+  CROSS JOIN LATERAL (SELECT ctid AS tid FROM millrace.ready WHERE ctid = c.tid FOR UPDATE SKIP LOCKED) r
+  LIMIT $6::int4
+), taken AS (
+  DELETE FROM millrace.ready r USING picked p WHERE r.ctid = p.tid RETURNING r.org_id, r.seq
+), leased AS MATERIALIZED (
+  SELECT org_id, seq, nextval('millrace.lease_seq') AS lease_seq FROM (SELECT * FROM taken ORDER BY seq) t
+), claimed AS (
+  UPDATE millrace.jobs j SET worker_id = $1::int8, lease_seq = l.lease_seq
+  FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND j.state = 'scheduled' AND j.worker_id IS NULL
+  RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, j.order_key,
+    j.attempts_started, j.max_attempts, j.policy_id, j.created_at, j.lifetime_deadline, j.payload, j.payload_bytes,
+    j.idempotency_key, j.correlation_id, j.tags
+), noted AS (
+  INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
+  SELECT $1::int8, $7::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type
+)
+SELECT org_id, seq, id, lease_seq, started_lease_seq AS previous_lease_seq, job_type, queue, priority, order_key,
+  attempts_started, max_attempts, policy_id, extract(epoch FROM created_at)::float8 * 1000 AS created_at_ms,
+  extract(epoch FROM lifetime_deadline - millrace.clock())::float8 * 1000 AS lifetime_left_ms,
+  payload, payload_bytes, idempotency_key, correlation_id, tags
+FROM claimed`,
+);
+
+/** Leases ready jobs to a worker without starting them. */
+export async function claimJobs(
+  db: Queryable,
+  { workerId, lanes, limit, claimNo }: ClaimParams,
+): Promise<ClaimedJob[]> {
+  const rows = await run<StartedRow>(db, CLAIM, [
+    workerId,
+    textArray(lanes.map((lane) => lane.queue)),
+    textArray(lanes.map((lane) => lane.jobType)),
+    int2Array(lanes.map((lane) => lane.priority)),
+    int8Array(lanes.map((lane) => lane.floor)),
+    limit,
+    claimNo,
+  ]);
+  return rows.map(toStartedJob);
+}

@@ -1,0 +1,34 @@
+import type { StateTransition } from '../core/job.ts';
+import type { JobState } from '../core/states.ts';
+import type { Reason } from '../core/transitions.ts';
+import { toActor } from './job-row.ts';
+import { type Queryable, run, statement } from './statement.ts';
+
+const HISTORY = statement(
+  'job_history',
+  `SELECT e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor
+   FROM millrace.jobs j JOIN millrace.events e ON e.org_id = j.org_id AND e.job_seq = j.seq
+   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE ORDER BY e.n`,
+);
+
+type Row = {
+  from_state: JobState | null;
+  to_state: JobState;
+  at: Date | string;
+  reason: Reason;
+  attempt: number;
+  actor: string | null;
+};
+
+/** Every change of state of a job, oldest first; empty when the org has no such job. */
+export async function jobHistory(db: Queryable, orgId: string, id: string): Promise<StateTransition[]> {
+  const rows = await run<Row>(db, HISTORY, [orgId, id]);
+  return rows.map((row) => ({
+    from: row.from_state,
+    to: row.to_state,
+    at: new Date(row.at),
+    reason: row.reason,
+    attempt: row.attempt,
+    actor: toActor(row.actor),
+  }));
+}

@@ -1,0 +1,161 @@
+import type { DependencyType } from '../core/dependencies.ts';
+import type { Failure } from '../core/failure.ts';
+import {
+  ACTOR_TYPES,
+  type Actor,
+  currentAttempt,
+  hasResult,
+  type Job,
+  type JobResult,
+  type Progress,
+} from '../core/job.ts';
+import type { Payload } from '../core/payload.ts';
+import { priorityName } from '../core/priority.ts';
+import type { JobState } from '../core/states.ts';
+
+// JSON leaves the database as text: parsing it is left to whoever looks inside, and numbers keep every digit.
+// Dependencies and parents cost a lookup only for the few jobs that have them.
+export const JOB_COLUMNS = `
+  j.id, j.seq, j.org_id, j.job_type, j.queue, j.state, j.priority, j.attempts_started, j.attempt_slot, j.max_attempts,
+  j.created_at, j.updated_at, j.run_at, j.scheduled_at, j.started_at, j.completed_at, j.lifetime_deadline,
+  j.payload::text AS payload, j.payload_bytes, j.last_error::text AS last_error, j.tags::text AS tags, j.correlation_id,
+  j.idempotency_key, j.callback_url, j.dependency_type, c.requested_at AS cancel_requested_at,
+  g.percent, g.message AS progress_message, g.updated_at AS progress_at,
+  CASE WHEN j.parent_seq IS NOT NULL THEN
+    (SELECT p.id FROM millrace.jobs p WHERE p.org_id = j.org_id AND p.seq = j.parent_seq) END AS parent_id,
+  CASE WHEN j.dependency_type IS NOT NULL THEN
+    (SELECT string_agg(t.id::text, ',' ORDER BY t.seq) FROM millrace.dependencies d
+     JOIN millrace.jobs t ON t.org_id = d.org_id AND t.seq = d.depends_on_seq
+     WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS depends_on`;
+
+export const JOB_JOINS = `
+  LEFT JOIN millrace.progress g ON g.org_id = j.org_id AND g.seq = j.seq
+  LEFT JOIN millrace.cancel_requests c ON c.org_id = j.org_id AND c.seq = j.seq`;
+
+// A job can end while it waits for its next attempt, so the end of its last attempt is read from its history.
+export const RESULT_COLUMNS = `
+  j.result::text AS result, j.result_bytes,
+  CASE WHEN j.completed_at IS NOT NULL THEN
+    (SELECT e.at FROM millrace.events e WHERE e.org_id = j.org_id AND e.job_seq = j.seq AND e.from_state = 'running'
+     ORDER BY e.n DESC LIMIT 1) END AS attempt_ended_at`;
+
+type Time = Date | string;
+
+export type JobRow = {
+  id: string;
+  seq: number | string;
+  org_id: string;
+  job_type: string;
+  queue: string;
+  state: JobState;
+  priority: number;
+  attempts_started: number;
+  attempt_slot: number;
+  max_attempts: number;
+  created_at: Time;
+  updated_at: Time;
+  run_at: Time;
+  scheduled_at: Time | null;
+  started_at: Time | null;
+  completed_at: Time | null;
+  lifetime_deadline: Time | null;
+  payload: string | null;
+  payload_bytes: Uint8Array | null;
+  last_error: string | null;
+  tags: string | null;
+  correlation_id: string | null;
+  idempotency_key: string | null;
+  callback_url: string | null;
+  dependency_type: DependencyType | null;
+  cancel_requested_at: Time | null;
+  percent: number | null;
+  progress_message: string | null;
+  progress_at: Time | null;
+  parent_id: string | null;
+  depends_on: string | null;
+};
+
+export type ResultRow = JobRow & {
+  result: string | null;
+  result_bytes: Uint8Array | null;
+  attempt_ended_at: Time | null;
+};
+
+export function toJob(row: JobRow): Job {
+  return {
+    id: row.id,
+    seq: Number(row.seq),
+    orgId: row.org_id,
+    type: row.job_type,
+    queue: row.queue,
+    state: row.state,
+    priority: priorityName(row.priority),
+    attempt: currentAttempt(row.attempts_started),
+    attemptsStarted: row.attempts_started,
+    attemptSlot: row.attempt_slot,
+    maxAttempts: row.max_attempts,
+    ...timesOf(row),
+    payload: payloadOf(row.payload, row.payload_bytes),
+    ...(row.percent === null ? {} : { progress: progressOf(row, row.percent) }),
+    lastFailure: parse<Failure>(row.last_error),
+    tags: parse<Record<string, string>>(row.tags),
+    correlationId: row.correlation_id,
+    idempotencyKey: row.idempotency_key,
+    callbackUrl: row.callback_url,
+    dependsOn: row.depends_on === null ? [] : row.depends_on.split(','),
+    dependencyType: row.dependency_type,
+    parentId: row.parent_id,
+  };
+}
+
+/** A job with the result of its last attempt, if it has ended after one. */
+export function toJobWithResult(row: ResultRow): Job {
+  const job = toJob(row);
+  return hasResult(job) ? { ...job, result: resultOf(row, job) } : job;
+}
+
+function timesOf(row: JobRow) {
+  return {
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
+    scheduledFor: row.state === 'pending' ? null : new Date(row.run_at),
+    scheduledAt: dateOf(row.scheduled_at),
+    startedAt: dateOf(row.started_at),
+    completedAt: dateOf(row.completed_at),
+    cancelRequestedAt: dateOf(row.cancel_requested_at),
+    lifetimeDeadlineAt: dateOf(row.lifetime_deadline),
+  };
+}
+
+function progressOf(row: JobRow, percent: number): Progress {
+  return { percent, message: row.progress_message, updatedAt: new Date(row.progress_at ?? 0) };
+}
+
+function resultOf(row: ResultRow, job: Job): JobResult {
+  const endedAt = dateOf(row.attempt_ended_at) ?? job.completedAt;
+  const durationMs = endedAt === null || job.startedAt === null ? 0 : endedAt.getTime() - job.startedAt.getTime();
+  const succeeded = job.state === 'completed';
+  const hasOutput = row.result !== null || row.result_bytes !== null;
+  return {
+    status: succeeded ? 'SUCCESS' : 'FAILURE',
+    output: succeeded && hasOutput ? payloadOf(row.result, row.result_bytes) : null,
+    error: succeeded ? null : job.lastFailure,
+    durationMs: Math.max(0, durationMs),
+    attempt: job.attempt,
+  };
+}
+
+const payloadOf = (text: string | null, bytes: Uint8Array | null): Payload =>
+  bytes === null ? { kind: 'json', text: text ?? 'null' } : { kind: 'bytes', bytes };
+
+const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
+
+/** A client that is not ours may hand times over as text. */
+export const dateOf = (time: Time | null): Date | null => (time === null ? null : new Date(time));
+
+/** Actors are stored as `type:id`; a bare word is a part of the system. */
+export function toActor(text: string | null): Actor | null {
+  if (text === null) return null;
+  const type = ACTOR_TYPES.find((known) => text.startsWith(`${known}:`));
+  return type === undefined ? { type: 'system', id: text } : { type, id: text.slice(type.length + 1) };
+}

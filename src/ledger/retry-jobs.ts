@@ -1,0 +1,89 @@
+import { decideManualRetry } from '../core/manual-retry.ts';
+import type { JobState } from '../core/states.ts';
+import { type Queryable, run, statement } from './statement.ts';
+
+export type RetryParams = {
+  orgId: string;
+  id: string;
+  resetAttempts: boolean;
+  priority: number | null;
+  delayMs: number | null;
+  actor: string | null;
+};
+
+export type RetriedJob =
+  | { kind: 'queued'; state: 'scheduled' | 'delayed'; scheduledFor: Date }
+  | { kind: 'not_retriable'; state: JobState }
+  | { kind: 'not_found' };
+
+type Found = { seq: number; state: JobState; attempts_started: number; max_attempts: number; event_count: number };
+
+const READ = statement(
+  'read_job_to_retry',
+  `SELECT seq, state, attempts_started, max_attempts, event_count FROM millrace.jobs
+  WHERE id = $2::uuid AND (org_id = $1::uuid) IS TRUE`,
+);
+
+// The event count guards: a job that moved since it was read has another one.
+const RETRY = statement(
+  'retry_job',
+  `WITH retried AS (
+  UPDATE millrace.jobs j SET state = $4::millrace.job_state, completed_at = NULL, updated_at = millrace.clock(),
+    run_at = millrace.clock() + $5::int8 * interval '1 ms',
+    scheduled_at = CASE WHEN $4::text = 'scheduled' THEN millrace.clock() ELSE j.scheduled_at END,
+    lifetime_deadline = millrace.clock() + (SELECT (p.body->>'lifetimeMs')::float8 FROM millrace.policies p
+                                            WHERE p.id = j.policy_id) * interval '1 ms',
+    priority = coalesce($6::int2, j.priority), max_attempts = $7::int2,
+    attempts_started = CASE WHEN $8::bool THEN 0 ELSE j.attempts_started END,
+    attempt_slot = CASE WHEN $8::bool THEN 1 ELSE j.attempt_slot + 1 END,
+    started_at = CASE WHEN $8::bool THEN NULL ELSE j.started_at END,
+    round = j.round + $8::bool::int4, event_count = j.event_count + 1
+  WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.event_count = $3::int4
+  RETURNING j.*
+), made_ready AS (
+  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
+  SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM retried WHERE state = 'scheduled'
+), timed AS (
+  INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
+  SELECT run_at, lifetime_deadline, seq, org_id FROM retried WHERE state = 'delayed'
+), forgotten AS (
+  DELETE FROM millrace.cancel_requests r USING retried j WHERE r.org_id = j.org_id AND r.seq = j.seq
+), recorded AS (
+  INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, round, reason, actor)
+  SELECT millrace.clock(), seq, org_id, lease_seq, $9::millrace.job_state, state, event_count, attempts_started, round, $10::text,
+         $11::text FROM retried
+)
+SELECT ceil(extract(epoch FROM run_at) * 1000)::float8 AS run_at_ms FROM retried`,
+);
+
+/** Gives a failed job another attempt because a person asked for it. */
+export async function retryJob(db: Queryable, params: RetryParams): Promise<RetriedJob> {
+  const delayMs = Math.ceil(params.delayMs ?? 0);
+  for (;;) {
+    const [job] = await run<Found>(db, READ, [params.orgId, params.id]);
+    if (job === undefined) return { kind: 'not_found' };
+    const decision = decideManualRetry({
+      job: { state: job.state, attemptsStarted: job.attempts_started, maxAttempts: job.max_attempts },
+      resetAttempts: params.resetAttempts,
+      delayMs,
+    });
+    if (decision.kind === 'not_retriable') return { kind: 'not_retriable', state: job.state };
+    const { transition, maxAttempts } = decision;
+    const [written] = await run<{ run_at_ms: number }>(db, RETRY, [
+      params.orgId,
+      job.seq,
+      job.event_count,
+      transition.to,
+      delayMs,
+      params.priority,
+      maxAttempts,
+      params.resetAttempts,
+      transition.from,
+      transition.reason,
+      params.actor,
+    ]);
+    if (written !== undefined)
+      return { kind: 'queued', state: transition.to, scheduledFor: new Date(written.run_at_ms) };
+    // Someone else moved the job in between: look again.
+  }
+}

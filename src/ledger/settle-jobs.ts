@@ -1,0 +1,158 @@
+import type { JobState } from '../core/states.ts';
+import type { Reason } from '../core/transitions.ts';
+import { boolArray, byteaArray, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
+import { IS_SILENT, LOCKED_WORKER } from './return-jobs.ts';
+import { type Lease, leaseArrays } from './start-jobs.ts';
+import { type Queryable, run, statement } from './statement.ts';
+
+/** How an attempt ended and where its job goes. Failure and result are JSON text. */
+export type SettledJob = {
+  orgId: string;
+  seq: number;
+  leaseSeq: number;
+  to: JobState;
+  reason: Reason;
+  /** How long a retrying job waits; without a wait it is ready again at once. */
+  delayMs: number | null;
+  failure: string | null;
+  result: string | null;
+  resultBytes: Uint8Array | null;
+  /** Its completion waits for the children that join it. */
+  holds: boolean;
+  /** The attempt ended through no fault of the job and is given back. */
+  refundsAttempt: boolean;
+};
+
+export type SettleParams = {
+  workerId: number;
+  jobs: readonly SettledJob[];
+  /** Who settles: the worker by its lease, or the rescuer of a worker that must still be silent. */
+  by: 'lease' | 'dead_worker';
+  closedClaims: readonly number[];
+};
+
+const INPUT = `input AS MATERIALIZED (
+  SELECT * FROM unnest($2::uuid[], $3::int8[], $4::int8[], $5::text[], $6::text[], $7::int8[], $8::json[], $9::json[],
+                       $10::bytea[], $11::bool[], $12::bool[])
+    AS i(org_id, seq, lease_seq, to_state, reason, delay_ms, failure, result, result_bytes, holds, refunds)
+)`;
+
+// A job that holds is asked about its children with the statement's snapshot, which may be older than the end of the last
+// child. So a job that becomes held leaves a release of itself: the releaser looks at the children again.
+const lockedText = (by: SettleParams['by']) => `locked AS MATERIALIZED (
+  SELECT i.*, i.to_state = 'retrying' AND coalesce(i.delay_ms, 0) <= 0 AS requeues,
+    i.holds AND i.to_state = 'completed' AND EXISTS (
+      SELECT FROM millrace.jobs c WHERE c.org_id = j.org_id AND c.parent_seq = j.seq AND c.joins_parent
+        AND c.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying')) AS becomes_held,
+    r.actor, CASE WHEN r.reason IS NOT NULL THEN json_build_object('reason', r.reason) END AS words
+  FROM input i JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq
+  LEFT JOIN millrace.cancel_requests r ON i.to_state = 'cancelled' AND r.org_id = i.org_id AND r.seq = i.seq
+  WHERE j.lease_seq = i.lease_seq AND j.state = 'running' AND j.worker_id = $1::int8
+    ${by === 'dead_worker' ? `AND ${IS_SILENT}` : ''}
+  ORDER BY j.seq FOR UPDATE OF j
+)`;
+
+const SETTLED = `settled AS (
+  UPDATE millrace.jobs j SET
+    state = (CASE WHEN l.becomes_held THEN 'running' WHEN l.requeues THEN 'scheduled' ELSE l.to_state END)::millrace.job_state,
+    is_held = l.becomes_held, worker_id = NULL,
+    updated_at = CASE WHEN l.becomes_held THEN j.updated_at ELSE millrace.clock() END,
+    completed_at = CASE WHEN l.to_state <> 'retrying' AND NOT l.becomes_held THEN millrace.clock() END,
+    run_at = CASE WHEN l.to_state = 'retrying' THEN millrace.clock() + coalesce(l.delay_ms, 0) * interval '1 ms' ELSE j.run_at END,
+    scheduled_at = CASE WHEN l.requeues THEN millrace.clock() ELSE j.scheduled_at END,
+    attempt_slot = j.attempt_slot + l.requeues::int4,
+    max_attempts = CASE WHEN l.refunds THEN least(100, j.max_attempts + 1) ELSE j.max_attempts END,
+    event_count = j.event_count + CASE WHEN l.becomes_held THEN 0 WHEN l.requeues THEN 2 ELSE 1 END,
+    result = l.result, result_bytes = l.result_bytes, last_error = coalesce(l.failure, j.last_error)
+  FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
+  RETURNING j.org_id, j.seq, j.lease_seq, j.state, j.run_at, j.order_key, j.lifetime_deadline, j.priority, j.queue, j.job_type,
+    j.attempts_started, j.round, j.event_count, l.to_state, l.reason, l.requeues, l.becomes_held, l.actor,
+    coalesce(l.failure, l.words) AS detail,
+    l.becomes_held OR (l.to_state <> 'retrying' AND (j.has_dependents OR j.joins_parent)) AS is_awaited
+)`;
+
+const TOKENS = `made_ready AS (
+  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
+  SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM settled WHERE requeues
+), timed AS (
+  INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
+  SELECT run_at, lifetime_deadline, seq, org_id FROM settled WHERE state = 'retrying'
+), held_back AS (
+  INSERT INTO millrace.waiting (dies_at, seq, org_id) SELECT lifetime_deadline, seq, org_id FROM settled WHERE becomes_held
+  ON CONFLICT (org_id, seq) DO UPDATE SET dies_at = excluded.dies_at
+), released AS (
+  INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM settled WHERE is_awaited
+), answered AS (
+  DELETE FROM millrace.cancel_requests r USING settled s WHERE r.org_id = s.org_id AND r.seq = s.seq
+), closed AS (
+  DELETE FROM millrace.claims c USING unnest($13::int8[]) AS k(claim_no) WHERE c.worker_id = $1::int8 AND c.claim_no = k.claim_no
+)`;
+
+// What the rescuer settles bears no worker: \`checkLanded\` tells by it that the worker itself did not.
+const recordedText = (by: SettleParams['by']) => `recorded AS (
+  INSERT INTO millrace.events
+    (at, job_seq, org_id, worker_id, lease_seq, from_state, to_state, n, attempt, round, reason, actor, detail)
+  SELECT millrace.clock(), seq, org_id, ${by === 'lease' ? '$1::int8' : 'NULL::int8'}, lease_seq, 'running'::millrace.job_state,
+    to_state::millrace.job_state, event_count - requeues::int4, attempts_started, round, reason, actor, detail
+  FROM settled WHERE NOT becomes_held
+  UNION ALL
+  SELECT millrace.clock(), seq, org_id, NULL, lease_seq, 'retrying', 'scheduled', event_count, attempts_started, round,
+    CASE WHEN reason IN ('released', 'worker_lost') THEN reason ELSE 'backoff_elapsed' END, NULL, NULL
+  FROM settled WHERE requeues
+)`;
+
+function settleText(by: SettleParams['by']): string {
+  const worker = by === 'dead_worker' ? [LOCKED_WORKER] : [];
+  return `WITH ${[...worker, INPUT, lockedText(by), SETTLED, TOKENS, recordedText(by)].join(', ')}
+SELECT string_agg(lease_seq::text, ',') AS landed, coalesce(bool_or(is_awaited), false) AS released FROM settled`;
+}
+
+const STATEMENTS = {
+  lease: statement('settle_jobs', settleText('lease')),
+  dead_worker: statement('settle_orphans', settleText('dead_worker')),
+} as const;
+
+/** Ends running attempts, each by its lease. What is absent from `landed` was no longer this worker's to end. */
+export async function settleJobs(
+  db: Queryable,
+  { workerId, jobs, by, closedClaims }: SettleParams,
+): Promise<{ landed: Set<number>; released: boolean }> {
+  const rows = await run<{ landed: string | null; released: boolean }>(db, STATEMENTS[by], [
+    workerId,
+    uuidArray(jobs.map((job) => job.orgId)),
+    int8Array(jobs.map((job) => job.seq)),
+    int8Array(jobs.map((job) => job.leaseSeq)),
+    textArray(jobs.map((job) => job.to)),
+    textArray(jobs.map((job) => job.reason)),
+    int8Array(jobs.map((job) => (job.delayMs === null ? null : Math.ceil(job.delayMs)))),
+    jsonArray(jobs.map((job) => job.failure)),
+    jsonArray(jobs.map((job) => (job.to === 'completed' ? job.result : null))),
+    byteaArray(jobs.map((job) => (job.to === 'completed' ? job.resultBytes : null))),
+    boolArray(jobs.map((job) => job.holds)),
+    boolArray(jobs.map((job) => job.refundsAttempt)),
+    int8Array(closedClaims),
+  ]);
+  const landed = rows[0]?.landed ?? null;
+  return {
+    landed: new Set(landed === null ? [] : landed.split(',').map(Number)),
+    released: rows[0]?.released === true,
+  };
+}
+
+const CHECK = statement(
+  'check_landed',
+  `SELECT i.lease_seq FROM unnest($1::uuid[], $2::int8[], $3::int8[]) AS i(org_id, seq, lease_seq)
+  JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq AND j.started_lease_seq = i.lease_seq
+  WHERE j.is_held OR EXISTS (
+    SELECT FROM millrace.events e WHERE e.org_id = i.org_id AND e.job_seq = i.seq AND e.lease_seq = i.lease_seq
+      AND e.from_state = 'running' AND e.worker_id IS NOT NULL)`,
+);
+
+/**
+ * Which of these attempts their own worker has ended already: its statement was committed although the answer was lost,
+ * so it gets the same answer again. An attempt that the rescuer ended, or that has a successor, is lost.
+ */
+export async function checkLanded(db: Queryable, jobs: readonly Lease[]): Promise<Set<number>> {
+  const rows = await run<{ lease_seq: number }>(db, CHECK, leaseArrays(jobs));
+  return new Set(rows.map((row) => row.lease_seq));
+}

@@ -1,0 +1,56 @@
+import { type Queryable, run, statement } from './statement.ts';
+
+// The lower bound spares a walk over the entries of timers that are gone. A timer written late may lie below it, so the
+// caller lets go of the bound now and then.
+const STAGE = statement(
+  'stage_jobs',
+  `WITH due AS MATERIALIZED (
+  SELECT ctid AS tid, run_at FROM millrace.timers
+  WHERE run_at >= coalesce($2::timestamptz, '-infinity') AND run_at <= millrace.clock()
+  ORDER BY run_at LIMIT $1::int4 FOR UPDATE SKIP LOCKED
+), taken AS (
+  DELETE FROM millrace.timers t USING due d WHERE t.ctid = d.tid RETURNING t.org_id, t.seq
+), locked AS MATERIALIZED (
+  SELECT j.org_id, j.seq, j.state FROM (SELECT DISTINCT org_id, seq FROM taken) t
+  JOIN millrace.jobs j ON j.org_id = t.org_id AND j.seq = t.seq
+  WHERE j.state IN ('delayed', 'retrying') AND j.run_at <= millrace.clock() ORDER BY j.seq FOR UPDATE OF j
+), staged AS (
+  UPDATE millrace.jobs j SET state = 'scheduled', scheduled_at = millrace.clock(), updated_at = millrace.clock(),
+    attempt_slot = j.attempt_slot + (l.state = 'retrying')::int4, event_count = j.event_count + 1
+  FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
+  RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq, j.event_count,
+    j.attempts_started, j.round, l.state AS from_state
+), made_ready AS (
+  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
+  SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM staged
+), recorded AS (
+  INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, round, reason)
+  SELECT millrace.clock(), seq, org_id, lease_seq, from_state, 'scheduled'::millrace.job_state, event_count, attempts_started, round,
+         CASE from_state WHEN 'delayed' THEN 'delay_elapsed' ELSE 'backoff_elapsed' END FROM staged
+)
+SELECT (SELECT count(*) FROM staged) AS staged,
+  (SELECT floor(extract(epoch FROM max(run_at)) * 1000)::float8 FROM due) AS floor_ms,
+  ceil(extract(epoch FROM CASE WHEN (SELECT count(*) FROM due) >= $1::int4 THEN interval '0' ELSE
+    (SELECT run_at FROM millrace.timers WHERE run_at > millrace.clock() ORDER BY run_at LIMIT 1) - millrace.clock() END) * 1000)::float8
+    AS next_in_ms`,
+);
+
+export type Staged = {
+  staged: number;
+  /** How long until there is more to do, by the database's clock; null if nothing waits. */
+  nextInMs: number | null;
+  /** Where the next look may begin. */
+  floor: Date | null;
+};
+
+/** Makes the jobs ready whose time has come. A timer that no longer fits its job is dropped. */
+export async function stageJobs(db: Queryable, params: { limit: number; floor: Date | null }): Promise<Staged> {
+  type Row = { staged: number; floor_ms: number | null; next_in_ms: number | null };
+  const [row] = await run<Row>(db, STAGE, [params.limit, params.floor]);
+  const { staged, floor_ms, next_in_ms } = row as Row;
+  return {
+    staged,
+    nextInMs: next_in_ms,
+    floor: floor_ms === null ? params.floor : new Date(floor_ms),
+  };
+}

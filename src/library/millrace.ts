@@ -1,0 +1,223 @@
+import type pg from 'pg';
+import { type DurationInput, parseDuration } from '../core/duration.ts';
+import { AppError } from '../core/errors.ts';
+import { type Policy, PROFILES } from '../core/policy.ts';
+import type { Submission } from '../core/submission.ts';
+import { Engine } from '../engine/engine.ts';
+import type { EngineEvents } from '../engine/events.ts';
+import type { Registration, RegistrationResult } from '../engine/registry.ts';
+import { type JobCounts, countJobs, type Breakdown } from '../ledger/count-jobs.ts';
+import { type Database, openDatabase } from '../ledger/database.ts';
+import { checkSchema, migrate } from '../ledger/migrate.ts';
+import { DEFAULT_ORG_ID } from '../ledger/orgs.ts';
+import { listSchedules, removeSchedule, type Schedule } from '../ledger/schedules.ts';
+import { type JobFilter, type SearchPage, searchJobs } from '../ledger/search-jobs.ts';
+import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
+import { type BatchCancellationResult, type CancellationResult, cancelJob, cancelMany } from '../services/cancel-job.ts';
+import { type Explanation, explainJob } from '../services/explain-job.ts';
+import { type FailureDetails, inspectFailure } from '../services/inspect-failure.ts';
+import { type JobView, readJob, toView } from '../services/read-job.ts';
+import { type RetryParams, type RetryResult, retryJob } from '../services/retry-job.ts';
+import { type ScheduleParams, scheduleJob } from '../services/schedule-job.ts';
+import type { SubmissionResult } from '../services/submission-result.ts';
+import { submitJob } from '../services/submit-job.ts';
+import { type BatchResult, submitMany } from '../services/submit-many.ts';
+import { waitForJob } from '../services/wait-for-job.ts';
+import { Queues } from './queues.ts';
+
+/** What each job type carries and gives back: `{ email: { payload: Email; result: Receipt } }`. */
+// biome-ignore lint/suspicious/noExplicitAny: the widest map of job types there is
+export type JobTypes = Record<string, { payload: any; result?: any }>;
+
+export type OpenOptions = {
+  /** The address of a PostgreSQL 15 or newer. Default: DATABASE_URL, else an embedded server in `home`. */
+  database?: string;
+  /** Where the embedded server keeps its data. Default: MILLRACE_HOME, else `.millrace` here. */
+  home?: string;
+  org?: string;
+  /** Jobs run at once in this process. */
+  concurrency?: number;
+  /** Which queues to work on; `*` is all of them. */
+  queues?: readonly string[];
+  /** Defaults of the policy that jobs of this process get. */
+  defaults?: Partial<Omit<Policy, 'profile'>>;
+  maxPayloadBytes?: number;
+  /** Start jobs a moment before a slot is free while handlers are shorter than a round trip. */
+  lookahead?: boolean;
+  /** Bring the schema up to date (default), or refuse to work on an old one. */
+  migrate?: boolean;
+  name?: string;
+  onNotice?: (sentence: string) => void;
+};
+
+type TypeOf<Jobs> = Extract<keyof Jobs, string>;
+type PayloadOf<Jobs extends JobTypes, T extends TypeOf<Jobs>> = Jobs[T]['payload'];
+type ResultOf<Jobs extends JobTypes, T extends TypeOf<Jobs>> = Jobs[T] extends { result: infer R } ? R : unknown;
+type SubmissionOf<Jobs extends JobTypes> = {
+  [T in TypeOf<Jobs>]: Omit<Submission<PayloadOf<Jobs, T>>, 'type'> & { readonly type: T };
+}[TypeOf<Jobs>];
+
+const DRAIN_GRACE_MS = 30_000;
+
+/** Millrace in your process: submit jobs, handle them, ask about them. */
+export class Millrace<Jobs extends JobTypes = JobTypes> {
+  readonly queues: Queues;
+  readonly #engine: Engine;
+  readonly #postgres: PostgresHandle;
+  readonly #database: Database;
+  readonly #orgId: string;
+  #isClosed = false;
+
+  private constructor(parts: { engine: Engine; postgres: PostgresHandle; database: Database; orgId: string }) {
+    this.#engine = parts.engine;
+    this.#postgres = parts.postgres;
+    this.#database = parts.database;
+    this.#orgId = parts.orgId;
+    this.queues = new Queues(parts.engine);
+  }
+
+  static async open<Jobs extends JobTypes = JobTypes>(options: OpenOptions = {}): Promise<Millrace<Jobs>> {
+    const postgres = await openPostgres({ databaseUrl: options.database, home: options.home, onNotice: options.onNotice });
+    const database = openDatabase({ url: postgres.url });
+    try {
+      if (options.migrate === false) await checkSchema(database.maintenance);
+      else await migrate(database.maintenance);
+      const engine = new Engine({
+        database,
+        profile: { ...PROFILES.gopherqueue, ...options.defaults },
+        limits: options.maxPayloadBytes === undefined ? undefined : { maxPayloadBytes: options.maxPayloadBytes },
+        ...{ concurrency: options.concurrency, queues: options.queues, lookahead: options.lookahead, name: options.name },
+      });
+      await engine.open();
+      return new Millrace<Jobs>({ engine, postgres, database, orgId: options.org ?? DEFAULT_ORG_ID });
+    } catch (error) {
+      await database.close();
+      await postgres.close();
+      throw error;
+    }
+  }
+
+  /** The address of the database in use, for clients of your own transactions. */
+  get databaseUrl(): string {
+    return this.#postgres.url;
+  }
+
+  /** Says how to handle a job type. Must precede start(). */
+  register<T extends TypeOf<Jobs>, P = PayloadOf<Jobs, T>, R = ResultOf<Jobs, T>>(
+    registration: Omit<Registration<P, R>, 'type'> & { type: T },
+  ): RegistrationResult {
+    if (this.#engine.isRunning) throw new AppError('ALREADY_RUNNING', { message: 'Register handlers before start().' });
+    return this.#engine.registry.register(registration as unknown as Registration);
+  }
+
+  /** Accepts one job. With `client`, inside your own transaction: the job exists exactly when that commits. */
+  submit(submission: SubmissionOf<Jobs>, options: { client?: pg.ClientBase } = {}): Promise<SubmissionResult> {
+    return submitJob(this.#engine, { orgId: this.#orgId, submission: submission as Submission, actor: null, client: options.client });
+  }
+
+  /** Accepts 1 to 1000 jobs: all or none unless `atomic` is false. */
+  submitMany(
+    submissions: readonly SubmissionOf<Jobs>[],
+    options: { atomic?: boolean; client?: pg.ClientBase } = {},
+  ): Promise<BatchResult> {
+    const { atomic = true, client } = options;
+    return submitMany(this.#engine, { orgId: this.#orgId, submissions: submissions as readonly Submission[], atomic, actor: null, client });
+  }
+
+  get(jobId: string, options: { includeResult?: boolean; includeHistory?: boolean } = {}): Promise<JobView | null> {
+    return readJob(this.#engine, jobId, { orgId: this.#orgId, includeResult: true, ...options });
+  }
+
+  async search(filter: JobFilter = {}, page: SearchPage = {}) {
+    const found = await searchJobs(this.#database.api, this.#orgId, filter, page);
+    return { ...found, jobs: found.jobs.map((job) => toView(job, false)) };
+  }
+
+  /** Counts, rates and latencies. `timeRange` is how far back finished jobs count; one hour unless given. */
+  stats(options: { timeRange?: DurationInput; breakdownBy?: readonly Breakdown[] } = {}): Promise<JobCounts> {
+    const sinceMs = options.timeRange === undefined ? 3_600_000 : durationMs(options.timeRange, 'timeRange');
+    return countJobs(this.#database.api, this.#orgId, { sinceMs, breakdownBy: options.breakdownBy });
+  }
+
+  cancel(jobId: string, options: { reason?: string; force?: boolean } = {}): Promise<CancellationResult> {
+    const { reason = null, force = false } = options;
+    return cancelJob(this.#engine, jobId, { orgId: this.#orgId, reason, force, actor: null });
+  }
+
+  cancelMany(
+    target: { ids: readonly string[] } | { filter: JobFilter },
+    options: { reason?: string; force?: boolean; dryRun?: boolean } = {},
+  ): Promise<BatchCancellationResult> {
+    const { reason = null, force = false, dryRun = false } = options;
+    return cancelMany(this.#engine, { orgId: this.#orgId, reason, force, dryRun, actor: null, ...target });
+  }
+
+  /** Gives a failed or dead-lettered job another attempt. */
+  retry(jobId: string, options: Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>> = {}): Promise<RetryResult> {
+    const { resetAttempts = false, priority, delay } = options;
+    return retryJob(this.#engine, jobId, { orgId: this.#orgId, resetAttempts, priority, delay, actor: null });
+  }
+
+  failure(jobId: string, options: { includeAllAttempts?: boolean } = {}): Promise<FailureDetails | null> {
+    return inspectFailure(this.#engine, jobId, { orgId: this.#orgId, ...options });
+  }
+
+  /** Answers when the job has ended, however it ended. */
+  waitFor(jobId: string, options: { timeout?: DurationInput; signal?: AbortSignal } = {}): Promise<JobView> {
+    const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, 'timeout');
+    return waitForJob(this.#engine, jobId, { orgId: this.#orgId, timeoutMs, signal: options.signal });
+  }
+
+  /** Why is it not running? */
+  explain(jobId: string): Promise<Explanation | null> {
+    return explainJob(this.#engine, jobId, this.#orgId);
+  }
+
+  /** Hears what happens in this process. Answers a function that stops listening. */
+  on<E extends keyof EngineEvents>(event: E, listener: (facts: EngineEvents[E]) => void): () => void {
+    return this.#engine.events.on(event, listener);
+  }
+
+  /** Submits a job again and again, by cron expression and time zone. */
+  schedule(key: string, schedule: Omit<ScheduleParams, 'orgId' | 'key'>): Promise<Schedule> {
+    return scheduleJob(this.#engine, { ...schedule, orgId: this.#orgId, key });
+  }
+
+  unschedule(key: string): Promise<boolean> {
+    return removeSchedule(this.#database.api, this.#orgId, key);
+  }
+
+  schedules(): Promise<Schedule[]> {
+    return listSchedules(this.#database.api, this.#orgId);
+  }
+
+  /** Begins to work on what was registered. */
+  start(): Promise<void> {
+    return this.#engine.start();
+  }
+
+  /** Stops claiming, lets handlers finish for `grace` (30 s), then gives the rest back without burning an attempt. */
+  drain(options: { grace?: DurationInput } = {}): Promise<void> {
+    return this.#engine.drain(options.grace === undefined ? DRAIN_GRACE_MS : durationMs(options.grace, 'grace'));
+  }
+
+  /** Drains, and lets go of the database. The last process to close an embedded server stops it. */
+  async close(options: { grace?: DurationInput } = {}): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.drain(options);
+    await this.#engine.submitter.idle();
+    await this.#database.close();
+    await this.#postgres.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+function durationMs(input: DurationInput, field: string): number {
+  const parsed = parseDuration(input);
+  if (parsed.ok) return parsed.ms;
+  throw new AppError('INVALID_REQUEST', { message: `${field}: ${parsed.message}`, details: [{ field, code: 'INVALID_DURATION', message: parsed.message }] });
+}

@@ -1,0 +1,97 @@
+import type { JobState } from '../core/states.ts';
+import type { Engine } from '../engine/engine.ts';
+import { type CancelledJob, cancelJobs } from '../ledger/cancel-jobs.ts';
+import { type JobFilter, searchJobs } from '../ledger/search-jobs.ts';
+
+export type CancellationResult = {
+  jobId: string;
+  status: 'CANCELLED' | 'ALREADY_COMPLETE' | 'NOT_FOUND' | 'CANCEL_REQUESTED';
+  previousState: JobState | null;
+  message: string;
+};
+
+export type CancelParams = { orgId: string; reason: string | null; force: boolean; actor: string | null };
+
+const WORDS: Record<CancelledJob['kind'], { status: CancellationResult['status']; message: string }> = {
+  cancelled: { status: 'CANCELLED', message: 'The job is cancelled.' },
+  requested: { status: 'CANCEL_REQUESTED', message: 'The job is running and was asked to stop.' },
+  already_final: { status: 'ALREADY_COMPLETE', message: 'The job had ended before.' },
+  not_found: { status: 'NOT_FOUND', message: 'The job does not exist.' },
+};
+
+/** Cancels a job at once where nobody works on it; asks the handler to stop where somebody does. */
+export async function cancelJob(engine: Engine, id: string, params: CancelParams): Promise<CancellationResult> {
+  const [result] = await cancelIds(engine, [id], params);
+  return toResult(result as CancelledJob);
+}
+
+export type BatchCancellationResult = {
+  requested: number;
+  cancelled: number;
+  skipped: number;
+  failed: number;
+  errors: { jobId: string; code: string; message: string }[];
+  dryRun: boolean;
+};
+
+export type CancelManyParams = CancelParams & { ids?: readonly string[]; filter?: JobFilter; dryRun: boolean };
+
+const PAGE = 500;
+const FINAL: readonly JobState[] = ['completed', 'failed', 'dead_letter', 'cancelled'];
+
+/** Cancels the jobs named, or all that match a filter. A dry run counts what would happen and changes nothing. */
+export async function cancelMany(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
+  const total: BatchCancellationResult = { requested: 0, cancelled: 0, skipped: 0, failed: 0, errors: [], dryRun: params.dryRun };
+  for await (const ids of pages(engine, params)) {
+    const results = params.dryRun ? await preview(engine, ids, params.orgId) : await cancelIds(engine, ids, params);
+    for (const result of results) count(total, toResult(result));
+  }
+  return total;
+}
+
+async function* pages(engine: Engine, { orgId, ids, filter }: CancelManyParams): AsyncGenerator<string[]> {
+  if (ids !== undefined) {
+    const unique = [...new Set(ids)];
+    for (let start = 0; start < unique.length; start += PAGE) yield unique.slice(start, start + PAGE);
+    return;
+  }
+  let cursor: string | null = null;
+  do {
+    const page = await searchJobs(engine.database.api, orgId, filter ?? {}, { cursor, limit: PAGE, order: 'CREATED_DESC' });
+    if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
+    cursor = page.nextCursor;
+  } while (cursor !== null);
+}
+
+async function cancelIds(engine: Engine, ids: readonly string[], params: CancelParams): Promise<CancelledJob[]> {
+  const { orgId, reason, actor, force } = params;
+  const results = await cancelJobs(engine.database.api, { orgId, ids, reason, actor, force });
+  if (results.some((result) => result.kind === 'requested')) engine.hint('cancel');
+  if (results.some((result) => result.kind === 'cancelled')) engine.hint('releases');
+  return results;
+}
+
+async function preview(engine: Engine, ids: readonly string[], orgId: string): Promise<CancelledJob[]> {
+  const { jobs } = await searchJobs(engine.database.api, orgId, { ids }, { limit: PAGE });
+  const found = new Map(jobs.map((job) => [job.id, job.state]));
+  return ids.map((id) => {
+    const state = found.get(id);
+    if (state === undefined) return { id, kind: 'not_found', previousState: null };
+    if (FINAL.includes(state)) return { id, kind: 'already_final', previousState: state };
+    return { id, kind: state === 'running' ? 'requested' : 'cancelled', previousState: state };
+  });
+}
+
+function count(total: BatchCancellationResult, result: CancellationResult): void {
+  total.requested++;
+  if (result.status === 'ALREADY_COMPLETE') total.skipped++;
+  else if (result.status !== 'NOT_FOUND') total.cancelled++;
+  else {
+    total.failed++;
+    total.errors.push({ jobId: result.jobId, code: 'NOT_FOUND', message: result.message });
+  }
+}
+
+function toResult({ id, kind, previousState }: CancelledJob): CancellationResult {
+  return { jobId: id, previousState, ...WORDS[kind] };
+}

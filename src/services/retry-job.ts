@@ -1,0 +1,46 @@
+import { type DurationInput, parseDuration } from '../core/duration.ts';
+import { AppError } from '../core/errors.ts';
+import { isUuid } from '../core/ids.ts';
+import { isPriority, type Priority, priorityNumber } from '../core/priority.ts';
+import type { JobState } from '../core/states.ts';
+import type { Engine } from '../engine/engine.ts';
+import { retryJob as retryInLedger } from '../ledger/retry-jobs.ts';
+
+export type RetryResult = {
+  jobId: string;
+  status: 'QUEUED' | 'NOT_RETRIABLE' | 'NOT_FOUND';
+  newState: JobState | null;
+  scheduledFor: Date | null;
+};
+
+export type RetryParams = {
+  orgId: string;
+  resetAttempts: boolean;
+  priority?: Priority;
+  delay?: DurationInput;
+  actor: string | null;
+};
+
+/** Gives a failed or dead-lettered job another attempt, by hand. */
+export async function retryJob(engine: Engine, id: string, params: RetryParams): Promise<RetryResult> {
+  if (!isUuid(id)) return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
+  const delayMs = params.delay === undefined ? null : readDelay(params.delay);
+  if (params.priority !== undefined && !isPriority(params.priority)) throw refusal('priority', `"${params.priority}" is not a priority.`);
+  const retried = await retryInLedger(engine.database.api, {
+    ...{ orgId: params.orgId, id, resetAttempts: params.resetAttempts, actor: params.actor, delayMs },
+    priority: params.priority === undefined ? null : priorityNumber(params.priority),
+  });
+  if (retried.kind === 'not_found') return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
+  if (retried.kind === 'not_retriable') return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
+  engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
+  return { jobId: id, status: 'QUEUED', newState: retried.state, scheduledFor: retried.scheduledFor };
+}
+
+function readDelay(delay: DurationInput): number {
+  const parsed = parseDuration(delay);
+  if (parsed.ok) return parsed.ms;
+  throw refusal('delay', parsed.message);
+}
+
+const refusal = (field: string, message: string) =>
+  new AppError('INVALID_REQUEST', { message, details: [{ field, code: 'INVALID_VALUE', message }] });

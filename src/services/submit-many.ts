@@ -1,0 +1,98 @@
+import type pg from 'pg';
+import { AppError } from '../core/errors.ts';
+import type { Submission } from '../core/submission.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Prepared } from '../engine/submitter.ts';
+import type { JobToWrite, Written } from '../ledger/submit-jobs.ts';
+import { invalidSubmission, type RejectedSubmission, type SubmissionResult } from './submission-result.ts';
+import { resultOf } from './submit-job.ts';
+
+export const MAX_BATCH = 1_000;
+
+export type BatchResult = {
+  total: number;
+  accepted: number;
+  rejected: number;
+  results: (SubmissionResult | RejectedSubmission)[];
+};
+
+export type SubmitManyParams = {
+  orgId: string;
+  submissions: readonly Submission[];
+  atomic: boolean;
+  actor: string | null;
+  client?: pg.ClientBase;
+};
+
+type Answer = SubmissionResult | RejectedSubmission;
+
+/** Accepts 1 to 1000 jobs in one statement: all or none when atomic, the valid ones otherwise. */
+export async function submitMany(engine: Engine, params: SubmitManyParams): Promise<BatchResult> {
+  const { orgId, submissions, atomic, actor } = params;
+  if (!Array.isArray(submissions) || submissions.length < 1 || submissions.length > MAX_BATCH) throw wrongSize(submissions?.length);
+  const prepared: Prepared[] = [];
+  for (const submission of submissions) prepared.push(await engine.submitter.prepare(orgId, submission, actor));
+  const isBroken = prepared.some((each) => !each.ok);
+  if (atomic && isBroken) return summary(prepared.map((each) => (each.ok ? aborted() : rejected(invalidSubmission(each.issues)))));
+  const entries = prepared.flatMap((each) => (each.ok ? [each.entry] : []));
+  if (atomic) return submitAll(engine, params, entries);
+  const answers = await submitEach(engine, params, entries);
+  return summary(prepared.map((each) => (each.ok ? (answers.shift() as Answer) : rejected(invalidSubmission(each.issues)))));
+}
+
+async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {
+  try {
+    const written = await write(engine, params, entries);
+    return summary(await Promise.all(written.map((each) => answerOf(engine, params, each))));
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'INVALID_REQUEST') throw error;
+    return summary(entries.map(() => rejected(error)));
+  }
+}
+
+/** Without dependencies one statement serves all; with them each stands alone, so that one refusal spares the others. */
+async function submitEach(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Answer[]> {
+  if (entries.length === 0) return [];
+  if (entries.every((entry) => entry.job.dependsOn.length === 0)) {
+    const written = await write(engine, params, entries);
+    return Promise.all(written.map((each) => answerOf(engine, params, each)));
+  }
+  const answers: Answer[] = [];
+  for (const entry of entries) {
+    const { results } = await submitAll(engine, params, [entry]);
+    answers.push(results[0] as Answer);
+  }
+  return answers;
+}
+
+function write(engine: Engine, { client }: SubmitManyParams, entries: JobToWrite[]): Promise<Written[]> {
+  const isPlain = entries.every((entry) => entry.job.dependsOn.length === 0);
+  if (isPlain) return engine.submitter.write(client ?? engine.database.api, entries);
+  return engine.submitter.writePlaced(entries, client);
+}
+
+async function answerOf(engine: Engine, { orgId, client }: SubmitManyParams, written: Written): Promise<Answer> {
+  try {
+    return await resultOf(engine, { orgId, written, client });
+  } catch (error) {
+    if (error instanceof AppError) return rejected(error);
+    throw error;
+  }
+}
+
+function summary(results: Answer[]): BatchResult {
+  const count = results.filter((result) => result.status === 'REJECTED').length;
+  return { total: results.length, accepted: results.length - count, rejected: count, results };
+}
+
+const rejected = (error: AppError): RejectedSubmission => ({ jobId: null, status: 'REJECTED', error });
+
+function aborted(): RejectedSubmission {
+  const message = 'Another job of the batch is not valid, and the batch is all or nothing.';
+  return rejected(new AppError('INVALID_REQUEST', { message, details: [{ field: 'jobs', code: 'BATCH_ABORTED', message }] }));
+}
+
+function wrongSize(size: number | undefined): AppError {
+  const message = `A batch has 1 to ${MAX_BATCH} jobs, this one has ${size ?? 'none'}.`;
+  return new AppError('INVALID_REQUEST', { message, details: [{ field: 'jobs', code: 'OUT_OF_RANGE', message }] });
+}

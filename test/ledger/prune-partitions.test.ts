@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest';
+import { dropOldPartitions, ensurePartitions } from '../../src/ledger/event-partitions.ts';
+import { pruneJobs } from '../../src/ledger/prune.ts';
+import { useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+const DAY = 86_400_000;
+
+async function partitions(): Promise<string[]> {
+  const { rows } = await ledger.db.api.query(
+    `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'millrace.events'::regclass ORDER BY 1`,
+  );
+  return rows.map((row) => row.name.replace('millrace.', '')).filter((name) => name !== 'events_default');
+}
+
+const countIn = async (table: string): Promise<number> =>
+  (await ledger.db.api.query(`SELECT count(*)::int4 AS count FROM millrace.${table}`)).rows[0].count;
+
+async function today(): Promise<string> {
+  const { rows } = await ledger.db.api.query(`SELECT to_char(millrace.clock() AT TIME ZONE 'UTC', 'YYYYMMDD') AS day`);
+  return `events_${rows[0].day}`;
+}
+
+test('days ahead are made once, by however many processes ask, and events that came before are moved', async () => {
+  const job = await ledger.putJob('completed', { policy: { retentionMs: DAY } });
+  expect(await countIn('events_default')).toBe(3);
+  const made = await Promise.all([1, 2, 3].map(() => ensurePartitions(ledger.db.maintenance, { daysAhead: 7 })));
+  expect(made.map((days) => days.length).toSorted()).toEqual([0, 0, 8]);
+  expect(await partitions()).toHaveLength(8);
+  expect((await partitions())[0]).toBe(await today());
+  expect(await countIn('events_default')).toBe(0);
+  expect(await ledger.eventsOf(job)).toHaveLength(3);
+  await ledger.putJob('completed', { policy: { retentionMs: DAY } });
+  expect(await countIn(await today())).toBe(6);
+  expect(await ensurePartitions(ledger.db.maintenance)).toEqual([]);
+});
+
+test('a day is bounded by midnight in UTC', async () => {
+  const { rows } = await ledger.db.api
+    .query(
+      `SET timezone = 'UTC'; SELECT pg_get_expr(relpartbound, oid) AS bound FROM pg_class WHERE relname = '${await today()}'`,
+    )
+    .then((results) => (results as unknown as { rows: { bound: string }[] }[])[1] ?? { rows: [] });
+  expect(rows[0]?.bound).toMatch(/FROM \('\d{4}-\d\d-\d\d 00:00:00\+00'\) TO \('\d{4}-\d\d-\d\d 00:00:00\+00'\)/);
+});
+
+test('a day is dropped only when no job from before its end is left', async () => {
+  const first = await today();
+  await ledger.moveClock(3 * DAY);
+  expect(await dropOldPartitions(ledger.db.maintenance)).toEqual([]);
+  expect(await partitions()).toContain(first);
+  expect((await pruneJobs(ledger.db.maintenance, 100)).jobs).toBe(2);
+  const young = await ledger.submitOne();
+  expect(await dropOldPartitions(ledger.db.maintenance)).toHaveLength(3);
+  expect(await partitions()).not.toContain(first);
+  expect(await partitions()).toContain(await today());
+  expect(await ledger.eventsOf(young)).toHaveLength(1);
+});
+
+test('a day that is in use is left for the next time', async () => {
+  const day = await today();
+  await ledger.db.api.query('DELETE FROM millrace.jobs');
+  await ledger.moveClock(2 * DAY);
+  const reader = await ledger.db.api.connect();
+  await reader.query('BEGIN');
+  await reader.query(`SELECT count(*) FROM millrace.${day}`);
+  expect(await dropOldPartitions(ledger.db.maintenance)).toEqual([]);
+  await reader.query('COMMIT');
+  reader.release();
+  expect(await dropOldPartitions(ledger.db.maintenance)).toContain(day);
+});

@@ -1,0 +1,186 @@
+import { randomUUID } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { advanceCappedJobs } from '../../src/ledger/advance-jobs.ts';
+import { lockRoom } from '../../src/ledger/claim-room.ts';
+import { inTransaction } from '../../src/ledger/database.ts';
+import { announceType, pauseType, readTypes, resumeType, setTypeConcurrency } from '../../src/ledger/job-types.ts';
+import { createOrg, DEFAULT_ORG_ID, hasOrgCaps, setOrgCap } from '../../src/ledger/orgs.ts';
+import { configureQueue, pauseQueue, raiseVirtualTime, readQueues, resumeQueue } from '../../src/ledger/queues.ts';
+import {
+  advanceSchedule,
+  dueSchedules,
+  listSchedules,
+  putSchedule,
+  removeSchedule,
+} from '../../src/ledger/schedules.ts';
+import { lanesOf, useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+
+describe('job types', () => {
+  const typeOf = async (name: string) => (await readTypes(ledger.db.api)).find((type) => type.name === name);
+
+  test('the latest announcement counts and a pause outlives it', async () => {
+    const mail = {
+      name: 'mail',
+      defaults: { maxAttempts: 5, backoff: { multiplier: 3 } },
+      concurrency: 2,
+      customBackoff: true,
+    };
+    await announceType(ledger.db.api, mail);
+    expect(await typeOf('mail')).toMatchObject({ ...mail, pausedAt: null });
+    await pauseType(ledger.db.api, 'mail');
+    await announceType(ledger.db.api, { ...mail, defaults: {}, concurrency: null });
+    expect(await typeOf('mail')).toMatchObject({ defaults: {}, concurrency: null, pausedAt: expect.any(Date) });
+    await resumeType(ledger.db.api, 'mail');
+    expect(await typeOf('mail')).toMatchObject({ pausedAt: null });
+  });
+
+  test('a type nobody announced can be paused and capped, and a second pause keeps the first time', async () => {
+    await pauseType(ledger.db.api, 'unheard-of');
+    const first = await typeOf('unheard-of');
+    await ledger.moveClock(1_000);
+    await pauseType(ledger.db.api, 'unheard-of');
+    await setTypeConcurrency(ledger.db.api, 'unheard-of', 7);
+    expect(await typeOf('unheard-of')).toMatchObject({ pausedAt: first?.pausedAt, concurrency: 7 });
+  });
+});
+
+describe('queues', () => {
+  const queueOf = async (name: string) => (await readQueues(ledger.db.api)).find((queue) => queue.name === name);
+
+  test('what a change does not name stays', async () => {
+    await configureQueue(ledger.db.api, { name: 'q:a' });
+    expect(await queueOf('q:a')).toEqual({ name: 'q:a', order: 'fifo', pausedAt: null, virtualTime: 0 });
+    await pauseQueue(ledger.db.api, 'q:a');
+    await configureQueue(ledger.db.api, { name: 'q:a', order: 'fair' });
+    expect(await queueOf('q:a')).toMatchObject({ order: 'fair', pausedAt: expect.any(Date) });
+    await resumeQueue(ledger.db.api, 'q:a');
+    expect(await queueOf('q:a')).toMatchObject({ order: 'fair', pausedAt: null });
+  });
+
+  test('the clock of a fair queue starts behind every job that was submitted before', async () => {
+    await configureQueue(ledger.db.api, { name: 'q:turns' });
+    const { seq } = await ledger.submitOne();
+    await configureQueue(ledger.db.api, { name: 'q:turns', order: 'fair' });
+    const made = await queueOf('q:turns');
+    expect(made?.virtualTime).toBeGreaterThanOrEqual(seq);
+    await ledger.submitOne();
+    await configureQueue(ledger.db.api, { name: 'q:turns', order: 'fair', paused: false });
+    expect(await queueOf('q:turns')).toEqual(made);
+  });
+
+  test('virtual time only rises', async () => {
+    await configureQueue(ledger.db.api, { name: 'q:time' });
+    await raiseVirtualTime(ledger.db.workers, 'q:time', 90);
+    await raiseVirtualTime(ledger.db.workers, 'q:time', 40);
+    expect((await queueOf('q:time'))?.virtualTime).toBe(90);
+  });
+});
+
+describe('orgs', () => {
+  test('an org is made once, by id and by slug', async () => {
+    const [id, slug] = [randomUUID(), `acme-${randomUUID()}`];
+    expect(await createOrg(ledger.db.api, { id, slug })).toBe(true);
+    expect(await createOrg(ledger.db.api, { id, slug: `${slug}-2` })).toBe(false);
+    expect(await createOrg(ledger.db.api, { id: randomUUID(), slug })).toBe(false);
+    expect(await createOrg(ledger.db.api, { id: DEFAULT_ORG_ID, slug: 'another' })).toBe(false);
+  });
+
+  test('a cap is set, seen and lifted', async () => {
+    const orgId = await ledger.newOrg();
+    expect(await hasOrgCaps(ledger.db.api)).toBe(false);
+    expect(await setOrgCap(ledger.db.api, orgId, 2)).toBe(true);
+    expect(await hasOrgCaps(ledger.db.api)).toBe(true);
+    expect(await setOrgCap(ledger.db.api, orgId, null)).toBe(true);
+    expect(await setOrgCap(ledger.db.api, randomUUID(), 2)).toBe(false);
+  });
+});
+
+describe('room under caps', () => {
+  const roomOf = (types: string[]) => inTransaction(ledger.db.workers, (client) => lockRoom(client, types));
+
+  test('counts leases that live, of the type and of the org, each job once', async () => {
+    const type = 'capped';
+    const orgId = await ledger.newOrg();
+    await setTypeConcurrency(ledger.db.api, type, 5);
+    await setOrgCap(ledger.db.api, orgId, 4);
+    const workerId = await ledger.registerWorker();
+    const job = await ledger.submitOne({ orgId, type });
+    const first = await ledger.start(job, workerId);
+    // Started twice by one worker, so it stands in two of its claims.
+    await ledger.settle(first, { to: 'retrying', reason: 'temporary_failure', delayMs: 0 });
+    await ledger.start(job, workerId);
+    await ledger.putJob('completed', { orgId, type });
+    await ledger.lease(await ledger.submitOne({ orgId }));
+    const room = await roomOf([type, 'uncapped']);
+    expect([...room.types]).toEqual([[type, 4]]);
+    expect(room.orgs.get(orgId)).toBe(2);
+    await setOrgCap(ledger.db.api, orgId, null);
+  });
+
+  test('two claims at once never start more than the cap', async () => {
+    const type = 'single-file';
+    await setTypeConcurrency(ledger.db.api, type, 1);
+    const jobs = [await ledger.submitOne({ type }), await ledger.submitOne({ type })];
+    const [first, second] = [await ledger.registerWorker(), await ledger.registerWorker()];
+    const claim = (workerId: number) =>
+      inTransaction(ledger.db.workers, async (client) => {
+        const room = await lockRoom(client, [type]);
+        const params = {
+          workerId,
+          finished: [],
+          lanes: lanesOf({ jobType: type }),
+          limit: 8,
+          claimNo: 1,
+          closedClaims: [],
+        };
+        return (await advanceCappedJobs(client, params, room)).started.length;
+      });
+    const started = await Promise.all([claim(first), claim(second)]);
+    expect(started.toSorted()).toEqual([0, 1]);
+    expect((await Promise.all(jobs.map((job) => ledger.stateOf(job)))).toSorted()).toEqual(['running', 'scheduled']);
+  });
+});
+
+describe('schedules', () => {
+  const nightly = (nextAt: Date) => ({
+    ...{
+      key: 'nightly',
+      cron: '0 3 * * *',
+      timeZone: 'Europe/Berlin',
+      missed: 'one' as const,
+      submission: { type: 'report' },
+    },
+    nextAt,
+  });
+  const [past, future] = [new Date(Date.now() - 60_000), new Date(Date.now() + 86_400_000)];
+  const due = () => inTransaction(ledger.db.maintenance, (client) => dueSchedules(client, 10));
+
+  test('a schedule announced again keeps the time it owes, unless its cron changed', async () => {
+    const orgId = await ledger.newOrg();
+    await putSchedule(ledger.db.api, orgId, nightly(past));
+    const again = await putSchedule(ledger.db.api, orgId, { ...nightly(future), missed: 'all' });
+    expect(again).toMatchObject({ orgId, nextAt: past, missed: 'all', lastFiredAt: null });
+    const changed = await putSchedule(ledger.db.api, orgId, { ...nightly(future), cron: '0 4 * * *' });
+    expect(changed.nextAt).toEqual(future);
+    expect(await listSchedules(ledger.db.api, orgId)).toHaveLength(1);
+    expect(await listSchedules(ledger.db.api, await ledger.newOrg())).toEqual([]);
+    expect(await removeSchedule(ledger.db.api, await ledger.newOrg(), 'nightly')).toBe(false);
+    expect(await removeSchedule(ledger.db.api, orgId, 'nightly')).toBe(true);
+  });
+
+  test('a due schedule is kept from others until it was moved on', async () => {
+    const orgId = await ledger.newOrg();
+    await putSchedule(ledger.db.api, orgId, nightly(past));
+    await inTransaction(ledger.db.maintenance, async (client) => {
+      const [mine] = await dueSchedules(client, 10);
+      expect(mine?.schedule).toMatchObject({ orgId, key: 'nightly', submission: { type: 'report' } });
+      expect(mine?.now.getTime()).toBeGreaterThan(past.getTime());
+      expect(await due()).toEqual([]);
+      await advanceSchedule(client, { orgId, key: 'nightly', nextAt: future, firedAt: past });
+    });
+    expect(await due()).toEqual([]);
+    expect(await listSchedules(ledger.db.api, orgId)).toMatchObject([{ nextAt: future, lastFiredAt: past }]);
+  });
+});

@@ -1,0 +1,70 @@
+import { readdirSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { inTransaction } from '../../src/ledger/database.ts';
+import { allStatements } from '../../src/ledger/statement.ts';
+import { useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+const LEDGER = new URL('../../src/ledger/', import.meta.url);
+
+async function importLedger(): Promise<void> {
+  const files = readdirSync(LEDGER).filter((file) => file.endsWith('.ts'));
+  await Promise.all(files.map((file) => import(new URL(file, LEDGER).href)));
+}
+
+test('every statement of the ledger can be prepared on a migrated database', async () => {
+  await importLedger();
+  const statements = allStatements();
+  expect(statements.length).toBeGreaterThan(50);
+  const client = await ledger.db.maintenance.connect();
+  const refused: string[] = [];
+  for (const { name, text } of statements) {
+    await client
+      .query(`PREPARE "${name}" AS ${text}`)
+      .catch((error: Error) => refused.push(`${name}: ${error.message}`));
+  }
+  client.release(true);
+  expect(refused).toEqual([]);
+});
+
+test('statement names fit into what PostgreSQL keeps of a name', async () => {
+  await importLedger();
+  expect(allStatements().filter(({ name }) => name.length > 63)).toEqual([]);
+});
+
+test('the claim walks the ready jobs in the order of their index', async () => {
+  await importLedger();
+  await ledger.db.maintenance.query(
+    `INSERT INTO millrace.ready (seq, order_key, org_id, priority, queue, job_type)
+     SELECT n, n, '00000000-0000-4000-8000-000000000000', n % 5, 'q:default', 'type-' || n % 20 FROM generate_series(1, 10000) n`,
+  );
+  await ledger.db.maintenance.query('ANALYZE millrace.ready');
+  const plan = await planOf('millrace_advance_jobs', [
+    1,
+    [],
+    [],
+    [],
+    [],
+    ['q:default', 'q:default'],
+    ['type-1', 'type-2'],
+    [2, 2],
+    [0, 0],
+    64,
+    1,
+    [],
+  ]);
+  expect(plan).toContain('ready_in_claim_order');
+  expect(plan).not.toContain('Seq Scan on ready');
+});
+
+/** The plan as the workers' connections make it: with their settings, and without a look at the values. */
+async function planOf(name: string, values: unknown[]): Promise<string> {
+  const text = allStatements().find((made) => made.name === name)?.text ?? '';
+  return inTransaction(ledger.db.workers, async (client) => {
+    await client.query(`PREPARE planned AS ${text}`);
+    const literals = values.map((value) => (Array.isArray(value) ? `'{${value.join(',')}}'` : String(value)));
+    const { rows } = await client.query(`EXPLAIN EXECUTE planned (${literals.join(', ')})`);
+    await client.query('DEALLOCATE planned');
+    return rows.map((row) => row['QUERY PLAN']).join('\n');
+  });
+}
