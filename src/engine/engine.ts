@@ -47,11 +47,13 @@ export class Engine implements Service {
   readonly #scheduler: Scheduler;
   readonly #supervisor: Supervisor;
   readonly #background: readonly Service[];
+  readonly #profile: Policy;
   #isRunning = false;
 
   constructor(options: EngineOptions) {
     const { database, profile } = options;
     const { events } = this;
+    this.#profile = profile;
     this.database = database;
     this.policies = new PolicyCache(database.api);
     this.registry = new HandlerRegistry(profile);
@@ -95,6 +97,8 @@ export class Engine implements Service {
   async open(): Promise<void> {
     await ensurePartitions(this.database.maintenance, { daysAhead: 7 });
     await this.settings.refresh();
+    // The policy most jobs get; the connection that asks is the one that submits.
+    await this.policies.idOf(this.#profile);
   }
 
   get isRunning(): boolean {

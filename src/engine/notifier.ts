@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import type { Database } from '../ledger/database.ts';
 import type { EventHub } from './events.ts';
@@ -9,6 +10,7 @@ export const HINTS = ['ready', 'timers', 'releases', 'cancel', 'settings'] as co
 export type Hint = (typeof HINTS)[number];
 
 const MIN_GAP_MS = 50;
+const SEPARATOR = ' ';
 
 /**
  * Wakes other processes. Hints are gathered and sent at most twenty times a second, outside any job's transaction: a NOTIFY
@@ -19,6 +21,7 @@ export class Notifier implements Service {
   readonly #events: EventHub;
   readonly #onHint: (hint: Hint) => void;
   readonly #pending = new Set<Hint>();
+  readonly #self = randomUUID();
   readonly #listening: Loop;
   readonly #sending: Loop;
   #client: pg.Client | null = null;
@@ -54,7 +57,7 @@ export class Notifier implements Service {
     if (this.#pending.size === 0) return 60_000;
     const hints = [...this.#pending];
     this.#pending.clear();
-    await notifyHints(this.#database.maintenance, hints);
+    await notifyHints(this.#database.maintenance, [this.#self, ...hints].join(SEPARATOR));
     await new Promise((resolve) => setTimeout(resolve, MIN_GAP_MS));
     return this.#pending.size > 0 ? 0 : 60_000;
   }
@@ -68,7 +71,9 @@ export class Notifier implements Service {
       this.#listening.wake();
     });
     client.on('notification', ({ payload }) => {
-      for (const word of (payload ?? '').split(',')) if (HINTS.includes(word as Hint)) this.#onHint(word as Hint);
+      const [sender, ...words] = (payload ?? '').split(SEPARATOR);
+      if (sender === this.#self) return; // This process acted on it before it told the others.
+      for (const word of words) if (HINTS.includes(word as Hint)) this.#onHint(word as Hint);
     });
     await client.connect();
     await client.query(listenText);

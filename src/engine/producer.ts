@@ -48,6 +48,7 @@ export class Producer {
   #finished: Finished[] = [];
   #isFlying = false;
   #isHungry = true;
+  #wakes = 0;
   #isDraining = false;
   #isScheduled = false;
   #failures = 0;
@@ -62,6 +63,7 @@ export class Producer {
   /** There may be work: look now. */
   wake(): void {
     this.#isHungry = true;
+    this.#wakes++;
     this.pumpSoon();
   }
 
@@ -113,6 +115,7 @@ export class Producer {
     const claimNo = claims.next();
     const closedClaims = claims.takeClosed();
     const sentMs = performance.now();
+    const wakes = this.#wakes;
     let advanced: Advanced;
     try {
       advanced = await this.#advance({
@@ -130,7 +133,7 @@ export class Producer {
     this.#failures = 0;
     await this.#options.begin(advanced.started, { claimNo, sentMs });
     if (sentMs < this.#suspectUntilMs) await this.#options.reconcile().catch((error) => this.#report(error));
-    this.#observe(advanced, limit, sentMs);
+    this.#observe(advanced, { limit, sentMs, wasWoken: this.#wakes !== wakes });
     this.#isFlying = false;
     // The next statement goes out before these jobs run: the database works while handlers do.
     this.#pump();
@@ -148,7 +151,8 @@ export class Producer {
     });
   }
 
-  #observe(advanced: Advanced, limit: number, sentMs: number): void {
+  #observe(advanced: Advanced, flight: { limit: number; sentMs: number; wasWoken: boolean }): void {
+    const { limit, sentMs } = flight;
     if (advanced.released) this.#options.onReleased();
     if (limit === 0) return;
     const { started } = advanced;
@@ -159,7 +163,8 @@ export class Producer {
       idleSlots: this.#options.slots - running,
       waiting: waiting - started.length,
     });
-    this.#isHungry = started.length > 0;
+    // What was submitted while the statement was under way it may not have seen.
+    this.#isHungry = started.length > 0 || flight.wasWoken;
     if (started.length === 0) this.#lanes.reset(sentMs);
   }
 

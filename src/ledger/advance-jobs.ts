@@ -1,4 +1,5 @@
 import { int2Array, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
+import { candidatesText, cappedCandidatesText, cappedLanesText, lanesText, leasedText } from './claim-text.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // The hot path: finish what handlers returned and claim and start the next, in one statement.
@@ -46,39 +47,10 @@ export type AdvanceParams = {
 
 export type Advanced = { landed: Set<number>; released: boolean; started: StartedJob[] };
 
-export const CANDIDATES = `
-  SELECT c.tid FROM unnest($6::text[], $7::text[], $8::int2[], $9::int8[]) AS l(queue, job_type, priority, floor)
-  CROSS JOIN LATERAL (
-    SELECT r.ctid AS tid, r.priority, r.order_key FROM millrace.ready r
-    WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
-    ORDER BY r.order_key LIMIT $10::int4 + least($10::int4, 100)) c
-  WHERE NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = l.queue AND q.paused_at IS NOT NULL)
-    AND NOT EXISTS (SELECT FROM millrace.job_types t WHERE t.name = l.job_type AND t.paused_at IS NOT NULL)
-  ORDER BY c.priority, c.order_key LIMIT $10::int4 + least($10::int4, 100)`;
-
-// Caps: of each type and of each capped org no more than its room. Run under the locks of \`claim-room.ts\`.
-const CAPPED_CANDIDATES = `
-  SELECT tid FROM (
-    SELECT c.*, l.room, o.room AS org_room,
-      row_number() OVER (PARTITION BY l.job_type ORDER BY c.priority, c.order_key) AS nth_of_type,
-      row_number() OVER (PARTITION BY c.org_id ORDER BY c.priority, c.order_key) AS nth_of_org
-    FROM unnest($6::text[], $7::text[], $8::int2[], $9::int8[], $13::int4[]) AS l(queue, job_type, priority, floor, room)
-    CROSS JOIN LATERAL (
-      SELECT r.ctid AS tid, r.priority, r.order_key, r.org_id FROM millrace.ready r
-      WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
-        AND l.room > 0 AND r.org_id <> ALL ($16::uuid[])
-      ORDER BY r.order_key LIMIT $10::int4 + least($10::int4, 100)) c
-    LEFT JOIN unnest($14::uuid[], $15::int4[]) AS o(org_id, room) ON o.org_id = c.org_id
-    WHERE NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = l.queue AND q.paused_at IS NOT NULL)
-      AND NOT EXISTS (SELECT FROM millrace.job_types t WHERE t.name = l.job_type AND t.paused_at IS NOT NULL)
-  ) ranked
-  WHERE nth_of_type <= room AND (org_room IS NULL OR nth_of_org <= org_room)
-  ORDER BY priority, order_key LIMIT $10::int4 + least($10::int4, 100)`;
-
-const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
+export const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
   max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, tags`;
 
-function advanceText(candidates: string): string {
+function advanceText({ lanes, candidates }: { lanes: string; candidates: string }): string {
   return `
 WITH finished AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::int8[], $4::int8[], $5::json[]) AS f(org_id, seq, lease_seq, result)
@@ -90,16 +62,10 @@ WITH finished AS MATERIALIZED (
   RETURNING j.org_id, j.seq, j.lease_seq, j.event_count, j.attempts_started, j.round, j.has_dependents OR j.joins_parent AS is_awaited
 ), released AS (
   INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM done WHERE is_awaited
+), lanes AS MATERIALIZED (${lanes}
 ), candidates AS MATERIALIZED (${candidates}
-), picked AS MATERIALIZED (
-  SELECT r.tid FROM candidates c
-  CROSS JOIN LATERAL (SELECT ctid AS tid FROM millrace.ready WHERE ctid = c.tid FOR UPDATE SKIP LOCKED) r
-  LIMIT $10::int4
-), taken AS (
-  DELETE FROM millrace.ready r USING picked p WHERE r.ctid = p.tid RETURNING r.org_id, r.seq
-), leased AS MATERIALIZED (
-  SELECT org_id, seq, nextval('millrace.lease_seq') AS lease_seq FROM taken
-), started AS (
+), ${leasedText(10)}
+, started AS (
   UPDATE millrace.jobs j SET state = 'running', worker_id = $1::int8, lease_seq = l.lease_seq, previous_lease_seq = j.started_lease_seq,
     started_lease_seq = l.lease_seq, started_at = millrace.clock(), updated_at = millrace.clock(),
     attempts_started = j.attempts_started + 1, event_count = j.event_count + 1
@@ -131,8 +97,11 @@ SELECT NULL, NULL, org_id, seq, id, lease_seq, previous_lease_seq, job_type, que
 FROM started`;
 }
 
-const ADVANCE = statement('advance_jobs', advanceText(CANDIDATES));
-const ADVANCE_CAPPED = statement('advance_capped_jobs', advanceText(CAPPED_CANDIDATES));
+const ADVANCE = statement('advance_jobs', advanceText({ lanes: lanesText(6), candidates: candidatesText(10) }));
+const ADVANCE_CAPPED = statement(
+  'advance_capped_jobs',
+  advanceText({ lanes: cappedLanesText(6, 13), candidates: cappedCandidatesText(10, 14) }),
+);
 
 export type StartedRow = {
   landed: string | null;

@@ -1,5 +1,6 @@
-import { CANDIDATES, type Lane, type StartedJob, type StartedRow, toStartedJob } from './advance-jobs.ts';
+import { type Lane, type StartedJob, type StartedRow, toStartedJob } from './advance-jobs.ts';
 import { int2Array, int8Array, textArray } from './binary-array.ts';
+import { candidatesText, lanesText, leasedText } from './claim-text.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** A job under lease that has not started: `attemptsStarted` does not count the attempt to come. */
@@ -7,22 +8,13 @@ export type ClaimedJob = StartedJob;
 
 export type ClaimParams = { workerId: number; lanes: readonly Lane[]; limit: number; claimNo: number };
 
-/** The same candidates as the hot path, whose statement has four parameters more before them. */
-const candidates = CANDIDATES.replaceAll(/\$(\d+)/g, (_, number) => `$${Number(number) - 4}`);
-
 // A lease is no state: the row stays scheduled and no event is written until the attempt starts.
 const CLAIM = statement(
   'claim_jobs',
-  `WITH candidates AS MATERIALIZED (${candidates}
-), picked AS MATERIALIZED (
-  SELECT r.tid FROM candidates c
-  CROSS JOIN LATERAL (SELECT ctid AS tid FROM millrace.ready WHERE ctid = c.tid FOR UPDATE SKIP LOCKED) r
-  LIMIT $6::int4
-), taken AS (
-  DELETE FROM millrace.ready r USING picked p WHERE r.ctid = p.tid RETURNING r.org_id, r.seq
-), leased AS MATERIALIZED (
-  SELECT org_id, seq, nextval('millrace.lease_seq') AS lease_seq FROM (SELECT * FROM taken ORDER BY seq) t
-), claimed AS (
+  `WITH lanes AS MATERIALIZED (${lanesText(2)}
+), candidates AS MATERIALIZED (${candidatesText(6)}
+), ${leasedText(6)}
+, claimed AS (
   UPDATE millrace.jobs j SET worker_id = $1::int8, lease_seq = l.lease_seq
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND j.state = 'scheduled' AND j.worker_id IS NULL
   RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, j.order_key,

@@ -1,6 +1,7 @@
 import type { Job } from '../core/job.ts';
 import { uuidArray } from './binary-array.ts';
-import { JOB_COLUMNS, JOB_JOINS, RESULT_COLUMNS, type ResultRow, toJobWithResult } from './job-row.ts';
+import { RESULT_COLUMNS, type ResultRow, toJobWithResult } from './job-result.ts';
+import { JOB_COLUMNS, JOB_JOINS } from './job-row.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // Found by id alone: the planner must not walk the index that the org leads.

@@ -27,7 +27,7 @@ const DESCRIBE = statement(
   UNION ALL
   SELECT j.id, j.parent_seq FROM line l JOIN millrace.jobs j ON j.org_id = $1::uuid AND j.seq = l.parent_seq
 )
-SELECT (SELECT count(*) FROM millrace.jobs c WHERE c.org_id = $1::uuid AND c.parent_seq = $2::int8) AS children,
+SELECT (SELECT count(*)::int4 FROM millrace.jobs c WHERE c.org_id = $1::uuid AND c.parent_seq = $2::int8) AS children,
        array_agg(id::text) AS ancestor_ids FROM line`,
 );
 

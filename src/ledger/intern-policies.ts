@@ -16,7 +16,7 @@ const READ = statement('read_policy', 'SELECT body FROM millrace.policies WHERE 
 export class PolicyCache {
   readonly #db: Queryable;
   readonly #ids = new WeakMap<Policy, number>();
-  readonly #idsByHash = new Map<string, number>();
+  readonly #idsByHash = new Map<string, Promise<number>>();
   readonly #policies = new Map<number, Policy>();
 
   constructor(db: Queryable) {
@@ -28,14 +28,21 @@ export class PolicyCache {
     return this.#ids.get(policy);
   }
 
+  /** Callers that meet a new policy at the same time share one round trip. */
   async idOf(policy: Policy): Promise<number> {
     const known = this.#ids.get(policy);
     if (known !== undefined) return known;
     const hash = fingerprint(policy);
-    const id = this.#idsByHash.get(hash) ?? (await this.#intern(hash, policy));
-    this.#ids.set(policy, id);
-    this.#idsByHash.set(hash, id);
-    return id;
+    const interning = this.#idsByHash.get(hash) ?? this.#intern(hash, policy);
+    this.#idsByHash.set(hash, interning);
+    try {
+      const id = await interning;
+      this.#ids.set(policy, id);
+      return id;
+    } catch (error) {
+      this.#idsByHash.delete(hash);
+      throw error;
+    }
   }
 
   async #intern(hash: string, policy: Policy): Promise<number> {

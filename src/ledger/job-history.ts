@@ -1,7 +1,6 @@
-import type { StateTransition } from '../core/job.ts';
+import { ACTOR_TYPES, type Actor, type StateTransition } from '../core/job.ts';
 import type { JobState } from '../core/states.ts';
 import type { Reason } from '../core/transitions.ts';
-import { toActor } from './job-row.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 const HISTORY = statement(
@@ -31,4 +30,11 @@ export async function jobHistory(db: Queryable, orgId: string, id: string): Prom
     attempt: row.attempt,
     actor: toActor(row.actor),
   }));
+}
+
+/** Actors are stored as `type:id`; a bare word is a part of the system. */
+function toActor(text: string | null): Actor | null {
+  if (text === null) return null;
+  const type = ACTOR_TYPES.find((known) => text.startsWith(`${known}:`));
+  return type === undefined ? { type: 'system', id: text } : { type, id: text.slice(type.length + 1) };
 }

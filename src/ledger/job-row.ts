@@ -1,14 +1,6 @@
 import type { DependencyType } from '../core/dependencies.ts';
 import type { Failure } from '../core/failure.ts';
-import {
-  ACTOR_TYPES,
-  type Actor,
-  currentAttempt,
-  hasResult,
-  type Job,
-  type JobResult,
-  type Progress,
-} from '../core/job.ts';
+import { currentAttempt, type Job, type Progress } from '../core/job.ts';
 import type { Payload } from '../core/payload.ts';
 import { priorityName } from '../core/priority.ts';
 import type { JobState } from '../core/states.ts';
@@ -32,14 +24,7 @@ export const JOB_JOINS = `
   LEFT JOIN millrace.progress g ON g.org_id = j.org_id AND g.seq = j.seq
   LEFT JOIN millrace.cancel_requests c ON c.org_id = j.org_id AND c.seq = j.seq`;
 
-// A job can end while it waits for its next attempt, so the end of its last attempt is read from its history.
-export const RESULT_COLUMNS = `
-  j.result::text AS result, j.result_bytes,
-  CASE WHEN j.completed_at IS NOT NULL THEN
-    (SELECT e.at FROM millrace.events e WHERE e.org_id = j.org_id AND e.job_seq = j.seq AND e.from_state = 'running'
-     ORDER BY e.n DESC LIMIT 1) END AS attempt_ended_at`;
-
-type Time = Date | string;
+export type Time = Date | string;
 
 export type JobRow = {
   id: string;
@@ -75,12 +60,6 @@ export type JobRow = {
   depends_on: string | null;
 };
 
-export type ResultRow = JobRow & {
-  result: string | null;
-  result_bytes: Uint8Array | null;
-  attempt_ended_at: Time | null;
-};
-
 export function toJob(row: JobRow): Job {
   return {
     id: row.id,
@@ -108,12 +87,6 @@ export function toJob(row: JobRow): Job {
   };
 }
 
-/** A job with the result of its last attempt, if it has ended after one. */
-export function toJobWithResult(row: ResultRow): Job {
-  const job = toJob(row);
-  return hasResult(job) ? { ...job, result: resultOf(row, job) } : job;
-}
-
 function timesOf(row: JobRow) {
   return {
     createdAt: new Date(row.created_at),
@@ -131,31 +104,10 @@ function progressOf(row: JobRow, percent: number): Progress {
   return { percent, message: row.progress_message, updatedAt: new Date(row.progress_at ?? 0) };
 }
 
-function resultOf(row: ResultRow, job: Job): JobResult {
-  const endedAt = dateOf(row.attempt_ended_at) ?? job.completedAt;
-  const durationMs = endedAt === null || job.startedAt === null ? 0 : endedAt.getTime() - job.startedAt.getTime();
-  const succeeded = job.state === 'completed';
-  const hasOutput = row.result !== null || row.result_bytes !== null;
-  return {
-    status: succeeded ? 'SUCCESS' : 'FAILURE',
-    output: succeeded && hasOutput ? payloadOf(row.result, row.result_bytes) : null,
-    error: succeeded ? null : job.lastFailure,
-    durationMs: Math.max(0, durationMs),
-    attempt: job.attempt,
-  };
-}
-
-const payloadOf = (text: string | null, bytes: Uint8Array | null): Payload =>
+export const payloadOf = (text: string | null, bytes: Uint8Array | null): Payload =>
   bytes === null ? { kind: 'json', text: text ?? 'null' } : { kind: 'bytes', bytes };
 
 const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
 
 /** A client that is not ours may hand times over as text. */
 export const dateOf = (time: Time | null): Date | null => (time === null ? null : new Date(time));
-
-/** Actors are stored as `type:id`; a bare word is a part of the system. */
-export function toActor(text: string | null): Actor | null {
-  if (text === null) return null;
-  const type = ACTOR_TYPES.find((known) => text.startsWith(`${known}:`));
-  return type === undefined ? { type: 'system', id: text } : { type, id: text.slice(type.length + 1) };
-}

@@ -25,5 +25,7 @@ export async function lockDependencies(
   client: Queryable,
   params: { orgId: string; ids: readonly string[] },
 ): Promise<LockedDependency[]> {
-  return run<LockedDependency>(client, LOCK, [params.orgId, params.ids]);
+  const rows = await run<LockedDependency>(client, LOCK, [params.orgId, params.ids]);
+  // A client of the user's own transaction gives bigints as text.
+  return rows.map((row) => ({ ...row, seq: Number(row.seq) }));
 }

@@ -6,6 +6,6 @@ export const listenText = `LISTEN ${CHANNEL}`;
 
 const NOTIFY = statement('notify', `SELECT pg_notify('${CHANNEL}', $1)`);
 
-export async function notifyHints(db: Queryable, hints: readonly string[]): Promise<void> {
-  await run(db, NOTIFY, [hints.join(',')]);
+export async function notifyHints(db: Queryable, words: string): Promise<void> {
+  await run(db, NOTIFY, [words]);
 }

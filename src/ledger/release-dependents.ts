@@ -53,7 +53,7 @@ const READ = statement(
     WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS dependency_states,
   j.state = 'running' AND EXISTS (
     SELECT FROM millrace.jobs k WHERE k.org_id = j.org_id AND k.parent_seq = j.seq AND k.joins_parent
-      AND k.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying')) AS has_live_children
+      AND k.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS has_live_children
 FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq) JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = c.seq`,
 );
 

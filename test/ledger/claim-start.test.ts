@@ -73,7 +73,7 @@ describe('a lease that never started', () => {
     const job = await ledger.submitOne();
     const stale = await ledger.lease(job);
     await returnJobs(db(), { workerId: stale.workerId, jobs: [stale], closedClaims: [] });
-    const fresh = await ledger.lease(job);
+    const fresh = await ledger.lease(job, stale.workerId);
     expect(fresh.leaseSeq).toBeGreaterThan(stale.leaseSeq);
     expect((await startJobs(db(), { workerId: stale.workerId, jobs: [stale] })).started.size).toBe(0);
     const refused = await returnJobs(db(), { workerId: stale.workerId, jobs: [stale], closedClaims: [] });

@@ -23,6 +23,8 @@ const TEMPLATE_LOCK = 0x7465_6d70;
 export type TestJob = { orgId: string; id: string; seq: number; jobType: string };
 export type LeasedTestJob = TestJob & { leaseSeq: number; workerId: number };
 
+type Ending = Pick<SettledJob, 'to' | 'reason'> & Partial<SettledJob>;
+
 export type SubmitOverrides = {
   orgId?: string;
   /** Its own type unless told, so that a claim finds this job alone. */
@@ -158,7 +160,7 @@ export class TestLedger {
   }
 
   /** Ends the running attempt of a job as its worker would. */
-  async settle(job: LeasedTestJob, outcome: Pick<SettledJob, 'to' | 'reason'> & Partial<SettledJob>): Promise<boolean> {
+  async settle(job: LeasedTestJob, outcome: Ending): Promise<boolean> {
     const { landed } = await settleJobs(this.db.workers, {
       workerId: job.workerId,
       jobs: [settled(job, outcome)],
@@ -187,11 +189,8 @@ export class TestLedger {
   }
 
   async rowOf(job: { orgId: string; id: string }): Promise<JobRow> {
-    const { rows } = await this.db.api.query('SELECT * FROM millrace.jobs WHERE org_id = $1 AND id = $2', [
-      job.orgId,
-      job.id,
-    ]);
-    return rows[0];
+    const text = 'SELECT * FROM millrace.jobs WHERE org_id = $1 AND id = $2';
+    return (await this.db.api.query(text, [job.orgId, job.id])).rows[0];
   }
 
   async stateOf(job: { orgId: string; id: string }): Promise<JobState> {
@@ -234,13 +233,10 @@ const OUTCOMES = {
   failed: { to: 'failed', reason: 'permanent_failure', failure: FAILURE },
   dead_letter: { to: 'dead_letter', reason: 'attempts_exhausted', failure: FAILURE },
   retrying: { to: 'retrying', reason: 'temporary_failure', failure: FAILURE, delayMs: 60_000 },
-} as const satisfies Partial<Record<JobState, Pick<SettledJob, 'to' | 'reason'> & Partial<SettledJob>>>;
+} as const satisfies Partial<Record<JobState, Ending>>;
 
 /** A settlement with everything left out that does not matter. */
-export function settled(
-  job: { orgId: string; seq: number; leaseSeq: number },
-  outcome: Pick<SettledJob, 'to' | 'reason'> & Partial<SettledJob>,
-): SettledJob {
+export function settled(job: Pick<LeasedTestJob, 'orgId' | 'seq' | 'leaseSeq'>, outcome: Ending): SettledJob {
   const nothing = {
     delayMs: null,
     failure: null,

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { inTransaction } from '../../src/ledger/database.ts';
 import { dropOldPartitions, ensurePartitions } from '../../src/ledger/event-partitions.ts';
 import { pruneJobs } from '../../src/ledger/prune.ts';
 import { useLedger } from './fixture.ts';
@@ -36,12 +37,16 @@ test('days ahead are made once, by however many processes ask, and events that c
 });
 
 test('a day is bounded by midnight in UTC', async () => {
-  const { rows } = await ledger.db.api
-    .query(
-      `SET timezone = 'UTC'; SELECT pg_get_expr(relpartbound, oid) AS bound FROM pg_class WHERE relname = '${await today()}'`,
-    )
-    .then((results) => (results as unknown as { rows: { bound: string }[] }[])[1] ?? { rows: [] });
-  expect(rows[0]?.bound).toMatch(/FROM \('\d{4}-\d\d-\d\d 00:00:00\+00'\) TO \('\d{4}-\d\d-\d\d 00:00:00\+00'\)/);
+  const day = await today();
+  const bound = await inTransaction(ledger.db.api, async (client) => {
+    await client.query(`SET LOCAL timezone = 'UTC'`);
+    const { rows } = await client.query(
+      'SELECT pg_get_expr(relpartbound, oid) AS bound FROM pg_class WHERE relname = $1',
+      [day],
+    );
+    return rows[0].bound;
+  });
+  expect(bound).toMatch(/FROM \('[-\d]+ 00:00:00\+00'\) TO \('[-\d]+ 00:00:00\+00'\)/);
 });
 
 test('a day is dropped only when no job from before its end is left', async () => {

@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { DEPENDENCY_TYPES } from '../../src/core/dependencies.ts';
 import { inTransaction } from '../../src/ledger/database.ts';
@@ -202,4 +203,13 @@ test('dependencies come in order of submission with what decides about the new j
     { id: open.id, seq: open.seq, state: 'scheduled', depth: 0, priority: 0 },
   ]);
   expect([(await ledger.rowOf(done)).has_dependents, (await ledger.rowOf(open)).has_dependents]).toEqual([false, true]);
+});
+
+test("through a client of the user's own a dependency has the same numbers", async () => {
+  const job = await ledger.submitOne();
+  const client = new pg.Client({ connectionString: ledger.db.url });
+  await client.connect();
+  const found = await lockDependencies(client, { orgId: job.orgId, ids: [job.id] });
+  await client.end();
+  expect(found).toEqual([{ id: job.id, seq: job.seq, state: 'scheduled', depth: 0, priority: 2 }]);
 });

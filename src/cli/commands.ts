@@ -1,0 +1,37 @@
+import type { Command } from './command.ts';
+import { bench } from './commands/bench.ts';
+import { doctor } from './commands/doctor.ts';
+import { help } from './commands/help.ts';
+import { jobsCancel } from './commands/jobs-cancel.ts';
+import { jobsExplain } from './commands/jobs-explain.ts';
+import { jobsGet } from './commands/jobs-get.ts';
+import { jobsList } from './commands/jobs-list.ts';
+import { jobsRetry } from './commands/jobs-retry.ts';
+import { jobsSubmit } from './commands/jobs-submit.ts';
+import { migrate } from './commands/migrate.ts';
+import { queuesList } from './commands/queues-list.ts';
+import { queuesPause } from './commands/queues-pause.ts';
+import { queuesResume } from './commands/queues-resume.ts';
+import { up } from './commands/up.ts';
+import { version } from './commands/version.ts';
+import { work } from './commands/work.ts';
+
+/** Every command, in the order in which the help lists them. */
+export const COMMANDS: readonly Command[] = [
+  up,
+  work,
+  jobsSubmit,
+  jobsGet,
+  jobsList,
+  jobsExplain,
+  jobsCancel,
+  jobsRetry,
+  queuesList,
+  queuesPause,
+  queuesResume,
+  migrate,
+  doctor,
+  bench,
+  version,
+  help(() => COMMANDS),
+];

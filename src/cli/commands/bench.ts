@@ -1,0 +1,36 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { AppError } from '../../core/errors.ts';
+import { defineCommand, EXIT, type Invocation } from '../command.ts';
+
+const OPTIONS = { quick: { type: 'boolean', help: 'a short run: less exact, done in a minute' } } as const;
+
+export const bench = defineCommand({
+  name: 'bench',
+  summary: 'measure how many jobs a second this machine does',
+  takes: '',
+  minArgs: 0,
+  maxArgs: 0,
+  options: OPTIONS,
+  details: 'The benchmark lives in bench/ of the source repository and is not part of the published package.',
+  examples: ['millrace bench', 'millrace bench --quick'],
+  run,
+});
+
+async function run({ values }: Invocation<typeof OPTIONS>): Promise<number> {
+  const script = fileURLToPath(new URL('../../../bench/run.ts', import.meta.url));
+  if (!existsSync(script)) {
+    throw new AppError('UNAVAILABLE', {
+      message: 'The benchmark is not part of this package. It lives in bench/ of the source repository: clone it, and run "npm run bench" there.',
+    });
+  }
+  const env = { ...process.env };
+  if (values.database !== undefined) env.DATABASE_URL = values.database;
+  if (values.home !== undefined) env.MILLRACE_HOME = values.home;
+  const flags = [...(values.quick ? ['--quick'] : []), ...(values.json ? ['--json'] : [])];
+  const child = spawn(process.execPath, [script, ...flags], { stdio: 'inherit', env });
+  const [code] = await once(child, 'exit');
+  return typeof code === 'number' ? code : EXIT.interrupted;
+}

@@ -1,0 +1,74 @@
+import { isUnavailable } from '../ledger/statement.ts';
+import type { Millrace } from '../library/millrace.ts';
+import type { Output } from './output.ts';
+
+const PROBE_EVERY_MS = 500;
+/** Of one kind of trouble, one line in this time. */
+const QUIET_MS = 10_000;
+
+/** Tells whoever watches a worker when its database is lost and when it is back. The worker itself just goes on trying. */
+export class DatabaseWatch {
+  readonly #millrace: Millrace;
+  readonly #out: Output;
+  readonly #saidAtMs = new Map<string, number>();
+  #lostAtMs: number | null = null;
+  #isTold = false;
+  #timer: NodeJS.Timeout | undefined;
+  #isStopped = false;
+
+  constructor(millrace: Millrace, out: Output) {
+    this.#millrace = millrace;
+    this.#out = out;
+    millrace.on('error', ({ error, where }) => this.#onError(error, where));
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  #onError(error: unknown, where: string): void {
+    if (this.#isStopped) return;
+    const message = error instanceof Error ? error.message || error.name : String(error);
+    if (!isUnavailable(error)) return this.#complain(where, message);
+    if (this.#lostAtMs === null) {
+      this.#lostAtMs = performance.now();
+      this.#probeLater();
+    }
+    if (this.#isTold || !this.#mayTell('lost')) return;
+    this.#isTold = true;
+    this.#out.event({ event: 'database_lost', message }, `The database is lost (${message}). Trying again until it is back.`);
+  }
+
+  #complain(where: string, message: string): void {
+    if (!this.#mayTell(`${where}: ${message}`)) return;
+    this.#out.event({ event: 'trouble', where, message }, `Trouble in the ${where}: ${message}. Trying again.`);
+  }
+
+  #mayTell(what: string): boolean {
+    const nowMs = performance.now();
+    if (nowMs - (this.#saidAtMs.get(what) ?? Number.NEGATIVE_INFINITY) < QUIET_MS) return false;
+    if (this.#saidAtMs.size > 100) this.#saidAtMs.clear();
+    this.#saidAtMs.set(what, nowMs);
+    return true;
+  }
+
+  #probeLater(): void {
+    this.#timer = setTimeout(() => void this.#probe(), PROBE_EVERY_MS);
+  }
+
+  async #probe(): Promise<void> {
+    try {
+      await this.#millrace.queues.list();
+    } catch {
+      if (!this.#isStopped) this.#probeLater();
+      return;
+    }
+    const awayMs = Math.round(performance.now() - (this.#lostAtMs ?? 0));
+    this.#lostAtMs = null;
+    if (this.#isTold && !this.#isStopped) {
+      this.#out.event({ event: 'database_back', awayMs }, `The database is back after ${(awayMs / 1_000).toFixed(1)} s.`);
+    }
+    this.#isTold = false;
+  }
+}

@@ -1,0 +1,59 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { AppError } from '../core/errors.ts';
+import type { Registration } from '../engine/registry.ts';
+import type { Millrace } from '../library/millrace.ts';
+
+type HandlerModule = { register?: unknown; handlers?: unknown };
+
+const WANTED =
+  'Export a function "register(millrace)", or "handlers": a list of registrations such as { type, handler }, or an object of them by type.';
+
+/** Loads the modules and lets each register its handlers. Answers the types they serve. */
+export async function registerModules(millrace: Millrace, paths: readonly string[]): Promise<string[]> {
+  const types = new Set<string>();
+  const register = millrace.register.bind(millrace);
+  // A module may not look at what register() answers; a worker that silently lacks a handler would be worse than none.
+  millrace.register = (registration) => {
+    const result = register(registration);
+    if (result.status === 'INVALID') throw invalidHandler(result.type, result.issues);
+    types.add(result.type);
+    return result;
+  };
+  for (const path of paths) await registerModule(millrace, path);
+  return [...types].sort();
+}
+
+async function registerModule(millrace: Millrace, path: string): Promise<void> {
+  const { register, handlers } = await load(path);
+  if (typeof register !== 'function' && (typeof handlers !== 'object' || handlers === null)) {
+    throw new AppError('INVALID_HANDLER', { message: `${path} registers no handlers. ${WANTED}` });
+  }
+  if (typeof register === 'function') await register(millrace);
+  if (typeof handlers !== 'object' || handlers === null) return;
+  for (const registration of registrationsIn(handlers)) millrace.register(registration);
+}
+
+function registrationsIn(handlers: object): Registration[] {
+  if (Array.isArray(handlers)) return handlers;
+  return Object.entries(handlers).map(([type, value]) => (typeof value === 'function' ? { type, handler: value } : { type, ...value }));
+}
+
+async function load(path: string): Promise<HandlerModule> {
+  const file = resolve(path);
+  if (!existsSync(file)) {
+    throw new AppError('INVALID_HANDLER', { message: `There is no file ${file}. Name modules by their path from this folder.` });
+  }
+  try {
+    return await import(pathToFileURL(file).href);
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError('INVALID_HANDLER', { message: `${path} could not be loaded: ${message}`, cause });
+  }
+}
+
+function invalidHandler(type: string, issues: AppError['details']): AppError {
+  const reasons = issues.map(({ message }) => message).join('; ');
+  return new AppError('INVALID_HANDLER', { message: `The handler of "${type}" cannot be registered: ${reasons}.`, details: issues });
+}

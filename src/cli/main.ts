@@ -1,0 +1,44 @@
+import { type Command, EXIT, type Invocation } from './command.ts';
+import { COMMANDS } from './commands.ts';
+import { commandHelp, overview } from './help-text.ts';
+import { Output } from './output.ts';
+import { type Parsed, parse, peekCommon } from './parse.ts';
+import { UsageError } from './usage-error.ts';
+
+/** Runs one command line and answers its exit code. */
+export async function main(argv: string[]): Promise<number> {
+  const { json = false, verbose = false, help = false } = peekCommon(argv);
+  const out = new Output({ json, verbose });
+  leaveQuietlyOnBrokenPipe();
+  try {
+    const parsed = parse(argv, COMMANDS);
+    if (parsed === null) return showOverview(out, help);
+    return await run(parsed, out);
+  } catch (error) {
+    out.error(error);
+    return error instanceof UsageError ? EXIT.usage : EXIT.failed;
+  }
+}
+
+async function run({ command, values, args }: Parsed, out: Output): Promise<number> {
+  if (values.help === true) {
+    out.answer({ help: commandHelp(command) }, () => [commandHelp(command)]);
+    return EXIT.ok;
+  }
+  return command.run({ values, args, out } as Invocation<Command['options']>);
+}
+
+/** Asked for, it is an answer; otherwise it tells what was missing. */
+function showOverview(out: Output, wanted: boolean): number {
+  if (!wanted) throw new UsageError('Name a command. See "millrace help".');
+  out.answer({ help: overview(COMMANDS) }, () => [overview(COMMANDS)]);
+  return EXIT.ok;
+}
+
+/** `millrace jobs list | head` ends when head does. */
+function leaveQuietlyOnBrokenPipe(): void {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(EXIT.ok);
+    throw error;
+  });
+}

@@ -1,0 +1,112 @@
+import { parseArgs } from 'node:util';
+import { suggestion } from '../core/nearest-name.ts';
+import { COMMON_OPTIONS, type Command, type CommonValues, type Options } from './command.ts';
+import { UsageError } from './usage-error.ts';
+
+export type Parsed = { command: Command; values: CommonValues & Record<string, unknown>; args: string[] };
+type Words = { name: string; rest: string[] };
+
+/**
+ * Finds the command among the words, wherever common options stand, and reads its options. Null: no command was named.
+ */
+export function parse(argv: readonly string[], commands: readonly Command[]): Parsed | null {
+  const found = findCommand(argv, commands);
+  if (found === null) return null;
+  const { command, rest } = found;
+  const options = { ...COMMON_OPTIONS, ...command.options };
+  const { values, positionals } = parseOptions(rest, options, command);
+  if (values.help !== true) checkCount(positionals.length, command);
+  return { command, values, args: positionals };
+}
+
+/** The common options alone, of a command line that may be wrong in every other way. */
+export function peekCommon(argv: readonly string[]): CommonValues {
+  return parseArgs({ args: [...argv], options: parserOptions(COMMON_OPTIONS), strict: false }).values as CommonValues;
+}
+
+function findCommand(argv: readonly string[], commands: readonly Command[]): { command: Command; rest: string[] } | null {
+  const one = firstWord(argv);
+  if (one === null) return null;
+  const simple = commands.find((command) => command.name === one.name);
+  if (simple !== undefined) return { command: simple, rest: one.rest };
+  const family = commands.filter((command) => command.name.startsWith(`${one.name} `));
+  if (family.length === 0) throw unknownCommand(one.name, commands);
+  const two = firstWord(one.rest);
+  const command = family.find(({ name }) => two !== null && name === `${one.name} ${two.name}`);
+  if (command !== undefined && two !== null) return { command, rest: two.rest };
+  if (two === null && peekCommon(argv).help !== true) throw missingWord(one.name, family);
+  if (two === null) return findCommand(['help', one.name], commands);
+  throw unknownCommand(`${one.name} ${two.name}`, family);
+}
+
+/** The first word that is neither an option nor the value of a common one, and what is left without it. */
+function firstWord(argv: readonly string[]): Words | null {
+  const { tokens } = parseArgs({
+    ...{ args: [...argv], options: parserOptions(COMMON_OPTIONS), strict: false, tokens: true },
+    allowPositionals: true,
+  });
+  const token = tokens.find(({ kind }) => kind === 'positional');
+  if (token === undefined) return null;
+  return { name: argv[token.index] as string, rest: argv.filter((_, index) => index !== token.index) };
+}
+
+function unknownCommand(name: string, candidates: readonly Command[]): UsageError {
+  const names = candidates.flatMap((command) => [command.name, command.name.split(' ')[0] as string]);
+  return new UsageError(`There is no command "${name}"${suggestion(name, names)}. See "millrace help".`);
+}
+
+function missingWord(first: string, family: readonly Command[]): UsageError {
+  const words = family.map(({ name }) => name.slice(first.length + 1));
+  return new UsageError(`"millrace ${first}" needs one more word: ${words.join(', ')}. See "millrace help ${first}".`, first);
+}
+
+function parseOptions(args: readonly string[], options: Options, command: Command) {
+  const config = { args: [...args], options: parserOptions(options), allowPositionals: true, allowNegative: true };
+  try {
+    const { values, positionals } = parseArgs({ ...config, strict: true });
+    refuseNegated(values, options, command);
+    return { values: values as CommonValues & Record<string, unknown>, positionals };
+  } catch (error) {
+    throw error instanceof UsageError ? error : explain(error, { config, options, command });
+  }
+}
+
+// allowNegative lets every flag be negated; only some options mean something by it.
+function refuseNegated(values: Record<string, unknown>, options: Options, command: Command): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (value !== false || options[name]?.negative === true) continue;
+    throw new UsageError(`"millrace ${command.name}" has no option --no-${name}.`, command.name);
+  }
+}
+
+type Refused = { config: { args: string[]; options: ReturnType<typeof parserOptions> }; options: Options; command: Command };
+
+function explain(error: unknown, { config, options, command }: Refused): UsageError {
+  const { tokens } = parseArgs({ ...config, allowPositionals: true, strict: false, tokens: true });
+  for (const token of tokens) {
+    if (token.kind !== 'option' || isKnown(token.name, options)) continue;
+    const names = Object.keys(options).map((name) => `--${name}`);
+    const hint = suggestion(token.rawName, names);
+    return new UsageError(`"millrace ${command.name}" has no option ${token.rawName}${hint}.`, command.name);
+  }
+  const [sentence] = (error instanceof Error ? error.message : String(error)).split(/\.\s|\n/);
+  return new UsageError(`${sentence?.replace(/\.$/, '')}.`, command.name);
+}
+
+const isKnown = (name: string, options: Options): boolean =>
+  Object.hasOwn(options, name) || (name.startsWith('no-') && options[name.slice(3)]?.negative === true);
+
+function checkCount(count: number, { name, takes, minArgs, maxArgs }: Command): void {
+  const usage = `Usage: millrace ${name} ${takes}`.trimEnd();
+  if (count < minArgs) throw new UsageError(`"millrace ${name}" needs ${takes}. ${usage}`, name);
+  if (count > maxArgs) throw new UsageError(`"millrace ${name}" was given more than it takes. ${usage}`, name);
+}
+
+function parserOptions(options: Options) {
+  return Object.fromEntries(
+    Object.entries(options).map(([name, { type, short, multiple = false }]) => [
+      name,
+      short === undefined ? { type, multiple } : { type, multiple, short },
+    ]),
+  );
+}

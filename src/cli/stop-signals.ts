@@ -1,0 +1,39 @@
+import { EXIT } from './command.ts';
+
+export type Stop = {
+  /** Resolves with the first signal. */
+  readonly asked: Promise<NodeJS.Signals>;
+  /** Stops listening. */
+  release(): void;
+};
+
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+
+/** The first signal asks to stop; a second one does not wait for anything. */
+export function listenForStop(onForced: () => void): Stop {
+  const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>();
+  let isAsked = false;
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (!isAsked) {
+      isAsked = true;
+      return resolve(signal);
+    }
+    onForced();
+    process.exit(EXIT.interrupted);
+  };
+  for (const signal of SIGNALS) process.on(signal, onSignal);
+  return {
+    asked: promise,
+    release: () => {
+      for (const signal of SIGNALS) process.off(signal, onSignal);
+    },
+  };
+}
+
+const LEFTOVERS_MS = 2_000;
+
+/** Ends the process although something a handler opened is still open. Idle programs end by themselves before that. */
+export function endSoon(code: number): number {
+  setTimeout(() => process.exit(code), LEFTOVERS_MS).unref();
+  return code;
+}

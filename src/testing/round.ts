@@ -1,0 +1,61 @@
+import { AppError } from '../core/errors.ts';
+import type { EngineEvents } from '../engine/events.ts';
+import { hasDueWork } from '../ledger/due-work.ts';
+import type { Queryable } from '../ledger/statement.ts';
+import type { JobTypes, Millrace } from '../library/millrace.ts';
+
+export type RoundParams<Jobs extends JobTypes> = { millrace: Millrace<Jobs>; db: Queryable; limitMs: number };
+
+/** Steps that no event tells of, such as a timer that was staged, are seen this often. */
+const LOOK_MS = 10;
+const EVENTS = ['started', 'completed', 'failed', 'cancelled', 'lost', 'error'] as const;
+
+/**
+ * Starts the real engine, lets it work until nothing is due, and stops it. Every loop of the engine looks once as it starts,
+ * so whatever came due while it stood is found.
+ */
+export async function runRound<Jobs extends JobTypes>({ millrace, db, limitMs }: RoundParams<Jobs>): Promise<void> {
+  const deadlineMs = performance.now() + limitMs;
+  let lastError: EngineEvents['error'] | null = null;
+  let wake = () => {};
+  const stops = EVENTS.map((event) =>
+    millrace.on(event, (facts) => {
+      if ('error' in facts) lastError = facts;
+      wake();
+    }),
+  );
+  try {
+    await millrace.start();
+    for (;;) {
+      const woken = new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+      if (!(await hasDueWork(db))) break;
+      if (performance.now() > deadlineMs) throw await tooLong(millrace, limitMs, lastError);
+      await firstOf(woken, LOOK_MS);
+    }
+    await millrace.drain();
+  } catch (error) {
+    await millrace.drain({ grace: 0 });
+    throw error;
+  } finally {
+    for (const stop of stops) stop();
+  }
+}
+
+async function firstOf(woken: Promise<void>, delayMs: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  await Promise.race([woken, new Promise((resolve) => (timer = setTimeout(resolve, delayMs)))]);
+  clearTimeout(timer);
+}
+
+async function tooLong<Jobs extends JobTypes>(
+  millrace: Millrace<Jobs>,
+  limitMs: number,
+  lastError: EngineEvents['error'] | null,
+): Promise<AppError> {
+  const { jobs } = await millrace.search({ states: ['running', 'scheduled'] }, { limit: 5 });
+  const names = jobs.map((job) => `${job.type} ${job.id} (${job.state})`).join(', ');
+  const message = `Jobs are still under way after ${limitMs} ms of real time: ${names}. Does a handler never end?`;
+  return new AppError('TIMED_OUT', { message, cause: lastError?.error });
+}

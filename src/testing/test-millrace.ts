@@ -1,0 +1,178 @@
+import { type DurationInput, parseDuration } from '../core/duration.ts';
+import { AppError } from '../core/errors.ts';
+import { type Database, openDatabase } from '../ledger/database.ts';
+import { readNextTimes } from '../ledger/due-work.ts';
+import { type JobOutcome, readOutcomes } from '../ledger/job-outcomes.ts';
+import { stopClockAt } from '../ledger/stop-clock.ts';
+import { type JobTypes, Millrace, type OpenOptions } from '../library/millrace.ts';
+import { createDisposable, type DisposableDatabase } from '../postgres/disposable.ts';
+import type { JobView } from '../services/read-job.ts';
+import { runRound } from './round.ts';
+
+export type TestMillraceOptions = Pick<OpenOptions, 'concurrency' | 'defaults' | 'maxPayloadBytes' | 'home' | 'onNotice'> & {
+  /** A server to make the database on. Default: DATABASE_URL, else the embedded server. Its own database is not touched. */
+  database?: string;
+  /** Where the clock stands at first. Default: the time it is. */
+  startAt?: Date;
+  /** How much real time one run may take before it is given up. Default: 30 s. */
+  limit?: DurationInput;
+};
+
+type SubmissionIn<Jobs extends JobTypes> = Parameters<Millrace<Jobs>['submit']>[0];
+type Type<Jobs> = Extract<keyof Jobs, string>;
+
+const MAX_JUMPS = 1_000;
+
+/** A Millrace in a database of its own, whose clock stands until the test moves it. */
+export async function openTestMillrace<Jobs extends JobTypes = JobTypes>(
+  options: TestMillraceOptions = {},
+): Promise<TestMillrace<Jobs>> {
+  const { database, home, onNotice, startAt = new Date(), limit = '30s', ...rest } = options;
+  const limitMs = durationMs(limit, 'limit');
+  const own = await createDisposable({ databaseUrl: database, home, onNotice, prefix: 'millrace_test_' });
+  try {
+    const millrace = await Millrace.open<Jobs>({ ...rest, database: own.url, onNotice });
+    const ledger = openDatabase({ url: own.url });
+    await stopClockAt(ledger.maintenance, startAt);
+    return new TestMillrace<Jobs>({ millrace, ledger, own, startAt, limitMs });
+  } catch (error) {
+    await own.drop();
+    throw error;
+  }
+}
+
+type Parts<Jobs extends JobTypes> = {
+  millrace: Millrace<Jobs>;
+  ledger: Database;
+  own: DisposableDatabase;
+  startAt: Date;
+  limitMs: number;
+};
+
+/** Jobs run only inside run(), runJob(), advance() and fastForward(), on the real engine. */
+export class TestMillrace<Jobs extends JobTypes = JobTypes> {
+  readonly millrace: Millrace<Jobs>;
+  readonly register: Millrace<Jobs>['register'];
+  readonly submit: Millrace<Jobs>['submit'];
+  readonly #parts: Parts<Jobs>;
+  readonly #told = new Set<string>();
+  #nowMs: number;
+  #toldUntil: Date;
+  #isBusy = false;
+  #closing: Promise<void> | null = null;
+
+  constructor(parts: Parts<Jobs>) {
+    this.#parts = parts;
+    this.#nowMs = parts.startAt.getTime();
+    this.#toldUntil = parts.startAt;
+    this.millrace = parts.millrace;
+    this.register = parts.millrace.register.bind(parts.millrace);
+    this.submit = parts.millrace.submit.bind(parts.millrace);
+  }
+
+  /** What the ledger's clock says. */
+  now(): Date {
+    return new Date(this.#nowMs);
+  }
+
+  /** Runs everything that is due, and what that makes due, and answers how it ended since the last call. */
+  run(): Promise<JobOutcome[]> {
+    return this.#alone(() => this.#round());
+  }
+
+  /** Submits one job, runs what is due, and answers that job with its history. */
+  async runJob<T extends Type<Jobs>>(
+    type: T,
+    payload: Jobs[T]['payload'],
+    options: Omit<SubmissionIn<Jobs>, 'type' | 'payload'> = {},
+  ): Promise<JobView> {
+    const { jobId } = await this.submit({ ...options, type, payload } as unknown as SubmissionIn<Jobs>);
+    await this.run();
+    return (await this.millrace.get(jobId, { includeHistory: true })) as JobView;
+  }
+
+  /** Moves the clock in one step, as if no process had been there meanwhile, then runs what is due. */
+  advance(by: DurationInput): Promise<JobOutcome[]> {
+    return this.#alone(async () => {
+      await this.#moveTo(this.#nowMs + durationMs(by, 'by'));
+      return this.#round();
+    });
+  }
+
+  /**
+   * Visits every time at which something comes due, in order: until no job waits for a time, or for as long as `by` says.
+   * Recurring jobs fire on the way.
+   */
+  fastForward(by?: DurationInput): Promise<JobOutcome[]> {
+    const endMs = by === undefined ? null : this.#nowMs + durationMs(by, 'by');
+    return this.#alone(async () => {
+      const outcomes = await this.#round();
+      for (let jumps = 0; jumps < MAX_JUMPS; jumps++) {
+        const nextMs = await this.#nextStop(endMs);
+        if (nextMs === null) return outcomes;
+        await this.#moveTo(nextMs);
+        outcomes.push(...(await this.#round()));
+      }
+      throw new AppError('TIMED_OUT', { message: `There is still something to come after ${MAX_JUMPS} jumps of the clock.` });
+    });
+  }
+
+  /** Ends the engine and drops the database. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #close(): Promise<void> {
+    const { millrace, ledger, own } = this.#parts;
+    await millrace.close({ grace: 0 });
+    await ledger.close();
+    await own.drop();
+  }
+
+  async #round(): Promise<JobOutcome[]> {
+    const { millrace, ledger, limitMs } = this.#parts;
+    await runRound({ millrace, db: ledger.maintenance, limitMs });
+    const found = await readOutcomes(ledger.maintenance, this.#toldUntil);
+    const news = found.filter(({ key }) => !this.#told.has(key));
+    for (const { key } of news) this.#told.add(key);
+    this.#toldUntil = this.now();
+    return news.map(({ outcome }) => outcome);
+  }
+
+  async #moveTo(ms: number): Promise<void> {
+    await stopClockAt(this.#parts.ledger.maintenance, new Date(ms));
+    this.#nowMs = ms;
+  }
+
+  /** The next time to visit; null when there is none. */
+  async #nextStop(endMs: number | null): Promise<number | null> {
+    const { jobAt, scheduleAt } = await readNextTimes(this.#parts.ledger.maintenance);
+    // Without an end, recurring jobs alone are no reason to go on: they never run out.
+    if (endMs === null && jobAt === null) return null;
+    if (endMs !== null && this.#nowMs >= endMs) return null;
+    // A time between two milliseconds is due at the later one.
+    const ceil = (at: Date | null) => (at === null ? Number.POSITIVE_INFINITY : at.getTime() + 1);
+    return Math.max(this.#nowMs, Math.min(ceil(jobAt), ceil(scheduleAt), endMs ?? Number.POSITIVE_INFINITY));
+  }
+
+  async #alone<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isBusy) throw new AppError('ALREADY_RUNNING', { message: 'One run at a time: await the last one first.' });
+    this.#isBusy = true;
+    try {
+      return await work();
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+}
+
+function durationMs(input: DurationInput, field: string): number {
+  const parsed = parseDuration(input);
+  if (parsed.ok) return parsed.ms;
+  throw new AppError('INVALID_REQUEST', { message: `${field}: ${parsed.message}` });
+}

@@ -1,0 +1,69 @@
+/** What the model knows of one job, and the rules that need nothing but jobs. Written from the documents, not from the SQL. */
+import type { DependencyType } from '../../src/core/dependencies.ts';
+import type { Policy } from '../../src/core/policy.ts';
+import type { JobState } from '../../src/core/states.ts';
+import type { Reason } from '../../src/core/transitions.ts';
+
+export type Entry = {
+  from: JobState | null;
+  to: JobState;
+  reason: Reason;
+  leaseSeq: number;
+  attempt: number;
+  round: number;
+  workerId: number | null;
+  atMs: number;
+};
+
+export type ModelJob = {
+  id: string;
+  /** Its place in the order of submission. */
+  order: number;
+  type: string;
+  policy: Policy;
+  priority: number;
+  state: JobState;
+  attempts: number;
+  maxAttempts: number;
+  round: number;
+  leaseSeq: number;
+  /** The worker that holds the lease. */
+  holder: number | null;
+  /** Its handler is done, its completion waits for its children. */
+  held: boolean;
+  runAtMs: number;
+  deadlineMs: number | null;
+  dependsOn: readonly ModelJob[];
+  dependencyType: DependencyType;
+  parent: ModelJob | null;
+  cancel: 'soft' | 'force' | null;
+  percent: number | null;
+  checkpoint: { text: string; leaseSeq: number } | null;
+  history: Entry[];
+};
+
+/** A lease that a claim gave, for good: the worker may use it long after it lost the job. */
+export type GivenLease = { job: ModelJob; leaseSeq: number; workerId: number; claimNo: number };
+
+const ENDS: readonly JobState[] = ['completed', 'failed', 'dead_letter', 'cancelled'];
+
+export const hasEnded = (job: ModelJob): boolean => ENDS.includes(job.state);
+
+/** Whether the lease is still the one that its worker holds the job by. */
+export const isHeldBy = ({ job, leaseSeq, workerId }: GivenLease): boolean =>
+  job.leaseSeq === leaseSeq && job.holder === workerId;
+
+export const runsBy = (lease: GivenLease): boolean => isHeldBy(lease) && lease.job.state === 'running';
+
+export type Verdict = { kind: 'wait' } | { kind: 'proceed' } | { kind: 'end'; to: JobState; reason: Reason };
+
+/** What becomes of a job, judged by the jobs it waits for. Of several bad ends the first in this order counts. */
+export function verdictOf({ dependsOn, dependencyType }: Pick<ModelJob, 'dependsOn' | 'dependencyType'>): Verdict {
+  if (dependsOn.length === 0) return { kind: 'proceed' };
+  if (dependencyType === 'AFTER_ANY') return { kind: dependsOn.some(hasEnded) ? 'proceed' : 'wait' };
+  for (const to of ['failed', 'dead_letter', 'cancelled'] as const) {
+    if (!dependsOn.some((job) => job.state === to)) continue;
+    return { kind: 'end', to, reason: dependencyType === 'CHAIN' ? 'chain_stopped' : `dependency_${to}` };
+  }
+  return { kind: dependsOn.every((job) => job.state === 'completed') ? 'proceed' : 'wait' };
+}

@@ -1,0 +1,235 @@
+/** The life of jobs as plain objects: each method does to the model what one operation of the ledger must do, and answers alike. */
+import type { DependencyType } from '../../src/core/dependencies.ts';
+import type { Policy } from '../../src/core/policy.ts';
+import type { JobState } from '../../src/core/states.ts';
+import type { Reason } from '../../src/core/transitions.ts';
+import { type GivenLease, hasEnded, isHeldBy, type ModelJob, runsBy, verdictOf } from './model-job.ts';
+
+export type Submitted = {
+  id: string;
+  type: string;
+  policy: Policy;
+  priority: number;
+  delayMs: number;
+  key: string | null;
+  fingerprint: string | null;
+  dependsOn: readonly ModelJob[];
+  dependencyType: DependencyType;
+  /** The job whose completion waits for this one. */
+  parent: ModelJob | null;
+};
+
+export type Ending = {
+  to: JobState;
+  reason: Reason;
+  delayMs: number | null;
+  refunds: boolean;
+  holds: boolean;
+};
+
+type Key = { jobId: string; fingerprint: string | null; untilMs: number };
+
+export class Model {
+  nowMs: number;
+  readonly jobs: ModelJob[] = [];
+  readonly workers = new Map<number, { beatAtMs: number; isStopped: boolean }>();
+  readonly leases: GivenLease[] = [];
+  /** Places in the line for workers. A cancelled job leaves its place behind until a claim comes by. */
+  readonly line = new Set<ModelJob>();
+  /** Ended or held since the releaser last looked. */
+  readonly news = new Set<ModelJob>();
+  readonly #keys = new Map<string, Key>();
+
+  constructor(nowMs: number) {
+    this.nowMs = nowMs;
+  }
+
+  submit(submitted: Submitted): { kind: 'accepted' } | { kind: 'duplicate'; existingId: string; sameRequest: boolean } {
+    const { id, type, policy, key, fingerprint, dependsOn, dependencyType, parent } = submitted;
+    const taken = key === null ? undefined : this.#keys.get(`${type} ${key}`);
+    if (taken !== undefined && taken.untilMs > this.nowMs) {
+      return { kind: 'duplicate', existingId: taken.jobId, sameRequest: taken.fingerprint === fingerprint };
+    }
+    if (key !== null) {
+      this.#keys.set(`${type} ${key}`, { jobId: id, fingerprint, untilMs: this.nowMs + policy.keyWindowMs });
+    }
+    const job: ModelJob = {
+      id,
+      order: this.jobs.length,
+      type,
+      policy,
+      priority: Math.min(submitted.priority, ...dependsOn.map((each) => each.priority)),
+      state: 'pending',
+      attempts: 0,
+      maxAttempts: policy.maxAttempts,
+      round: 0,
+      leaseSeq: 0,
+      holder: null,
+      held: false,
+      runAtMs: this.nowMs + submitted.delayMs,
+      deadlineMs: this.#deadline(policy),
+      dependsOn,
+      dependencyType,
+      parent,
+      cancel: null,
+      percent: null,
+      checkpoint: null,
+      history: [],
+    };
+    this.jobs.push(job);
+    for (const each of dependsOn) if (hasEnded(each)) this.news.add(each);
+    if (verdictOf(job).kind === 'proceed') this.#queue(job, 'submitted');
+    else this.#note(job, { from: null, to: 'pending', reason: 'submitted' });
+    return { kind: 'accepted' };
+  }
+
+  /** Takes the first places of the line; a place that a job no longer needs is taken in vain. */
+  takeFromLine(types: readonly string[], limit: number): ModelJob[] {
+    const places = [...this.line].filter((job) => types.includes(job.type));
+    const taken = places.toSorted((a, b) => a.priority - b.priority || a.order - b.order).slice(0, limit);
+    for (const job of taken) this.line.delete(job);
+    return taken.filter((job) => job.state === 'scheduled');
+  }
+
+  give(lease: GivenLease): void {
+    this.leases.push(lease);
+    lease.job.leaseSeq = lease.leaseSeq;
+    lease.job.holder = lease.workerId;
+  }
+
+  start(lease: GivenLease): boolean {
+    const { job, workerId } = lease;
+    if (!isHeldBy(lease) || job.state !== 'scheduled') return false;
+    job.attempts++;
+    this.#move(job, 'running', 'started', workerId);
+    return true;
+  }
+
+  settle(lease: GivenLease, ending: Ending, by: 'lease' | 'dead_worker' = 'lease'): boolean {
+    const { job } = lease;
+    if (!runsBy(lease) || (by === 'dead_worker' && !this.isSilent(job))) return false;
+    job.cancel = null;
+    if (ending.refunds) job.maxAttempts = Math.min(100, job.maxAttempts + 1);
+    if (ending.holds && ending.to === 'completed' && this.#hasLiveChildren(job)) {
+      job.held = true;
+      job.holder = null;
+      this.news.add(job);
+      return true;
+    }
+    this.#move(job, ending.to, ending.reason, by === 'lease' ? lease.workerId : null);
+    if (ending.to !== 'retrying') return true;
+    job.runAtMs = this.nowMs + Math.ceil(ending.delayMs ?? 0);
+    if (job.runAtMs > this.nowMs) return true;
+    const { reason } = ending;
+    this.#move(job, 'scheduled', reason === 'released' || reason === 'worker_lost' ? reason : 'backoff_elapsed');
+    return true;
+  }
+
+  giveBack(lease: GivenLease, by: 'lease' | 'dead_worker' = 'lease'): boolean {
+    const { job } = lease;
+    if (!isHeldBy(lease) || job.state !== 'scheduled') return false;
+    if (by === 'dead_worker' && !this.isSilent(job)) return false;
+    job.holder = null;
+    this.line.add(job);
+    return true;
+  }
+
+  /** Whether the worker that holds the job has been silent for longer than the job's lease lasts. */
+  isSilent({ holder, policy }: ModelJob): boolean {
+    const worker = holder === null ? undefined : this.workers.get(holder);
+    return worker === undefined || worker.isStopped || worker.beatAtMs + policy.leaseMs < this.nowMs;
+  }
+
+  beat(workerId: number): boolean {
+    const worker = this.workers.get(workerId);
+    if (worker === undefined || worker.isStopped) return false;
+    worker.beatAtMs = this.nowMs;
+    return true;
+  }
+
+  cancel(job: ModelJob, force: boolean): 'cancelled' | 'requested' | 'already_final' {
+    if (hasEnded(job)) return 'already_final';
+    if (job.state === 'running' && !job.held) {
+      job.cancel = force || job.cancel === 'force' ? 'force' : 'soft';
+      return 'requested';
+    }
+    this.#move(job, 'cancelled', 'cancelled');
+    return 'cancelled';
+  }
+
+  retry(job: ModelJob, params: { resets: boolean; delayMs: number; priority: number | null }): boolean {
+    if (job.state !== 'failed' && job.state !== 'dead_letter') return false;
+    if (!params.resets && job.attempts >= 100) return false;
+    if (params.resets) job.attempts = 0;
+    if (params.resets) job.round++;
+    job.maxAttempts = Math.max(job.maxAttempts, job.attempts + 1);
+    job.priority = params.priority ?? job.priority;
+    job.runAtMs = this.nowMs + params.delayMs;
+    job.deadlineMs = this.#deadline(job.policy);
+    this.#queue(job, 'manual_retry');
+    return true;
+  }
+
+  stage(): number {
+    const due = this.jobs.filter(
+      (job) => (job.state === 'delayed' || job.state === 'retrying') && job.runAtMs <= this.nowMs,
+    );
+    for (const job of due)
+      this.#move(job, 'scheduled', job.state === 'delayed' ? 'delay_elapsed' : 'backoff_elapsed');
+    return due.length;
+  }
+
+  /** Ends what waits beyond its lifetime. A job under lease is its worker's or the rescuer's to end. */
+  expire(): number {
+    const isLate = ({ deadlineMs }: ModelJob) => deadlineMs !== null && deadlineMs < this.nowMs;
+    const late = this.jobs.filter((job) => !hasEnded(job) && job.holder === null && isLate(job));
+    for (const job of [...this.line]) if (isLate(job)) this.line.delete(job);
+    for (const job of late) this.#move(job, 'dead_letter', 'lifetime_exceeded');
+    return late.length;
+  }
+
+  /** One level of whatever waited for the jobs in the news, all judged before any is moved. */
+  release(): void {
+    const news = [...this.news];
+    this.news.clear();
+    const waits = (job: ModelJob) => job.state === 'pending' && job.dependsOn.some((each) => news.includes(each));
+    const isAwaited = (job: ModelJob) =>
+      job.held && (news.includes(job) || news.some((child) => child.parent === job));
+    const dependents = this.jobs.filter(waits).map((job) => ({ job, verdict: verdictOf(job) }));
+    const parents = this.jobs.filter((job) => isAwaited(job) && !this.#hasLiveChildren(job));
+    for (const job of parents) this.#move(job, 'completed', 'succeeded');
+    for (const { job, verdict } of dependents) {
+      if (verdict.kind === 'proceed') this.#queue(job, 'dependencies_met');
+      if (verdict.kind === 'end') this.#move(job, verdict.to, verdict.reason);
+    }
+  }
+
+  /** To work, or to the wait for its time. */
+  #queue(job: ModelJob, reason: Reason): void {
+    this.#move(job, job.runAtMs > this.nowMs ? 'delayed' : 'scheduled', reason);
+  }
+
+  #hasLiveChildren(job: ModelJob): boolean {
+    return this.jobs.some((child) => child.parent === job && !hasEnded(child));
+  }
+
+  #deadline({ lifetimeMs }: Policy): number | null {
+    return lifetimeMs === null ? null : this.nowMs + lifetimeMs;
+  }
+
+  #move(job: ModelJob, to: JobState, reason: Reason, workerId: number | null = null): void {
+    this.#note(job, { from: job.state, to, reason, workerId });
+    job.state = to;
+    job.held = false;
+    if (to !== 'running') job.holder = null;
+    if (to === 'scheduled') this.line.add(job);
+    if (hasEnded(job)) this.news.add(job);
+  }
+
+  #note(
+    { leaseSeq, attempts, round, history }: ModelJob,
+    entry: { from: JobState | null; to: JobState; reason: Reason; workerId?: number | null },
+  ): void {
+    history.push({ workerId: null, ...entry, leaseSeq, attempt: attempts, round, atMs: this.nowMs });
+  }
+}

@@ -1,0 +1,135 @@
+/** The real side of a model run: a ledger whose clock stands still, one org, some workers and what they remember. */
+import { expect } from 'vitest';
+import { type Policy, type PolicyLayer, PROFILES } from '../../src/core/policy.ts';
+import { Claims } from '../../src/engine/claims.ts';
+import { Submitter } from '../../src/engine/submitter.ts';
+import type { Lane } from '../../src/ledger/advance-jobs.ts';
+import type { Queryable } from '../../src/ledger/statement.ts';
+import { registerWorker } from '../../src/ledger/workers.ts';
+import type { TestLedger } from '../ledger/fixture.ts';
+import { Model } from './model.ts';
+import type { GivenLease } from './model-job.ts';
+
+const SECOND = 1_000;
+const HOUR = 3_600 * SECOND;
+
+/** Three ways of living: short leases and few attempts, patient without an end, and one that never tries twice. */
+const LIVES: Record<string, PolicyLayer> = {
+  short: {
+    maxAttempts: 2,
+    leaseMs: 60 * SECOND,
+    lifetimeMs: 6 * HOUR,
+    keyWindowMs: HOUR,
+    backoff: { strategy: 'CONSTANT', initialDelayMs: 5 * SECOND, jitter: false },
+  },
+  patient: { maxAttempts: 4, leaseMs: 600 * SECOND, lifetimeMs: null, backoff: { strategy: 'EXPONENTIAL' } },
+  brisk: {
+    maxAttempts: 1,
+    leaseMs: 60 * SECOND,
+    lifetimeMs: 2 * HOUR,
+    onOrphan: 'fail',
+    retryOnTimeout: false,
+    backoff: { strategy: 'CONSTANT', initialDelayMs: 0, maxDelayMs: 0 },
+  },
+};
+
+export const TYPES = Object.keys(LIVES);
+
+const WORKER = { host: 'host-1', pid: 4711, types: TYPES, queues: ['q:default'], slots: 8 };
+const TABLES = `jobs ready timers waiting claims cancel_requests dependencies releases idempotency_keys events progress
+  checkpoints workers`;
+
+/** Makes the ledger's clock stand still. Nothing here crashes, so commits need not wait for the disk. */
+export async function stopClock(ledger: TestLedger): Promise<void> {
+  const { api } = ledger.db;
+  const { rows } = await api.query('SELECT current_database() AS name');
+  await api.query(`ALTER DATABASE ${rows[0].name} SET synchronous_commit = off; SET synchronous_commit = off`);
+  await api.query('CREATE TABLE public.stopped_clock AS SELECT pg_catalog.now() AS at');
+  await api.query(`CREATE OR REPLACE FUNCTION millrace.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
+    AS 'SELECT at FROM public.stopped_clock'`);
+}
+
+/** Where workers' statements go, so that a test can spoil one on its way. */
+export type Wire = (db: Queryable) => Queryable;
+
+export class System {
+  readonly ledger: TestLedger;
+  readonly orgId: string;
+  readonly workers: Queryable;
+  readonly submitter: Submitter;
+  readonly #claims = new Map<number, Claims>();
+
+  constructor(ledger: TestLedger, orgId: string, wire: Wire = (db) => db) {
+    this.ledger = ledger;
+    this.orgId = orgId;
+    this.workers = wire(ledger.db.workers);
+    this.submitter = new Submitter({
+      database: ledger.db,
+      policies: ledger.policies,
+      profile: PROFILES.gopherqueue as Policy,
+      registrationOf: (type) => LIVES[type],
+      fairQueues: () => new Set(),
+      ensureQueue: async () => {},
+      onAccepted: () => {},
+    });
+  }
+
+  async setClock(nowMs: number): Promise<void> {
+    await this.ledger.db.api.query('UPDATE public.stopped_clock SET at = $1', [new Date(nowMs)]);
+  }
+
+  async addWorker(model: Model): Promise<void> {
+    const id = await registerWorker(this.workers, { ...WORKER, name: `worker-${model.workers.size}` });
+    this.#claims.set(id, new Claims());
+    model.workers.set(id, { beatAtMs: model.nowMs, isStopped: false });
+  }
+
+  claimsOf(workerId: number): Claims {
+    const claims = this.#claims.get(workerId);
+    if (claims === undefined) throw new Error(`worker ${workerId} was never registered`);
+    return claims;
+  }
+
+  /** The worker learned that this lease is over, by its own doing or another's. */
+  letGo({ workerId, claimNo, leaseSeq }: GivenLease): void {
+    this.claimsOf(workerId).done(claimNo, leaseSeq);
+  }
+
+  /** Tells the model what a claim gave, after a look that it gave what stood first in line, under leases never seen. */
+  receive(model: Model, claim: { workerId: number; claimNo: number; expected: string[]; given: Given[] }): GivenLease[] {
+    const { workerId, claimNo, expected, given } = claim;
+    expect(given.map((each) => each.id).toSorted(), 'jobs that were claimed').toEqual(expected.toSorted());
+    const newest = Math.max(0, ...model.leases.map((lease) => lease.leaseSeq));
+    for (const { leaseSeq } of given) expect(leaseSeq, 'a new lease').toBeGreaterThan(newest);
+    expect(new Set(given.map((each) => each.leaseSeq)).size, 'distinct leases').toBe(given.length);
+    if (given.length > 0) this.claimsOf(workerId).open(claimNo, given.map((each) => each.leaseSeq));
+    return given.map(({ id, leaseSeq }) => {
+      const job = model.jobs.find((each) => each.id === id);
+      if (job === undefined) throw new Error(`the model knows no job ${id}`);
+      const lease = { job, leaseSeq, workerId, claimNo };
+      model.give(lease);
+      return lease;
+    });
+  }
+}
+
+type Given = { id: string; leaseSeq: number };
+
+/** Every lane of these types, from its beginning. */
+export const lanesOf = (types: readonly string[]): Lane[] =>
+  types.flatMap((jobType) =>
+    [0, 1, 2, 3, 4].map((priority) => ({ queue: 'q:default', jobType, priority, floor: 0 })),
+  );
+
+const WORKERS = 3;
+const BEGINNING_MS = Date.UTC(2030, 0, 1);
+
+/** An empty ledger with an org of its own, and the model of it. */
+export async function begin(ledger: TestLedger, wire?: Wire): Promise<{ model: Model; real: System }> {
+  await ledger.db.api.query(`TRUNCATE ${TABLES.split(/\s+/).map((table) => `millrace.${table}`).join(', ')}`);
+  const model = new Model(BEGINNING_MS);
+  const real = new System(ledger, await ledger.newOrg(), wire);
+  await real.setClock(model.nowMs);
+  for (let count = 0; count < WORKERS; count++) await real.addWorker(model);
+  return { model, real };
+}
