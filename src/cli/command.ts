@@ -13,12 +13,24 @@ export type OptionSpec = {
 
 export type Options = Readonly<Record<string, OptionSpec>>;
 
-type ValueOf<S extends OptionSpec> = S['type'] extends 'boolean' ? boolean : S['multiple'] extends true ? string[] : string;
+type ValueOf<S extends OptionSpec> = S['type'] extends 'boolean'
+  ? boolean
+  : S['multiple'] extends true
+    ? string[]
+    : string;
 export type ValuesOf<O extends Options> = { readonly [K in keyof O]?: ValueOf<O[K]> };
 
 export const COMMON_OPTIONS = {
-  database: { type: 'string', value: 'URL', help: 'the PostgreSQL to use; default: DATABASE_URL, else the embedded one' },
-  home: { type: 'string', value: 'DIR', help: 'data folder of the embedded PostgreSQL; default: MILLRACE_HOME, else .millrace' },
+  database: {
+    type: 'string',
+    value: 'URL',
+    help: 'the PostgreSQL to use; default: DATABASE_URL, else the embedded one',
+  },
+  home: {
+    type: 'string',
+    value: 'DIR',
+    help: 'data folder of the embedded PostgreSQL; default: MILLRACE_HOME, else .millrace',
+  },
   json: { type: 'boolean', help: 'print JSON for programs, on stdout; errors as JSON on stderr' },
   verbose: { type: 'boolean', help: 'say more; show where an error came from' },
   help: { type: 'boolean', short: 'h', help: 'show this help' },
@@ -43,6 +55,8 @@ export type CommandSpec<O extends Options> = {
   readonly options: O;
   readonly details?: string;
   readonly examples: readonly string[];
+  /** Runs until it is told to stop, and hears signals itself. */
+  readonly isLongRunning?: boolean;
   /** Answers the exit code. */
   run(invocation: Invocation<O>): Promise<number>;
 };

@@ -26,7 +26,10 @@ export async function withMillrace<T>(connection: Connection, work: (millrace: M
 }
 
 /** The ledger alone, whatever its schema. */
-export async function withDatabase<T>({ values, out }: Connection, work: (database: Database) => Promise<T>): Promise<T> {
+export async function withDatabase<T>(
+  { values, out }: Connection,
+  work: (database: Database) => Promise<T>,
+): Promise<T> {
   const { database: databaseUrl, home } = addressOf(values);
   const postgres = await openPostgres({ databaseUrl, home, onNotice: (sentence) => out.note(sentence) });
   const database = openDatabase({ url: postgres.url });
@@ -43,7 +46,8 @@ export function addressOf({ database, home }: CommonValues): Pick<OpenOptions, '
   return { database: database ?? (home === undefined ? undefined : ''), home };
 }
 
-const isEmbedded = ({ database, home }: CommonValues): boolean => !(database ?? (home === undefined ? process.env.DATABASE_URL : ''));
+const isEmbedded = ({ database, home }: CommonValues): boolean =>
+  !(database ?? (home === undefined ? process.env.DATABASE_URL : ''));
 
 /** The folder of the embedded server; null when another server is used. */
 export function dataFolder(values: CommonValues): string | null {

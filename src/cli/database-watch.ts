@@ -30,14 +30,21 @@ export class DatabaseWatch {
   #onError(error: unknown, where: string): void {
     if (this.#isStopped) return;
     const message = error instanceof Error ? error.message || error.name : String(error);
-    if (!isUnavailable(error)) return this.#complain(where, message);
+    if (isUnavailable(error)) this.#lose(message);
+    else this.#complain(where, message);
+  }
+
+  #lose(message: string): void {
     if (this.#lostAtMs === null) {
       this.#lostAtMs = performance.now();
       this.#probeLater();
     }
     if (this.#isTold || !this.#mayTell('lost')) return;
     this.#isTold = true;
-    this.#out.event({ event: 'database_lost', message }, `The database is lost (${message}). Trying again until it is back.`);
+    this.#out.event(
+      { event: 'database_lost', message },
+      `The database is lost (${message}). Trying again until it is back.`,
+    );
   }
 
   #complain(where: string, message: string): void {
@@ -67,7 +74,10 @@ export class DatabaseWatch {
     const awayMs = Math.round(performance.now() - (this.#lostAtMs ?? 0));
     this.#lostAtMs = null;
     if (this.#isTold && !this.#isStopped) {
-      this.#out.event({ event: 'database_back', awayMs }, `The database is back after ${(awayMs / 1_000).toFixed(1)} s.`);
+      this.#out.event(
+        { event: 'database_back', awayMs },
+        `The database is back after ${(awayMs / 1_000).toFixed(1)} s.`,
+      );
     }
     this.#isTold = false;
   }

@@ -37,13 +37,17 @@ async function registerModule(millrace: Millrace, path: string): Promise<void> {
 
 function registrationsIn(handlers: object): Registration[] {
   if (Array.isArray(handlers)) return handlers;
-  return Object.entries(handlers).map(([type, value]) => (typeof value === 'function' ? { type, handler: value } : { type, ...value }));
+  return Object.entries(handlers).map(([type, value]) =>
+    typeof value === 'function' ? { type, handler: value } : { type, ...value },
+  );
 }
 
 async function load(path: string): Promise<HandlerModule> {
   const file = resolve(path);
   if (!existsSync(file)) {
-    throw new AppError('INVALID_HANDLER', { message: `There is no file ${file}. Name modules by their path from this folder.` });
+    throw new AppError('INVALID_HANDLER', {
+      message: `There is no file ${file}. Name modules by their path from this folder.`,
+    });
   }
   try {
     return await import(pathToFileURL(file).href);
@@ -55,5 +59,8 @@ async function load(path: string): Promise<HandlerModule> {
 
 function invalidHandler(type: string, issues: AppError['details']): AppError {
   const reasons = issues.map(({ message }) => message).join('; ');
-  return new AppError('INVALID_HANDLER', { message: `The handler of "${type}" cannot be registered: ${reasons}.`, details: issues });
+  return new AppError('INVALID_HANDLER', {
+    message: `The handler of "${type}" cannot be registered: ${reasons}.`,
+    details: issues,
+  });
 }

@@ -5,7 +5,10 @@ import type { Output } from './output.ts';
 export function reportJobs(millrace: Millrace, out: Output): void {
   millrace.on('log', ({ jobId, type, attempt, level, message, fields }) => {
     const extra = Object.keys(fields).length === 0 ? '' : ` ${JSON.stringify(fields)}`;
-    out.event({ event: 'log', jobId, type, attempt, level, message, fields }, `${level} ${type} ${jobId}: ${message}${extra}`);
+    out.event(
+      { event: 'log', jobId, type, attempt, level, message, fields },
+      `${level} ${type} ${jobId}: ${message}${extra}`,
+    );
   });
   millrace.on('failed', ({ jobId, type, attempt, state, failure, delayMs }) => {
     const next = state === 'retrying' ? `tries again in ${((delayMs ?? 0) / 1_000).toFixed(1)} s` : `is ${state}`;
@@ -13,7 +16,10 @@ export function reportJobs(millrace: Millrace, out: Output): void {
     out.event({ event: 'failed', jobId, type, attempt, state, failure, delayMs }, text);
   });
   millrace.on('lost', ({ jobId, type, attempt }) => {
-    out.event({ event: 'lost', jobId, type, attempt }, `lost ${type} ${jobId}, attempt ${attempt}: another worker owns the job now`);
+    out.event(
+      { event: 'lost', jobId, type, attempt },
+      `lost ${type} ${jobId}, attempt ${attempt}: another worker owns the job now`,
+    );
   });
   if (!out.verbose) return;
   for (const event of ['started', 'completed', 'cancelled'] as const) {

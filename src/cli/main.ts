@@ -25,6 +25,7 @@ async function run({ command, values, args }: Parsed, out: Output): Promise<numb
     out.answer({ help: commandHelp(command) }, () => [commandHelp(command)]);
     return EXIT.ok;
   }
+  if (!command.isLongRunning) process.once('SIGINT', () => process.exit(EXIT.interrupted));
   return command.run({ values, args, out } as Invocation<Command['options']>);
 }
 

@@ -24,7 +24,10 @@ export function peekCommon(argv: readonly string[]): CommonValues {
   return parseArgs({ args: [...argv], options: parserOptions(COMMON_OPTIONS), strict: false }).values as CommonValues;
 }
 
-function findCommand(argv: readonly string[], commands: readonly Command[]): { command: Command; rest: string[] } | null {
+function findCommand(
+  argv: readonly string[],
+  commands: readonly Command[],
+): { command: Command; rest: string[] } | null {
   const one = firstWord(argv);
   if (one === null) return null;
   const simple = commands.find((command) => command.name === one.name);
@@ -57,7 +60,10 @@ function unknownCommand(name: string, candidates: readonly Command[]): UsageErro
 
 function missingWord(first: string, family: readonly Command[]): UsageError {
   const words = family.map(({ name }) => name.slice(first.length + 1));
-  return new UsageError(`"millrace ${first}" needs one more word: ${words.join(', ')}. See "millrace help ${first}".`, first);
+  return new UsageError(
+    `"millrace ${first}" needs one more word: ${words.join(', ')}. See "millrace help ${first}".`,
+    first,
+  );
 }
 
 function parseOptions(args: readonly string[], options: Options, command: Command) {
@@ -79,7 +85,11 @@ function refuseNegated(values: Record<string, unknown>, options: Options, comman
   }
 }
 
-type Refused = { config: { args: string[]; options: ReturnType<typeof parserOptions> }; options: Options; command: Command };
+type Refused = {
+  config: { args: string[]; options: ReturnType<typeof parserOptions> };
+  options: Options;
+  command: Command;
+};
 
 function explain(error: unknown, { config, options, command }: Refused): UsageError {
   const { tokens } = parseArgs({ ...config, allowPositionals: true, strict: false, tokens: true });

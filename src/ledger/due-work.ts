@@ -23,10 +23,13 @@ export async function hasDueWork(db: Queryable): Promise<boolean> {
   return row?.due === true;
 }
 
+// Rounded up, because a clock that is set to the millisecond must not stop short of a time between two of them.
 const NEXT_TIMES = statement(
   'next_times',
-  `SELECT (SELECT min(run_at) FROM millrace.jobs WHERE state IN ('delayed', 'retrying')) AS job_at,
-    (SELECT min(next_at) FROM millrace.schedules) AS schedule_at`,
+  `SELECT date_trunc('milliseconds', j.at + interval '999 microseconds') AS job_at,
+    date_trunc('milliseconds', s.at + interval '999 microseconds') AS schedule_at
+   FROM (SELECT min(run_at) AS at FROM millrace.jobs WHERE state IN ('delayed', 'retrying')) j,
+     (SELECT min(next_at) AS at FROM millrace.schedules) s`,
 );
 
 export type NextTimes = { jobAt: Date | null; scheduleAt: Date | null };

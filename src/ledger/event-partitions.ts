@@ -48,7 +48,7 @@ export async function ensurePartitions(
   });
 }
 
-// DDL takes no parameters; the day comes from \`to_char\` and is eight digits. Filled before it is attached, because a
+// DDL takes no parameters; the day comes from `to_char` and is eight digits. Filled before it is attached, because a
 // partition cannot be attached while the default one holds rows of its day; the lock keeps new ones out meanwhile.
 async function createPartition(client: pg.PoolClient, day: string): Promise<void> {
   const table = `millrace.${nameOf(day)}`;

@@ -1,5 +1,6 @@
 import { type DurationInput, parseDuration } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
+import type { Submission } from '../core/submission.ts';
 import { type Database, openDatabase } from '../ledger/database.ts';
 import { readNextTimes } from '../ledger/due-work.ts';
 import { type JobOutcome, readOutcomes } from '../ledger/job-outcomes.ts';
@@ -84,7 +85,7 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   async runJob<T extends Type<Jobs>>(
     type: T,
     payload: Jobs[T]['payload'],
-    options: Omit<SubmissionIn<Jobs>, 'type' | 'payload'> = {},
+    options: Omit<Submission, 'type' | 'payload'> = {},
   ): Promise<JobView> {
     const { jobId } = await this.submit({ ...options, type, payload } as unknown as SubmissionIn<Jobs>);
     await this.run();
@@ -155,9 +156,8 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
     // Without an end, recurring jobs alone are no reason to go on: they never run out.
     if (endMs === null && jobAt === null) return null;
     if (endMs !== null && this.#nowMs >= endMs) return null;
-    // A time between two milliseconds is due at the later one.
-    const ceil = (at: Date | null) => (at === null ? Number.POSITIVE_INFINITY : at.getTime() + 1);
-    return Math.max(this.#nowMs, Math.min(ceil(jobAt), ceil(scheduleAt), endMs ?? Number.POSITIVE_INFINITY));
+    const times = [jobAt?.getTime(), scheduleAt?.getTime(), endMs].filter((ms) => typeof ms === 'number');
+    return Math.max(this.#nowMs, Math.min(...times));
   }
 
   async #alone<T>(work: () => Promise<T>): Promise<T> {

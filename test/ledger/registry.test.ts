@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { advanceCappedJobs } from '../../src/ledger/advance-jobs.ts';
 import { lockRoom } from '../../src/ledger/claim-room.ts';
@@ -119,29 +120,35 @@ describe('room under caps', () => {
     await setOrgCap(ledger.db.api, orgId, null);
   });
 
-  test('two claims at once never start more than the cap', async () => {
+  test('the second of two claims waits for the first and finds no room left', async () => {
     const type = 'single-file';
     await setTypeConcurrency(ledger.db.api, type, 1);
-    const jobs = [await ledger.submitOne({ type }), await ledger.submitOne({ type })];
+    await ledger.submitOne({ type });
+    await ledger.submitOne({ type });
+    const claim = async (client: pg.PoolClient, workerId: number) => {
+      const room = await lockRoom(client, [type]);
+      const lanes = lanesOf({ jobType: type });
+      const params = { workerId, finished: [], lanes, limit: 8, claimNo: 1, closedClaims: [] };
+      return (await advanceCappedJobs(client, params, room)).started.length;
+    };
     const [first, second] = [await ledger.registerWorker(), await ledger.registerWorker()];
-    const claim = (workerId: number) =>
-      inTransaction(ledger.db.workers, async (client) => {
-        const room = await lockRoom(client, [type]);
-        const params = {
-          workerId,
-          finished: [],
-          lanes: lanesOf({ jobType: type }),
-          limit: 8,
-          claimNo: 1,
-          closedClaims: [],
-        };
-        return (await advanceCappedJobs(client, params, room)).started.length;
-      });
-    const started = await Promise.all([claim(first), claim(second)]);
-    expect(started.toSorted()).toEqual([0, 1]);
-    expect((await Promise.all(jobs.map((job) => ledger.stateOf(job)))).toSorted()).toEqual(['running', 'scheduled']);
+    let later: Promise<number> | undefined;
+    const started = await inTransaction(ledger.db.workers, async (client) => {
+      const mine = await claim(client, first);
+      later = inTransaction(ledger.db.workers, (other) => claim(other, second));
+      await expect.poll(waitingForLocks, { timeout: 1_500 }).toBe(1);
+      return mine;
+    });
+    expect([started, await later]).toEqual([1, 0]);
   });
 });
+
+async function waitingForLocks(): Promise<number> {
+  const { rows } = await ledger.db.api.query(
+    `SELECT count(*)::int4 AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+  );
+  return rows[0].count;
+}
 
 describe('schedules', () => {
   const nightly = (nextAt: Date) => ({

@@ -23,7 +23,8 @@ async function run({ values }: Invocation<typeof OPTIONS>): Promise<number> {
   const script = fileURLToPath(new URL('../../../bench/run.ts', import.meta.url));
   if (!existsSync(script)) {
     throw new AppError('UNAVAILABLE', {
-      message: 'The benchmark is not part of this package. It lives in bench/ of the source repository: clone it, and run "npm run bench" there.',
+      message:
+        'The benchmark is not part of this package. It lives in bench/ of the source repository: clone it, and run "npm run bench" there.',
     });
   }
   const env = { ...process.env };

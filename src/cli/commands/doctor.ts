@@ -28,7 +28,8 @@ export const doctor = defineCommand({
   minArgs: 0,
   maxArgs: 0,
   options: {},
-  details: 'Reads the whole ledger, of all orgs, and changes nothing. Jobs may move meanwhile. Exits with 1 when something is wrong.',
+  details:
+    'Reads the whole ledger, of all orgs, and changes nothing. Jobs may move meanwhile. Exits with 1 when something is wrong.',
   examples: ['millrace doctor', 'millrace doctor --json'],
   run,
 });
@@ -43,7 +44,10 @@ async function run(invocation: Invocation): Promise<number> {
   }));
   const ok = violations.length === 0;
   out.answer({ ok, jobs, checks, violations }, () => [
-    ...textTable(['check', 'result', 'what holds'], checks.map((check) => [check.invariant, resultOf(check.violations), check.says])),
+    ...textTable(
+      ['check', 'result', 'what holds'],
+      checks.map((check) => [check.invariant, resultOf(check.violations), check.says]),
+    ),
     '',
     ...violations.slice(0, MOST_SHOWN).map(({ invariant, jobId, what }) => `${invariant} job ${jobId}: ${what}`),
     ...(violations.length > MOST_SHOWN ? [`and ${violations.length - MOST_SHOWN} more: --json shows all`] : []),

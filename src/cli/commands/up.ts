@@ -10,8 +10,10 @@ export const up = defineCommand({
   minArgs: 0,
   maxArgs: 0,
   options: {},
-  details: 'Brings the schema up to date and keeps what waits moving: delays, retries, schedules, recovery, retention. Runs until stopped.',
+  details:
+    'Brings the schema up to date and keeps what waits moving: delays, retries, schedules, recovery, retention. Runs until stopped.',
   examples: ['millrace up', 'millrace up --home /var/lib/millrace', 'DATABASE_URL=postgres://user@host/db millrace up'],
+  isLongRunning: true,
   run,
 });
 

@@ -10,7 +10,9 @@ export const version = defineCommand({
   options: {},
   examples: ['millrace version', 'millrace version --json'],
   async run({ out }) {
-    const manifest: { version: string } = JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'));
+    const manifest: { version: string } = JSON.parse(
+      readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
+    );
     const facts = { millrace: manifest.version, node: process.versions.node };
     out.answer(facts, () => [`millrace ${facts.millrace} (Node ${facts.node})`]);
     return EXIT.ok;

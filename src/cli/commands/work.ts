@@ -29,7 +29,11 @@ export const work = defineCommand({
     'SIGTERM or SIGINT drains: nothing new is started, running jobs may finish within the grace, the rest is given back to other',
     'workers without costing an attempt. A second signal ends the process at once.',
   ].join('\n'),
-  examples: ['millrace work ./handlers.ts', 'millrace work ./mail.ts ./reports.ts --concurrency 50 --queues mail,reports --grace 2m'],
+  examples: [
+    'millrace work ./handlers.ts',
+    'millrace work ./mail.ts ./reports.ts --concurrency 50 --queues mail,reports --grace 2m',
+  ],
+  isLongRunning: true,
   run,
 });
 
@@ -38,14 +42,27 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const grace = readDuration(values.grace, 'grace') ?? '30s';
   const concurrency = readInteger(values.concurrency, 'concurrency') ?? 10;
   const queues = readList(values.queues) ?? ['*'];
-  const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped at once; other workers take over when the leases end.'));
-  const millrace = await openMillrace(invocation, { concurrency, queues, name: values.name, lookahead: values.lookahead });
+  const stop = listenForStop(() =>
+    out.event({ event: 'forced' }, 'Stopped at once; other workers take over when the leases end.'),
+  );
+  const millrace = await openMillrace(invocation, {
+    concurrency,
+    queues,
+    name: values.name,
+    lookahead: values.lookahead,
+  });
   const watch = new DatabaseWatch(millrace, out);
   reportJobs(millrace, out);
   try {
     const types = await registerModules(millrace, args);
     await millrace.start();
-    announce(out, { types, queues, concurrency, database: maskPassword(millrace.databaseUrl), home: dataFolder(values) });
+    announce(out, {
+      types,
+      queues,
+      concurrency,
+      database: maskPassword(millrace.databaseUrl),
+      home: dataFolder(values),
+    });
     await drainOnStop(millrace, { stop, grace, out });
   } finally {
     watch.stop();

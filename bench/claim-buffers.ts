@@ -1,0 +1,55 @@
+import pg from 'pg';
+import { Millrace } from '../src/index.ts';
+import { Lanes } from '../src/engine/lanes.ts';
+import { advanceJobs, type FinishedJob } from '../src/ledger/advance-jobs.ts';
+import { openDatabase } from '../src/ledger/database.ts';
+import { allStatements } from '../src/ledger/statement.ts';
+import { registerWorker } from '../src/ledger/workers.ts';
+import { submitBatches } from './workload.ts';
+
+/** Buffers that one claim of ten jobs touches, at the start and after `jobs` more were claimed while a snapshot pins them. */
+export async function claimBuffers(url: string, jobs: number): Promise<{ before: number; after: number }> {
+  const millrace = await Millrace.open({ database: url });
+  await submitBatches(millrace, Math.ceil(jobs / 1_000) + 1);
+  await millrace.close();
+  const database = openDatabase({ url });
+  const pin = new pg.Client(url);
+  await pin.connect();
+  await pin.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+  await pin.query('SELECT count(*) FROM millrace.queues');
+  const identity = { name: 'bench', host: 'bench', pid: 1, types: ['noop'], queues: ['q:default'], slots: 1 };
+  const workerId = await registerWorker(database.workers, identity);
+  const lanes = new Lanes();
+  lanes.set(['q:default'], ['noop']);
+  const before = await explainClaim(database.workers, { workerId, lanes });
+  let finished: FinishedJob[] = [];
+  for (let claimed = 0, claimNo = 1; claimed < jobs; claimNo++) {
+    const { started } = await advanceJobs(database.workers, {
+      ...{ workerId, finished, lanes: lanes.next(performance.now()), limit: 200, claimNo, closedClaims: [claimNo - 1] },
+    });
+    lanes.raise(started);
+    finished = started.map(({ orgId, seq, leaseSeq }) => ({ orgId, seq, leaseSeq, result: null }));
+    claimed += started.length;
+  }
+  const after = await explainClaim(database.workers, { workerId, lanes });
+  await pin.end();
+  await database.close();
+  return { before, after };
+}
+
+/** Runs one claim inside a transaction that is rolled back, and counts what it touched. */
+async function explainClaim(pool: pg.Pool, { workerId, lanes }: { workerId: number; lanes: Lanes }): Promise<number> {
+  const { text } = allStatements().find((each) => each.name === 'millrace_advance_jobs') as { text: string };
+  const now = lanes.next(performance.now());
+  const values = [
+    ...[workerId, [], [], [], [], now.map((lane) => lane.queue), now.map((lane) => lane.jobType)],
+    ...[now.map((lane) => lane.priority), now.map((lane) => lane.floor), 10, 0, []],
+  ];
+  const client = await pool.connect();
+  await client.query('BEGIN');
+  const { rows } = await client.query({ text: `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`, values });
+  await client.query('ROLLBACK');
+  client.release();
+  const plan = rows[0]['QUERY PLAN'][0].Plan as Record<string, number>;
+  return (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0);
+}

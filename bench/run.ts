@@ -1,0 +1,84 @@
+// npm run bench [-- --quick]: measures the bars of docs/operations/performance.md that need no network, prints one table, and
+// fails when a bar is missed. Each scenario has a database of its own on one server with fsync on.
+import { parseArgs } from 'node:util';
+import { Millrace } from '../src/index.ts';
+import { claimBuffers } from './claim-buffers.ts';
+import { openScratch } from './scratch-database.ts';
+import { delays, drain, percentile, pickups, submitBatches, submitSingles } from './workload.ts';
+
+type Bar = { what: string; measured: string; bar: string; ok: boolean | null };
+
+const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false } } });
+const quick = values.quick;
+const bars: Bar[] = [];
+const say = (line: string) => process.stderr.write(`${line}\n`);
+
+const scratch = await openScratch();
+say(`PostgreSQL ${Math.floor(scratch.version / 10_000)}, ${quick ? 'quick' : 'full'} run`);
+
+async function rates(url: string): Promise<{ submit: number; batch: number; drain: number }> {
+  const [singles, batches] = quick ? [5_000, 10] : [20_000, 20];
+  const millrace = await Millrace.open({ database: url });
+  const submit = await submitSingles(millrace, singles);
+  const batch = await submitBatches(millrace, batches);
+  await millrace.close();
+  return { submit, batch, drain: await drain(url, singles + batches * 1_000) };
+}
+
+async function throughput(): Promise<void> {
+  say('throughput on an empty ledger ...');
+  const { submit, batch, drain: drained } = await rates(await scratch.fresh('rates'));
+  bars.push({ what: 'submit, 64 callers', measured: `${submit} jobs/s`, bar: '', ok: null });
+  bars.push({ what: 'submit, batches of 1000', measured: `${batch} jobs/s`, bar: '', ok: null });
+  bars.push({ what: 'drain no-op jobs, 64 slots', measured: `${drained} jobs/s`, bar: '', ok: null });
+}
+
+async function latency(): Promise<void> {
+  say('pickup on an idle queue ...');
+  const waits = await pickups(await scratch.fresh('pickup'), quick ? 100 : 300);
+  const [p50, p99] = [percentile(waits, 0.5), percentile(waits, 0.99)];
+  bars.push({ what: 'pickup p50', measured: `${p50.toFixed(2)} ms`, bar: '<= 2.3 ms', ok: p50 <= 2.3 });
+  bars.push({ what: 'pickup p99', measured: `${p99.toFixed(2)} ms`, bar: '<= 9 ms', ok: p99 <= 9 });
+  say('delayed jobs ...');
+  const late = await delays(await scratch.fresh('delays'), quick ? 100 : 300);
+  const lateP99 = percentile(late, 0.99);
+  const earliest = Math.min(...late);
+  bars.push({ what: 'delayed start p99', measured: `${lateP99.toFixed(0)} ms late`, bar: '<= 100 ms', ok: lateP99 <= 100 });
+  bars.push({ what: 'delayed start, earliest', measured: `${earliest.toFixed(0)} ms late`, bar: '>= 0 ms', ok: earliest >= 0 });
+}
+
+/** The same work before and after the ledger filled up, in one database, so that only its size differs. */
+async function growth(): Promise<void> {
+  const jobs = quick ? 50_000 : 1_000_000;
+  const url = await scratch.fresh('growth');
+  const empty = await rates(url);
+  say(`filling the ledger: ${jobs} finished ...`);
+  const millrace = await Millrace.open({ database: url });
+  await submitBatches(millrace, jobs / 1_000);
+  await drain(url, jobs);
+  say(`filling the ledger: ${jobs} scheduled ...`);
+  await submitBatches(millrace, jobs / 1_000);
+  await millrace.close();
+  const full = await rates(url);
+  for (const key of ['submit', 'batch', 'drain'] as const) {
+    const share = full[key] / empty[key];
+    const measured = `${full[key]} of ${empty[key]} jobs/s = ${(share * 100).toFixed(0)} %`;
+    bars.push({ what: `${key} with ${jobs} waiting and ${jobs} finished`, measured, bar: '>= 80 %', ok: share >= 0.8 });
+  }
+}
+
+async function pinned(): Promise<void> {
+  const jobs = quick ? 20_000 : 100_000;
+  say(`claims behind a pinned snapshot (${jobs}) ...`);
+  const { before, after } = await claimBuffers(await scratch.fresh('pinned'), jobs);
+  const measured = `${before} before, ${after} after ${jobs} claims`;
+  bars.push({ what: 'buffers per claim, xmin pinned', measured, bar: 'flat (<= 1.5 x)', ok: after <= before * 1.5 });
+}
+
+try {
+  for (const scenario of [throughput, latency, growth, pinned]) await scenario();
+} finally {
+  await scratch.close();
+}
+console.table(bars.map(({ ok, ...bar }) => ({ ...bar, '': ok === null ? '' : ok ? 'ok' : 'MISSED' })));
+process.exitCode = bars.some((bar) => bar.ok === false) ? 1 : 0;

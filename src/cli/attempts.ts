@@ -1,0 +1,15 @@
+import { openDatabase } from '../ledger/database.ts';
+import { jobAttempts, type RecordedAttempt } from '../ledger/job-attempts.ts';
+import type { JobView } from '../services/read-job.ts';
+
+export type JobWithAttempts = JobView & { readonly attempts?: readonly RecordedAttempt[] };
+
+/** The library tells attempts of failed jobs only; an operator wants to see those of any job. */
+export async function withAttempts(job: JobView, databaseUrl: string): Promise<JobWithAttempts> {
+  const database = openDatabase({ url: databaseUrl, apiPool: 1 });
+  try {
+    return { ...job, attempts: await jobAttempts(database.api, job.orgId, job.id) };
+  } finally {
+    await database.close();
+  }
+}
