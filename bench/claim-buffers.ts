@@ -1,6 +1,6 @@
 import pg from 'pg';
-import { Millrace } from '../src/index.ts';
 import { Lanes } from '../src/engine/lanes.ts';
+import { Millrace } from '../src/index.ts';
 import { advanceJobs, type FinishedJob } from '../src/ledger/advance-jobs.ts';
 import { openDatabase } from '../src/ledger/database.ts';
 import { allStatements } from '../src/ledger/statement.ts';

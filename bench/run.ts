@@ -43,8 +43,18 @@ async function latency(): Promise<void> {
   const late = await delays(await scratch.fresh('delays'), quick ? 100 : 300);
   const lateP99 = percentile(late, 0.99);
   const earliest = Math.min(...late);
-  bars.push({ what: 'delayed start p99', measured: `${lateP99.toFixed(0)} ms late`, bar: '<= 100 ms', ok: lateP99 <= 100 });
-  bars.push({ what: 'delayed start, earliest', measured: `${earliest.toFixed(0)} ms late`, bar: '>= 0 ms', ok: earliest >= 0 });
+  bars.push({
+    what: 'delayed start p99',
+    measured: `${lateP99.toFixed(0)} ms late`,
+    bar: '<= 100 ms',
+    ok: lateP99 <= 100,
+  });
+  bars.push({
+    what: 'delayed start, earliest',
+    measured: `${earliest.toFixed(0)} ms late`,
+    bar: '>= 0 ms',
+    ok: earliest >= 0,
+  });
 }
 
 /** The same work before and after the ledger filled up, in one database, so that only its size differs. */

@@ -56,7 +56,10 @@ export async function drain(url: string, count: number): Promise<number> {
 export async function pickups(url: string, probes: number): Promise<number[]> {
   const millrace = await Millrace.open({ database: url, concurrency: 64 });
   const waits: number[] = [];
-  millrace.register({ type: 'probe', handler: (_context, { sentMs }: { sentMs: number }) => void waits.push(performance.now() - sentMs) });
+  millrace.register({
+    type: 'probe',
+    handler: (_context, { sentMs }: { sentMs: number }) => void waits.push(performance.now() - sentMs),
+  });
   await millrace.start();
   for (let i = 0; i < probes; i++) {
     await millrace.submit({ type: 'probe', payload: { sentMs: performance.now() } });

@@ -1,5 +1,5 @@
 export type { BackoffPolicy, CustomBackoff } from './core/backoff.ts';
-export { AppError, type ErrorCode, isAppError, type Issue } from './core/errors.ts';
+export { AppError, type ErrorCode, type Issue, isAppError } from './core/errors.ts';
 export {
   type Failure,
   JobCancelledError,

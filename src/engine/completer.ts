@@ -70,7 +70,12 @@ export class Completer {
 
   /** Of leases whose finish did not land: those that this very attempt had ended before. */
   landedBefore(executions: readonly Execution[]): Promise<Set<number>> {
-    return this.#persist(() => checkLanded(this.#options.database.workers, executions.map((each) => each.job)));
+    return this.#persist(() =>
+      checkLanded(
+        this.#options.database.workers,
+        executions.map((each) => each.job),
+      ),
+    );
   }
 
   idle(): Promise<void> {
@@ -111,7 +116,12 @@ export class Completer {
     if (row.to === 'cancelled') {
       this.#options.events.emit('cancelled', execution.facts);
     } else if (decision.failure !== undefined) {
-      this.#options.events.emit('failed', { ...execution.facts, state: row.to, failure: decision.failure, delayMs: row.delayMs });
+      this.#options.events.emit('failed', {
+        ...execution.facts,
+        state: row.to,
+        failure: decision.failure,
+        delayMs: row.delayMs,
+      });
     }
     if (row.to === 'retrying') this.#options.onDelayed(row.delayMs ?? 0);
   }
@@ -136,7 +146,9 @@ export class Completer {
       } catch (error) {
         this.#options.events.emit('error', { error, where: 'completer' });
         if (!isUnavailable(error) && failures >= 3) throw error;
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * Math.min(MAX_DELAY_MS, 50 * 2 ** Math.min(failures, 8))));
+        await new Promise((resolve) =>
+          setTimeout(resolve, Math.random() * Math.min(MAX_DELAY_MS, 50 * 2 ** Math.min(failures, 8))),
+        );
       }
     }
   }

@@ -79,7 +79,15 @@ export class Engine implements Service {
       },
     });
     this.#supervisor = new Supervisor({
-      ...{ database, events, profile, policies: this.policies, registry: this.registry, settings: this.settings, onReleased },
+      ...{
+        database,
+        events,
+        profile,
+        policies: this.policies,
+        registry: this.registry,
+        settings: this.settings,
+        onReleased,
+      },
       name: options.name ?? `${hostname()}:${process.pid}`,
       slots: options.concurrency ?? 10,
       queues: options.queues ?? ['*'],

@@ -27,7 +27,13 @@ export class Execution {
   timer: NodeJS.Timeout | undefined = undefined;
   #controller: AbortController | null = null;
 
-  constructor(params: { job: StartedJob; policy: Policy; registered: RegisteredHandler; claimNo: number; startedMs: number }) {
+  constructor(params: {
+    job: StartedJob;
+    policy: Policy;
+    registered: RegisteredHandler;
+    claimNo: number;
+    startedMs: number;
+  }) {
     this.job = params.job;
     this.policy = params.policy;
     this.registered = params.registered;

@@ -46,9 +46,12 @@ async function validated(schema: NonNullable<Execution['registered']['schema']>,
   if (result.issues === undefined) return result.value;
   const first = result.issues[0];
   const path = first?.path?.map((part) => (typeof part === 'object' ? part.key : part)).join('.') ?? '';
-  throw new PermanentError(`The payload is not valid: ${path === '' ? '' : `${path}: `}${first?.message ?? 'unknown issue'}`, {
-    code: 'INVALID_PAYLOAD',
-  });
+  throw new PermanentError(
+    `The payload is not valid: ${path === '' ? '' : `${path}: `}${first?.message ?? 'unknown issue'}`,
+    {
+      code: 'INVALID_PAYLOAD',
+    },
+  );
 }
 
 function outcomeOf(execution: Execution, value: unknown): AttemptOutcome {
@@ -60,7 +63,10 @@ function outcomeOf(execution: Execution, value: unknown): AttemptOutcome {
   }
   const encoded = encodeOutput(value);
   if (encoded.ok) return { kind: 'succeeded', output: encoded.payload, value };
-  return { kind: 'failed', failure: classify(new AppError('NOT_SERIALIZABLE', { message: `The handler's result: ${encoded.issue.message}` })) };
+  return {
+    kind: 'failed',
+    failure: classify(new AppError('NOT_SERIALIZABLE', { message: `The handler's result: ${encoded.issue.message}` })),
+  };
 }
 
 function failureOf(execution: Execution, error: unknown): AttemptOutcome {

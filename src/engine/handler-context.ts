@@ -3,8 +3,8 @@ import { JobCancelledError, LeaseLostError } from '../core/failure.ts';
 import { attemptIdOf } from '../core/ids.ts';
 import { encodeOutput } from '../core/payload.ts';
 import type { Submission } from '../core/submission.ts';
-import type { Database } from '../ledger/database.ts';
 import { assertOwned } from '../ledger/assert-owned.ts';
+import type { Database } from '../ledger/database.ts';
 import { reportProgress } from '../ledger/report-progress.ts';
 import { loadCheckpoint, saveCheckpoint } from '../ledger/save-checkpoint.ts';
 import { settleJobs } from '../ledger/settle-jobs.ts';
@@ -125,7 +125,8 @@ export class HandlerContext implements JobContext {
 
   async completeIn(client: Queryable, result?: unknown): Promise<void> {
     const encoded = encodeOutput(result);
-    if (!encoded.ok) throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
+    if (!encoded.ok)
+      throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
     const { payload } = encoded;
     const { landed } = await settleJobs(client, {
       workerId: this.#services.workerId(),

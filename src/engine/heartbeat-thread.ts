@@ -7,7 +7,14 @@ import { heartbeat } from '../ledger/heartbeat.ts';
 import { PolicyCache } from '../ledger/intern-policies.ts';
 import { ownedJobs } from '../ledger/owned-jobs.ts';
 import { type SettledJob, settleJobs } from '../ledger/settle-jobs.ts';
-import { type HeartbeatThreadData, PULSE_INTERVAL, PULSE_LAST_BEAT, PULSE_MAIN, PULSE_STOP, PULSE_WORDS } from './pulse.ts';
+import {
+  type HeartbeatThreadData,
+  PULSE_INTERVAL,
+  PULSE_LAST_BEAT,
+  PULSE_MAIN,
+  PULSE_STOP,
+  PULSE_WORDS,
+} from './pulse.ts';
 import { settlement } from './settler.ts';
 
 const { url, workerId, shared, stallMs } = workerData as HeartbeatThreadData;

@@ -3,7 +3,14 @@ import type { Database } from '../ledger/database.ts';
 import { heartbeat } from '../ledger/heartbeat.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
-import { type HeartbeatThreadData, PULSE_INTERVAL, PULSE_LAST_BEAT, PULSE_MAIN, PULSE_STOP, PULSE_WORDS } from './pulse.ts';
+import {
+  type HeartbeatThreadData,
+  PULSE_INTERVAL,
+  PULSE_LAST_BEAT,
+  PULSE_MAIN,
+  PULSE_STOP,
+  PULSE_WORDS,
+} from './pulse.ts';
 import type { Worker } from './worker.ts';
 
 export type HeartbeatOptions = {
@@ -45,7 +52,12 @@ export class Heartbeat implements Service {
 
   async start(): Promise<void> {
     const data: HeartbeatThreadData = {
-      ...{ url: this.#options.database.url, workerId: this.#options.worker.id, shared: this.#shared, stallMs: STALL_MS },
+      ...{
+        url: this.#options.database.url,
+        workerId: this.#options.worker.id,
+        shared: this.#shared,
+        stallMs: STALL_MS,
+      },
     };
     const file = import.meta.url.endsWith('.ts') ? './heartbeat-thread.ts' : './heartbeat-thread.js';
     this.#thread = new Thread(new URL(file, import.meta.url), { workerData: data });
@@ -78,7 +90,11 @@ export class Heartbeat implements Service {
 
   async #round(): Promise<number> {
     const { database, worker } = this.#options;
-    const jobs = [...worker.running.values()].map(({ job }) => ({ orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq }));
+    const jobs = [...worker.running.values()].map(({ job }) => ({
+      orgId: job.orgId,
+      seq: job.seq,
+      leaseSeq: job.leaseSeq,
+    }));
     const sentMs = performance.now();
     const answer = await heartbeat(database.workers, { workerId: worker.id, jobs });
     if (!answer.alive) {

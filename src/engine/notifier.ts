@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import type { Database } from '../ledger/database.ts';
+import { listenText, notifyHints } from '../ledger/notify.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
-import { listenText, notifyHints } from '../ledger/notify.ts';
 
 /** What may have changed. Hints only: whoever misses one finds out by polling. */
 export const HINTS = ['ready', 'timers', 'releases', 'cancel', 'settings'] as const;
@@ -65,7 +65,11 @@ export class Notifier implements Service {
   /** Keeps one connection listening; a lost one is replaced at the next round. */
   async #listen(): Promise<number> {
     if (this.#client !== null) return 5_000;
-    const client = new pg.Client({ connectionString: this.#database.url, application_name: 'millrace listener', keepAlive: true });
+    const client = new pg.Client({
+      connectionString: this.#database.url,
+      application_name: 'millrace listener',
+      keepAlive: true,
+    });
     client.on('error', () => {
       if (this.#client === client) this.#client = null;
       this.#listening.wake();

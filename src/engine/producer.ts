@@ -1,4 +1,10 @@
-import { type Advanced, type AdvanceParams, advanceCappedJobs, advanceJobs, type StartedJob } from '../ledger/advance-jobs.ts';
+import {
+  type Advanced,
+  type AdvanceParams,
+  advanceCappedJobs,
+  advanceJobs,
+  type StartedJob,
+} from '../ledger/advance-jobs.ts';
 import { lockRoom } from '../ledger/claim-room.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
 import type { Claims } from './claims.ts';
@@ -120,7 +126,12 @@ export class Producer {
     try {
       advanced = await this.#advance({
         workerId: this.#options.workerId,
-        finished: finished.map(({ execution: { job }, result }) => ({ orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, result })),
+        finished: finished.map(({ execution: { job }, result }) => ({
+          orgId: job.orgId,
+          seq: job.seq,
+          leaseSeq: job.leaseSeq,
+          result,
+        })),
         lanes: limit === 0 ? [] : this.#lanes.next(sentMs),
         limit,
         claimNo,

@@ -32,7 +32,10 @@ export class Pruner implements Service {
       await dropOldPartitions(database.maintenance);
       return PRUNE_EVERY_MS;
     };
-    this.#loops = [new Loop({ name: 'expirer', round: expire, onError }), new Loop({ name: 'pruner', round: prune, onError })];
+    this.#loops = [
+      new Loop({ name: 'expirer', round: expire, onError }),
+      new Loop({ name: 'pruner', round: prune, onError }),
+    ];
   }
 
   start(): void {

@@ -79,7 +79,10 @@ export class HandlerRegistry {
   }
 }
 
-function readRegistration(given: Registration, profile: Policy): { entry: RegisteredHandler | null; issues: readonly Issue[] } {
+function readRegistration(
+  given: Registration,
+  profile: Policy,
+): { entry: RegisteredHandler | null; issues: readonly Issue[] } {
   const issues = new Issues();
   if (typeof given !== 'object' || given === null) {
     issues.add('registration', 'INVALID_TYPE', 'must be an object');
@@ -112,7 +115,11 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
 
 function readLayer(given: Registration, issues: Issues): PolicyLayer & { hasCustomBackoff: boolean } {
   const custom = typeof given.backoff === 'function';
-  const requested = { timeout: given.timeout, maxAttempts: given.maxAttempts, backoff: custom ? undefined : given.backoff };
+  const requested = {
+    timeout: given.timeout,
+    maxAttempts: given.maxAttempts,
+    backoff: custom ? undefined : given.backoff,
+  };
   const layer = readPolicyLayer(requested, issues) ?? {};
   const duration = (value: DurationInput | undefined, field: string): number | undefined => {
     if (value === undefined) return undefined;

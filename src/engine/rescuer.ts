@@ -58,7 +58,12 @@ export class Rescuer implements Service {
     const started = orphans.filter((orphan) => orphan.state === 'running').toSorted((a, b) => a.seq - b.seq);
     if (started.length === 0) return;
     const rows = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
-    const { released } = await settleJobs(database.maintenance, { workerId, jobs: rows, by: 'dead_worker', closedClaims: [] });
+    const { released } = await settleJobs(database.maintenance, {
+      workerId,
+      jobs: rows,
+      by: 'dead_worker',
+      closedClaims: [],
+    });
     if (released) onReleased();
   }
 

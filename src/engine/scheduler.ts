@@ -52,7 +52,8 @@ export class Scheduler implements Service {
   async round(): Promise<number> {
     const fired = await inTransaction(this.#options.database.maintenance, async (client) => {
       let count = 0;
-      for (const { schedule, now } of await dueSchedules(client, LIMIT)) count += await this.#fire(client, schedule, now);
+      for (const { schedule, now } of await dueSchedules(client, LIMIT))
+        count += await this.#fire(client, schedule, now);
       return count;
     });
     if (fired > 0) this.#options.onFired();
@@ -105,7 +106,10 @@ function cronOf({ cron, timeZone }: { cron: string; timeZone: string }): Cron {
     return new Cron(cron, { timezone: timeZone, paused: true });
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError('INVALID_REQUEST', { message: `The schedule "${cron}" (${timeZone}) cannot be read: ${message}`, cause });
+    throw new AppError('INVALID_REQUEST', {
+      message: `The schedule "${cron}" (${timeZone}) cannot be read: ${message}`,
+      cause,
+    });
   }
 }
 

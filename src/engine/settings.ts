@@ -87,4 +87,7 @@ export class Settings implements Service {
 }
 
 // One object per type and reading: policies resolved from the same layer are recognised by identity.
-const layerOf = (defaults: PolicyLayer, hasCustomBackoff: boolean): RegistrationPolicy => ({ ...defaults, hasCustomBackoff });
+const layerOf = (defaults: PolicyLayer, hasCustomBackoff: boolean): RegistrationPolicy => ({
+  ...defaults,
+  hasCustomBackoff,
+});

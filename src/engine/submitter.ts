@@ -52,7 +52,10 @@ export class Submitter {
       maxInFlight: 1,
       maxWaiting: MAX_WAITING,
       overflow: () =>
-        new AppError('QUOTA_EXCEEDED', { message: `More than ${MAX_WAITING} submissions wait to be written.`, retryAfterMs: 1_000 }),
+        new AppError('QUOTA_EXCEEDED', {
+          message: `More than ${MAX_WAITING} submissions wait to be written.`,
+          retryAfterMs: 1_000,
+        }),
     });
   }
 
@@ -105,7 +108,8 @@ export class Submitter {
     const written = await inTransaction(this.#options.database.api, async (client) => {
       const guard = await lockParent(client, parent);
       if (!guard.landed) return null;
-      if (guard.children >= MAX_CHILDREN) throw refusal('spawn', 'TOO_MANY_CHILDREN', `A job may spawn at most ${MAX_CHILDREN} jobs.`);
+      if (guard.children >= MAX_CHILDREN)
+        throw refusal('spawn', 'TOO_MANY_CHILDREN', `A job may spawn at most ${MAX_CHILDREN} jobs.`);
       await placeDependent(client, entry, parent.join ? guard.ancestorIds : []);
       entry.placement = placeChild(entry, parent, { ...guard, inheritsPriority });
       return submitJobs(client, [entry], this.#options.fairQueues());
@@ -134,18 +138,27 @@ function newJobId(): string {
 }
 
 /** Finds a job's dependencies, locks them against ending meanwhile, and decides what the job waits for. */
-async function placeDependent(client: pg.ClientBase, entry: JobToWrite, holdingIds: readonly string[] = []): Promise<void> {
+async function placeDependent(
+  client: pg.ClientBase,
+  entry: JobToWrite,
+  holdingIds: readonly string[] = [],
+): Promise<void> {
   const { job } = entry;
-  const locked = job.dependsOn.length === 0 ? [] : await lockDependencies(client, { orgId: entry.orgId, ids: job.dependsOn });
+  const locked =
+    job.dependsOn.length === 0 ? [] : await lockDependencies(client, { orgId: entry.orgId, ids: job.dependsOn });
   const found = locked.map((row) => ({ ...row, isAncestorHolding: holdingIds.includes(row.id) }));
   const checked = checkDependencies({ requested: { ids: job.dependsOn }, found });
   if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
   const states = locked.map((row) => row.state);
   const resolution = states.length === 0 ? null : resolveDependent(job.dependencyType, states);
   // Dependencies that ended badly before this job came will not end again: have the releaser look at them once more.
-  if (resolution?.kind === 'end') await queueReleases(client, { orgId: entry.orgId, seqs: locked.map((row) => row.seq) });
+  if (resolution?.kind === 'end')
+    await queueReleases(client, { orgId: entry.orgId, seqs: locked.map((row) => row.seq) });
   entry.placement = {
-    priority: inheritPriority(job.priority, locked.map((row) => row.priority)),
+    priority: inheritPriority(
+      job.priority,
+      locked.map((row) => row.priority),
+    ),
     depth: checked.depth,
     parentSeq: null,
     joinsParent: false,

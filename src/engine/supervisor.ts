@@ -94,7 +94,14 @@ export class Supervisor {
   async #enlist(): Promise<void> {
     const { database, registry, slots, name, queues } = this.#options;
     const types = registry.types();
-    const id = await registerWorker(database.workers, { name, host: hostname(), pid: process.pid, types, queues: [...queues], slots });
+    const id = await registerWorker(database.workers, {
+      name,
+      host: hostname(),
+      pid: process.pid,
+      types,
+      queues: [...queues],
+      slots,
+    });
     this.#worker = this.#makeWorker(id);
     this.#heartbeat = new Heartbeat({
       ...{ database, worker: this.#worker, events: this.#options.events, leaseMs: this.#shortestLease() },
@@ -108,10 +115,22 @@ export class Supervisor {
   }
 
   #makeWorker(workerId: number): Worker {
-    const { database, policies, registry, events, slots, lookahead, spawn, onReleased, onDelayed, settings } = this.#options;
+    const { database, policies, registry, events, slots, lookahead, spawn, onReleased, onDelayed, settings } =
+      this.#options;
     const services = { database, events, workerId: () => workerId, spawn };
     return new Worker({
-      ...{ database, policies, registry, events, workerId, slots, lookahead, onReleased, onDelayed, queues: this.#queues() },
+      ...{
+        database,
+        policies,
+        registry,
+        events,
+        workerId,
+        slots,
+        lookahead,
+        onReleased,
+        onDelayed,
+        queues: this.#queues(),
+      },
       hasCaps: () => settings.hasCaps(registry.types()),
       contextOf: (execution) => new HandlerContext(execution, services),
       onStarted: (started) => this.#onStarted(started),
@@ -137,7 +156,9 @@ export class Supervisor {
       if (settings.fairQueues.has(job.queue)) stamps.set(job.queue, Math.max(stamps.get(job.queue) ?? 0, job.orderKey));
     }
     for (const [queue, stamp] of stamps) {
-      raiseVirtualTime(database.workers, queue, stamp).catch((error) => events.emit('error', { error, where: 'fair queue' }));
+      raiseVirtualTime(database.workers, queue, stamp).catch((error) =>
+        events.emit('error', { error, where: 'fair queue' }),
+      );
     }
   }
 
@@ -156,6 +177,8 @@ export class Supervisor {
     await this.#heartbeat?.stop();
     const id = this.#worker?.id;
     if (id === undefined) return;
-    await stopWorker(this.#options.database.workers, id).catch((error) => this.#options.events.emit('error', { error, where: 'retire' }));
+    await stopWorker(this.#options.database.workers, id).catch((error) =>
+      this.#options.events.emit('error', { error, where: 'retire' }),
+    );
   }
 }

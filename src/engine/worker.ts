@@ -47,7 +47,12 @@ export class Worker {
     this.#completer = new Completer({ database, workerId, claims, events, onReleased, onDelayed });
     this.#producer = new Producer({
       ...{ database, workerId, claims, events, onReleased, completer: this.#completer },
-      ...{ slots: options.slots, queues: options.queues, types: options.registry.types(), lookahead: options.lookahead },
+      ...{
+        slots: options.slots,
+        queues: options.queues,
+        types: options.registry.types(),
+        lookahead: options.lookahead,
+      },
       hasCaps: options.hasCaps,
       load: () => ({ running: this.running.size, waiting: this.#waiting.length }),
       begin: (started, claim) => this.#begin(started, claim),
@@ -98,24 +103,33 @@ export class Worker {
     if (!force || execution.abortCause !== undefined) return;
     execution.abort('cancel');
     clearTimeout(execution.timer);
-    execution.timer = setTimeout(() => this.#conclude(execution, { kind: 'cancelled' }), execution.policy.cancelGraceMs);
+    execution.timer = setTimeout(
+      () => this.#conclude(execution, { kind: 'cancelled' }),
+      execution.policy.cancelGraceMs,
+    );
   }
 
   async #begin(started: readonly StartedJob[], claim: { claimNo: number; sentMs: number }): Promise<void> {
     if (started.length === 0) return;
-    this.#claims.open(claim.claimNo, started.map((job) => job.leaseSeq));
+    this.#claims.open(
+      claim.claimNo,
+      started.map((job) => job.leaseSeq),
+    );
     this.#options.onStarted(started);
     for (const job of started) {
       const registered = this.#options.registry.get(job.jobType);
-      if (registered === undefined) throw new Error(`Claimed a job of type ${job.jobType}, which no handler here serves.`);
-      const policy = this.#options.policies.cached(job.policyId) ?? (await this.#options.policies.policyOf(job.policyId));
+      if (registered === undefined)
+        throw new Error(`Claimed a job of type ${job.jobType}, which no handler here serves.`);
+      const policy =
+        this.#options.policies.cached(job.policyId) ?? (await this.#options.policies.policyOf(job.policyId));
       this.#waiting.push(new Execution({ job, policy, registered, claimNo: claim.claimNo, startedMs: claim.sentMs }));
     }
   }
 
   #fill(): void {
     let taken = 0;
-    while (taken < this.#waiting.length && this.running.size < this.#options.slots) this.#run(this.#waiting[taken++] as Execution);
+    while (taken < this.#waiting.length && this.running.size < this.#options.slots)
+      this.#run(this.#waiting[taken++] as Execution);
     if (taken > 0) this.#waiting = this.#waiting.slice(taken);
   }
 
@@ -141,7 +155,10 @@ export class Worker {
     if (outcome.kind === 'succeeded' && outcome.output.kind === 'json' && !execution.joinsChildren) {
       this.#producer.finish({ execution, result: outcome.output.text, output: outcome.value });
     } else {
-      void this.#completer.end(execution, outcome).catch((error) => this.#report(error)).finally(() => this.#wakeDrain());
+      void this.#completer
+        .end(execution, outcome)
+        .catch((error) => this.#report(error))
+        .finally(() => this.#wakeDrain());
       this.#producer.pumpSoon();
     }
     this.#fill();
@@ -151,7 +168,10 @@ export class Worker {
     if (execution.isConcluded) return Promise.resolve();
     execution.abort('lost_lease');
     this.#leave(execution);
-    return this.#completer.giveBack(execution).catch((error) => this.#report(error)).finally(() => this.#wakeDrain());
+    return this.#completer
+      .giveBack(execution)
+      .catch((error) => this.#report(error))
+      .finally(() => this.#wakeDrain());
   }
 
   #leave(execution: Execution): void {
@@ -170,7 +190,13 @@ export class Worker {
     const rows = await Promise.all(
       unknown.map(async (job) => {
         const policy = await policies.policyOf(job.policyId);
-        return settlement({ job, policy, outcome: { kind: 'released' }, elapsedMs: 0, registered: registry.get(job.jobType) }).row;
+        return settlement({
+          job,
+          policy,
+          outcome: { kind: 'released' },
+          elapsedMs: 0,
+          registered: registry.get(job.jobType),
+        }).row;
       }),
     );
     await settleJobs(database.workers, {

@@ -4,7 +4,17 @@
 
 const HEADER_BYTES = 20;
 
-const OID = { int2: 21, int4: 23, int8: 20, text: 25, json: 114, jsonb: 3802, uuid: 2950, bool: 16, bytea: 17 } as const;
+const OID = {
+  int2: 21,
+  int4: 23,
+  int8: 20,
+  text: 25,
+  json: 114,
+  jsonb: 3802,
+  uuid: 2950,
+  bool: 16,
+  bytea: 17,
+} as const;
 
 function header(buffer: Buffer, params: { oid: number; length: number; hasNull: boolean }): void {
   buffer.writeInt32BE(1, 0);
@@ -107,4 +117,8 @@ function writeInt8(buffer: Buffer, value: number, offset: number): void {
 }
 
 export const boolArray = (values: readonly (boolean | null)[]): Buffer =>
-  fixedArray(values, { oid: OID.bool, width: 1, write: (buffer, value, offset) => buffer.writeUInt8(value ? 1 : 0, offset) });
+  fixedArray(values, {
+    oid: OID.bool,
+    width: 1,
+    write: (buffer, value, offset) => buffer.writeUInt8(value ? 1 : 0, offset),
+  });

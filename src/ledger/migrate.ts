@@ -21,7 +21,10 @@ export function readMigrations(): Migration[] {
 }
 
 /** Brings the schema to this program's version. Several processes may call it at once; one does the work. */
-export async function migrate(pool: pg.Pool, migrations: readonly Migration[] = readMigrations()): Promise<MigrationReport> {
+export async function migrate(
+  pool: pg.Pool,
+  migrations: readonly Migration[] = readMigrations(),
+): Promise<MigrationReport> {
   const known = migrations.at(-1)?.version ?? 0;
   if ((await schemaVersion(pool)) === known) return { version: known, applied: [] };
   return inTransaction(pool, async (client) => {
@@ -44,7 +47,10 @@ async function apply(client: pg.PoolClient, migration: Migration): Promise<void>
   } catch (cause) {
     throw new AppError('MIGRATION_FAILED', { message: `Migration ${migration.name} could not be applied.`, cause });
   }
-  await client.query('INSERT INTO millrace.migrations (version, name) VALUES ($1, $2)', [migration.version, migration.name]);
+  await client.query('INSERT INTO millrace.migrations (version, name) VALUES ($1, $2)', [
+    migration.version,
+    migration.name,
+  ]);
 }
 
 /** Refuses to work on a schema that a newer program made: an old process must not guess what new columns mean. */

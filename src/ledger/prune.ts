@@ -1,11 +1,11 @@
 import { type Queryable, run, statement } from './statement.ts';
 
-// Walks the ledger in windows of its index, so that every statement is short however much there is to keep. A job that a
-// pending one still looks at stays. The end is checked again under the row's lock: a manual retry in between saves the job.
+// Walks each org from its oldest job on, in windows of the index, and leaves it at the first window that ends with a job too
+// young for any retention: the cost follows what is to go, not what is kept. A job that a pending one still looks at stays. The end is checked again under the row's lock: a manual retry in between saves the job.
 const PRUNE_JOBS = statement(
   'prune_jobs',
   `WITH seen AS MATERIALIZED (
-     SELECT j.org_id, j.seq, j.state, j.completed_at, j.policy_id, j.has_dependents FROM millrace.jobs j
+     SELECT j.org_id, j.seq, j.state, j.created_at, j.completed_at, j.policy_id, j.has_dependents FROM millrace.jobs j
      WHERE (j.org_id, j.seq) > ($1::uuid, $2::int8) ORDER BY j.org_id, j.seq LIMIT $3::int4
    ), due AS MATERIALIZED (
      SELECT s.org_id, s.seq, s.completed_at FROM seen s JOIN millrace.policies p ON p.id = s.policy_id
@@ -31,8 +31,10 @@ const PRUNE_JOBS = statement(
      DELETE FROM millrace.events t USING gone g WHERE t.org_id = g.org_id AND t.job_seq = g.seq
    )
    SELECT last.org_id, last.seq, (SELECT count(*)::int4 FROM seen) AS seen,
-     (SELECT count(*)::int4 FROM gone) AS gone
-   FROM (SELECT org_id, seq FROM seen ORDER BY org_id DESC, seq DESC LIMIT 1) last`,
+     (SELECT count(*)::int4 FROM gone) AS gone,
+     last.created_at > millrace.clock()
+       - (SELECT min((body->>'retentionMs')::float8) FROM millrace.policies) * interval '1 ms' AS is_young
+   FROM (SELECT org_id, seq, created_at FROM seen ORDER BY org_id DESC, seq DESC LIMIT 1) last`,
 );
 
 const PRUNE_KEYS = statement(
@@ -57,9 +59,9 @@ const PRUNE_CANCELS = statement(
 );
 
 const FIRST_ORG = '00000000-0000-0000-0000-000000000000';
-const WINDOW = 5_000;
+const WINDOW = 2_000;
 
-type Row = { org_id: string; seq: number; seen: number; gone: number };
+type Row = { org_id: string; seq: number; seen: number; gone: number; is_young: boolean };
 
 export type Pruned = { jobs: number; idempotencyKeys: number; cancelRequests: number };
 
@@ -79,7 +81,7 @@ async function pruneEnded(db: Queryable, limit: number): Promise<number> {
     if (row === undefined) break;
     pruned += row.gone;
     if (row.seen < WINDOW) break;
-    from = { orgId: row.org_id, seq: row.seq };
+    from = { orgId: row.org_id, seq: row.is_young ? Number.MAX_SAFE_INTEGER : row.seq };
   }
   return pruned;
 }

@@ -20,7 +20,12 @@ export type Queryable = {
 };
 
 /** What the gate tells about each statement that passed it. */
-export type StatementObserver = (observation: { name: string; durationMs: number; rows: number; sqlState: string | null }) => void;
+export type StatementObserver = (observation: {
+  name: string;
+  durationMs: number;
+  rows: number;
+  sqlState: string | null;
+}) => void;
 
 let observer: StatementObserver | null = null;
 
@@ -37,7 +42,12 @@ export async function run<Row>(db: Queryable, made: Statement, values: unknown[]
     const startedAt = observer === null ? 0 : performance.now();
     try {
       const result = await db.query({ name: made.name, text: made.text, values });
-      observer?.({ name: made.name, durationMs: performance.now() - startedAt, rows: result.rows.length, sqlState: null });
+      observer?.({
+        name: made.name,
+        durationMs: performance.now() - startedAt,
+        rows: result.rows.length,
+        sqlState: null,
+      });
       return result.rows as Row[];
     } catch (error) {
       const sqlState = sqlStateOf(error);
@@ -56,7 +66,15 @@ export function sqlStateOf(error: unknown): string | null {
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
 }
 
-const CONNECTION_CODES = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EHOSTUNREACH', 'EAI_AGAIN']);
+const CONNECTION_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ENOTFOUND',
+  'EHOSTUNREACH',
+  'EAI_AGAIN',
+]);
 
 /** The database is away, full, shutting down or read-only: nothing is wrong with the request, try again later. */
 export function isUnavailable(error: unknown): boolean {
@@ -65,5 +83,7 @@ export function isUnavailable(error: unknown): boolean {
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code === 'string' && CONNECTION_CODES.has(code)) return true;
   const message = error instanceof Error ? error.message : '';
-  return /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|connection timeout|Query read timeout/i.test(message);
+  return /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|connection timeout|Query read timeout/i.test(
+    message,
+  );
 }

@@ -144,10 +144,21 @@ const STATEMENTS: Record<'any' | 'keyed' | 'fair' | 'keyedFair', Statement> = {
   keyedFair: statement('submit_keyed_fair_jobs', submitText({ keyed: true, fair: true })),
 };
 
-type Row = { ord: number; at_ms: number | null; run_at_ms: number | null; waits: boolean; existing_id: string | null; same: boolean };
+type Row = {
+  ord: number;
+  at_ms: number | null;
+  run_at_ms: number | null;
+  waits: boolean;
+  existing_id: string | null;
+  same: boolean;
+};
 
 /** Writes jobs, their first tokens, events and keys in one statement. Answers in the order of the input. */
-export async function submitJobs(db: Queryable, jobs: readonly JobToWrite[], fairQueues: ReadonlySet<string>): Promise<Written[]> {
+export async function submitJobs(
+  db: Queryable,
+  jobs: readonly JobToWrite[],
+  fairQueues: ReadonlySet<string>,
+): Promise<Written[]> {
   const fair = fairQueues.size > 0 && jobs.some((entry) => fairQueues.has(entry.job.queue));
   const extras = jobs.map(extraOf);
   const isPlain = !fair && extras.every((extra) => extra === null);
@@ -160,7 +171,13 @@ export async function submitJobs(db: Queryable, jobs: readonly JobToWrite[], fai
       ]);
   const atMs = Number(rows[0]?.at_ms);
   const createdAt = new Date(atMs);
-  const written: Written[] = jobs.map(({ id }) => ({ kind: 'accepted', id, state: 'scheduled', createdAt, scheduledFor: createdAt }));
+  const written: Written[] = jobs.map(({ id }) => ({
+    kind: 'accepted',
+    id,
+    state: 'scheduled',
+    createdAt,
+    scheduledFor: createdAt,
+  }));
   for (let index = 1; index < rows.length; index++) {
     const row = rows[index] as Row;
     const entry = jobs[row.ord - 1] as JobToWrite;

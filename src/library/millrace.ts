@@ -6,14 +6,19 @@ import type { Submission } from '../core/submission.ts';
 import { Engine } from '../engine/engine.ts';
 import type { EngineEvents } from '../engine/events.ts';
 import type { Registration, RegistrationResult } from '../engine/registry.ts';
-import { type JobCounts, countJobs, type Breakdown } from '../ledger/count-jobs.ts';
+import { type Breakdown, countJobs, type JobCounts } from '../ledger/count-jobs.ts';
 import { type Database, openDatabase } from '../ledger/database.ts';
 import { checkSchema, migrate } from '../ledger/migrate.ts';
 import { DEFAULT_ORG_ID } from '../ledger/orgs.ts';
 import { listSchedules, removeSchedule, type Schedule } from '../ledger/schedules.ts';
 import { type JobFilter, type SearchPage, searchJobs } from '../ledger/search-jobs.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
-import { type BatchCancellationResult, type CancellationResult, cancelJob, cancelMany } from '../services/cancel-job.ts';
+import {
+  type BatchCancellationResult,
+  type CancellationResult,
+  cancelJob,
+  cancelMany,
+} from '../services/cancel-job.ts';
 import { type Explanation, explainJob } from '../services/explain-job.ts';
 import { type FailureDetails, inspectFailure } from '../services/inspect-failure.ts';
 import { type JobView, readJob, toView } from '../services/read-job.ts';
@@ -77,7 +82,11 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   static async open<Jobs extends JobTypes = JobTypes>(options: OpenOptions = {}): Promise<Millrace<Jobs>> {
-    const postgres = await openPostgres({ databaseUrl: options.database, home: options.home, onNotice: options.onNotice });
+    const postgres = await openPostgres({
+      databaseUrl: options.database,
+      home: options.home,
+      onNotice: options.onNotice,
+    });
     const database = openDatabase({ url: postgres.url });
     try {
       if (options.migrate === false) await checkSchema(database.maintenance);
@@ -86,7 +95,12 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
         database,
         profile: { ...PROFILES.gopherqueue, ...options.defaults },
         limits: options.maxPayloadBytes === undefined ? undefined : { maxPayloadBytes: options.maxPayloadBytes },
-        ...{ concurrency: options.concurrency, queues: options.queues, lookahead: options.lookahead, name: options.name },
+        ...{
+          concurrency: options.concurrency,
+          queues: options.queues,
+          lookahead: options.lookahead,
+          name: options.name,
+        },
       });
       await engine.open();
       return new Millrace<Jobs>({ engine, postgres, database, orgId: options.org ?? DEFAULT_ORG_ID });
@@ -112,7 +126,12 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
 
   /** Accepts one job. With `client`, inside your own transaction: the job exists exactly when that commits. */
   submit(submission: SubmissionOf<Jobs>, options: { client?: pg.ClientBase } = {}): Promise<SubmissionResult> {
-    return submitJob(this.#engine, { orgId: this.#orgId, submission: submission as Submission, actor: null, client: options.client });
+    return submitJob(this.#engine, {
+      orgId: this.#orgId,
+      submission: submission as Submission,
+      actor: null,
+      client: options.client,
+    });
   }
 
   /** Accepts 1 to 1000 jobs: all or none unless `atomic` is false. */
@@ -121,7 +140,13 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     options: { atomic?: boolean; client?: pg.ClientBase } = {},
   ): Promise<BatchResult> {
     const { atomic = true, client } = options;
-    return submitMany(this.#engine, { orgId: this.#orgId, submissions: submissions as readonly Submission[], atomic, actor: null, client });
+    return submitMany(this.#engine, {
+      orgId: this.#orgId,
+      submissions: submissions as readonly Submission[],
+      atomic,
+      actor: null,
+      client,
+    });
   }
 
   get(jobId: string, options: { includeResult?: boolean; includeHistory?: boolean } = {}): Promise<JobView | null> {
@@ -153,7 +178,10 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /** Gives a failed or dead-lettered job another attempt. */
-  retry(jobId: string, options: Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>> = {}): Promise<RetryResult> {
+  retry(
+    jobId: string,
+    options: Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>> = {},
+  ): Promise<RetryResult> {
     const { resetAttempts = false, priority, delay } = options;
     return retryJob(this.#engine, jobId, { orgId: this.#orgId, resetAttempts, priority, delay, actor: null });
   }
@@ -219,5 +247,8 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
 function durationMs(input: DurationInput, field: string): number {
   const parsed = parseDuration(input);
   if (parsed.ok) return parsed.ms;
-  throw new AppError('INVALID_REQUEST', { message: `${field}: ${parsed.message}`, details: [{ field, code: 'INVALID_DURATION', message: parsed.message }] });
+  throw new AppError('INVALID_REQUEST', {
+    message: `${field}: ${parsed.message}`,
+    details: [{ field, code: 'INVALID_DURATION', message: parsed.message }],
+  });
 }

@@ -41,7 +41,14 @@ const FINAL: readonly JobState[] = ['completed', 'failed', 'dead_letter', 'cance
 
 /** Cancels the jobs named, or all that match a filter. A dry run counts what would happen and changes nothing. */
 export async function cancelMany(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
-  const total: BatchCancellationResult = { requested: 0, cancelled: 0, skipped: 0, failed: 0, errors: [], dryRun: params.dryRun };
+  const total: BatchCancellationResult = {
+    requested: 0,
+    cancelled: 0,
+    skipped: 0,
+    failed: 0,
+    errors: [],
+    dryRun: params.dryRun,
+  };
   for await (const ids of pages(engine, params)) {
     const results = params.dryRun ? await preview(engine, ids, params.orgId) : await cancelIds(engine, ids, params);
     for (const result of results) count(total, toResult(result));
@@ -57,7 +64,11 @@ async function* pages(engine: Engine, { orgId, ids, filter }: CancelManyParams):
   }
   let cursor: string | null = null;
   do {
-    const page = await searchJobs(engine.database.api, orgId, filter ?? {}, { cursor, limit: PAGE, order: 'CREATED_DESC' });
+    const page = await searchJobs(engine.database.api, orgId, filter ?? {}, {
+      cursor,
+      limit: PAGE,
+      order: 'CREATED_DESC',
+    });
     if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
     cursor = page.nextCursor;
   } while (cursor !== null);

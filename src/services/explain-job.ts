@@ -2,7 +2,7 @@ import { formatDuration } from '../core/duration.ts';
 import { isUuid } from '../core/ids.ts';
 import { isTerminal, type JobState } from '../core/states.ts';
 import type { Engine } from '../engine/engine.ts';
-import { explainJob as readFacts, type JobFacts, MAX_COUNTED_AHEAD } from '../ledger/explain-job.ts';
+import { type JobFacts, MAX_COUNTED_AHEAD, explainJob as readFacts } from '../ledger/explain-job.ts';
 
 export type Obstacle =
   | 'DEPENDENCY'
@@ -45,16 +45,26 @@ const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | nul
   ['CANCEL_REQUESTED', (facts) => (facts.cancelRequest === null ? null : 'It was asked to stop.')],
   ['DEPENDENCY', ({ unmetDependencies: unmet }) => (unmet.length === 0 ? null : dependencySentence(unmet))],
   ['TIME', (facts) => (isTimed(facts) ? `Its time comes in ${formatDuration(Math.ceil(facts.runInMs))}.` : null)],
-  ['QUEUE_PAUSED', (facts) => (isWaiting(facts) && facts.queuePausedAt !== null ? `Queue ${facts.queue} is paused.` : null)],
-  ['TYPE_PAUSED', (facts) => (isWaiting(facts) && facts.typePausedAt !== null ? `Type ${facts.type} is paused.` : null)],
+  [
+    'QUEUE_PAUSED',
+    (facts) => (isWaiting(facts) && facts.queuePausedAt !== null ? `Queue ${facts.queue} is paused.` : null),
+  ],
+  [
+    'TYPE_PAUSED',
+    (facts) => (isWaiting(facts) && facts.typePausedAt !== null ? `Type ${facts.type} is paused.` : null),
+  ],
   ['NO_WORKER', (facts) => (isWaiting(facts) && facts.servingWorkers === 0 ? noWorkerSentence(facts) : null)],
   ['TYPE_CAP', (facts) => (waitsInLine(facts) ? capSentence(`Type ${facts.type}`, facts.typeCap) : null)],
   ['ORG_CAP', (facts) => (waitsInLine(facts) ? capSentence('The org', facts.orgCap) : null)],
   ['BEHIND_OTHERS', (facts) => (waitsInLine(facts) ? aheadSentence(facts.aheadInLine) : null)],
-  ['HELD_FOR_CHILDREN', ({ heldForChildren: open }) => (open === null ? null : `It is done and waits for ${open} jobs it spawned.`)],
+  [
+    'HELD_FOR_CHILDREN',
+    ({ heldForChildren: open }) => (open === null ? null : `It is done and waits for ${open} jobs it spawned.`),
+  ],
 ];
 
-const isTimed = (facts: JobFacts): boolean => (facts.state === 'delayed' || facts.state === 'retrying') && facts.runInMs > 0;
+const isTimed = (facts: JobFacts): boolean =>
+  (facts.state === 'delayed' || facts.state === 'retrying') && facts.runInMs > 0;
 
 function dependencySentence(unmet: JobFacts['unmetDependencies']): string {
   const first = unmet[0];

@@ -28,7 +28,11 @@ export type InspectParams = { orgId: string; includeAllAttempts?: boolean };
 const SHOWN: readonly JobState[] = ['failed', 'dead_letter', 'retrying'];
 
 /** Why a job failed. Null when it does not exist or never failed. */
-export async function inspectFailure(engine: Engine, id: string, params: InspectParams): Promise<FailureDetails | null> {
+export async function inspectFailure(
+  engine: Engine,
+  id: string,
+  params: InspectParams,
+): Promise<FailureDetails | null> {
   if (!isUuid(id)) return null;
   const job = await getJob(engine.database.api, params.orgId, id);
   if (job === null || job.lastFailure === null || !SHOWN.includes(job.state)) return null;

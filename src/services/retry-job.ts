@@ -25,13 +25,15 @@ export type RetryParams = {
 export async function retryJob(engine: Engine, id: string, params: RetryParams): Promise<RetryResult> {
   if (!isUuid(id)) return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
   const delayMs = params.delay === undefined ? null : readDelay(params.delay);
-  if (params.priority !== undefined && !isPriority(params.priority)) throw refusal('priority', `"${params.priority}" is not a priority.`);
+  if (params.priority !== undefined && !isPriority(params.priority))
+    throw refusal('priority', `"${params.priority}" is not a priority.`);
   const retried = await retryInLedger(engine.database.api, {
     ...{ orgId: params.orgId, id, resetAttempts: params.resetAttempts, actor: params.actor, delayMs },
     priority: params.priority === undefined ? null : priorityNumber(params.priority),
   });
   if (retried.kind === 'not_found') return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
-  if (retried.kind === 'not_retriable') return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
+  if (retried.kind === 'not_retriable')
+    return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
   engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
   return { jobId: id, status: 'QUEUED', newState: retried.state, scheduledFor: retried.scheduledFor };
 }

@@ -39,7 +39,8 @@ export async function resultOf(
   const { existingId, sameRequest } = written;
   if (!sameRequest) throw conflictingSubmission(existingId);
   const job = await getJob(client ?? engine.database.api, orgId, existingId);
-  if (job === null) throw new AppError('NOT_FOUND', { message: `Job ${existingId}, which holds the idempotency key, is gone.` });
+  if (job === null)
+    throw new AppError('NOT_FOUND', { message: `Job ${existingId}, which holds the idempotency key, is gone.` });
   const { state, createdAt, scheduledFor } = job;
   return { jobId: existingId, status: 'DUPLICATE', existingJobId: existingId, state, createdAt, scheduledFor };
 }

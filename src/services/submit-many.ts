@@ -29,15 +29,19 @@ type Answer = SubmissionResult | RejectedSubmission;
 /** Accepts 1 to 1000 jobs in one statement: all or none when atomic, the valid ones otherwise. */
 export async function submitMany(engine: Engine, params: SubmitManyParams): Promise<BatchResult> {
   const { orgId, submissions, atomic, actor } = params;
-  if (!Array.isArray(submissions) || submissions.length < 1 || submissions.length > MAX_BATCH) throw wrongSize(submissions?.length);
+  if (!Array.isArray(submissions) || submissions.length < 1 || submissions.length > MAX_BATCH)
+    throw wrongSize(submissions?.length);
   const prepared: Prepared[] = [];
   for (const submission of submissions) prepared.push(await engine.submitter.prepare(orgId, submission, actor));
   const isBroken = prepared.some((each) => !each.ok);
-  if (atomic && isBroken) return summary(prepared.map((each) => (each.ok ? aborted() : rejected(invalidSubmission(each.issues)))));
+  if (atomic && isBroken)
+    return summary(prepared.map((each) => (each.ok ? aborted() : rejected(invalidSubmission(each.issues)))));
   const entries = prepared.flatMap((each) => (each.ok ? [each.entry] : []));
   if (atomic) return submitAll(engine, params, entries);
   const answers = await submitEach(engine, params, entries);
-  return summary(prepared.map((each) => (each.ok ? (answers.shift() as Answer) : rejected(invalidSubmission(each.issues)))));
+  return summary(
+    prepared.map((each) => (each.ok ? (answers.shift() as Answer) : rejected(invalidSubmission(each.issues)))),
+  );
 }
 
 async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {
@@ -89,7 +93,9 @@ const rejected = (error: AppError): RejectedSubmission => ({ jobId: null, status
 
 function aborted(): RejectedSubmission {
   const message = 'Another job of the batch is not valid, and the batch is all or nothing.';
-  return rejected(new AppError('INVALID_REQUEST', { message, details: [{ field: 'jobs', code: 'BATCH_ABORTED', message }] }));
+  return rejected(
+    new AppError('INVALID_REQUEST', { message, details: [{ field: 'jobs', code: 'BATCH_ABORTED', message }] }),
+  );
 }
 
 function wrongSize(size: number | undefined): AppError {

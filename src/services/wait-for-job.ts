@@ -29,7 +29,8 @@ export async function waitForJob(engine: Engine, id: string, params: WaitParams)
       if (job === null) throw new AppError('NOT_FOUND', { message: `Job ${id} does not exist.` });
       if (isTerminal(job.state)) return job;
       const leftMs = deadlineMs - performance.now();
-      if (leftMs <= 0) throw new AppError('TIMED_OUT', { message: `Job ${id} is still ${job.state} after ${params.timeoutMs} ms.` });
+      if (leftMs <= 0)
+        throw new AppError('TIMED_OUT', { message: `Job ${id} is still ${job.state} after ${params.timeoutMs} ms.` });
       await sleepUnless(woken, Math.min(pollMs, leftMs));
     }
   } finally {

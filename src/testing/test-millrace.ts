@@ -10,7 +10,10 @@ import { createDisposable, type DisposableDatabase } from '../postgres/disposabl
 import type { JobView } from '../services/read-job.ts';
 import { runRound } from './round.ts';
 
-export type TestMillraceOptions = Pick<OpenOptions, 'concurrency' | 'defaults' | 'maxPayloadBytes' | 'home' | 'onNotice'> & {
+export type TestMillraceOptions = Pick<
+  OpenOptions,
+  'concurrency' | 'defaults' | 'maxPayloadBytes' | 'home' | 'onNotice'
+> & {
   /** A server to make the database on. Default: DATABASE_URL, else the embedded server. Its own database is not touched. */
   database?: string;
   /** Where the clock stands at first. Default: the time it is. */
@@ -114,7 +117,9 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
         await this.#moveTo(nextMs);
         outcomes.push(...(await this.#round()));
       }
-      throw new AppError('TIMED_OUT', { message: `There is still something to come after ${MAX_JUMPS} jumps of the clock.` });
+      throw new AppError('TIMED_OUT', {
+        message: `There is still something to come after ${MAX_JUMPS} jumps of the clock.`,
+      });
     });
   }
 
@@ -161,7 +166,8 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   }
 
   async #alone<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#isBusy) throw new AppError('ALREADY_RUNNING', { message: 'One run at a time: await the last one first.' });
+    if (this.#isBusy)
+      throw new AppError('ALREADY_RUNNING', { message: 'One run at a time: await the last one first.' });
     this.#isBusy = true;
     try {
       return await work();

@@ -85,7 +85,12 @@ export function useStage(options: OpenOptions = {}): Stage {
   const acting = (handler: Handler, submission: Partial<Submission> = {}): Submission => {
     const name = randomBytes(6).toString('hex');
     handlers.set(name, handler);
-    return { type: ACT, backoff: AT_ONCE, ...submission, payload: { ...(submission.payload as object), handler: name } };
+    return {
+      type: ACT,
+      backoff: AT_ONCE,
+      ...submission,
+      payload: { ...(submission.payload as object), handler: name },
+    };
   };
   return {
     ...bench,

@@ -53,7 +53,10 @@ describe('a job', () => {
     });
     const job = await stage.end(jobId);
     expect(job).toMatchObject({ state: 'failed', attemptsStarted: 1 });
-    expect(job.result).toMatchObject({ status: 'FAILURE', error: { category: 'PERMANENT', code: 'ACCOUNT_GONE', message: 'no such account' } });
+    expect(job.result).toMatchObject({
+      status: 'FAILURE',
+      error: { category: 'PERMANENT', code: 'ACCOUNT_GONE', message: 'no such account' },
+    });
     expect((await stage.path(jobId)).at(-1)).toBe('running>failed:permanent_failure');
   });
 
@@ -111,12 +114,19 @@ describe('a job', () => {
   it('takes none of that from a client [GM-10.09] [GM-1.03]', async () => {
     for (const member of ['id', 'createdAt', 'updatedAt', 'state', 'attempt', 'startedAt', 'completedAt']) {
       const forged = { ...stage.acting(() => 1), [member]: '00000000-0000-4000-8000-000000000001' };
-      await expect(stage.millrace.submit(forged)).rejects.toMatchObject({ details: [{ field: member, code: 'READ_ONLY_MEMBER' }] });
+      await expect(stage.millrace.submit(forged)).rejects.toMatchObject({
+        details: [{ field: member, code: 'READ_ONLY_MEMBER' }],
+      });
     }
   });
 
   it('carries the metadata of its submitter [GM-10.10] [GM-10.11] [GM-10.12] [GM-10.13] [GM-10.14]', async () => {
-    const given = { priority: 'LOW', tags: { a: 'b' }, correlationId: 'c-1', callbackUrl: 'https://example.org/done' } as const;
+    const given = {
+      priority: 'LOW',
+      tags: { a: 'b' },
+      correlationId: 'c-1',
+      callbackUrl: 'https://example.org/done',
+    } as const;
     const job = await stage.end(await stage.act(() => 1, given));
     expect(job).toMatchObject({ type: 'act', ...given });
   });
@@ -132,13 +142,17 @@ describe('what a handler throws', () => {
     const withStatus = (status: number) => Object.assign(new Error(`status ${status}`), { status });
     expect(await failureOf(withStatus(503))).toMatchObject({ category: 'TEMPORARY' });
     expect(await failureOf(withStatus(400))).toMatchObject({ category: 'PERMANENT' });
-    expect(await failureOf(new Error('who knows'))).toMatchObject({ category: 'TEMPORARY', code: 'UNCLASSIFIED_ERROR' });
+    expect(await failureOf(new Error('who knows'))).toMatchObject({
+      category: 'TEMPORARY',
+      code: 'UNCLASSIFIED_ERROR',
+    });
     expect(await failureOf('a bare string')).toMatchObject({ category: 'TEMPORARY', message: 'a bare string' });
   });
 
   it('may say when to come back [GM-8.20] [GM-8.21]', async () => {
     const jobId = await stage.act(({ attempt }) => {
-      if (attempt === 1) throw new TemporaryError('limit', { retryAfter: { ms: 400 }, cause: { code: 'RATE_LIMITED' } });
+      if (attempt === 1)
+        throw new TemporaryError('limit', { retryAfter: { ms: 400 }, cause: { code: 'RATE_LIMITED' } });
     });
     const job = await stage.end(jobId);
     const history = (await stage.millrace.get(jobId, { includeHistory: true }))?.history ?? [];

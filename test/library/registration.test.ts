@@ -21,7 +21,12 @@ describe('register', () => {
   it('answers INVALID to what cannot be used, and changes nothing [GA-5.08] [GA-5.12]', async () => {
     const millrace = await bench.open();
     millrace.register({ type: 'kept', handler: () => 'kept' });
-    const unusable = { type: 'kept', handler: 'not a function' as unknown as () => string, concurrency: 0, maxAttempts: 101 };
+    const unusable = {
+      type: 'kept',
+      handler: 'not a function' as unknown as () => string,
+      concurrency: 0,
+      maxAttempts: 101,
+    };
     const refused = millrace.register(unusable);
     expect(refused).toMatchObject({ type: 'kept', status: 'INVALID', previous: true });
     expect(refused.issues.map((issue) => issue.field).sort()).toEqual(['concurrency', 'handler', 'maxAttempts']);
@@ -62,7 +67,10 @@ describe('a registration', () => {
     });
     const good = await millrace.submit({ type: 'add', payload: { a: 1, b: 2 } });
     const bad = await millrace.submit({ type: 'add', payload: { a: -1, b: 2 } });
-    expect((await millrace.waitFor(good.jobId)).result).toMatchObject({ status: 'SUCCESS', output: { sum: 3, by: good.jobId } });
+    expect((await millrace.waitFor(good.jobId)).result).toMatchObject({
+      status: 'SUCCESS',
+      output: { sum: 3, by: good.jobId },
+    });
     expect((await millrace.waitFor(bad.jobId)).result).toMatchObject({
       status: 'FAILURE',
       error: { category: 'PERMANENT', code: 'NEGATIVE', message: 'no debts' },
@@ -83,7 +91,13 @@ describe('a registration', () => {
     });
     await millrace.start();
     const plain = await millrace.submit({ type: 'layered', payload: {}, tags: { who: 'type' } });
-    const own = await millrace.submit({ type: 'layered', payload: {}, tags: { who: 'own' }, maxAttempts: 1, timeout: '5s' });
+    const own = await millrace.submit({
+      type: 'layered',
+      payload: {},
+      tags: { who: 'own' },
+      maxAttempts: 1,
+      timeout: '5s',
+    });
     expect((await millrace.waitFor(plain.jobId)).attemptsStarted).toBe(2);
     expect((await millrace.waitFor(own.jobId)).attemptsStarted).toBe(1);
     expect(deadlines.type).toBeGreaterThan(10_000);

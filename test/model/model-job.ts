@@ -43,7 +43,7 @@ export type ModelJob = {
 };
 
 /** A lease that a claim gave, for good: the worker may use it long after it lost the job. */
-export type GivenLease = { job: ModelJob; leaseSeq: number; workerId: number; claimNo: number };
+export type GivenLease = { job: ModelJob; seq: number; leaseSeq: number; workerId: number; claimNo: number };
 
 const ENDS: readonly JobState[] = ['completed', 'failed', 'dead_letter', 'cancelled'];
 

@@ -174,8 +174,7 @@ export class Model {
     const due = this.jobs.filter(
       (job) => (job.state === 'delayed' || job.state === 'retrying') && job.runAtMs <= this.nowMs,
     );
-    for (const job of due)
-      this.#move(job, 'scheduled', job.state === 'delayed' ? 'delay_elapsed' : 'backoff_elapsed');
+    for (const job of due) this.#move(job, 'scheduled', job.state === 'delayed' ? 'delay_elapsed' : 'backoff_elapsed');
     return due.length;
   }
 
@@ -193,8 +192,7 @@ export class Model {
     const news = [...this.news];
     this.news.clear();
     const waits = (job: ModelJob) => job.state === 'pending' && job.dependsOn.some((each) => news.includes(each));
-    const isAwaited = (job: ModelJob) =>
-      job.held && (news.includes(job) || news.some((child) => child.parent === job));
+    const isAwaited = (job: ModelJob) => job.held && (news.includes(job) || news.some((child) => child.parent === job));
     const dependents = this.jobs.filter(waits).map((job) => ({ job, verdict: verdictOf(job) }));
     const parents = this.jobs.filter((job) => isAwaited(job) && !this.#hasLiveChildren(job));
     for (const job of parents) this.#move(job, 'completed', 'succeeded');

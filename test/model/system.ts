@@ -96,37 +96,46 @@ export class System {
   }
 
   /** Tells the model what a claim gave, after a look that it gave what stood first in line, under leases never seen. */
-  receive(model: Model, claim: { workerId: number; claimNo: number; expected: string[]; given: Given[] }): GivenLease[] {
+  receive(
+    model: Model,
+    claim: { workerId: number; claimNo: number; expected: string[]; given: Given[] },
+  ): GivenLease[] {
     const { workerId, claimNo, expected, given } = claim;
     expect(given.map((each) => each.id).toSorted(), 'jobs that were claimed').toEqual(expected.toSorted());
     const newest = Math.max(0, ...model.leases.map((lease) => lease.leaseSeq));
     for (const { leaseSeq } of given) expect(leaseSeq, 'a new lease').toBeGreaterThan(newest);
     expect(new Set(given.map((each) => each.leaseSeq)).size, 'distinct leases').toBe(given.length);
-    if (given.length > 0) this.claimsOf(workerId).open(claimNo, given.map((each) => each.leaseSeq));
-    return given.map(({ id, leaseSeq }) => {
+    if (given.length > 0)
+      this.claimsOf(workerId).open(
+        claimNo,
+        given.map((each) => each.leaseSeq),
+      );
+    return given.map(({ id, seq, leaseSeq }) => {
       const job = model.jobs.find((each) => each.id === id);
       if (job === undefined) throw new Error(`the model knows no job ${id}`);
-      const lease = { job, leaseSeq, workerId, claimNo };
+      const lease = { job, seq, leaseSeq, workerId, claimNo };
       model.give(lease);
       return lease;
     });
   }
 }
 
-type Given = { id: string; leaseSeq: number };
+type Given = { id: string; seq: number; leaseSeq: number };
 
 /** Every lane of these types, from its beginning. */
 export const lanesOf = (types: readonly string[]): Lane[] =>
-  types.flatMap((jobType) =>
-    [0, 1, 2, 3, 4].map((priority) => ({ queue: 'q:default', jobType, priority, floor: 0 })),
-  );
+  types.flatMap((jobType) => [0, 1, 2, 3, 4].map((priority) => ({ queue: 'q:default', jobType, priority, floor: 0 })));
 
 const WORKERS = 3;
 const BEGINNING_MS = Date.UTC(2030, 0, 1);
 
 /** An empty ledger with an org of its own, and the model of it. */
 export async function begin(ledger: TestLedger, wire?: Wire): Promise<{ model: Model; real: System }> {
-  await ledger.db.api.query(`TRUNCATE ${TABLES.split(/\s+/).map((table) => `millrace.${table}`).join(', ')}`);
+  await ledger.db.api.query(
+    `TRUNCATE ${TABLES.split(/\s+/)
+      .map((table) => `millrace.${table}`)
+      .join(', ')}`,
+  );
   const model = new Model(BEGINNING_MS);
   const real = new System(ledger, await ledger.newOrg(), wire);
   await real.setClock(model.nowMs);

@@ -64,7 +64,7 @@ test('a retry that is not due waits for the clock however long the test takes [G
   expect(states(await mill.advance('1ms'))).toEqual(['completed']);
 });
 
-test('a retryAfter of zero is due at once and runs in the same run', async () => {
+test('a backoff of zero is due at once and runs in the same run', async () => {
   const mill = await openMill();
   mill.register({
     type: 'immediate',

@@ -1,0 +1,33 @@
+/**
+ * Jobs that wait: one for a delay, one for a point in time. Both are accepted and durable at once; nothing has to stay
+ * running until they are due.
+ */
+import { randomUUID } from 'node:crypto';
+import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
+
+type Jobs = { remind: { payload: { text: string } } };
+
+// A queue of its own, so that runs of this example side by side leave each other alone.
+const queue = `example-${randomUUID()}`;
+const millrace = await Millrace.open<Jobs>({ queues: [queue] });
+
+millrace.register({
+  type: 'remind',
+  handler: ({ createdAt }, { text }) => {
+    const waitedMs = Date.now() - createdAt.getTime();
+    console.log(`${text} (${waitedMs >= 300 ? 'waited as told' : 'too early!'})`);
+  },
+});
+await millrace.start();
+
+const later = await millrace.submit({ type: 'remind', payload: { text: 'after a delay' }, delay: '300ms', queue });
+const scheduledAt = new Date(Date.now() + 600);
+const at = await millrace.submit({ type: 'remind', payload: { text: 'at a time' }, scheduledAt, queue });
+console.log(`accepted: ${later.state}, ${at.state}`);
+
+for (const { jobId } of [later, at]) {
+  const job = await millrace.waitFor(jobId, { timeout: '30s' });
+  const onTime = job.startedAt !== null && job.scheduledFor !== null && job.startedAt >= job.scheduledFor;
+  console.log(`${job.state}, not before its time: ${onTime}`);
+}
+await millrace.close();

@@ -1,0 +1,36 @@
+/**
+ * A job that comes again by cron expression. The schedule lives in the database: any number of processes may announce it,
+ * and each time fires once. Six fields have seconds in front; five are ordinary cron.
+ */
+import { randomUUID } from 'node:crypto';
+import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
+
+type Jobs = { report: { payload: { region: string } } };
+
+// A queue and a key of its own, so that runs of this example side by side leave each other alone.
+const queue = `example-${randomUUID()}`;
+const millrace = await Millrace.open<Jobs>({ queues: [queue] });
+
+const fired: string[] = [];
+const twice = new Promise<void>((resolve) => {
+  millrace.register({
+    type: 'report',
+    handler: (context, { region }) => {
+      fired.push(context.idempotencyKey);
+      console.log(`report ${fired.length} for ${region}`);
+      if (fired.length === 2) resolve();
+    },
+  });
+});
+
+const schedule = await millrace.schedule(queue, {
+  cron: '* * * * * *',
+  timeZone: 'Europe/Berlin',
+  submission: { type: 'report', payload: { region: 'north' }, queue },
+});
+console.log(`first run is ahead: ${schedule.nextAt > schedule.createdAt}`);
+await millrace.start();
+await twice;
+console.log(`every time has its own key: ${new Set(fired).size === fired.length}`);
+console.log(`unscheduled: ${await millrace.unschedule(queue)}`);
+await millrace.close();

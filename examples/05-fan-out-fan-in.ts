@@ -1,0 +1,43 @@
+/**
+ * One job that becomes many, and is done when they are. The handler spawns a child per page with `join`; the parent
+ * completes only when every child has ended, and a job that depends on the parent then adds the results up.
+ */
+import { randomUUID } from 'node:crypto';
+import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
+
+type Jobs = {
+  book: { payload: { pages: number[] }; result: string[] };
+  page: { payload: { words: number }; result: number };
+  total: { payload: { bookId: string }; result: number };
+};
+
+// A queue of its own, so that runs of this example side by side leave each other alone.
+const queue = `example-${randomUUID()}`;
+const millrace = await Millrace.open<Jobs>({ queues: [queue] });
+
+millrace.register({ type: 'page', handler: (_context, { words }) => words });
+millrace.register({
+  type: 'book',
+  handler: async (context, { pages }) => {
+    const ids: string[] = [];
+    for (const words of pages)
+      ids.push(await context.spawn({ type: 'page', payload: { words }, queue }, { join: true }));
+    return ids;
+  },
+});
+millrace.register({
+  type: 'total',
+  handler: async (_context, { bookId }) => {
+    const pageIds = (await millrace.get(bookId))?.result?.output as string[];
+    const pages = await Promise.all(pageIds.map((id) => millrace.get(id)));
+    console.log(`pages: ${pages.map((page) => page?.state).join(', ')}`);
+    return pages.reduce((sum, page) => sum + Number(page?.result?.output), 0);
+  },
+});
+
+await millrace.start();
+const book = await millrace.submit({ type: 'book', payload: { pages: [250, 300, 275] }, queue });
+const total = await millrace.submit({ type: 'total', payload: { bookId: book.jobId }, dependsOn: [book.jobId], queue });
+const done = await millrace.waitFor(total.jobId, { timeout: '30s' });
+console.log(`words in the book: ${done.result?.output}`);
+await millrace.close();

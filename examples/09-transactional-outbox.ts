@@ -1,0 +1,62 @@
+/**
+ * Your rows and your jobs in one transaction. The order and the job that ships it are committed together: a rollback leaves
+ * neither. The handler does the same at its end: `completeIn` marks the job done in the transaction that writes its effect,
+ * so the effect happens exactly once however often the job is delivered.
+ */
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
+
+type Jobs = { ship: { payload: { order: number }; result: { parcel: string } } };
+
+// A queue and a table of its own, so that runs of this example side by side leave each other alone.
+const queue = `example-${randomUUID()}`;
+const orders = `orders_${queue.slice(-12)}`;
+const millrace = await Millrace.open<Jobs>({ queues: [queue] });
+const pool = new pg.Pool({ connectionString: millrace.databaseUrl });
+await pool.query(`CREATE TABLE ${orders} (id serial PRIMARY KEY, item text NOT NULL, parcel text)`);
+
+async function transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
+  try {
+    await client.query('BEGIN');
+    const result = await work(client);
+    await client.query('COMMIT');
+    return result;
+  } catch (error) {
+    await client.query('ROLLBACK');
+    throw error;
+  } finally {
+    client.release();
+  }
+}
+
+const place = (item: string, isPaid: boolean) =>
+  transaction(async (client) => {
+    const { rows } = await client.query(`INSERT INTO ${orders} (item) VALUES ($1) RETURNING id`, [item]);
+    const { jobId } = await millrace.submit({ type: 'ship', payload: { order: rows[0].id }, queue }, { client });
+    if (!isPaid) throw new Error('the card was refused');
+    return jobId;
+  });
+
+millrace.register({
+  type: 'ship',
+  handler: (context, { order }) =>
+    transaction(async (client) => {
+      const parcel = `parcel-${order}`;
+      await client.query(`UPDATE ${orders} SET parcel = $2 WHERE id = $1`, [order, parcel]);
+      await context.completeIn(client, { parcel });
+      return { parcel };
+    }),
+});
+
+await place('lamp', false).catch((error: Error) => console.log(`not ordered: ${error.message}`));
+const jobId = await place('chair', true);
+await millrace.start();
+const job = await millrace.waitFor(jobId, { timeout: '30s' });
+const { rows } = await pool.query(`SELECT item, parcel IS NOT NULL AS shipped FROM ${orders}`);
+const { total } = await millrace.search({ types: ['ship'], queues: [queue] });
+console.log(`orders: ${JSON.stringify(rows)}, jobs: ${total}, the job: ${job.state}`);
+await pool.query(`DROP TABLE ${orders}`);
+await pool.end();
+await millrace.close();

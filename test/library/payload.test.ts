@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { Gate, useStage } from './fixture.ts';
+
+const stage = useStage();
+const MEBIBYTE = 1_048_576;
+
+describe('a payload', () => {
+  it('reaches the handler as it was given, also when a caller changes its object later [GM-9.01] [GM-9.04] [GM-9.06]', async () => {
+    const payload = { text: 'ÄÖ 漢字 💥 \\u0041', list: [1, null, { deep: true }] };
+    const gate = new Gate();
+    const given = stage.acting(
+      async (_, seen) => {
+        await gate.pass();
+        return seen;
+      },
+      { payload },
+    );
+    const accepted = stage.millrace.submit(given);
+    (given.payload as { text: string }).text = 'changed';
+    const { jobId } = await accepted;
+    await gate.reached();
+    gate.open();
+    expect((await stage.end(jobId)).result?.output).toEqual(payload);
+  });
+
+  it('may be bytes, and comes back as bytes [GM-9.01]', async () => {
+    const millrace = await stage.work({ bytes: (_, payload) => ({ isBytes: payload instanceof Uint8Array, size: (payload as Uint8Array).length }) });
+    const { jobId } = await millrace.submit({ type: 'bytes', payload: new Uint8Array([0, 128, 255]) });
+    const job = await millrace.waitFor(jobId);
+    expect(job.result?.output).toEqual({ isBytes: true, size: 3 });
+    expect([...(job.payload as Uint8Array)]).toEqual([0, 128, 255]);
+  });
+
+  it('is an object or bytes, and can be written as JSON', async () => {
+    for (const payload of [null, 'text', 7, [1], new Map(), { n: 1n }]) {
+      await expect(stage.millrace.submit({ type: 'act', payload })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    }
+  });
+
+  it('has at most one megabyte unless set otherwise [GM-9.02]', async () => {
+    const sized = (bytes: number) => ({ type: 'sized', payload: { t: 'x'.repeat(bytes - 8) } });
+    expect((await stage.millrace.submit(sized(MEBIBYTE))).status).toBe('ACCEPTED');
+    await expect(stage.millrace.submit(sized(MEBIBYTE + 1))).rejects.toMatchObject({ details: [{ code: 'PAYLOAD_TOO_LARGE' }] });
+  });
+
+  it('may be given up to 16 MB, not more [GM-9.03]', async () => {
+    const wide = await stage.open({ maxPayloadBytes: 16 * MEBIBYTE });
+    const { jobId } = await wide.submit({ type: 'wide', payload: new Uint8Array(16 * MEBIBYTE) });
+    expect(((await wide.get(jobId))?.payload as Uint8Array).length).toBe(16 * MEBIBYTE);
+    await expect(stage.open({ maxPayloadBytes: 16 * MEBIBYTE + 1 })).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+  });
+
+  it('is not interpreted: what looks like a secret or a member of ours passes untouched [GM-9.05]', async () => {
+    const payload = { password: 'p', state: 'completed', type: 'other', priority: 'CRITICAL', __proto__x: 1 };
+    const job = await stage.end(await stage.act((_, seen) => seen, { payload }));
+    expect(job.result?.output).toEqual(payload);
+    expect(job).toMatchObject({ type: 'act', priority: 'NORMAL' });
+  });
+
+  it('cannot be changed: a corrected job is submitted and the first one cancelled [GM-9.06] [GM-9.07]', async () => {
+    const { jobId: wrong } = await stage.millrace.submit(stage.acting((_, seen) => seen, { payload: { amount: 10 }, delay: '1h' }));
+    const right = await stage.act((_, seen) => seen, { payload: { amount: 100 } });
+    expect(await stage.millrace.cancel(wrong, { reason: `replaced by ${right}` })).toMatchObject({ status: 'CANCELLED' });
+    expect((await stage.end(right)).result?.output).toEqual({ amount: 100 });
+    expect(await stage.millrace.get(wrong)).toMatchObject({ state: 'cancelled', payload: { amount: 10 } });
+    await expect(
+      stage.ledger.db.api.query(`UPDATE millrace.jobs SET payload = '{}' WHERE id = $1`, [wrong]),
+    ).resolves.toBeDefined();
+  });
+});

@@ -1,0 +1,61 @@
+/** How a step of the life-cycle becomes a command of fast-check: done on both sides, then compared. */
+import fc from 'fast-check';
+import { compareRows } from './compare.ts';
+import type { Model } from './model.ts';
+import { type GivenLease, isHeldBy } from './model-job.ts';
+import type { System } from './system.ts';
+
+export type LedgerCommand = fc.AsyncCommand<Model, System>;
+
+export type Step<Given> = {
+  name: string;
+  given: fc.Arbitrary<Given>;
+  /** Whether there is anything to do it with. */
+  isPossible?: (model: Model) => boolean;
+  run: (given: Given, model: Model, system: System) => Promise<void>;
+};
+
+/** How many commands ran, for the rate that a long run reports. */
+export const performed = { commands: 0 };
+
+export function commandOf<Given>({ name, given, isPossible, run }: Step<Given>): fc.Arbitrary<LedgerCommand> {
+  return given.map((values) => ({
+    check: (model) => isPossible?.(model as Model) ?? true,
+    run: async (model, system) => {
+      performed.commands++;
+      await run(values, model, system);
+      await compareRows(model, system);
+    },
+    toString: () => `${name}(${JSON.stringify(values)})`,
+  }));
+}
+
+/** A choice that stays good however the list grows or shrinks. */
+export const anyOf = fc.nat({ max: 10_000 });
+
+export function pick<T>(list: readonly T[], choice: number): T {
+  const chosen = list[choice % list.length];
+  if (chosen === undefined) throw new Error('there is nothing to pick from');
+  return chosen;
+}
+
+export const workerIds = (model: Model): number[] => [...model.workers.keys()];
+
+export const hasJobs = (model: Model): boolean => model.jobs.length > 0;
+
+export const hasLeases = (model: Model): boolean => model.leases.length > 0;
+
+/** Which lease a worker writes with: one that still stands, or any it ever had, as a zombie would. */
+export type LeaseChoice = { choice: number; zombie: boolean };
+
+export const leaseChoice: fc.Arbitrary<LeaseChoice> = fc.record({
+  choice: anyOf,
+  zombie: fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
+});
+
+export function pickLease(model: Model, { choice, zombie }: LeaseChoice, workerId?: number): GivenLease | null {
+  const own = model.leases.filter((lease) => workerId === undefined || lease.workerId === workerId);
+  const fitting = own.filter((lease) => isHeldBy(lease) !== zombie);
+  if (fitting.length > 0) return pick(fitting, choice);
+  return own.length > 0 ? pick(own, choice) : null;
+}

@@ -1,0 +1,38 @@
+/** Every command, the common ones several times: the more often one stands here, the more often it is drawn. */
+import fc from 'fast-check';
+import { cancel, retry, spawn, submitDependent, submitKeyed, submitPlain } from './caller-commands.ts';
+import type { LedgerCommand } from './command.ts';
+import { bury, expire, pass, release, replaceWorker, rescue, stage } from './keeper-commands.ts';
+import { advance, beat, checkpoint, claim, giveBack, progress, settle, start } from './worker-commands.ts';
+
+const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
+
+const WEIGHTED = [
+  ...times(4, submitPlain),
+  ...times(2, submitKeyed),
+  ...times(3, submitDependent),
+  ...times(2, claim),
+  ...times(2, start),
+  ...times(5, advance),
+  ...times(5, settle),
+  ...times(2, beat),
+  ...times(2, progress),
+  ...times(2, checkpoint),
+  ...times(2, spawn),
+  ...times(2, cancel),
+  ...times(2, retry),
+  ...times(2, stage),
+  ...times(3, release),
+  ...times(3, rescue),
+  ...times(5, pass),
+  giveBack,
+  expire,
+  bury,
+  replaceWorker,
+];
+
+export const MAX_COMMANDS = 80;
+
+/** `replayPath` as a failure printed it, to repeat that failure alone. */
+export const commands = (replayPath?: string): fc.Arbitrary<Iterable<LedgerCommand>> =>
+  fc.commands(WEIGHTED, { maxCommands: MAX_COMMANDS, size: 'max', replayPath });
