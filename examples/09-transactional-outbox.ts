@@ -11,6 +11,7 @@ type Jobs = { ship: { payload: { order: number }; result: { parcel: string } } }
 
 // A queue and a table of its own, so that runs of this example side by side leave each other alone.
 const queue = `example-${randomUUID()}`;
+const tags = { run: queue };
 const orders = `orders_${queue.slice(-12)}`;
 const millrace = await Millrace.open<Jobs>({ queues: [queue] });
 const pool = new pg.Pool({ connectionString: millrace.databaseUrl });
@@ -34,7 +35,7 @@ async function transaction<T>(work: (client: pg.PoolClient) => Promise<T>): Prom
 const place = (item: string, isPaid: boolean) =>
   transaction(async (client) => {
     const { rows } = await client.query(`INSERT INTO ${orders} (item) VALUES ($1) RETURNING id`, [item]);
-    const { jobId } = await millrace.submit({ type: 'ship', payload: { order: rows[0].id }, queue }, { client });
+    const { jobId } = await millrace.submit({ type: 'ship', payload: { order: rows[0].id }, queue, tags }, { client });
     if (!isPaid) throw new Error('the card was refused');
     return jobId;
   });
@@ -55,8 +56,8 @@ const jobId = await place('chair', true);
 await millrace.start();
 const job = await millrace.waitFor(jobId, { timeout: '30s' });
 const { rows } = await pool.query(`SELECT item, parcel IS NOT NULL AS shipped FROM ${orders}`);
-const { total } = await millrace.search({ types: ['ship'], queues: [queue] });
-console.log(`orders: ${JSON.stringify(rows)}, jobs: ${total}, the job: ${job.state}`);
+const { jobs } = await millrace.search({ tags });
+console.log(`orders: ${JSON.stringify(rows)}, jobs: ${jobs.length}, the job: ${job.state}`);
 await pool.query(`DROP TABLE ${orders}`);
 await pool.end();
 await millrace.close();

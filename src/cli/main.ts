@@ -29,9 +29,12 @@ async function run({ command, values, args }: Parsed, out: Output): Promise<numb
   return command.run({ values, args, out } as Invocation<Command['options']>);
 }
 
-/** Asked for, it is an answer; otherwise it tells what was missing. */
+/** Asked for, it is an answer; otherwise it goes where complaints go. */
 function showOverview(out: Output, wanted: boolean): number {
-  if (!wanted) throw new UsageError('Name a command. See "millrace help".');
+  if (!wanted) {
+    out.note(`${overview(COMMANDS)}\n`);
+    throw new UsageError('No command was named. See "millrace help".');
+  }
   out.answer({ help: overview(COMMANDS) }, () => [overview(COMMANDS)]);
   return EXIT.ok;
 }

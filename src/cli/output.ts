@@ -3,7 +3,7 @@ import { type AppError, ERRORS, isAppError } from '../core/errors.ts';
 import { isUnavailable } from '../ledger/statement.ts';
 import { UsageError } from './usage-error.ts';
 
-type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow' | 'cyan';
+type Style = 'red' | 'green';
 
 export type OutputOptions = { json: boolean; verbose: boolean };
 

@@ -8,7 +8,7 @@ import type { Queryable } from '../../src/ledger/statement.ts';
 import { registerWorker } from '../../src/ledger/workers.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
 import { Model } from './model.ts';
-import type { GivenLease } from './model-job.ts';
+import { type GivenLease, isHeldBy } from './model-job.ts';
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
@@ -90,9 +90,9 @@ export class System {
     return claims;
   }
 
-  /** The worker learned that this lease is over, by its own doing or another's. */
-  letGo({ workerId, claimNo, leaseSeq }: GivenLease): void {
-    this.claimsOf(workerId).done(claimNo, leaseSeq);
+  /** After an answer about this lease: the worker is done with it if it is over, by its own doing or another's. */
+  letGo(lease: GivenLease): void {
+    if (!isHeldBy(lease)) this.claimsOf(lease.workerId).done(lease.claimNo, lease.leaseSeq);
   }
 
   /** Tells the model what a claim gave, after a look that it gave what stood first in line, under leases never seen. */

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { AppError } from '../../core/errors.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 
-const OPTIONS = { quick: { type: 'boolean', help: 'a short run: less exact, done in a minute' } } as const;
+const OPTIONS = { quick: { type: 'boolean', help: 'a shorter run with fewer jobs, less exact' } } as const;
 
 export const bench = defineCommand({
   name: 'bench',
@@ -30,8 +30,7 @@ async function run({ values }: Invocation<typeof OPTIONS>): Promise<number> {
   const env = { ...process.env };
   if (values.database !== undefined) env.DATABASE_URL = values.database;
   if (values.home !== undefined) env.MILLRACE_HOME = values.home;
-  const flags = [...(values.quick ? ['--quick'] : []), ...(values.json ? ['--json'] : [])];
-  const child = spawn(process.execPath, [script, ...flags], { stdio: 'inherit', env });
+  const child = spawn(process.execPath, [script, ...(values.quick ? ['--quick'] : [])], { stdio: 'inherit', env });
   const [code] = await once(child, 'exit');
   return typeof code === 'number' ? code : EXIT.interrupted;
 }

@@ -51,7 +51,9 @@ async function run(invocation: Invocation): Promise<number> {
     '',
     ...violations.slice(0, MOST_SHOWN).map(({ invariant, jobId, what }) => `${invariant} job ${jobId}: ${what}`),
     ...(violations.length > MOST_SHOWN ? [`and ${violations.length - MOST_SHOWN} more: --json shows all`] : []),
-    ok ? `All is well: ${jobs} jobs checked.` : `${violations.length} violations in ${jobs} jobs.`,
+    ok
+      ? out.paint('green', `All is well: ${jobs} ${jobs === 1 ? 'job' : 'jobs'} checked.`)
+      : out.paint('red', `${violations.length} found wrong in ${jobs} ${jobs === 1 ? 'job' : 'jobs'}.`),
   ]);
   return ok ? EXIT.ok : EXIT.failed;
 }

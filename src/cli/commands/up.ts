@@ -26,7 +26,10 @@ async function run(invocation: Invocation): Promise<number> {
     await millrace.start();
     const home = dataFolder(values);
     const database = maskPassword(millrace.databaseUrl);
-    out.event({ event: 'up', database, home, pid: process.pid }, welcome(database, home, addressWords(values)));
+    out.event(
+      { event: 'up', database, home, pid: process.pid },
+      [out.paint('green', 'Millrace is up.'), ...welcome(database, home, addressWords(values))].join('\n'),
+    );
     await stop.asked;
     out.event({ event: 'stopping' }, 'Stopping.');
   } finally {
@@ -38,9 +41,8 @@ async function run(invocation: Invocation): Promise<number> {
   return endSoon(EXIT.ok);
 }
 
-function welcome(database: string, home: string | null, address: string): string {
+function welcome(database: string, home: string | null, address: string): string[] {
   return [
-    'Millrace is up.',
     ...(home === null ? [] : [`  data      ${home}`]),
     `  database  ${database}`,
     '',
@@ -49,7 +51,7 @@ function welcome(database: string, home: string | null, address: string): string
     `  npx millrace work examples/greet.ts${address}`,
     '',
     'Stop with Ctrl-C. The data stays.',
-  ].join('\n');
+  ];
 }
 
 /** What another terminal must be told to find the same database. */

@@ -1,0 +1,102 @@
+/** The program as its users have it: a child process, its output and its exit code. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+
+const BIN = fileURLToPath(new URL('../../bin/millrace.js', import.meta.url));
+const PATIENCE_MS = 30_000;
+
+export type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string };
+export type Surroundings = { database?: string; stdin?: string; cwd?: string; env?: Record<string, string> };
+
+/** Starts the program and does not wait for it. Whatever is left of it ends with the test. */
+export function start(args: readonly string[], surroundings: Surroundings = {}): Running {
+  const running = new Running(args, surroundings);
+  onTestFinished(() => running.end());
+  return running;
+}
+
+/** Runs the program to its end. */
+export function run(args: readonly string[], surroundings: Surroundings = {}): Promise<Ended> {
+  return start(args, surroundings).ended;
+}
+
+/** Runs the program with --json and answers what it printed. */
+export async function ask<T>(args: readonly string[], surroundings: Surroundings): Promise<T> {
+  const { code, stdout, stderr } = await run([...args, '--json'], surroundings);
+  if (code !== 0) throw new Error(`millrace ${args.join(' ')} ended with ${code}: ${stderr}`);
+  return JSON.parse(stdout);
+}
+
+export class Running {
+  stdout = '';
+  stderr = '';
+  readonly ended: Promise<Ended>;
+  readonly #child: ChildProcess;
+  readonly #listeners = new Set<() => void>();
+
+  constructor(args: readonly string[], { database, stdin, cwd, env }: Surroundings) {
+    const { DATABASE_URL: _url, MILLRACE_HOME: _home, NO_COLOR: _colour, ...inherited } = process.env;
+    this.#child = spawn(process.execPath, [BIN, ...args], {
+      cwd,
+      env: { ...inherited, ...(database === undefined ? {} : { DATABASE_URL: database }), ...env },
+      stdio: 'pipe',
+    });
+    this.#child.stdin?.end(stdin ?? '');
+    for (const name of ['stdout', 'stderr'] as const) {
+      this.#child[name]?.setEncoding('utf8').on('data', (text: string) => {
+        this[name] += text;
+        for (const listener of this.#listeners) listener();
+      });
+    }
+    this.ended = once(this.#child, 'close').then(([code, signal]) => {
+      for (const listener of this.#listeners) listener();
+      return { code, signal, stdout: this.stdout, stderr: this.stderr };
+    });
+  }
+
+  get hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** Resolves when the output so far matches. */
+  async said(pattern: RegExp): Promise<RegExpMatchArray> {
+    const { promise, resolve, reject } = Promise.withResolvers<RegExpMatchArray>();
+    const look = () => {
+      const match = this.stdout.match(pattern);
+      if (match !== null) resolve(match);
+      else if (this.hasEnded) reject(new Error(`It ended without saying ${pattern}: ${this.stdout}${this.stderr}`));
+    };
+    const timer = setTimeout(
+      () => reject(new Error(`It did not say ${pattern}: ${this.stdout}${this.stderr}`)),
+      PATIENCE_MS,
+    );
+    this.#listeners.add(look);
+    look();
+    return promise.finally(() => {
+      clearTimeout(timer);
+      this.#listeners.delete(look);
+    });
+  }
+
+  async end(): Promise<void> {
+    if (!this.hasEnded) this.kill('SIGKILL');
+    await this.ended;
+  }
+}
+
+/** A folder with these files, gone after the test. */
+export function folderWith(files: Record<string, string>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-cli-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  return folder;
+}

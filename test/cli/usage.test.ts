@@ -1,0 +1,151 @@
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import { COMMANDS } from '../../src/cli/commands.ts';
+import { maskPassword } from '../../src/cli/connection.ts';
+import { Output, toJson } from '../../src/cli/output.ts';
+import { run } from './program.ts';
+
+describe('a command line that is wrong', () => {
+  it.each([
+    [['jbos', 'list'], 'There is no command "jbos" (did you mean jobs?).'],
+    [['jobs', 'lst'], 'There is no command "jobs lst" (did you mean jobs list?).'],
+    [['wrok'], 'There is no command "wrok" (did you mean work?).'],
+    [['jobs', 'list', '--sate', 'failed'], '"millrace jobs list" has no option --sate (did you mean --state?).'],
+    [['work', 'x.ts', '--conccurency=3'], '"millrace work" has no option --conccurency (did you mean --concurrency?).'],
+    [['jobs', 'list', '--state', 'faild'], '--state does not know "faild" (did you mean failed?)'],
+    [['jobs', 'list', '--limit', 'many'], '--limit takes a whole number of at least 1, not "many".'],
+    [['jobs', 'list', '--limit'], "Option '--limit <value>' argument missing."],
+    [['jobs', 'list', '--no-json'], '"millrace jobs list" has no option --no-json.'],
+    [['jobs', 'list', '--tag', 'customer'], '--tag takes NAME=VALUE, not "customer".'],
+    [['jobs', 'get'], '"millrace jobs get" needs ID.'],
+    [['jobs', 'get', 'abc'], '"abc" is not a job id.'],
+    [['jobs', 'cancel'], 'Say which jobs'],
+    [['jobs', 'retry', crypto.randomUUID(), '--delay', 'soon'], '--delay: a duration is written'],
+    [['jobs', 'submit', 'greet', '{name}'], 'The payload is not JSON'],
+    [['jobs', 'submit', 'greet', '@/nowhere.json'], '/nowhere.json cannot be read'],
+    [['jobs'], '"millrace jobs" needs one more word: submit, get'],
+    [['version', 'now'], '"millrace version" was given more than it takes.'],
+    [[], 'No command was named.'],
+  ])('%j is refused with a sentence and exit code 2', async (args, sentence) => {
+    const { code, stdout, stderr } = await run(args);
+    expect(stderr).toContain(`error: `);
+    expect(stderr).toContain(sentence);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  });
+
+  it('is told to programs as JSON', async () => {
+    const { code, stderr } = await run(['--json', 'jobs', 'lst']);
+    expect(code).toBe(2);
+    expect(JSON.parse(stderr)).toEqual({
+      error: {
+        code: 'USAGE',
+        message: 'There is no command "jobs lst" (did you mean jobs list?). See "millrace help".',
+        remedy: null,
+        details: [],
+      },
+    });
+  });
+});
+
+describe('help', () => {
+  it('lists every command', async () => {
+    const [asked, flagged] = await Promise.all([run(['help']), run(['--help'])]);
+    expect(asked).toMatchObject({ code: 0, stderr: '' });
+    expect(flagged.stdout).toBe(asked.stdout);
+    for (const { name, summary } of COMMANDS) expect(asked.stdout).toMatch(new RegExp(`^  ${name} +${summary}$`, 'm'));
+  });
+
+  it.each(COMMANDS.map((command) => [command.name, command] as const))(
+    'millrace %s --help shows its usage, options and examples',
+    async (name, { options, examples }) => {
+      const [flagged, asked] = await Promise.all([run([...name.split(' '), '-h']), run(['help', ...name.split(' ')])]);
+      expect(flagged).toMatchObject({ code: 0, stderr: '', stdout: asked.stdout });
+      expect(flagged.stdout).toContain(`Usage: millrace ${name}`);
+      for (const option of [...Object.keys(options), 'database', 'home', 'json']) {
+        expect(flagged.stdout).toContain(`--${option}`);
+      }
+      expect(examples.length).toBeGreaterThan(0);
+      for (const example of examples) expect(flagged.stdout).toContain(example);
+    },
+  );
+
+  it('shows a family of commands, and suggests what was meant', async () => {
+    const [family, flagged, unknown] = await Promise.all([
+      run(['help', 'queues']),
+      run(['queues', '--help']),
+      run(['help', 'docter']),
+    ]);
+    expect(family.stdout).toContain('Usage: millrace queues pause NAME');
+    expect(flagged.stdout).toBe(family.stdout);
+    expect(unknown.code).toBe(2);
+    expect(unknown.stderr).toContain('did you mean doctor?');
+  });
+});
+
+describe('version', () => {
+  it('is that of the package, for people and for programs', async () => {
+    const [people, programs] = await Promise.all([run(['version']), run(['version', '--json'])]);
+    const { millrace, node } = JSON.parse(programs.stdout);
+    expect(millrace).toMatch(/^\d+\.\d+\.\d+/);
+    expect(people.stdout).toBe(`millrace ${millrace} (Node ${node})\n`);
+  });
+});
+
+describe('errors', () => {
+  const nowhere = { database: 'postgres://u:secret@127.0.0.1:1/jobs' };
+
+  it('name what failed once, without a stack, unless asked for it', async () => {
+    const [plain, verbose] = await Promise.all([run(['migrate'], nowhere), run(['migrate', '--verbose'], nowhere)]);
+    expect(plain.code).toBe(1);
+    expect(plain.stderr).toContain('error: The database jobs at 127.0.0.1:1 cannot be used');
+    expect(plain.stderr).not.toMatch(/secret|^\s+at /m);
+    // The sentence has its own advice: the catalogue's is not added.
+    expect(plain.stderr.trim().split('\n')).toHaveLength(1);
+    expect(verbose.stderr).toMatch(/^\s+at /m);
+    expect(verbose.stderr).toContain('caused by');
+  });
+
+  it('are JSON on stderr with --json, with what to do', async () => {
+    const { code, stdout, stderr } = await run(['jobs', 'list', '--json'], nowhere);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(JSON.parse(stderr).error).toMatchObject({
+      code: 'DATABASE_UNREACHABLE',
+      remedy: 'Check the address, the credentials and that the server is up.',
+      details: [],
+    });
+  });
+});
+
+describe('output', () => {
+  afterEach(() => {
+    vi.unstubAllEnvs();
+    vi.restoreAllMocks();
+  });
+
+  it('is coloured for a terminal only, and not with NO_COLOR', () => {
+    const out = new Output({ json: false, verbose: false });
+    const before = process.stdout.isTTY;
+    try {
+      process.stdout.isTTY = false;
+      expect(out.paint('green', 'ok')).toBe('ok');
+      process.stdout.isTTY = true;
+      vi.stubEnv('NO_COLOR', '');
+      expect(out.paint('green', 'ok')).toBe('\u001b[32mok\u001b[39m');
+      vi.stubEnv('NO_COLOR', '1');
+      expect(out.paint('green', 'ok')).toBe('ok');
+    } finally {
+      process.stdout.isTTY = before;
+    }
+  });
+
+  it('shows bytes as a submission would carry them', () => {
+    expect(toJson({ payload: Buffer.from('hi'), at: new Date(0) })).toBe(
+      '{"payload":{"$bytes":"aGk="},"at":"1970-01-01T00:00:00.000Z"}',
+    );
+  });
+
+  it('never shows a password', () => {
+    expect(maskPassword('postgres://u:secret@h:1/d?sslpassword=secret')).toBe('postgres://u:***@h:1/d?sslpassword=***');
+    expect(maskPassword('postgres://u@h/d')).toBe('postgres://u@h/d');
+    expect(maskPassword('host=h password=secret')).not.toContain('secret');
+  });
+});
