@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
 
-type Jobs = { remind: { payload: { text: string } } };
+type Jobs = { remind: { payload: { text: string }; result: string } };
 
 // A queue of its own, so that runs of this example side by side leave each other alone.
 const queue = `example-${randomUUID()}`;
@@ -13,18 +13,18 @@ const millrace = await Millrace.open<Jobs>({ queues: [queue] });
 
 millrace.register({
   type: 'remind',
-  handler: (_context, { text }) => console.log(text),
+  handler: (_context, { text }) => `reminded ${text}`,
 });
 await millrace.start();
 
-const later = await millrace.submit({ type: 'remind', payload: { text: 'after a delay' }, delay: '300ms', queue });
-const scheduledAt = new Date(Date.now() + 600);
-const at = await millrace.submit({ type: 'remind', payload: { text: 'at a time' }, scheduledAt, queue });
+const later = await millrace.submit({ type: 'remind', payload: { text: 'after a while' }, delay: '300ms', queue });
+const scheduledAt = new Date(Date.now() + 1_000);
+const at = await millrace.submit({ type: 'remind', payload: { text: 'on time' }, scheduledAt, queue });
 console.log(`accepted: ${later.state}, ${at.state}`);
 
 for (const { jobId } of [later, at]) {
   const job = await millrace.waitFor(jobId, { timeout: '30s' });
   const onTime = job.startedAt !== null && job.scheduledFor !== null && job.startedAt >= job.scheduledFor;
-  console.log(`${job.state}, not before its time: ${onTime}`);
+  console.log(`${job.result?.output}, not too early: ${onTime}`);
 }
 await millrace.close();

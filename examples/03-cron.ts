@@ -16,6 +16,7 @@ const twice = new Promise<void>((resolve) => {
   millrace.register({
     type: 'report',
     handler: (context, { region }) => {
+      if (fired.length === 2) return;
       fired.push(context.idempotencyKey);
       console.log(`report ${fired.length} for ${region}`);
       if (fired.length === 2) resolve();

@@ -1,14 +1,17 @@
 import { type Queryable, run, statement } from './statement.ts';
 
-// Through the claims, so that its cost follows what the worker holds and not the size of the ledger.
+// Through the claims, so that its cost follows what the worker holds and not the size of the ledger. A job may stand in two
+// claims of one worker, which lost it and got it again: its lease is of the newer, and the older is not its to close.
 const OWNED = statement(
   'owned_jobs',
-  `SELECT j.org_id, j.seq, j.id, j.lease_seq, j.state, j.job_type, j.policy_id, j.attempts_started, j.max_attempts, c.claim_no,
+  `SELECT DISTINCT ON (j.org_id, j.seq) j.org_id, j.seq, j.id, j.lease_seq, j.state, j.job_type, j.policy_id, j.attempts_started,
+          j.max_attempts, c.claim_no,
           extract(epoch FROM millrace.clock() - j.started_at)::float8 * 1000 AS running_ms,
           extract(epoch FROM j.lifetime_deadline - millrace.clock())::float8 * 1000 AS lifetime_left_ms
    FROM millrace.claims c CROSS JOIN LATERAL unnest(c.seqs) AS s(seq)
    JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = s.seq
-   WHERE c.worker_id = $1 AND j.worker_id = $1 AND j.state IN ('scheduled', 'running')`,
+   WHERE c.worker_id = $1 AND j.worker_id = $1 AND j.state IN ('scheduled', 'running')
+   ORDER BY j.org_id, j.seq, c.claim_no DESC`,
 );
 
 export type OwnedJob = {

@@ -1,7 +1,8 @@
 import type pg from 'pg';
 import { type DurationInput, parseDuration } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
-import { type Policy, PROFILES } from '../core/policy.ts';
+import { checkPayloadLimit } from '../core/payload.ts';
+import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
 import type { Submission } from '../core/submission.ts';
 import { Engine } from '../engine/engine.ts';
 import type { EngineEvents } from '../engine/events.ts';
@@ -82,6 +83,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   static async open<Jobs extends JobTypes = JobTypes>(options: OpenOptions = {}): Promise<Millrace<Jobs>> {
+    const profile = checkedProfile(options);
     const postgres = await openPostgres({
       databaseUrl: options.database,
       home: options.home,
@@ -93,7 +95,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
       else await migrate(database.maintenance);
       const engine = new Engine({
         database,
-        profile: { ...PROFILES.gopherqueue, ...options.defaults },
+        profile,
         limits: options.maxPayloadBytes === undefined ? undefined : { maxPayloadBytes: options.maxPayloadBytes },
         ...{
           concurrency: options.concurrency,
@@ -242,6 +244,19 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+/** The policy that jobs of this process start from. Refuses options that nobody could work by. */
+function checkedProfile({ defaults, maxPayloadBytes, concurrency = 1 }: OpenOptions): Policy {
+  const profile = { ...PROFILES.gopherqueue, ...defaults };
+  const issues = checkPolicy(profile, profile);
+  const tooLarge = maxPayloadBytes === undefined ? null : checkPayloadLimit(maxPayloadBytes);
+  if (tooLarge !== null) issues.push(tooLarge);
+  if (!Number.isInteger(concurrency) || concurrency < 1) {
+    issues.push({ field: 'concurrency', code: 'OUT_OF_RANGE', message: 'concurrency must be an integer of at least 1' });
+  }
+  if (issues.length === 0) return profile;
+  throw new AppError('INVALID_CONFIG', { message: issues.map(({ message }) => message).join('; '), details: issues });
 }
 
 function durationMs(input: DurationInput, field: string): number {

@@ -1,3 +1,4 @@
+import { isUuid } from '../core/ids.ts';
 import type { JobState } from '../core/states.ts';
 import type { Engine } from '../engine/engine.ts';
 import { type CancelledJob, cancelJobs } from '../ledger/cancel-jobs.ts';
@@ -74,19 +75,21 @@ async function* pages(engine: Engine, { orgId, ids, filter }: CancelManyParams):
   } while (cursor !== null);
 }
 
+/** One answer per id, in the order given. What is no id at all names no job. */
 async function cancelIds(engine: Engine, ids: readonly string[], params: CancelParams): Promise<CancelledJob[]> {
   const { orgId, reason, actor, force } = params;
-  const results = await cancelJobs(engine.database.api, { orgId, ids, reason, actor, force });
+  const results = await cancelJobs(engine.database.api, { orgId, ids: ids.filter(isUuid), reason, actor, force });
   if (results.some((result) => result.kind === 'requested')) engine.hint('cancel');
   if (results.some((result) => result.kind === 'cancelled')) engine.hint('releases');
-  return results;
+  const found = new Map(results.map((result) => [result.id, result]));
+  return ids.map((id) => found.get(id) ?? { id, kind: 'not_found', previousState: null });
 }
 
 async function preview(engine: Engine, ids: readonly string[], orgId: string): Promise<CancelledJob[]> {
-  const { jobs } = await searchJobs(engine.database.api, orgId, { ids }, { limit: PAGE });
+  const { jobs } = await searchJobs(engine.database.api, orgId, { ids: ids.filter(isUuid) }, { limit: PAGE });
   const found = new Map(jobs.map((job) => [job.id, job.state]));
   return ids.map((id) => {
-    const state = found.get(id);
+    const state = found.get(id.toLowerCase());
     if (state === undefined) return { id, kind: 'not_found', previousState: null };
     if (FINAL.includes(state)) return { id, kind: 'already_final', previousState: state };
     return { id, kind: state === 'running' ? 'requested' : 'cancelled', previousState: state };

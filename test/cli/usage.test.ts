@@ -1,14 +1,15 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { maskPassword } from '../../src/cli/connection.ts';
+import { commandHelp } from '../../src/cli/help-text.ts';
 import { Output, toJson } from '../../src/cli/output.ts';
 import { run } from './program.ts';
 
 describe('a command line that is wrong', () => {
   it.each([
-    [['jbos', 'list'], 'There is no command "jbos" (did you mean jobs?).'],
+    [['jobz', 'list'], 'There is no command "jobz" (did you mean jobs?).'],
     [['jobs', 'lst'], 'There is no command "jobs lst" (did you mean jobs list?).'],
-    [['wrok'], 'There is no command "wrok" (did you mean work?).'],
+    [['wrk'], 'There is no command "wrk" (did you mean work?).'],
     [['jobs', 'list', '--sate', 'failed'], '"millrace jobs list" has no option --sate (did you mean --state?).'],
     [['work', 'x.ts', '--conccurency=3'], '"millrace work" has no option --conccurency (did you mean --concurrency?).'],
     [['jobs', 'list', '--state', 'faild'], '--state does not know "faild" (did you mean failed?)'],
@@ -55,18 +56,29 @@ describe('help', () => {
   });
 
   it.each(COMMANDS.map((command) => [command.name, command] as const))(
-    'millrace %s --help shows its usage, options and examples',
-    async (name, { options, examples }) => {
-      const [flagged, asked] = await Promise.all([run([...name.split(' '), '-h']), run(['help', ...name.split(' ')])]);
-      expect(flagged).toMatchObject({ code: 0, stderr: '', stdout: asked.stdout });
-      expect(flagged.stdout).toContain(`Usage: millrace ${name}`);
-      for (const option of [...Object.keys(options), 'database', 'home', 'json']) {
-        expect(flagged.stdout).toContain(`--${option}`);
+    'of %s shows its usage, options and examples',
+    (name, command) => {
+      const text = commandHelp(command);
+      expect(text).toContain(`Usage: millrace ${name}`);
+      for (const option of [...Object.keys(command.options), 'database', 'home', 'json']) {
+        expect(text).toContain(`--${option}`);
       }
-      expect(examples.length).toBeGreaterThan(0);
-      for (const example of examples) expect(flagged.stdout).toContain(example);
+      expect(command.examples.length).toBeGreaterThan(0);
+      for (const example of command.examples) expect(text).toContain(example);
     },
   );
+
+  it('of a command comes with --help, with -h and by name', async () => {
+    const ways = [
+      ['jobs', 'list', '--help'],
+      ['jobs', '-h', 'list', '--state', 'failed'],
+      ['help', 'jobs', 'list'],
+    ];
+    const command = COMMANDS.find(({ name }) => name === 'jobs list')!;
+    for (const { code, stdout } of await Promise.all(ways.map((args) => run(args)))) {
+      expect({ code, stdout }).toEqual({ code: 0, stdout: `${commandHelp(command)}\n` });
+    }
+  });
 
   it('shows a family of commands, and suggests what was meant', async () => {
     const [family, flagged, unknown] = await Promise.all([

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { observeStatements } from '../../src/ledger/statement.ts';
 import { useBench } from './fixture.ts';
 
 const bench = useBench();
@@ -51,18 +52,11 @@ describe('the id of a job', () => {
     async function pruned(openOptions: typeof options) {
       const millrace = await bench.open(openOptions);
       const looked = new Promise<void>((resolve) => {
-        const timer = setInterval(async () => {
-          const { rows } = await bench.ledger.db.maintenance.query('SELECT FROM millrace.jobs WHERE id = $1', [jobId]);
-          const [progress] = (await bench.ledger.db.maintenance.query(`SELECT count(*) FROM pg_stat_activity WHERE application_name =
-            'millrace maintenance' AND query LIKE '%past_partitions%' OR query LIKE '%pg_inherits%'`)).rows;
-          if (rows.length === 0 || Number(progress.count) > 0) {
-            clearInterval(timer);
-            resolve();
-          }
-        }, 20);
+        observeStatements(({ name }) => (name === 'millrace_prune_jobs' ? resolve() : undefined));
       });
       await millrace.start();
       await looked;
+      observeStatements(null);
       return millrace.get(jobId);
     }
   });

@@ -3,7 +3,7 @@ import { expect } from 'vitest';
 import { checkInvariants } from '../../src/ledger/invariants.ts';
 import { ownedJobs } from '../../src/ledger/owned-jobs.ts';
 import type { Model } from './model.ts';
-import { hasEnded, type ModelJob } from './model-job.ts';
+import { hasEnded, isHeldBy, type ModelJob } from './model-job.ts';
 import type { System } from './system.ts';
 
 const ROWS = `SELECT j.id, j.state, j.attempts_started AS attempts, j.max_attempts AS "maxAttempts", j.round,
@@ -43,14 +43,13 @@ export async function compareHistories(model: Model, { ledger, orgId }: System):
   expect(await checkInvariants(ledger.db.maintenance), 'broken invariants').toEqual([]);
 }
 
-/** What the claims say a worker holds is what the model says it holds. */
+/** What the claims say a worker holds, and by which claim, is what the model says. */
 export async function compareHoldings(model: Model, { workers }: System): Promise<void> {
   for (const workerId of model.workers.keys()) {
     const owned = await ownedJobs(workers, workerId);
-    const expected = model.jobs.filter((job) => job.holder === workerId);
-    const found = owned.map(({ id, leaseSeq, state }) => ({ id, leaseSeq, state }));
-    const inOrder = (jobs: { id: string; leaseSeq: number; state: string }[]) =>
-      jobs.map(({ id, leaseSeq, state }) => `${leaseSeq} ${id} ${state}`).toSorted();
-    expect(inOrder(found), `what worker ${workerId} holds`).toEqual(inOrder(expected));
+    const held = model.leases.filter((lease) => lease.workerId === workerId && isHeldBy(lease));
+    const expected = held.map(({ job, leaseSeq, claimNo }) => `${leaseSeq} ${job.id} ${job.state} ${claimNo}`);
+    const found = owned.map(({ id, leaseSeq, state, claimNo }) => `${leaseSeq} ${id} ${state} ${claimNo}`);
+    expect(found.toSorted(), `what worker ${workerId} holds`).toEqual(expected.toSorted());
   }
 }

@@ -102,7 +102,7 @@ CREATE TABLE millrace.jobs (
   attempt_slot       smallint NOT NULL DEFAULT 1,
   max_attempts       smallint NOT NULL,
   round              smallint NOT NULL DEFAULT 0, -- grows when a manual retry resets the attempts
-  event_count        smallint NOT NULL,
+  event_count        integer NOT NULL,
   depth              smallint NOT NULL DEFAULT 0,
   has_dependents     boolean NOT NULL DEFAULT false,
   joins_parent       boolean NOT NULL DEFAULT false, -- its parent's completion waits for it
@@ -222,7 +222,7 @@ CREATE TABLE millrace.events (
   lease_seq  bigint NOT NULL,
   from_state millrace.job_state,                    -- null: born pending and waiting
   to_state   millrace.job_state NOT NULL,
-  n          smallint NOT NULL,                     -- 1, 2, 3 ... within the job
+  n          integer NOT NULL,                      -- 1, 2, 3 ... within the job
   attempt    smallint NOT NULL,
   round      smallint NOT NULL DEFAULT 0,
   reason     text NOT NULL,
