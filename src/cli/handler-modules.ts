@@ -28,7 +28,7 @@ export async function registerModules(millrace: Millrace, paths: readonly string
 async function registerModule(millrace: Millrace, path: string): Promise<void> {
   const { register, handlers } = await load(path);
   if (typeof register !== 'function' && (typeof handlers !== 'object' || handlers === null)) {
-    throw new AppError('INVALID_HANDLER', { message: `${path} registers no handlers. ${WANTED}` });
+    throw new AppError('INVALID_HANDLER', { message: `The module ${path} registers no handlers. ${WANTED}` });
   }
   if (typeof register === 'function') await register(millrace);
   if (typeof handlers !== 'object' || handlers === null) return;
@@ -53,7 +53,10 @@ async function load(path: string): Promise<HandlerModule> {
     return await import(pathToFileURL(file).href);
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError('INVALID_HANDLER', { message: `${path} could not be loaded: ${message}`, cause });
+    throw new AppError('INVALID_HANDLER', {
+      message: `The module ${path} could not be loaded: ${message}. Correct it and start again.`,
+      cause,
+    });
   }
 }
 

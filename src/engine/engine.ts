@@ -63,6 +63,7 @@ export class Engine implements Service {
       registrationOf: (type) => this.registry.get(type)?.layer ?? this.settings.registrationOf(type),
       fairQueues: () => this.settings.fairQueues,
       ensureQueue: (name) => this.settings.ensureQueue(name),
+      knowsQueue: (name) => this.settings.knowsQueue(name),
       onAccepted: (written) => this.#onAccepted(written),
     });
     const onReady = () => this.hint('ready');

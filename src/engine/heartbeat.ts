@@ -37,6 +37,7 @@ export class Heartbeat implements Service {
   readonly #pulse = new Int32Array(this.#shared);
   readonly #check: Loop;
   #thread: Thread | null = null;
+  #exited: Promise<unknown> = Promise.resolve();
   #ticker: NodeJS.Timeout | null = null;
   #lastBeatMs = performance.now();
 
@@ -62,6 +63,7 @@ export class Heartbeat implements Service {
     const file = import.meta.url.endsWith('.ts') ? './heartbeat-thread.ts' : './heartbeat-thread.js';
     this.#thread = new Thread(new URL(file, import.meta.url), { workerData: data });
     this.#thread.on('error', (error) => this.#options.events.emit('error', { error, where: 'heartbeat thread' }));
+    this.#exited = new Promise((resolve) => this.#thread?.once('exit', resolve));
     this.#thread.unref();
     this.#ticker = setInterval(() => this.#tick(), TICK_MS);
     this.#check.start();
@@ -72,7 +74,7 @@ export class Heartbeat implements Service {
     await this.#check.stop();
     Atomics.store(this.#pulse, PULSE_STOP, 1);
     Atomics.notify(this.#pulse, PULSE_STOP);
-    if (this.#thread !== null) await new Promise((resolve) => this.#thread?.once('exit', resolve));
+    await this.#exited;
   }
 
   /** Somebody asked for a cancellation: look at once. */

@@ -1,6 +1,6 @@
 import { Cron } from 'croner';
 import type pg from 'pg';
-import { AppError } from '../core/errors.ts';
+import { AppError, isAppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
 import { advanceSchedule, dueSchedules, type Missed, type Schedule } from '../ledger/schedules.ts';
@@ -53,11 +53,24 @@ export class Scheduler implements Service {
     const fired = await inTransaction(this.#options.database.maintenance, async (client) => {
       let count = 0;
       for (const { schedule, now } of await dueSchedules(client, LIMIT))
-        count += await this.#fire(client, schedule, now);
+        count += await this.#fireOrSkip(client, schedule, now);
       return count;
     });
     if (fired > 0) this.#options.onFired();
     return fired > 0 ? 0 : POLL_MS;
+  }
+
+  /** A schedule whose job is refused skips its turn: it must not keep the others from theirs. */
+  async #fireOrSkip(client: pg.PoolClient, schedule: Schedule, now: Date): Promise<number> {
+    try {
+      return await this.#fire(client, schedule, now);
+    } catch (error) {
+      if (!isAppError(error)) throw error;
+      this.#options.events.emit('error', { error, where: `schedule ${schedule.key}` });
+      const nextAt = cronOf(schedule).nextRun(now) ?? FAR_FUTURE;
+      await advanceSchedule(client, { orgId: schedule.orgId, key: schedule.key, nextAt, firedAt: null });
+      return 0;
+    }
   }
 
   async #fire(client: pg.PoolClient, schedule: Schedule, now: Date): Promise<number> {

@@ -62,6 +62,10 @@ export class Settings implements Service {
     return this.#hasOrgCaps || types.some((type) => this.#cappedTypes.has(type));
   }
 
+  knowsQueue(name: string): boolean {
+    return this.#queues.has(name);
+  }
+
   /** Makes sure the queue is on the list that workers serve. */
   async ensureQueue(name: string): Promise<void> {
     if (this.#queues.has(name)) return;

@@ -5,8 +5,13 @@ import { AppError, type Issue } from '../core/errors.ts';
 import { uuidV4 } from '../core/ids.ts';
 import type { Policy } from '../core/policy.ts';
 import { inheritPriority } from '../core/priority.ts';
-import { DEFAULT_LIMITS, normalizeSubmission, type Submission, type SubmissionLimits } from '../core/submission.ts';
-import { DEFAULT_QUEUE } from '../core/submission-fields.ts';
+import {
+  DEFAULT_LIMITS,
+  type NewJob,
+  normalizeSubmission,
+  type Submission,
+  type SubmissionLimits,
+} from '../core/submission.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
@@ -26,6 +31,7 @@ export type SubmitterOptions = {
   fairQueues(): ReadonlySet<string>;
   /** A queue that nobody heard of yet becomes known before its first job. */
   ensureQueue(name: string): Promise<void>;
+  knowsQueue(name: string): boolean;
   /** Called with what was accepted, so that idle workers look at once. */
   onAccepted(written: readonly Written[]): void;
 };
@@ -59,13 +65,19 @@ export class Submitter {
     });
   }
 
-  /** Checks one submission and gives it its id and policy. */
-  async prepare(orgId: string, submission: Submission, actor: string | null): Promise<Prepared> {
+  /** Checks one submission and gives it its id and policy. Answers at once when its policy and queue were met before. */
+  prepare(orgId: string, submission: Submission, actor: string | null): Prepared | Promise<Prepared> {
     const normalized = this.#normalize(submission);
     if (!normalized.ok) return normalized;
     const { job } = normalized;
-    const policyId = this.#options.policies.known(job.policy) ?? (await this.#options.policies.idOf(job.policy));
-    if (job.queue !== DEFAULT_QUEUE) await this.#options.ensureQueue(job.queue);
+    const policyId = this.#options.policies.known(job.policy);
+    if (policyId === undefined || !this.#options.knowsQueue(job.queue)) return this.#introduce(orgId, job, actor);
+    return { ok: true, entry: { id: newJobId(), orgId, job, policyId, actor, placement: null } };
+  }
+
+  async #introduce(orgId: string, job: NewJob, actor: string | null): Promise<Prepared> {
+    const policyId = await this.#options.policies.idOf(job.policy);
+    await this.#options.ensureQueue(job.queue);
     return { ok: true, entry: { id: newJobId(), orgId, job, policyId, actor, placement: null } };
   }
 
@@ -77,7 +89,8 @@ export class Submitter {
 
   /** One job from one of many callers. */
   async submit(orgId: string, submission: Submission, actor: string | null): Promise<Submitted> {
-    const prepared = await this.prepare(orgId, submission, actor);
+    const preparing = this.prepare(orgId, submission, actor);
+    const prepared = preparing instanceof Promise ? await preparing : preparing;
     if (!prepared.ok) return { kind: 'invalid', issues: prepared.issues };
     const { entry } = prepared;
     if (entry.job.dependsOn.length === 0) return this.#batcher.add(entry);

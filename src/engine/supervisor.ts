@@ -166,6 +166,7 @@ export class Supervisor {
   async #round(): Promise<number> {
     if (this.#isReborn) {
       this.#isReborn = false;
+      await this.#worker?.drain(0);
       await this.#retire();
       await this.#enlist();
     }

@@ -30,6 +30,9 @@ export type WorkerOptions = {
   onDelayed(delayMs: number): void;
 };
 
+/** A longer timer would fire at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
 export class Worker {
   readonly running = new Map<number, Execution>();
@@ -136,7 +139,8 @@ export class Worker {
   #run(execution: Execution): void {
     const { events, contextOf } = this.#options;
     this.running.set(execution.job.leaseSeq, execution);
-    execution.timer = setTimeout(() => this.#timeOut(execution), execution.timeLimitMs - execution.elapsedMs);
+    const leftMs = Math.max(0, execution.timeLimitMs - execution.elapsedMs);
+    execution.timer = setTimeout(() => this.#timeOut(execution), Math.min(leftMs, MAX_TIMER_MS));
     if (events.hears('started')) events.emit('started', execution.facts);
     void execute(execution, contextOf(execution)).then((outcome) => this.#conclude(execution, outcome));
   }
@@ -149,8 +153,9 @@ export class Worker {
   }
 
   /** Once for each attempt: frees its slot and hands its outcome on. */
-  #conclude(execution: Execution, outcome: AttemptOutcome): void {
+  #conclude(execution: Execution, ended: AttemptOutcome): void {
     if (execution.isConcluded) return;
+    const outcome = ownEndFirst(execution, ended);
     this.#leave(execution);
     if (outcome.kind === 'succeeded' && outcome.output.kind === 'json' && !execution.joinsChildren) {
       this.#producer.finish({ execution, result: outcome.output.text, output: outcome.value });
@@ -228,4 +233,10 @@ export class Worker {
       });
     }
   }
+}
+
+/** A job that its handler completed in a transaction of its own has ended that way, whatever happened to the attempt since. */
+function ownEndFirst(execution: Execution, outcome: AttemptOutcome): AttemptOutcome {
+  if (!execution.isCompletedByHandler || outcome.kind === 'completed_by_handler') return outcome;
+  return { kind: 'completed_by_handler', otherwise: outcome };
 }

@@ -3,7 +3,8 @@ import { type Queryable, run, statement } from './statement.ts';
 
 export type LockedDependency = { id: string; seq: number; state: JobState; depth: number; priority: number };
 
-// By id alone, then the org as a filter: an index led by the org could be walked from end to end.
+// By id alone, then the org as a filter: an index led by the org could be walked from end to end. A failed job is marked as
+// well: retried by hand before the releaser looked at it, it ends a second time, and that end must find its dependents.
 const LOCK = statement(
   'lock_dependencies',
   `WITH locked AS MATERIALIZED (
@@ -12,7 +13,7 @@ const LOCK = statement(
 ), marked AS (
   UPDATE millrace.jobs j SET has_dependents = true FROM locked l
   WHERE j.org_id = $1::uuid AND j.seq = l.seq AND NOT l.has_dependents
-    AND l.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying')
+    AND l.state NOT IN ('completed', 'cancelled')
 )
 SELECT id, seq, state, depth, priority FROM locked`,
 );

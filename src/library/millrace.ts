@@ -253,7 +253,11 @@ function checkedProfile({ defaults, maxPayloadBytes, concurrency = 1 }: OpenOpti
   const tooLarge = maxPayloadBytes === undefined ? null : checkPayloadLimit(maxPayloadBytes);
   if (tooLarge !== null) issues.push(tooLarge);
   if (!Number.isInteger(concurrency) || concurrency < 1) {
-    issues.push({ field: 'concurrency', code: 'OUT_OF_RANGE', message: 'concurrency must be an integer of at least 1' });
+    issues.push({
+      field: 'concurrency',
+      code: 'OUT_OF_RANGE',
+      message: 'concurrency must be an integer of at least 1',
+    });
   }
   if (issues.length === 0) return profile;
   throw new AppError('INVALID_CONFIG', { message: issues.map(({ message }) => message).join('; '), details: issues });

@@ -26,6 +26,9 @@ export async function scheduleJob(engine: Engine, params: ScheduleParams): Promi
     throw refusal('key', `A schedule's key has 1 to ${MAX_KEY} characters.`);
   }
   if (!['none', 'one', 'all'].includes(missed)) throw refusal('missed', `missed is none, one or all, not "${missed}".`);
+  // A schedule is kept as JSON, which would make something else of them.
+  if (submission?.payload instanceof Uint8Array)
+    throw refusal('payload', 'The payload of a schedule is an object, not bytes.');
   const prepared = await engine.submitter.prepare(orgId, submission, null);
   if (!prepared.ok) throw invalidSubmission(prepared.issues);
   const from = await readClock(engine.database.api);

@@ -1,5 +1,6 @@
 import { AppError, type Issue } from '../core/errors.ts';
 import type { JobState } from '../core/states.ts';
+import type { Written } from '../ledger/submit-jobs.ts';
 
 /** What a submitter learns at once. */
 export type SubmissionResult =
@@ -12,6 +13,15 @@ export type SubmissionResult =
       createdAt: Date;
       scheduledFor: Date | null;
     };
+
+export function acceptedResult({
+  id,
+  state,
+  createdAt,
+  scheduledFor,
+}: Extract<Written, { kind: 'accepted' }>): SubmissionResult {
+  return { jobId: id, status: 'ACCEPTED', state, createdAt, scheduledFor };
+}
 
 export type RejectedSubmission = { jobId: null; status: 'REJECTED'; error: AppError };
 

@@ -4,7 +4,12 @@ import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
 import { getJob } from '../ledger/get-job.ts';
 import type { Written } from '../ledger/submit-jobs.ts';
-import { conflictingSubmission, invalidSubmission, type SubmissionResult } from './submission-result.ts';
+import {
+  acceptedResult,
+  conflictingSubmission,
+  invalidSubmission,
+  type SubmissionResult,
+} from './submission-result.ts';
 
 export type SubmitJobParams = {
   orgId: string;
@@ -32,10 +37,7 @@ export async function resultOf(
   engine: Engine,
   { orgId, written, client }: { orgId: string; written: Written; client?: pg.ClientBase },
 ): Promise<SubmissionResult> {
-  if (written.kind === 'accepted') {
-    const { id, state, createdAt, scheduledFor } = written;
-    return { jobId: id, status: 'ACCEPTED', state, createdAt, scheduledFor };
-  }
+  if (written.kind === 'accepted') return acceptedResult(written);
   const { existingId, sameRequest } = written;
   if (!sameRequest) throw conflictingSubmission(existingId);
   const job = await getJob(client ?? engine.database.api, orgId, existingId);

@@ -3,8 +3,15 @@ import { AppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Prepared } from '../engine/submitter.ts';
+import { inTransaction } from '../ledger/database.ts';
 import type { JobToWrite, Written } from '../ledger/submit-jobs.ts';
-import { invalidSubmission, type RejectedSubmission, type SubmissionResult } from './submission-result.ts';
+import {
+  acceptedResult,
+  conflictingSubmission,
+  invalidSubmission,
+  type RejectedSubmission,
+  type SubmissionResult,
+} from './submission-result.ts';
 import { resultOf } from './submit-job.ts';
 
 export const MAX_BATCH = 1_000;
@@ -32,7 +39,10 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
   if (!Array.isArray(submissions) || submissions.length < 1 || submissions.length > MAX_BATCH)
     throw wrongSize(submissions?.length);
   const prepared: Prepared[] = [];
-  for (const submission of submissions) prepared.push(await engine.submitter.prepare(orgId, submission, actor));
+  for (const submission of submissions) {
+    const preparing = engine.submitter.prepare(orgId, submission, actor);
+    prepared.push(preparing instanceof Promise ? await preparing : preparing);
+  }
   const isBroken = prepared.some((each) => !each.ok);
   if (atomic && isBroken)
     return summary(prepared.map((each) => (each.ok ? aborted() : rejected(invalidSubmission(each.issues)))));
@@ -46,11 +56,50 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
 
 async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {
   try {
-    const written = await write(engine, params, entries);
-    return summary(await Promise.all(written.map((each) => answerOf(engine, params, each))));
+    const written = await writeAll(engine, params, entries);
+    return summary(await answersOf(engine, params, written));
   } catch (error) {
+    if (error instanceof BatchConflict) return summary(error.answers);
     if (!(error instanceof AppError) || error.code !== 'INVALID_REQUEST') throw error;
     return summary(entries.map(() => rejected(error)));
+  }
+}
+
+/** A key that stands for another request refuses the whole batch, so the keys are looked at before the commit. */
+async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Written[]> {
+  if (entries.every((entry) => entry.job.idempotencyKey === null)) return write(engine, params, entries);
+  const work = async (client: pg.ClientBase) => {
+    const written = await engine.submitter.writePlaced(entries, client);
+    if (!written.some(isConflict)) return written;
+    throw new BatchConflict(
+      written.map((each) => (isConflict(each) ? rejected(conflictingSubmission(each.existingId)) : aborted())),
+    );
+  };
+  if (params.client === undefined) {
+    const written = await inTransaction(engine.database.api, work);
+    for (const hint of ['ready', 'timers', 'releases'] as const) engine.hint(hint);
+    return written;
+  }
+  // The caller's transaction holds what was written; its error tells the caller to roll it back.
+  return work(params.client).catch((error) => {
+    throw error instanceof BatchConflict ? error.first : error;
+  });
+}
+
+type Conflict = Written & { kind: 'duplicate' };
+
+const isConflict = (written: Written): written is Conflict => written.kind === 'duplicate' && !written.sameRequest;
+
+class BatchConflict extends Error {
+  readonly answers: RejectedSubmission[];
+
+  constructor(answers: RejectedSubmission[]) {
+    super('a key of the batch stands for another request');
+    this.answers = answers;
+  }
+
+  get first(): AppError | undefined {
+    return this.answers.find(({ error }) => error.code === 'DUPLICATE')?.error;
   }
 }
 
@@ -59,7 +108,7 @@ async function submitEach(engine: Engine, params: SubmitManyParams, entries: Job
   if (entries.length === 0) return [];
   if (entries.every((entry) => entry.job.dependsOn.length === 0)) {
     const written = await write(engine, params, entries);
-    return Promise.all(written.map((each) => answerOf(engine, params, each)));
+    return answersOf(engine, params, written);
   }
   const answers: Answer[] = [];
   for (const entry of entries) {
@@ -73,6 +122,13 @@ function write(engine: Engine, { client }: SubmitManyParams, entries: JobToWrite
   const isPlain = entries.every((entry) => entry.job.dependsOn.length === 0);
   if (isPlain) return engine.submitter.write(client ?? engine.database.api, entries);
   return engine.submitter.writePlaced(entries, client);
+}
+
+async function answersOf(engine: Engine, params: SubmitManyParams, written: readonly Written[]): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  for (const each of written)
+    answers.push(each.kind === 'accepted' ? acceptedResult(each) : await answerOf(engine, params, each));
+  return answers;
 }
 
 async function answerOf(engine: Engine, { orgId, client }: SubmitManyParams, written: Written): Promise<Answer> {

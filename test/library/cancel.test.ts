@@ -12,7 +12,12 @@ describe('cancel', () => {
     const { jobId: scheduled } = await stage.millrace.submit({ type: 'unserved', payload: {} });
     const retrying = await stage.act(() => Promise.reject(new Error('x')), { backoff: { initialDelay: '1h' } });
     await until(async () => (await stage.millrace.get(retrying))?.state === 'retrying');
-    for (const [jobId, previousState] of [[pending, 'pending'], [delayed, 'delayed'], [scheduled, 'scheduled'], [retrying, 'retrying']] as const) {
+    for (const [jobId, previousState] of [
+      [pending, 'pending'],
+      [delayed, 'delayed'],
+      [scheduled, 'scheduled'],
+      [retrying, 'retrying'],
+    ] as const) {
       const answer = await stage.millrace.cancel(jobId, { reason: 'not needed' });
       expect(answer).toMatchObject({ jobId, status: 'CANCELLED', previousState });
       expect(await stage.millrace.get(jobId)).toMatchObject({ state: 'cancelled', completedAt: expect.any(Date) });
@@ -73,7 +78,10 @@ describe('cancel', () => {
   it('changes nothing about a job that has ended, and knows none that does not exist [GA-3.05] [GA-3.13]', async () => {
     const jobId = await stage.act(() => 1);
     await stage.end(jobId);
-    expect(await stage.millrace.cancel(jobId)).toMatchObject({ status: 'ALREADY_COMPLETE', previousState: 'completed' });
+    expect(await stage.millrace.cancel(jobId)).toMatchObject({
+      status: 'ALREADY_COMPLETE',
+      previousState: 'completed',
+    });
     expect((await stage.millrace.get(jobId))?.state).toBe('completed');
     expect(await stage.millrace.cancel(UNKNOWN)).toMatchObject({ status: 'NOT_FOUND', previousState: null });
     expect(await stage.millrace.cancel('not an id')).toMatchObject({ status: 'NOT_FOUND', previousState: null });
@@ -87,7 +95,10 @@ describe('cancelMany', () => {
     const waiting = await stage.act(() => 1, { delay: '1h' });
     const answer = await stage.millrace.cancelMany({ ids: [ended, waiting, UNKNOWN, 'not an id', waiting] });
     expect(answer).toMatchObject({ requested: 4, cancelled: 1, skipped: 1, failed: 2, dryRun: false });
-    expect(answer.errors.map(({ jobId, code }) => [jobId, code])).toEqual([[UNKNOWN, 'NOT_FOUND'], ['not an id', 'NOT_FOUND']]);
+    expect(answer.errors.map(({ jobId, code }) => [jobId, code])).toEqual([
+      [UNKNOWN, 'NOT_FOUND'],
+      ['not an id', 'NOT_FOUND'],
+    ]);
   });
 
   it('takes what a filter finds, and in a dry run only counts [GA-3.18] [GA-3.21]', async () => {
@@ -99,7 +110,11 @@ describe('cancelMany', () => {
     const preview = await stage.millrace.cancelMany({ filter }, { dryRun: true });
     expect(preview).toEqual({ requested: 600, cancelled: 600, skipped: 0, failed: 0, errors: [], dryRun: true });
     expect((await stage.millrace.search(filter)).totalCount).toBe(600);
-    expect(await stage.millrace.cancelMany({ filter })).toMatchObject({ requested: 600, cancelled: 600, dryRun: false });
+    expect(await stage.millrace.cancelMany({ filter })).toMatchObject({
+      requested: 600,
+      cancelled: 600,
+      dryRun: false,
+    });
     expect((await stage.millrace.search(filter)).totalCount).toBe(0);
     expect((await stage.millrace.get(spared))?.state).toBe('delayed');
   });

@@ -35,7 +35,10 @@ describe('a job that depends on others', () => {
     const job = await stage.end(waiting.jobId);
     expect(job).toMatchObject({ state: 'completed', dependsOn: [first, second], dependencyType: 'AFTER' });
     expect(job.startedAt?.getTime()).toBeGreaterThanOrEqual((await stage.end(second)).completedAt?.getTime() as number);
-    expect((await stage.path(waiting.jobId)).slice(0, 2)).toEqual(['>pending:submitted', 'pending>scheduled:dependencies_met']);
+    expect((await stage.path(waiting.jobId)).slice(0, 2)).toEqual([
+      '>pending:submitted',
+      'pending>scheduled:dependencies_met',
+    ]);
   });
 
   it('runs at once when they are completed already', async () => {
@@ -45,20 +48,25 @@ describe('a job that depends on others', () => {
   });
 
   it.each([
-    ['failed', '[GM-6.14]'],
-    ['dead_letter', '[GM-6.15]'],
-  ] as const)('goes to %s with its dependency, and so does what depends on it, without an attempt %s', async (state) => {
+    { state: 'failed', proves: '[GM-6.14]' },
+    { state: 'dead_letter', proves: '[GM-6.15]' },
+  ] as const)('goes to $state with its dependency, as does what depends on it, without an attempt $proves', async ({ state }) => {
     const gate = new Gate();
-    const first = await ending(state, gate);
-    const second = await dependent([first]);
-    const third = await dependent([second.jobId]);
-    gate.open();
-    for (const { jobId } of [second, third]) {
-      const job = await stage.end(jobId);
-      expect(job).toMatchObject({ state, attemptsStarted: 0, lastFailure: { category: 'PERMANENT', code: 'DEPENDENCY_FAILED' } });
-      expect((await stage.path(jobId)).at(-1)).toBe(`pending>${state}:dependency_${state}`);
-    }
-  });
+      const first = await ending(state, gate);
+      const second = await dependent([first]);
+      const third = await dependent([second.jobId]);
+      gate.open();
+      for (const { jobId } of [second, third]) {
+        const job = await stage.end(jobId);
+        expect(job).toMatchObject({
+          state,
+          attemptsStarted: 0,
+          lastFailure: { category: 'PERMANENT', code: 'DEPENDENCY_FAILED' },
+        });
+        expect((await stage.path(jobId)).at(-1)).toBe(`pending>${state}:dependency_${state}`);
+      }
+    },
+  );
 
   it('goes to cancelled with its dependency [GM-6.16]', async () => {
     const { jobId: first } = await stage.millrace.submit(stage.acting(() => 1, { delay: '1h' }));
@@ -130,7 +138,9 @@ describe('a job that depends on others', () => {
     const elsewhere = await stage.open({ org: await stage.ledger.newOrg() });
     const foreign = await elsewhere.submit({ type: 'x', payload: {} });
     for (const id of ['7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11', foreign.jobId]) {
-      await expect(dependent([id])).rejects.toMatchObject({ details: [{ field: 'dependsOn', code: 'DEPENDENCY_NOT_FOUND' }] });
+      await expect(dependent([id])).rejects.toMatchObject({
+        details: [{ field: 'dependsOn', code: 'DEPENDENCY_NOT_FOUND' }],
+      });
     }
   });
 
@@ -155,15 +165,28 @@ describe('fan-in', () => {
     const gate = new Gate();
     const children: string[] = [];
     const jobId = await stage.act(async (context) => {
-      children.push(await context.spawn(stage.acting(() => gate.pass()), { join: true }));
-      children.push(await context.spawn(stage.acting(() => Promise.reject(new PermanentError('no'))), { join: true }));
+      children.push(
+        await context.spawn(
+          stage.acting(() => gate.pass()),
+          { join: true },
+        ),
+      );
+      children.push(
+        await context.spawn(
+          stage.acting(() => Promise.reject(new PermanentError('no'))),
+          { join: true },
+        ),
+      );
       await context.spawn(stage.acting(() => 1, { delay: '1h' }));
       return 'all called';
     });
     await gate.reached();
     await stage.end(children[1] as string);
     const held = await stage.millrace.explain(jobId);
-    expect(held?.obstacles).toContainEqual({ code: 'HELD_FOR_CHILDREN', message: 'It is done and waits for 1 jobs it spawned.' });
+    expect(held?.obstacles).toContainEqual({
+      code: 'HELD_FOR_CHILDREN',
+      message: 'It is done and waits for 1 jobs it spawned.',
+    });
     expect((await stage.millrace.get(jobId))?.state).toBe('running');
     gate.open();
     expect(await stage.end(jobId)).toMatchObject({ state: 'completed', result: { output: 'all called' } });
@@ -174,7 +197,11 @@ describe('fan-in', () => {
     const millrace = await stage.open();
     const gate = new Gate();
     const child = { type: 'fan-child', payload: {} };
-    millrace.register({ type: 'fan-parent', fanIn: true, handler: async (context) => void (await context.spawn(child)) });
+    millrace.register({
+      type: 'fan-parent',
+      fanIn: true,
+      handler: async (context) => void (await context.spawn(child)),
+    });
     millrace.register({ type: 'fan-child', handler: () => gate.pass() });
     await millrace.start();
     const { jobId } = await millrace.submit({ type: 'fan-parent', payload: {} });
@@ -186,7 +213,10 @@ describe('fan-in', () => {
 
   it('refuses a child that waits for the parent that waits for it [GM-6.06] [GM-6.07]', async () => {
     const jobId = await stage.act((context) =>
-      context.spawn(stage.acting(() => 1, { dependsOn: [context.jobId] }), { join: true }),
+      context.spawn(
+        stage.acting(() => 1, { dependsOn: [context.jobId] }),
+        { join: true },
+      ),
     );
     const job = await stage.end(jobId);
     expect(job).toMatchObject({ state: 'failed', lastFailure: { code: 'INVALID_REQUEST' } });

@@ -13,7 +13,9 @@ describe('the id of a job', () => {
     const ids = results.map(({ jobId }) => jobId as string);
     expect(new Set(ids).size).toBe(1_000);
     expect(ids.filter((id) => !UUID_V4.test(id))).toEqual([]);
-    await expect(millrace.submit({ type: 'id', payload: {}, id: ids[0] } as never)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(millrace.submit({ type: 'id', payload: {}, id: ids[0] } as never)).rejects.toMatchObject({
+      code: 'INVALID_REQUEST',
+    });
   });
 
   it('stays the same through attempts, manual retries and a restart [GM-1.04] [GM-1.06]', async () => {
@@ -24,7 +26,12 @@ describe('the id of a job', () => {
         throw new Error('again');
       },
     });
-    const { jobId } = await first.submit({ type: 'stable', payload: {}, maxAttempts: 2, backoff: { initialDelay: '1ms' } });
+    const { jobId } = await first.submit({
+      type: 'stable',
+      payload: {},
+      maxAttempts: 2,
+      backoff: { initialDelay: '1ms' },
+    });
     await first.waitFor(jobId);
     await first.retry(jobId);
     expect((await first.waitFor(jobId)).attemptsStarted).toBe(3);
@@ -70,7 +77,9 @@ describe('an idempotency key', () => {
     expect((await millrace.get(jobId))?.idempotencyKey).toBe(key);
     const bare = await millrace.submit({ type: 'keyed', payload: {} });
     expect((await millrace.get(bare.jobId))?.idempotencyKey).toBeNull();
-    await expect(millrace.submit({ type: 'keyed', payload: {}, idempotencyKey: 'k'.repeat(257) })).rejects.toMatchObject({
+    await expect(
+      millrace.submit({ type: 'keyed', payload: {}, idempotencyKey: 'k'.repeat(257) }),
+    ).rejects.toMatchObject({
       details: [{ field: 'idempotencyKey' }],
     });
   });
@@ -78,7 +87,9 @@ describe('an idempotency key', () => {
   it('gives one job to fifty callers at once, in two processes [GM-1.14]', async () => {
     const [one, two] = [await bench.open(), await bench.open()];
     const submission = { type: 'once', payload: { n: 1 }, idempotencyKey: 'same' };
-    const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? one : two).submit(submission)));
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? one : two).submit(submission)),
+    );
     expect(new Set(answers.map(({ jobId }) => jobId)).size).toBe(1);
     expect(answers.filter(({ status }) => status === 'ACCEPTED')).toHaveLength(1);
     const repeat = answers.find(({ status }) => status === 'DUPLICATE');

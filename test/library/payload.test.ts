@@ -24,7 +24,9 @@ describe('a payload', () => {
   });
 
   it('may be bytes, and comes back as bytes [GM-9.01]', async () => {
-    const millrace = await stage.work({ bytes: (_, payload) => ({ isBytes: payload instanceof Uint8Array, size: (payload as Uint8Array).length }) });
+    const millrace = await stage.work({
+      bytes: (_, payload) => ({ isBytes: payload instanceof Uint8Array, size: (payload as Uint8Array).length }),
+    });
     const { jobId } = await millrace.submit({ type: 'bytes', payload: new Uint8Array([0, 128, 255]) });
     const job = await millrace.waitFor(jobId);
     expect(job.result?.output).toEqual({ isBytes: true, size: 3 });
@@ -40,13 +42,16 @@ describe('a payload', () => {
   it('has at most one megabyte unless set otherwise [GM-9.02]', async () => {
     const sized = (bytes: number) => ({ type: 'sized', payload: { t: 'x'.repeat(bytes - 8) } });
     expect((await stage.millrace.submit(sized(MEBIBYTE))).status).toBe('ACCEPTED');
-    await expect(stage.millrace.submit(sized(MEBIBYTE + 1))).rejects.toMatchObject({ details: [{ code: 'PAYLOAD_TOO_LARGE' }] });
+    await expect(stage.millrace.submit(sized(MEBIBYTE + 1))).rejects.toMatchObject({
+      details: [{ code: 'PAYLOAD_TOO_LARGE' }],
+    });
   });
 
   it('may be given up to 16 MB, not more [GM-9.03]', async () => {
     const wide = await stage.open({ maxPayloadBytes: 16 * MEBIBYTE });
     const { jobId } = await wide.submit({ type: 'wide', payload: new Uint8Array(16 * MEBIBYTE) });
-    expect(((await wide.get(jobId))?.payload as Uint8Array).length).toBe(16 * MEBIBYTE);
+    const { payload } = (await wide.get(jobId)) as { payload: Uint8Array };
+    expect(payload.length).toBe(16 * MEBIBYTE);
     await expect(stage.open({ maxPayloadBytes: 16 * MEBIBYTE + 1 })).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
   });
 
@@ -58,9 +63,13 @@ describe('a payload', () => {
   });
 
   it('cannot be changed: a corrected job is submitted and the first one cancelled [GM-9.06] [GM-9.07]', async () => {
-    const { jobId: wrong } = await stage.millrace.submit(stage.acting((_, seen) => seen, { payload: { amount: 10 }, delay: '1h' }));
+    const { jobId: wrong } = await stage.millrace.submit(
+      stage.acting((_, seen) => seen, { payload: { amount: 10 }, delay: '1h' }),
+    );
     const right = await stage.act((_, seen) => seen, { payload: { amount: 100 } });
-    expect(await stage.millrace.cancel(wrong, { reason: `replaced by ${right}` })).toMatchObject({ status: 'CANCELLED' });
+    expect(await stage.millrace.cancel(wrong, { reason: `replaced by ${right}` })).toMatchObject({
+      status: 'CANCELLED',
+    });
     expect((await stage.end(right)).result?.output).toEqual({ amount: 100 });
     expect(await stage.millrace.get(wrong)).toMatchObject({ state: 'cancelled', payload: { amount: 10 } });
   });

@@ -7,9 +7,16 @@ const UNKNOWN = '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11';
 
 describe('retry', () => {
   it('gives a dead-lettered job one more attempt [GA-4.36] [GA-4.41] [GA-4.42] [GA-4.43] [GA-4.44]', async () => {
-    const jobId = await stage.act(({ attempt }) => (attempt < 3 ? Promise.reject(new Error('no')) : attempt), { maxAttempts: 2 });
+    const jobId = await stage.act(({ attempt }) => (attempt < 3 ? Promise.reject(new Error('no')) : attempt), {
+      maxAttempts: 2,
+    });
     expect((await stage.end(jobId)).state).toBe('dead_letter');
-    expect(await stage.millrace.retry(jobId)).toMatchObject({ jobId, status: 'QUEUED', newState: 'scheduled', scheduledFor: expect.any(Date) });
+    expect(await stage.millrace.retry(jobId)).toMatchObject({
+      jobId,
+      status: 'QUEUED',
+      newState: 'scheduled',
+      scheduledFor: expect.any(Date),
+    });
     expect(await stage.end(jobId)).toMatchObject({ state: 'completed', attemptsStarted: 3, maxAttempts: 3 });
     expect(await stage.path(jobId)).toContain('dead_letter>scheduled:manual_retry');
   });
@@ -52,13 +59,19 @@ describe('retry', () => {
   it('refuses words it does not know', async () => {
     const jobId = await stage.act(() => Promise.reject(new PermanentError('no')));
     await stage.end(jobId);
-    await expect(stage.millrace.retry(jobId, { delay: 'soon' })).rejects.toMatchObject({ details: [{ field: 'delay' }] });
-    await expect(stage.millrace.retry(jobId, { priority: 'URGENT' as 'HIGH' })).rejects.toMatchObject({ details: [{ field: 'priority' }] });
+    await expect(stage.millrace.retry(jobId, { delay: 'soon' })).rejects.toMatchObject({
+      details: [{ field: 'delay' }],
+    });
+    await expect(stage.millrace.retry(jobId, { priority: 'URGENT' as 'HIGH' })).rejects.toMatchObject({
+      details: [{ field: 'priority' }],
+    });
   });
 
   it('does not revive what failed with the job', async () => {
     const gate = new Gate();
-    const first = await stage.act(({ attempt }) => gate.pass().then(() => (attempt === 1 ? Promise.reject(new PermanentError('no')) : 1)));
+    const first = await stage.act(({ attempt }) =>
+      gate.pass().then(() => (attempt === 1 ? Promise.reject(new PermanentError('no')) : 1)),
+    );
     const second = await stage.act(() => 1, { dependsOn: [first] });
     gate.open();
     expect((await stage.end(second)).state).toBe('failed');
@@ -72,7 +85,9 @@ describe('retry', () => {
 
 describe('failure', () => {
   it('tells why, when, where and by whom [GA-4.03] [GA-4.04] [GA-4.05] [GA-4.06] [GA-4.07] [GA-4.09] [GA-4.13] [GA-4.14] [GA-4.15] [GA-4.16] [GA-4.18]', async () => {
-    const error = Object.assign(new PermanentError('no stock', { code: 'STOCK' }), { context: { sku: 'x-1', password: 'p' } });
+    const error = Object.assign(new PermanentError('no stock', { code: 'STOCK' }), {
+      context: { sku: 'x-1', password: 'p' },
+    });
     const jobId = await stage.act(() => Promise.reject(error));
     await stage.end(jobId);
     const details = await stage.millrace.failure(jobId);

@@ -17,7 +17,11 @@ describe('the execution timeout', () => {
       },
       { timeout: '100ms' },
     );
-    expect(await stage.end(jobId)).toMatchObject({ state: 'completed', attemptsStarted: 2, result: { output: 'in time' } });
+    expect(await stage.end(jobId)).toMatchObject({
+      state: 'completed',
+      attemptsStarted: 2,
+      result: { output: 'in time' },
+    });
     expect(reason).toBeInstanceOf(JobTimeoutError);
     expect(await stage.path(jobId)).toContain('running>retrying:timed_out');
   });
@@ -52,7 +56,11 @@ describe('the execution timeout', () => {
     millrace.register({ type: 'untried', timeout: '50ms', handler: ({ signal }) => untilAborted(signal) });
     await millrace.start();
     const { jobId } = await millrace.submit({ type: 'untried', payload: {} });
-    expect(await millrace.waitFor(jobId)).toMatchObject({ state: 'failed', attemptsStarted: 1, lastFailure: { category: 'TIMEOUT' } });
+    expect(await millrace.waitFor(jobId)).toMatchObject({
+      state: 'failed',
+      attemptsStarted: 1,
+      lastFailure: { category: 'TIMEOUT' },
+    });
   });
 
   it('is half an hour unless said otherwise [GM-4.01]', async () => {
@@ -74,7 +82,10 @@ describe('the total lifetime', () => {
     await millrace.start();
     const { jobId } = await millrace.submit({ type: 'brief', payload: {} });
     const job = await millrace.waitFor(jobId);
-    expect(job).toMatchObject({ state: 'dead_letter', lastFailure: { category: 'TIMEOUT', code: 'LIFETIME_EXCEEDED' } });
+    expect(job).toMatchObject({
+      state: 'dead_letter',
+      lastFailure: { category: 'TIMEOUT', code: 'LIFETIME_EXCEEDED' },
+    });
   });
 
   it('refuses a start that lies beyond it', async () => {
@@ -114,7 +125,10 @@ describe('the submission timeout', () => {
 describe('backoff', () => {
   const delays = async (backoff: object, attempts: number): Promise<number[]> => {
     const failed: number[] = [];
-    const stop = stage.millrace.on('failed', ({ jobId: id, delayMs }) => id === jobId && delayMs !== null && failed.push(delayMs));
+    const stop = stage.millrace.on(
+      'failed',
+      ({ jobId: id, delayMs }) => id === jobId && delayMs !== null && failed.push(delayMs),
+    );
     let jobId = '';
     const gate = new Gate();
     jobId = await stage.act(
@@ -133,7 +147,9 @@ describe('backoff', () => {
   it('grows by the strategy chosen and stops at the maximum [GM-5.06] [GM-5.07] [GM-5.08]', async () => {
     expect(await delays({ strategy: 'CONSTANT', initialDelay: '2ms' }, 4)).toEqual([2, 2, 2]);
     expect(await delays({ strategy: 'LINEAR', initialDelay: '2ms', maxDelay: '5ms' }, 4)).toEqual([2, 4, 5]);
-    expect(await delays({ strategy: 'EXPONENTIAL', initialDelay: '2ms', maxDelay: '9ms', multiplier: 2 }, 5)).toEqual([2, 4, 8, 9]);
+    expect(await delays({ strategy: 'EXPONENTIAL', initialDelay: '2ms', maxDelay: '9ms', multiplier: 2 }, 5)).toEqual([
+      2, 4, 8, 9,
+    ]);
   });
 
   it('may be a function of the application [GM-5.09]', async () => {
@@ -150,7 +166,9 @@ describe('backoff', () => {
     const { jobId } = await millrace.submit({ type: 'custom', payload: {} });
     await millrace.waitFor(jobId);
     expect(asked).toHaveLength(2);
-    await expect(millrace.submit({ type: 'nobody', payload: {}, backoff: { strategy: 'CUSTOM' } })).rejects.toMatchObject({
+    await expect(
+      millrace.submit({ type: 'nobody', payload: {}, backoff: { strategy: 'CUSTOM' } }),
+    ).rejects.toMatchObject({
       details: [{ field: 'backoff.strategy' }],
     });
   });
@@ -159,7 +177,9 @@ describe('backoff', () => {
     const heard: number[] = [];
     const stop = stage.millrace.on('failed', ({ delayMs }) => heard.push(delayMs ?? 0));
     const submission = { backoff: undefined, maxAttempts: 2 };
-    const ids = await Promise.all(Array.from({ length: 8 }, () => stage.act(() => Promise.reject(new Error('x')), submission)));
+    const ids = await Promise.all(
+      Array.from({ length: 8 }, () => stage.act(() => Promise.reject(new Error('x')), submission)),
+    );
     await until(() => heard.length >= 8);
     stop();
     await stage.millrace.cancelMany({ ids });

@@ -68,6 +68,6 @@ function parseJson(json: string, source: string): unknown {
     return JSON.parse(json);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new UsageError(`${source} is not JSON: ${reason}. A text needs its own quotes: '"hello"'.`, 'jobs submit');
+    throw new UsageError(`${source} is not JSON: ${reason}. A payload looks like '{"name":"Ada"}'.`, 'jobs submit');
   }
 }

@@ -145,8 +145,8 @@ CREATE TABLE millrace.ready (
   dies_at   timestamptz,
   org_id    uuid NOT NULL,
   priority  smallint NOT NULL,
-  queue     text NOT NULL,
-  job_type  text NOT NULL
+  queue     text COLLATE "C" NOT NULL,
+  job_type  text COLLATE "C" NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
 -- The claim: one flat scan per lane (queue, type, priority), with a moving lower bound on order_key. Not led by the org,
 -- because a claim serves all orgs at once.
@@ -229,7 +229,7 @@ CREATE TABLE millrace.events (
   actor      text,
   detail     json                                   -- the failure of an attempt, the words of a cancel
 ) PARTITION BY RANGE (at);
-CREATE INDEX events_of_job ON millrace.events (org_id, job_seq, n);   -- history, attempts
+CREATE INDEX events_of_job ON millrace.events (org_id, job_seq);   -- history, attempts
 CREATE TABLE millrace.events_default PARTITION OF millrace.events DEFAULT;
 
 CREATE TABLE millrace.progress (

@@ -1,0 +1,104 @@
+import { randomBytes } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { describe, expect, inject, it, onTestFinished } from 'vitest';
+import { DEFAULT_ORG_ID } from '../../src/ledger/orgs.ts';
+import { useLedger } from '../ledger/fixture.ts';
+import { ask, run, start } from './program.ts';
+
+const ledger = useLedger();
+const here = () => ({ database: ledger.db.url });
+
+/** A database in which nobody has made anything. */
+async function emptyDatabase(): Promise<string> {
+  const name = `millrace_cli_${randomBytes(6).toString('hex')}`;
+  const admin = new pg.Client({ connectionString: inject('postgresUrl') });
+  await admin.connect();
+  await admin.query(`CREATE DATABASE ${name}`);
+  onTestFinished(async () => {
+    await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+    await admin.end();
+  });
+  const url = new URL(inject('postgresUrl'));
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+describe('migrate', () => {
+  it('makes the schema once; until then a shared database is left as it is', async () => {
+    const database = await emptyDatabase();
+    const early = await run(['jobs', 'list', '--database', database]);
+    expect(early.code).toBe(1);
+    expect(early.stderr).toContain('Run "millrace migrate".');
+    const first = await run(['migrate', '--database', database]);
+    expect(first).toMatchObject({ code: 0, stderr: '' });
+    expect(first.stdout).toMatch(/^applied 0001_engine\n(applied .*\n)*The schema is at version \d+\.\n$/);
+    const again = await run(['migrate'], { database });
+    expect(again.stdout).toMatch(/^The schema is up to date \(version \d+\)\.\n$/);
+    expect(await ask(['migrate'], { database })).toEqual({ version: expect.any(Number), applied: [] });
+    expect((await run(['jobs', 'list'], { database })).code).toBe(0);
+  });
+});
+
+describe('doctor', () => {
+  it('finds nothing wrong with a sound ledger', async () => {
+    for (const state of ['pending', 'delayed', 'scheduled', 'running', 'completed', 'cancelled'] as const)
+      await ledger.putJob(state);
+    const { code, stdout } = await run(['doctor'], here());
+    expect(code).toBe(0);
+    for (const check of ['I3', 'I4', 'I5', 'I6', 'I8', 'I9', 'T1', 'T2'])
+      expect(stdout).toMatch(new RegExp(`^${check} +ok `, 'm'));
+    expect(stdout).toMatch(/All is well: \d+ jobs checked\.\n$/);
+  });
+
+  it('names what is wrong, and ends with 1', async () => {
+    const job = await ledger.putJob('scheduled', { orgId: DEFAULT_ORG_ID });
+    await ledger.db.api.query('DELETE FROM millrace.ready WHERE seq = $1', [job.seq]);
+    const people = await run(['doctor'], here());
+    expect(people.code).toBe(1);
+    expect(people.stdout).toMatch(/^T1 +1 found /m);
+    expect(people.stdout).toContain(`T1 job ${job.id}: a scheduled job has no ready token`);
+    const programs = await run(['doctor', '--json'], here());
+    expect(programs.code).toBe(1);
+    const told = JSON.parse(programs.stdout);
+    expect(told).toMatchObject({ ok: false, violations: [{ invariant: 'T1', orgId: DEFAULT_ORG_ID, jobId: job.id }] });
+    expect(told.checks).toContainEqual({ invariant: 'T1', says: expect.any(String), violations: 1 });
+    expect(told.jobs).toBeGreaterThan(0);
+  });
+});
+
+describe('up', () => {
+  it('starts with a database of its own, says where it is and what to do, and stops when told', async () => {
+    // Left for the program to make, as a user's first start would.
+    const home = join(tmpdir(), `millrace-cli-home-${randomBytes(6).toString('hex')}`);
+    onTestFinished(() => rm(home, { recursive: true, force: true }));
+    const up = start(['up', '--home', home], here());
+    await up.said(/Stop with Ctrl-C/);
+    expect(up.stdout).toMatch(/^Millrace is up\.\n/);
+    expect(up.stdout).toContain(`data      ${home}\n`);
+    expect(up.stdout).toMatch(/database {2}postgres:\/\/\w+:\*\*\*@127\.0\.0\.1:\d+\/millrace\n/);
+    expect(up.stdout).toContain(`npx millrace jobs submit greet '{"name":"Ada"}' --home ${home}\n`);
+    expect(up.stdout).toMatch(/npx millrace work examples\/\S+ --home /);
+    const submitted = await run(['jobs', 'submit', 'greet', '{"name":"Ada"}', '--home', home]);
+    expect(submitted.code).toBe(0);
+    up.kill('SIGINT');
+    expect(await up.ended).toMatchObject({ code: 0 });
+    expect(up.stdout).toMatch(/Stopping\.\nStopped\.\n$/);
+  });
+
+  it('uses the server it is given, and moves on what waits there', async () => {
+    const job = await ledger.putJob('delayed', { orgId: DEFAULT_ORG_ID, job: { runAfterMs: 1 } });
+    const up = start(['up', '--json'], here());
+    const [line] = await up.said(/.+\n/);
+    expect(JSON.parse(line as string)).toMatchObject({
+      event: 'up',
+      home: null,
+      database: expect.stringContaining('postgres'),
+    });
+    await expect.poll(() => ledger.stateOf(job), { timeout: 20_000 }).toBe('scheduled');
+    up.kill('SIGTERM');
+    expect(await up.ended).toMatchObject({ code: 0 });
+  });
+});

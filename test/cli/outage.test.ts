@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { pipeline } from 'node:stream';
+import { afterEach, describe, expect, it } from 'vitest';
+import { useLedger } from '../ledger/fixture.ts';
+import { ask, folderWith, type Running, start } from './program.ts';
+
+const ledger = useLedger();
+const ECHO = `export const handlers = { echo: (_context, payload) => payload };`;
+
+/** A road to the database that can be closed. */
+class Road {
+  readonly #target: URL;
+  readonly #sockets = new Set<Socket>();
+  #server: Server | null = null;
+  #port = 0;
+
+  constructor(target: string) {
+    this.#target = new URL(target);
+  }
+
+  get url(): string {
+    const url = new URL(this.#target);
+    url.host = `127.0.0.1:${this.#port}`;
+    return url.href;
+  }
+
+  async open(): Promise<void> {
+    this.#server = createServer((near) => {
+      const far = connect(Number(this.#target.port), this.#target.hostname);
+      for (const socket of [near, far])
+        this.#sockets.add(socket.on('error', () => near.destroy(far.destroy() as never)));
+      near.pipe(far).pipe(near);
+    }).listen(this.#port, '127.0.0.1');
+    await once(this.#server, 'listening');
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server;
+    this.#server = null;
+    if (server === null) return;
+    server.close();
+    for (const socket of this.#sockets) socket.destroy();
+    this.#sockets.clear();
+    await once(server, 'close');
+  }
+}
+
+let road: Road | null = null;
+afterEach(() => road?.close());
+
+async function startEcho(database: string): Promise<Running> {
+  const worker = start(['work', 'echo.js', '--verbose'], { database, cwd: folderWith({ 'echo.js': ECHO }) });
+  await worker.said(/Serving echo/);
+  return worker;
+}
+
+async function runsOne(worker: Running): Promise<void> {
+  const { jobId } = await ask<{ jobId: string }>(['jobs', 'submit', 'echo'], { database: ledger.db.url });
+  await worker.said(new RegExp(`completed echo ${jobId}`));
+}
+
+const endConnections = () =>
+  ledger.db.api.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE datname = current_database() AND application_name LIKE 'millrace%' AND pid <> pg_backend_pid()`,
+  );
+
+async function stop(worker: Running): Promise<void> {
+  worker.kill('SIGTERM');
+  expect(await worker.ended).toMatchObject({ code: 0, stderr: '' });
+}
+
+describe('a worker whose database goes away', () => {
+  it('goes on when every connection it has is ended', async () => {
+    const worker = await startEcho(ledger.db.url);
+    await runsOne(worker);
+    const { rowCount } = await endConnections();
+    expect(rowCount).toBeGreaterThan(1);
+    await runsOne(worker);
+    await stop(worker);
+  });
+
+  it('waits for it, says once that it is lost and once that it is back, and goes on', async () => {
+    road = new Road(ledger.db.url);
+    await road.open();
+    const worker = await startEcho(road.url);
+    await runsOne(worker);
+    await road.close();
+    await worker.said(/The database is lost \(.+\)\. Trying again until it is back\.\n/);
+    const { jobId } = await ask<{ jobId: string }>(['jobs', 'submit', 'echo'], { database: ledger.db.url });
+    await road.open();
+    await worker.said(/The database is back after [\d.]+ s\.\n/);
+    await worker.said(new RegExp(`completed echo ${jobId}`));
+    expect(worker.stdout.match(/The database is/g)).toHaveLength(2);
+    await stop(worker);
+  });
+});

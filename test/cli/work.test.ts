@@ -1,0 +1,159 @@
+import { describe, expect, it } from 'vitest';
+import { useLedger } from '../ledger/fixture.ts';
+import { ask, folderWith, type Running, run, start } from './program.ts';
+
+const ledger = useLedger();
+const here = () => ({ database: ledger.db.url });
+
+/** Says that it began, and goes on when the process gets SIGUSR2. Something of it stays open for ever. */
+const PATIENT = `
+  import { once } from 'node:events';
+  setInterval(() => {}, 60_000);
+  export const handlers = {
+    async patient(context) {
+      const released = once(process, 'SIGUSR2');
+      context.log('info', 'began');
+      await released;
+      return 'done';
+    },
+  };`;
+
+type Shown = {
+  state: string;
+  attempt: number;
+  attempts: { attempt: number; result: string; failure: { code: string } }[];
+};
+const show = (id: string) => ask<Shown>(['jobs', 'get', id, '--attempts'], here());
+
+async function submit(type: string, payload = '{}'): Promise<string> {
+  return (await ask<{ jobId: string }>(['jobs', 'submit', type, payload], here())).jobId;
+}
+
+async function startPatient(...options: string[]): Promise<{ worker: Running; id: string }> {
+  const id = await submit('patient');
+  const worker = start(['work', 'patient.js', ...options], { ...here(), cwd: folderWith({ 'patient.js': PATIENT }) });
+  await worker.said(new RegExp(`info patient ${id}: began`));
+  return { worker, id };
+}
+
+describe('work', () => {
+  it('runs submitted jobs with the handlers of its modules, however they export them', async () => {
+    const cwd = folderWith({
+      'by-function.ts': `export function register(millrace: any): void {
+        millrace.register({ type: 'cli.add', handler: (_context: unknown, { a, b }: any) => a + b });
+      }`,
+      'by-list.js': `export const handlers = [{ type: 'cli.echo', handler: (_context, payload) => payload }];`,
+      'by-name.js': `export const handlers = { 'cli.up': { maxAttempts: 1, handler: (_context, { text }) => text.toUpperCase() } };`,
+    });
+    const jobs = [
+      [await submit('cli.add', '{"a":1,"b":2}'), 3],
+      [await submit('cli.echo', '{"n":1}'), { n: 1 }],
+      [await submit('cli.up', '{"text":"x"}'), 'X'],
+    ] as const;
+    const modules = ['by-function.ts', 'by-list.js', 'by-name.js'];
+    const worker = start(['work', ...modules, '--verbose', '--name', 'w-1', '--concurrency', '2'], { ...here(), cwd });
+    await worker.said(/Serving cli\.add, cli\.echo, cli\.up\n {2}from all queues, 2 at once\n {2}database postgres:/);
+    await worker.said(/Stop with Ctrl-C or SIGTERM/);
+    for (const [id, output] of jobs) {
+      await worker.said(new RegExp(`completed cli\\.\\w+ ${id}, attempt 1`));
+      expect(await show(id)).toMatchObject({ state: 'completed', result: { output }, attempts: [{ workerId: 'w-1' }] });
+    }
+    worker.kill('SIGINT');
+    expect(await worker.ended).toMatchObject({ code: 0 });
+    expect(worker.stdout).not.toContain(new URL(ledger.db.url).password || '\0');
+  });
+
+  it('serves only the queues it is told, and tells programs what happens', async () => {
+    const cwd = folderWith({
+      'fail.js': `export const handlers = { 'cli.fail': { maxAttempts: 1, handler() { throw new Error('no luck'); } } };`,
+    });
+    const inQueue = (queue: string) => ask<{ jobId: string }>(['jobs', 'submit', 'cli.fail', '--queue', queue], here());
+    const [left, taken] = [await inQueue('left'), await inQueue('taken')];
+    const args = ['work', 'fail.js', '--queues', 'taken,other', '--no-lookahead', '--json'];
+    const worker = start(args, { ...here(), cwd });
+    await worker.said(/"event":"failed"/);
+    worker.kill('SIGTERM');
+    const { stdout } = await worker.ended;
+    const events = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(events).toMatchObject([
+      { event: 'serving', types: ['cli.fail'], queues: ['taken', 'other'] },
+      { event: 'failed', jobId: taken.jobId, failure: { message: 'no luck' } },
+      { event: 'draining', signal: 'SIGTERM', grace: '30s' },
+      { event: 'stopped' },
+    ]);
+    expect(await show(left.jobId)).toMatchObject({ state: 'scheduled', attempts: [] });
+  });
+
+  it.each([
+    [
+      'nothing.js',
+      'export const other = 1;',
+      /nothing\.js registers no handlers\. Export a function "register\(millrace\)"/,
+    ],
+    ['broken.js', 'import "./not-there.js";', /broken\.js could not be loaded: Cannot find module/],
+    [
+      'invalid.js',
+      'export const handlers = [{ type: "a b" }];',
+      /The handler of "a b" cannot be registered: type must be/,
+    ],
+    [
+      'quiet.js',
+      'export const register = (m) => m.register({ type: "x" });',
+      /The handler of "x" cannot be registered/,
+    ],
+    [null, '', /There is no file .*absent\.js/],
+  ])('refuses %s', async (name, source, sentence) => {
+    const cwd = folderWith(name === null ? {} : { [name]: source });
+    const { code, stderr } = await run(['work', name ?? './absent.js'], { ...here(), cwd });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(sentence);
+  });
+});
+
+describe('a stopped worker', () => {
+  it('lets a job in flight finish within the grace, and starts nothing more [N23]', async () => {
+    const { worker, id } = await startPatient('--grace', '1m');
+    worker.kill('SIGTERM');
+    await worker.said(/SIGTERM: draining; running jobs have 1m to finish\./);
+    const later = await submit('patient');
+    worker.kill('SIGUSR2');
+    expect(await worker.ended).toMatchObject({ code: 0 });
+    expect(worker.stdout).toMatch(/Stopped\.\n$/);
+    expect(await show(id)).toMatchObject({ state: 'completed', result: { output: 'done' } });
+    expect(await show(later)).toMatchObject({ state: 'scheduled', attempts: [] });
+    await run(['jobs', 'cancel', later], here());
+  });
+
+  it('gives back what the grace does not let finish, and no attempt is burnt [N23]', async () => {
+    const { worker, id } = await startPatient('--grace', '0');
+    worker.kill('SIGTERM');
+    expect(await worker.ended).toMatchObject({ code: 0 });
+    const given = await show(id);
+    expect(given).toMatchObject({
+      state: 'scheduled',
+      attempt: 1,
+      attempts: [{ attempt: 1, failure: { code: 'WORKER_STOPPED' } }],
+    });
+    const cwd = folderWith({ 'quick.js': `export const handlers = { patient: () => 'quick' };` });
+    const other = start(['work', 'quick.js', '--verbose'], { ...here(), cwd });
+    await other.said(new RegExp(`completed patient ${id}, attempt 1`));
+    expect(await show(id)).toMatchObject({
+      state: 'completed',
+      attempt: 1,
+      attempts: [{ attempt: 1 }, { attempt: 1, result: 'SUCCESS' }],
+    });
+  });
+
+  it('does not wait any longer after a second signal', async () => {
+    const { worker, id } = await startPatient('--grace', '10m');
+    worker.kill('SIGTERM');
+    await worker.said(/draining/);
+    worker.kill('SIGTERM');
+    expect(await worker.ended).toMatchObject({ code: 130 });
+    expect(worker.stdout).toContain('Stopped at once');
+    expect(await show(id)).toMatchObject({ state: 'running' });
+  });
+});

@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest';
+import { pathOf, until, useBench } from '../library/fixture.ts';
+import { WorkerProcess } from './worker-process.ts';
+
+const bench = useBench();
+const rescue = { type: 'patient', handler: ({ leaseToken }: { leaseToken: number }) => ({ by: 'rescuer', token: leaseToken }) };
+
+async function begun() {
+  const org = await bench.ledger.newOrg();
+  const child = await WorkerProcess.start({ url: bench.ledger.db.url, org });
+  const millrace = await bench.open({ org });
+  const { jobId } = await millrace.submit({ type: 'patient', payload: {} });
+  await child.says(`began ${jobId} 1`);
+  return { child, millrace, jobId };
+}
+
+describe('a worker process that dies', () => {
+  it('by kill -9 leaves its job to another worker, which completes it [GM-4.02] [GM-4.07] [GM-4.12] [GM-7.01] [GM-7.02] [GM-8.06]', async () => {
+    const { child, millrace, jobId } = await begun();
+    await child.kill();
+    millrace.register(rescue);
+    await millrace.start();
+    const job = await millrace.waitFor(jobId, { timeout: '30s' });
+    expect(job).toMatchObject({ state: 'completed', attemptsStarted: 2, result: { output: { by: 'rescuer' }, attempt: 2 } });
+    expect(await pathOf(millrace, jobId)).toEqual([
+      'pending>scheduled:submitted',
+      'scheduled>running:started',
+      'running>retrying:worker_lost',
+      'retrying>scheduled:worker_lost',
+      'scheduled>running:started',
+      'running>completed:succeeded',
+    ]);
+    expect(await bench.violations()).toEqual([]);
+  });
+
+  it('is counted: a job whose last attempt died with its worker is dead-lettered [GM-8.06] [GM-5.11]', async () => {
+    const org = await bench.ledger.newOrg();
+    const child = await WorkerProcess.start({ url: bench.ledger.db.url, org });
+    const millrace = await bench.open({ org });
+    const { jobId } = await millrace.submit({ type: 'patient', payload: {}, maxAttempts: 1 });
+    await child.says(`began ${jobId} 1`);
+    await child.kill();
+    millrace.register(rescue);
+    await millrace.start();
+    const job = await millrace.waitFor(jobId, { timeout: '30s' });
+    expect(job).toMatchObject({ state: 'dead_letter', attemptsStarted: 1, lastFailure: { category: 'SYSTEM', code: 'WORKER_LOST' } });
+  });
+});
+
+describe('a worker process that was frozen', () => {
+  it('past its lease finds its job done by another, and its own completion refused [GM-4.07] [GM-7.02]', async () => {
+    const { child, millrace, jobId } = await begun();
+    child.signal('SIGSTOP');
+    millrace.register(rescue);
+    await millrace.start();
+    const finished = await millrace.waitFor(jobId, { timeout: '30s' });
+    child.signal('SIGUSR2');
+    child.signal('SIGCONT');
+    await child.says(`ended ${jobId} lost`);
+    const after = await millrace.get(jobId);
+    expect(after?.result).toEqual(finished.result);
+    expect(after?.result?.output).toMatchObject({ by: 'rescuer' });
+    const row = await bench.ledger.rowOf({ orgId: after?.orgId as string, id: jobId });
+    expect(Number(row.lease_seq)).toBe((after?.result?.output as { token: number }).token);
+    expect(child.said).not.toContain(`ended ${jobId} completed`);
+    expect(await bench.violations()).toEqual([]);
+    expect(child.isAlive).toBe(true);
+  });
+});
+
+describe('a handler that blocks its process', () => {
+  it('costs its neighbour no lease, ends as TIMEOUT although it never returns, and is retried elsewhere [GM-4.05] [GM-4.06]', async () => {
+    const { child, millrace, jobId: neighbour } = await begun();
+    const { jobId: blocking } = await millrace.submit({ type: 'blocking', payload: {} });
+    await child.says(`began ${blocking} 1`);
+    millrace.register({ ...rescue, lease: '1s' });
+    millrace.register({ type: 'blocking', handler: ({ attempt }) => ({ by: 'rescuer', attempt }) });
+    await millrace.start();
+    const job = await millrace.waitFor(blocking, { timeout: '30s' });
+    expect(job).toMatchObject({ state: 'completed', result: { output: { by: 'rescuer', attempt: 2 } } });
+    expect(await pathOf(millrace, blocking)).toContain('running>retrying:timed_out');
+    // The child has stood still for longer than the neighbour's lease by now.
+    expect(await millrace.get(neighbour)).toMatchObject({ state: 'running', attemptsStarted: 1 });
+    expect(await pathOf(millrace, neighbour)).not.toContain('running>retrying:worker_lost');
+    await child.kill();
+    expect((await millrace.waitFor(neighbour, { timeout: '30s' })).attemptsStarted).toBe(2);
+    await until(async () => (await bench.violations()).length === 0);
+  });
+});

@@ -1,0 +1,63 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+
+const SCRIPT = fileURLToPath(new URL('./fixtures/worker.ts', import.meta.url));
+
+/** A worker in a process of its own, and what it has said so far. */
+export class WorkerProcess {
+  readonly said: string[] = [];
+  readonly #child: ChildProcess;
+  readonly #listeners = new Set<() => void>();
+
+  constructor(params: { url: string; org: string }) {
+    const child = spawn(process.execPath, [SCRIPT, params.url, params.org], { stdio: ['ignore', 'pipe', 'inherit'] });
+    this.#child = child;
+    createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
+      this.said.push(line);
+      for (const listener of this.#listeners) listener();
+    });
+    onTestFinished(() => this.kill());
+  }
+
+  static async start(params: { url: string; org: string }): Promise<WorkerProcess> {
+    const worker = new WorkerProcess(params);
+    await worker.says('ready');
+    return worker;
+  }
+
+  get isAlive(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
+  /** Resolves with the first line that begins so. */
+  async says(words: string): Promise<string> {
+    for (;;) {
+      const line = this.said.find((each) => each.startsWith(words));
+      if (line !== undefined) return line;
+      if (!this.isAlive) throw new Error(`the worker ended before it said "${words}": ${this.said.join(' | ')}`);
+      await new Promise<void>((resolve) => {
+        const done = () => {
+          this.#listeners.delete(done);
+          resolve();
+        };
+        this.#listeners.add(done);
+        this.#child.once('exit', done);
+      });
+    }
+  }
+
+  signal(name: 'SIGSTOP' | 'SIGCONT' | 'SIGUSR2'): void {
+    this.#child.kill(name);
+  }
+
+  /** kill -9, and gone when it resolves. */
+  async kill(): Promise<void> {
+    if (!this.isAlive) return;
+    const gone = once(this.#child, 'exit');
+    this.#child.kill('SIGKILL');
+    await gone;
+  }
+}
