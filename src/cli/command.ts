@@ -1,6 +1,6 @@
 import type { Output } from './output.ts';
 
-export type OptionSpec = {
+type OptionSpec = {
   readonly type: 'string' | 'boolean';
   readonly help: string;
   /** What stands for the value in the help: `N`, `URL`. */

@@ -42,7 +42,7 @@ export async function withDatabase<T>(
 }
 
 /** A data folder that was named wins over a server that happens to be in the environment. */
-export function addressOf({ database, home }: CommonValues): Pick<OpenOptions, 'database' | 'home'> {
+function addressOf({ database, home }: CommonValues): Pick<OpenOptions, 'database' | 'home'> {
   return { database: database ?? (home === undefined ? undefined : ''), home };
 }
 

@@ -1,3 +1,4 @@
+import { isAppError } from '../core/errors.ts';
 import { isUnavailable } from '../ledger/statement.ts';
 import type { Millrace } from '../library/millrace.ts';
 import type { Output } from './output.ts';
@@ -29,7 +30,7 @@ export class DatabaseWatch {
 
   #onError(error: unknown, where: string): void {
     if (this.#isStopped) return;
-    const message = error instanceof Error ? error.message || error.name : String(error);
+    const message = reasonOf(error);
     if (isUnavailable(error)) this.#lose(message);
     else this.#complain(where, message);
   }
@@ -81,4 +82,13 @@ export class DatabaseWatch {
     }
     this.#isTold = false;
   }
+}
+
+/** What the driver said, where the program wrapped it in words of its own. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = (error as NodeJS.ErrnoException).code;
+  return isAppError(error) && error.cause instanceof Error
+    ? reasonOf(error.cause)
+    : error.message || code || error.name;
 }

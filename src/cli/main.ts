@@ -3,6 +3,7 @@ import { COMMANDS } from './commands.ts';
 import { commandHelp, overview } from './help-text.ts';
 import { Output } from './output.ts';
 import { type Parsed, parse, peekCommon } from './parse.ts';
+import { endSoon } from './stop-signals.ts';
 import { UsageError } from './usage-error.ts';
 
 /** Runs one command line and answers its exit code. */
@@ -25,8 +26,10 @@ async function run({ command, values, args }: Parsed, out: Output): Promise<numb
     out.answer({ help: commandHelp(command) }, () => [commandHelp(command)]);
     return EXIT.ok;
   }
-  if (!command.isLongRunning) process.once('SIGINT', () => process.exit(EXIT.interrupted));
-  return command.run({ values, args, out } as Invocation<Command['options']>);
+  const invocation = { values, args, out } as Invocation<Command['options']>;
+  if (command.isLongRunning) return command.run(invocation).finally(endSoon);
+  process.once('SIGINT', () => process.exit(EXIT.interrupted));
+  return command.run(invocation);
 }
 
 /** Asked for, it is an answer; otherwise it goes where complaints go. */

@@ -32,8 +32,7 @@ export function listenForStop(onForced: () => void): Stop {
 
 const LEFTOVERS_MS = 2_000;
 
-/** Ends the process although something a handler opened is still open. Idle programs end by themselves before that. */
-export function endSoon(code: number): number {
-  setTimeout(() => process.exit(code), LEFTOVERS_MS).unref();
-  return code;
+/** Ends the process, with the exit code it has by then, although something that a handler opened is still open. */
+export function endSoon(): void {
+  setTimeout(() => process.exit(), LEFTOVERS_MS).unref(); // A process with nothing left to do does not wait for it.
 }

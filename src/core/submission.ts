@@ -103,7 +103,7 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
   if (policy !== null) checkLifetime(requested, { lifetimeMs: policy.lifetimeMs, nowMs: params.nowMs }, issues);
   if (issues.list.length > 0 || policy === null || requested.payload === null)
     return { ok: false, issues: issues.list };
-  return { ok: true, job: newJob(requested as Complete, policy, params.nowMs) };
+  return { ok: true, job: newJob(requested as Complete, policy) };
 }
 
 interface Requested {
@@ -189,7 +189,7 @@ function checkLifetime(requested: Requested, { lifetimeMs, nowMs }: LifetimePara
   }
 }
 
-function newJob(requested: Complete, policy: Policy, nowMs: number): NewJob {
+function newJob(requested: Complete, policy: Policy): NewJob {
   const { scheduledAt, delayMs, idempotencyKey } = requested;
   return {
     type: requested.type,
@@ -197,8 +197,8 @@ function newJob(requested: Complete, policy: Policy, nowMs: number): NewJob {
     priority: priorityNumber(requested.priority),
     payload: requested.payload,
     runAfterMs: delayMs === 0 ? null : delayMs,
-    // A time that has passed means now.
-    runAt: scheduledAt !== null && scheduledAt.getTime() > nowMs ? scheduledAt : null,
+    // Whether it has passed the database's clock decides; a time that has means now.
+    runAt: scheduledAt,
     policy,
     idempotencyKey,
     fingerprint: idempotencyKey === null ? null : fingerprintOf(requested),

@@ -33,6 +33,9 @@ export type EngineOptions = {
   expireEveryMs?: number;
 };
 
+/** Later than this, polling finds it anyway. */
+const HINTS_AFTER_COMMIT_MS = [10, 50, 250];
+
 /** Everything that moves jobs in one process. Accepts work as soon as it is open; runs it between start and stop. */
 export class Engine implements Service {
   readonly database: Database;
@@ -110,6 +113,11 @@ export class Engine implements Service {
     await this.policies.idOf(this.#profile);
   }
 
+  /** Whether some worker, here or elsewhere, has said that it handles the type. */
+  knowsType(type: string): boolean {
+    return this.registry.get(type) !== undefined || this.settings.registrationOf(type) !== undefined;
+  }
+
   get isRunning(): boolean {
     return this.#isRunning;
   }
@@ -137,6 +145,15 @@ export class Engine implements Service {
   hint(hint: Hint): void {
     this.#onHint(hint);
     if (this.#isRunning) this.notifier.hint(hint);
+  }
+
+  /** What somebody else's transaction brings is there when that commits, soon but not now. */
+  hintLater(): void {
+    for (const delayMs of HINTS_AFTER_COMMIT_MS) setTimeout(() => this.#hintAll(), delayMs).unref();
+  }
+
+  #hintAll(): void {
+    for (const hint of ['ready', 'timers', 'releases'] as const) this.hint(hint);
   }
 
   #onHint(hint: Hint): void {

@@ -52,6 +52,9 @@ async function endOverdue(): Promise<void> {
   if (rows.length > 0) await settleJobs(database.workers, { workerId, jobs: rows, by: 'lease', closedClaims: [] });
 }
 
+// Waiting in shared memory keeps no thread alive: without a connection it would end unheard.
+const alive = setInterval(() => {}, 60_000);
+
 while (Atomics.load(pulse, PULSE_STOP) === 0) {
   try {
     await beat();
@@ -62,4 +65,5 @@ while (Atomics.load(pulse, PULSE_STOP) === 0) {
   const intervalMs = Math.min(Atomics.load(pulse, PULSE_INTERVAL), isMainStalled() ? 250 : Number.POSITIVE_INFINITY);
   await Atomics.waitAsync(pulse, PULSE_STOP, 0, intervalMs).value;
 }
+clearInterval(alive);
 await database.close();

@@ -65,7 +65,7 @@ export class Scheduler implements Service {
     try {
       return await this.#fire(client, schedule, now);
     } catch (error) {
-      if (!isAppError(error)) throw error;
+      if (!isAppError(error, 'INVALID_REQUEST')) throw error;
       this.#options.events.emit('error', { error, where: `schedule ${schedule.key}` });
       const nextAt = cronOf(schedule).nextRun(now) ?? FAR_FUTURE;
       await advanceSchedule(client, { orgId: schedule.orgId, key: schedule.key, nextAt, firedAt: null });

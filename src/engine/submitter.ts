@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { checkDependencies, MAX_CHILDREN, MAX_DEPTH, resolveDependent } from '../core/dependencies.ts';
 import { AppError, type Issue } from '../core/errors.ts';
 import { uuidV4 } from '../core/ids.ts';
-import type { Policy } from '../core/policy.ts';
+import { type Policy, SUBMISSION_TIMEOUT_MS } from '../core/policy.ts';
 import { inheritPriority } from '../core/priority.ts';
 import {
   DEFAULT_LIMITS,
@@ -44,6 +44,8 @@ export type ParentLease = { orgId: string; seq: number; leaseSeq: number; worker
 
 const MAX_BATCH = 1_000;
 const MAX_WAITING = 20_000;
+/** What connecting and writing may take at most, so that a caller has its answer within the submission timeout. */
+const STATEMENT_MS = 10_000;
 
 /** Accepts jobs: checks them, places them among others, and writes them, many callers to a statement. */
 export class Submitter {
@@ -62,6 +64,9 @@ export class Submitter {
           message: `More than ${MAX_WAITING} submissions wait to be written.`,
           retryAfterMs: 1_000,
         }),
+      maxWaitMs: SUBMISSION_TIMEOUT_MS - STATEMENT_MS,
+      expired: () =>
+        new AppError('UNAVAILABLE', { message: 'The database did not take the job in time.', retryAfterMs: 1_000 }),
     });
   }
 

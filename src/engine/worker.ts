@@ -1,9 +1,11 @@
 import { classify } from '../core/failure.ts';
+import type { Policy } from '../core/policy.ts';
 import type { StartedJob } from '../ledger/advance-jobs.ts';
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { ownedJobs } from '../ledger/owned-jobs.ts';
 import { settleJobs } from '../ledger/settle-jobs.ts';
+import { isUnavailable } from '../ledger/statement.ts';
 import { Claims } from './claims.ts';
 import { Completer } from './completer.ts';
 import type { EventHub } from './events.ts';
@@ -32,6 +34,7 @@ export type WorkerOptions = {
 
 /** A longer timer would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
+const POLICY_RETRY_MS = 500;
 
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
 export class Worker {
@@ -123,9 +126,22 @@ export class Worker {
       const registered = this.#options.registry.get(job.jobType);
       if (registered === undefined)
         throw new Error(`Claimed a job of type ${job.jobType}, which no handler here serves.`);
-      const policy =
-        this.#options.policies.cached(job.policyId) ?? (await this.#options.policies.policyOf(job.policyId));
+      const policy = this.#options.policies.cached(job.policyId) ?? (await this.#policyOf(job.policyId));
+      if (policy === null) continue;
       this.#waiting.push(new Execution({ job, policy, registered, claimNo: claim.claimNo, startedMs: claim.sentMs }));
+    }
+  }
+
+  /** Asked for until the database answers: the job is started, and nobody but us knows of it. Null: no database any more. */
+  async #policyOf(policyId: number): Promise<Policy | null> {
+    for (;;) {
+      try {
+        return await this.#options.policies.policyOf(policyId);
+      } catch (error) {
+        this.#report(error);
+        if (!isUnavailable(error)) return null;
+        await new Promise((resolve) => setTimeout(resolve, Math.random() * POLICY_RETRY_MS));
+      }
     }
   }
 

@@ -17,9 +17,17 @@ export type BatcherOptions<Item, Answer> = {
   /** More waiting than this is refused with `overflow()`. */
   maxWaiting: number;
   overflow(): Error;
+  /** One that waited longer than this is not sent any more but refused with `expired()`. */
+  maxWaitMs?: number;
+  expired?(): Error;
 };
 
-type Waiter<Item, Answer> = { item: Item; resolve(answer: Answer): void; reject(error: unknown): void };
+type Waiter<Item, Answer> = {
+  item: Item;
+  sinceMs: number;
+  resolve(answer: Answer): void;
+  reject(error: unknown): void;
+};
 
 export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer>): Batcher<Item, Answer> {
   let waiting: Waiter<Item, Answer>[] = [];
@@ -37,8 +45,18 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
     }
   };
 
-  const deliver = async (batch: Waiter<Item, Answer>[]) => {
+  const stillWanted = (batch: Waiter<Item, Answer>[]): Waiter<Item, Answer>[] => {
+    const { maxWaitMs, expired } = options;
+    const oldestMs = performance.now() - (maxWaitMs ?? Number.POSITIVE_INFINITY);
+    if (expired === undefined || (batch[0] as Waiter<Item, Answer>).sinceMs >= oldestMs) return batch;
+    for (const waiter of batch) if (waiter.sinceMs < oldestMs) waiter.reject(expired());
+    return batch.filter((waiter) => waiter.sinceMs >= oldestMs);
+  };
+
+  const deliver = async (gathered: Waiter<Item, Answer>[]) => {
+    const batch = stillWanted(gathered);
     try {
+      if (batch.length === 0) return;
       const answers = await options.send(batch.map((waiter) => waiter.item));
       batch.forEach((waiter, index) => {
         const answer = answers[index] as Answer | Error;
@@ -71,7 +89,7 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
     add(item) {
       if (waiting.length >= options.maxWaiting) return Promise.reject(options.overflow());
       return new Promise<Answer>((resolve, reject) => {
-        waiting.push({ item, resolve, reject });
+        waiting.push({ item, sinceMs: performance.now(), resolve, reject });
         schedule();
       });
     },

@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { translated } from './statement.ts';
 
 /** Pools apart, so that no kind of work can starve another of connections. */
 export type Database = {
@@ -57,7 +58,9 @@ export function openDatabase(params: { url: string; apiPool?: number; workerPool
 
 /** Runs `work` in one transaction on a connection of the pool. */
 export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-  const client = await pool.connect();
+  const client = await pool.connect().catch((error) => {
+    throw translated(error);
+  });
   let broken = false;
   try {
     await client.query('BEGIN');
@@ -68,7 +71,7 @@ export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClie
     await client.query('ROLLBACK').catch(() => {
       broken = true;
     });
-    throw error;
+    throw translated(error);
   } finally {
     client.release(broken);
   }

@@ -1,4 +1,5 @@
 import type { QueryResult } from 'pg';
+import { AppError, isAppError } from '../core/errors.ts';
 
 /** One constant SQL text with a name. Every statement of the ledger is made here, so a test can prepare them all. */
 export type Statement = { readonly name: string; readonly text: string };
@@ -53,7 +54,8 @@ export async function run<Row>(db: Queryable, made: Statement, values: unknown[]
       const sqlState = sqlStateOf(error);
       observer?.({ name: made.name, durationMs: performance.now() - startedAt, rows: 0, sqlState });
       // Inside a user's transaction the whole transaction is void, so only a pool may try again.
-      if (sqlState === null || !RETRIED_SQL_STATES.has(sqlState) || attempt >= MAX_TRIES || !isPool(db)) throw error;
+      if (sqlState === null || !RETRIED_SQL_STATES.has(sqlState) || attempt >= MAX_TRIES || !isPool(db))
+        throw translated(error);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 20 * 2 ** attempt));
     }
   }
@@ -76,8 +78,15 @@ const CONNECTION_CODES = new Set([
   'EAI_AGAIN',
 ]);
 
+/** The database being away is an answer of the catalogue; anything else passes as it is. */
+export function translated(error: unknown): unknown {
+  if (isAppError(error) || !isUnavailable(error)) return error;
+  return new AppError('UNAVAILABLE', { message: 'The database does not answer.', retryAfterMs: 1_000, cause: error });
+}
+
 /** The database is away, full, shutting down or read-only: nothing is wrong with the request, try again later. */
 export function isUnavailable(error: unknown): boolean {
+  if (isAppError(error)) return error.code === 'UNAVAILABLE';
   const sqlState = sqlStateOf(error);
   if (sqlState !== null) return /^(08|53|57P|57014|25006)/.test(sqlState);
   const code = (error as { code?: unknown } | null)?.code;

@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import { type DurationInput, parseDuration } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
+import type { JobUpdate } from '../core/job-change.ts';
 import { checkPayloadLimit } from '../core/payload.ts';
 import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
 import type { Submission } from '../core/submission.ts';
@@ -28,6 +29,7 @@ import { type ScheduleParams, scheduleJob } from '../services/schedule-job.ts';
 import type { SubmissionResult } from '../services/submission-result.ts';
 import { submitJob } from '../services/submit-job.ts';
 import { type BatchResult, submitMany } from '../services/submit-many.ts';
+import { updateJob } from '../services/update-job.ts';
 import { waitForJob } from '../services/wait-for-job.ts';
 import { Queues } from './queues.ts';
 
@@ -186,6 +188,11 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   ): Promise<RetryResult> {
     const { resetAttempts = false, priority, delay } = options;
     return retryJob(this.#engine, jobId, { orgId: this.#orgId, resetAttempts, priority, delay, actor: null });
+  }
+
+  /** Changes the priority, tags, correlation id, callback or type of a job while it still may be changed. */
+  update(jobId: string, update: JobUpdate): Promise<JobView | null> {
+    return updateJob(this.#engine, jobId, { orgId: this.#orgId, update });
   }
 
   failure(jobId: string, options: { includeAllAttempts?: boolean } = {}): Promise<FailureDetails | null> {

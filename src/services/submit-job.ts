@@ -30,6 +30,7 @@ export async function submitJob(engine: Engine, params: SubmitJobParams): Promis
   const prepared = await engine.submitter.prepare(orgId, submission, actor);
   if (!prepared.ok) throw invalidSubmission(prepared.issues);
   const [written] = await engine.submitter.writePlaced([prepared.entry], client);
+  engine.hintLater();
   return resultOf(engine, { orgId, written: written as Written, client });
 }
 

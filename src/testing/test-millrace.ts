@@ -3,7 +3,7 @@ import { AppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import { type Database, openDatabase } from '../ledger/database.ts';
 import { readNextTimes } from '../ledger/due-work.ts';
-import { type JobOutcome, readOutcomes } from '../ledger/job-outcomes.ts';
+import { type JobOutcome, keepOutcomes, readOutcomes } from '../ledger/outcome-journal.ts';
 import { stopClockAt } from '../ledger/stop-clock.ts';
 import { type JobTypes, Millrace, type OpenOptions } from '../library/millrace.ts';
 import { createDisposable, type DisposableDatabase } from '../postgres/disposable.ts';
@@ -24,6 +24,10 @@ export type TestMillraceOptions = Pick<
 
 type SubmissionIn<Jobs extends JobTypes> = Parameters<Millrace<Jobs>['submit']>[0];
 type Type<Jobs> = Extract<keyof Jobs, string>;
+type ViewOf<Job> = JobView<
+  Job extends { payload: infer P } ? P : unknown,
+  Job extends { result: infer R } ? R : unknown
+>;
 
 const MAX_JUMPS = 1_000;
 
@@ -38,6 +42,7 @@ export async function openTestMillrace<Jobs extends JobTypes = JobTypes>(
     const millrace = await Millrace.open<Jobs>({ ...rest, database: own.url, onNotice });
     const ledger = openDatabase({ url: own.url });
     await stopClockAt(ledger.maintenance, startAt);
+    await keepOutcomes(ledger.maintenance);
     return new TestMillrace<Jobs>({ millrace, ledger, own, startAt, limitMs });
   } catch (error) {
     await own.drop();
@@ -59,16 +64,14 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   readonly register: Millrace<Jobs>['register'];
   readonly submit: Millrace<Jobs>['submit'];
   readonly #parts: Parts<Jobs>;
-  readonly #told = new Set<string>();
   #nowMs: number;
-  #toldUntil: Date;
+  #lastTold = 0;
   #isBusy = false;
   #closing: Promise<void> | null = null;
 
   constructor(parts: Parts<Jobs>) {
     this.#parts = parts;
     this.#nowMs = parts.startAt.getTime();
-    this.#toldUntil = parts.startAt;
     this.millrace = parts.millrace;
     this.register = parts.millrace.register.bind(parts.millrace);
     this.submit = parts.millrace.submit.bind(parts.millrace);
@@ -89,10 +92,10 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
     type: T,
     payload: Jobs[T]['payload'],
     options: Omit<Submission, 'type' | 'payload'> = {},
-  ): Promise<JobView> {
+  ): Promise<ViewOf<Jobs[T]>> {
     const { jobId } = await this.submit({ ...options, type, payload } as unknown as SubmissionIn<Jobs>);
     await this.run();
-    return (await this.millrace.get(jobId, { includeHistory: true })) as JobView;
+    return (await this.millrace.get(jobId, { includeHistory: true })) as ViewOf<Jobs[T]>;
   }
 
   /** Moves the clock in one step, as if no process had been there meanwhile, then runs what is due. */
@@ -143,11 +146,9 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   async #round(): Promise<JobOutcome[]> {
     const { millrace, ledger, limitMs } = this.#parts;
     await runRound({ millrace, db: ledger.maintenance, limitMs });
-    const found = await readOutcomes(ledger.maintenance, this.#toldUntil);
-    const news = found.filter(({ key }) => !this.#told.has(key));
-    for (const { key } of news) this.#told.add(key);
-    this.#toldUntil = this.now();
-    return news.map(({ outcome }) => outcome);
+    const { outcomes, last } = await readOutcomes(ledger.maintenance, this.#lastTold);
+    this.#lastTold = last;
+    return outcomes;
   }
 
   async #moveTo(ms: number): Promise<void> {

@@ -28,9 +28,8 @@ class Road {
   async open(): Promise<void> {
     this.#server = createServer((near) => {
       const far = connect(Number(this.#target.port), this.#target.hostname);
-      for (const socket of [near, far])
-        this.#sockets.add(socket.on('error', () => near.destroy(far.destroy() as never)));
-      near.pipe(far).pipe(near);
+      for (const socket of [near, far]) this.#sockets.add(socket);
+      pipeline(near, far, near, () => {}); // However one side ends, so does the other.
     }).listen(this.#port, '127.0.0.1');
     await once(this.#server, 'listening');
     this.#port = (this.#server.address() as AddressInfo).port;

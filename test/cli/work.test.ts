@@ -10,19 +10,18 @@ const PATIENT = `
   import { once } from 'node:events';
   setInterval(() => {}, 60_000);
   export const handlers = {
-    async patient(context) {
-      const released = once(process, 'SIGUSR2');
-      context.log('info', 'began');
-      await released;
-      return 'done';
+    patient: {
+      maxAttempts: 1,
+      async handler(context) {
+        const released = once(process, 'SIGUSR2');
+        context.log('info', 'began');
+        await released;
+        return 'done';
+      },
     },
   };`;
 
-type Shown = {
-  state: string;
-  attempt: number;
-  attempts: { attempt: number; result: string; failure: { code: string } }[];
-};
+type Shown = { state: string; attemptsStarted: number; maxAttempts: number };
 const show = (id: string) => ask<Shown>(['jobs', 'get', id, '--attempts'], here());
 
 async function submit(type: string, payload = '{}'): Promise<string> {
@@ -90,7 +89,7 @@ describe('work', () => {
   it.each([
     [
       'nothing.js',
-      'export const other = 1;',
+      'setInterval(() => {}, 60_000); export const other = 1;',
       /nothing\.js registers no handlers\. Export a function "register\(millrace\)"/,
     ],
     ['broken.js', 'import "./not-there.js";', /broken\.js could not be loaded: Cannot find module/],
@@ -129,21 +128,18 @@ describe('a stopped worker', () => {
 
   it('gives back what the grace does not let finish, and no attempt is burnt [N23]', async () => {
     const { worker, id } = await startPatient('--grace', '0');
+    const { maxAttempts } = await show(id);
     worker.kill('SIGTERM');
     expect(await worker.ended).toMatchObject({ code: 0 });
     const given = await show(id);
-    expect(given).toMatchObject({
-      state: 'scheduled',
-      attempt: 1,
-      attempts: [{ attempt: 1, failure: { code: 'WORKER_STOPPED' } }],
-    });
+    expect(given).toMatchObject({ state: 'scheduled', attempts: [{ failure: { code: 'WORKER_STOPPED' } }] });
+    expect(given.maxAttempts - given.attemptsStarted).toBe(maxAttempts);
     const cwd = folderWith({ 'quick.js': `export const handlers = { patient: () => 'quick' };` });
     const other = start(['work', 'quick.js', '--verbose'], { ...here(), cwd });
-    await other.said(new RegExp(`completed patient ${id}, attempt 1`));
+    await other.said(new RegExp(`completed patient ${id}`));
     expect(await show(id)).toMatchObject({
-      state: 'completed',
-      attempt: 1,
-      attempts: [{ attempt: 1 }, { attempt: 1, result: 'SUCCESS' }],
+      ...{ state: 'completed', result: { output: 'quick' } },
+      attempts: [{ failure: { code: 'WORKER_STOPPED' } }, { result: 'SUCCESS', failure: null }],
     });
   });
 

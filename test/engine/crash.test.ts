@@ -54,7 +54,7 @@ describe('a worker process that was frozen', () => {
     millrace.register(rescue);
     await millrace.start();
     const finished = await millrace.waitFor(jobId, { timeout: '30s' });
-    child.signal('SIGUSR2');
+    child.release();
     child.signal('SIGCONT');
     await child.says(`ended ${jobId} lost`);
     const after = await millrace.get(jobId);

@@ -13,7 +13,7 @@ export class WorkerProcess {
   readonly #listeners = new Set<() => void>();
 
   constructor(params: { url: string; org: string }) {
-    const child = spawn(process.execPath, [SCRIPT, params.url, params.org], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [SCRIPT, params.url, params.org], { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#child = child;
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
       this.said.push(line);
@@ -37,7 +37,7 @@ export class WorkerProcess {
     for (;;) {
       const line = this.said.find((each) => each.startsWith(words));
       if (line !== undefined) return line;
-      if (!this.isAlive) throw new Error(`the worker ended before it said "${words}": ${this.said.join(' | ')}`);
+      if (!this.isAlive) throw new Error(`the worker ended (${this.#child.signalCode ?? this.#child.exitCode}) before it said "${words}": ${this.said}`);
       await new Promise<void>((resolve) => {
         const done = () => {
           this.#listeners.delete(done);
@@ -49,8 +49,13 @@ export class WorkerProcess {
     }
   }
 
-  signal(name: 'SIGSTOP' | 'SIGCONT' | 'SIGUSR2'): void {
+  signal(name: 'SIGSTOP' | 'SIGCONT'): void {
     this.#child.kill(name);
+  }
+
+  /** Lets patient jobs end. */
+  release(): void {
+    this.#child.stdin?.write('go\n');
   }
 
   /** kill -9, and gone when it resolves. */

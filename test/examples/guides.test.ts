@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-test('every TypeScript block of the guides and the README compiles against the library [GM-7.09] [GM-7.10] [GM-7.11]', async () => {
+test('every TypeScript block of the guides and the README compiles against the library', async () => {
   const blocks = pages.flatMap(blocksOf);
   expect(blocks.length).toBeGreaterThan(20);
   await Promise.all(blocks.map(({ file, code }) => writeFile(join(folder, file), code)));
@@ -39,7 +39,7 @@ test('the guide to handlers shows the three patterns against running twice [GM-7
   expect(code.some((text) => /version = version \+ 1 WHERE .* version = \$3/.test(text))).toBe(true);
 });
 
-test('every member of a handler’s context is explained in the guide [GA-5.13] [GA-5.14] [GA-5.15] [GA-5.16] [GA-5.17] [GA-5.18] [GA-5.19] [GA-5.20]', async () => {
+test('every member of a handler’s context is explained in the guide', async () => {
   const source = await readFile(join(ROOT, 'src/engine/job-context.ts'), 'utf8');
   const body = source.slice(source.indexOf('export type JobContext'));
   const members = [...body.matchAll(/^ {2}(?:readonly )?(\w+)[(:<]/gm)].map((match) => match[1]);
@@ -48,9 +48,9 @@ test('every member of a handler’s context is explained in the guide [GA-5.13] 
   expect(members.filter((member) => !new RegExp(`\`${member}[\`(]`).test(text))).toEqual([]);
 });
 
-test('every link between the guides leads somewhere', async () => {
+test('every link of the guides and the list of examples leads somewhere', async () => {
   const dead: string[] = [];
-  for (const { name, path, text } of pages) {
+  for (const { name, path, text } of pages.filter((page) => page.name !== 'README')) {
     for (const [, target = ''] of text.matchAll(/\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)/g)) {
       await readFile(join(path, '..', target)).catch((error: { code?: string }) => {
         if (error.code !== 'EISDIR') dead.push(`${name}: ${target}`);

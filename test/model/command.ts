@@ -53,9 +53,11 @@ export const leaseChoice: fc.Arbitrary<LeaseChoice> = fc.record({
   zombie: fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
 });
 
+/** Of zombies those come first that are hardest to tell: their worker holds the very job again, by a newer lease. */
 export function pickLease(model: Model, { choice, zombie }: LeaseChoice, workerId?: number): GivenLease | null {
   const own = model.leases.filter((lease) => workerId === undefined || lease.workerId === workerId);
   const fitting = own.filter((lease) => isHeldBy(lease) !== zombie);
-  if (fitting.length > 0) return pick(fitting, choice);
-  return own.length > 0 ? pick(own, choice) : null;
+  const reborn = zombie ? fitting.filter(({ job, workerId: holder }) => job.holder === holder) : [];
+  const candidates = [reborn, fitting, own].find((leases) => leases.length > 0);
+  return candidates === undefined ? null : pick(candidates, choice);
 }

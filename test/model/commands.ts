@@ -2,30 +2,31 @@
 import fc from 'fast-check';
 import { cancel, retry, spawn, submitDependent, submitKeyed, submitPlain } from './caller-commands.ts';
 import type { LedgerCommand } from './command.ts';
-import { bury, expire, pass, release, replaceWorker, rescue, stage } from './keeper-commands.ts';
+import { bury, expire, freeze, pass, release, replaceWorker, rescue, stage } from './keeper-commands.ts';
 import { advance, beat, checkpoint, claim, giveBack, progress, settle, start } from './worker-commands.ts';
 
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
 
 const WEIGHTED = [
   ...times(4, submitPlain),
-  ...times(2, submitKeyed),
+  submitKeyed,
   ...times(3, submitDependent),
   ...times(2, claim),
-  ...times(2, start),
+  ...times(3, start),
   ...times(5, advance),
   ...times(5, settle),
-  ...times(2, beat),
-  ...times(2, progress),
-  ...times(2, checkpoint),
-  ...times(2, spawn),
+  ...times(3, beat),
+  ...times(3, progress),
+  ...times(3, checkpoint),
+  spawn,
   ...times(2, cancel),
   ...times(2, retry),
   ...times(2, stage),
   ...times(3, release),
   ...times(3, rescue),
-  ...times(5, pass),
-  giveBack,
+  ...times(3, pass),
+  ...times(4, freeze),
+  ...times(2, giveBack),
   expire,
   bury,
   replaceWorker,

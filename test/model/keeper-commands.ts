@@ -13,8 +13,8 @@ import { settled } from '../ledger/fixture.ts';
 import { anyOf, commandOf, pick, workerIds } from './command.ts';
 import type { Model } from './model.ts';
 import { type GivenLease, isHeldBy } from './model-job.ts';
-import type { System } from './system.ts';
-import { endingOf } from './worker-commands.ts';
+import { type System, TYPES } from './system.ts';
+import { advanceFor, claimFor, endingOf } from './worker-commands.ts';
 
 const LIMIT = 1_000;
 const nothing = fc.constant({});
@@ -167,6 +167,24 @@ export const pass = commandOf({
     for (const [index, workerId] of workerIds(model).entries()) {
       if (beating[index % beating.length]) await beatOf(model, system, workerId);
     }
+  },
+});
+
+/** A worker freezes for longer than its lease, is rescued, wakes up, and may be given the very jobs it still believes in. */
+export const freeze = commandOf({
+  name: 'freeze',
+  given: fc.record({ lease: anyOf, starts: fc.boolean() }),
+  isPossible: (model) => model.leases.some(isHeldBy),
+  run: async ({ lease: choice, starts }, model, system) => {
+    const { workerId, job } = pick(model.leases.filter(isHeldBy), choice);
+    model.nowMs += job.policy.leaseMs + 1;
+    await system.setClock(model.nowMs);
+    const leases = (await look(model, system)).map((orphan) => leaseOf(model, orphan));
+    const own = leases.filter((lease) => lease.workerId === workerId);
+    await takeBack(model, system, { workerId, leases: own, random: 0 });
+    await beatOf(model, system, workerId);
+    const claiming = { workerId, types: TYPES, limit: 3 };
+    await (starts ? advanceFor(model, system, { ...claiming, finished: [] }) : claimFor(model, system, claiming));
   },
 });
 

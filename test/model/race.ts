@@ -1,6 +1,5 @@
 /** The end of an attempt against its rescue: each actor has a connection and a transaction of its own. */
 import fc from 'fast-check';
-import type pg from 'pg';
 import { expect } from 'vitest';
 import { isTerminal, type JobState } from '../../src/core/states.ts';
 import { advanceJobs } from '../../src/ledger/advance-jobs.ts';
@@ -15,19 +14,19 @@ import type { Wire } from './system.ts';
 const LEASE_MS = 60_000;
 
 type Ending = Pick<SettledJob, 'to' | 'reason'> & Partial<SettledJob>;
-type Deed = (client: pg.PoolClient, job: LeasedTestJob) => Promise<boolean>;
+type Deed = (db: Queryable, job: LeasedTestJob) => Promise<boolean>;
 
 const settleBy =
   (by: 'lease' | 'dead_worker', ending: Ending): Deed =>
-  async (client, job) => {
+  async (db, job) => {
     const jobs = [settled(job, ending)];
-    const { landed } = await settleJobs(client, { workerId: job.workerId, jobs, by, closedClaims: [] });
+    const { landed } = await settleJobs(db, { workerId: job.workerId, jobs, by, closedClaims: [] });
     return landed.has(job.leaseSeq);
   };
 
-const finish: Deed = async (client, { orgId, seq, leaseSeq, workerId }) => {
+const finish: Deed = async (db, { orgId, seq, leaseSeq, workerId }) => {
   const finished = [{ orgId, seq, leaseSeq, result: null }];
-  const { landed } = await advanceJobs(client, {
+  const { landed } = await advanceJobs(db, {
     workerId,
     finished,
     lanes: [],
@@ -38,20 +37,20 @@ const finish: Deed = async (client, { orgId, seq, leaseSeq, workerId }) => {
   return landed.has(leaseSeq);
 };
 
-const beat: Deed = async (client, job) => (await heartbeat(client, { workerId: job.workerId, jobs: [job] })).alive;
+const beat: Deed = async (db, job) => (await heartbeat(db, { workerId: job.workerId, jobs: [job] })).alive;
 
-const report: Deed = async (client, { orgId, seq, leaseSeq }) =>
-  (await reportProgress(client, { orgId, seq, leaseSeq, percent: 50, message: null })).landed;
+const report: Deed = async (db, { orgId, seq, leaseSeq }) =>
+  (await reportProgress(db, { orgId, seq, leaseSeq, percent: 50, message: null })).landed;
 
-const ask: Deed = async (client, { orgId, id }) => {
-  await cancelJobs(client, { orgId, ids: [id], reason: null, actor: null, force: true });
+const ask: Deed = async (db, { orgId, id }) => {
+  await cancelJobs(db, { orgId, ids: [id], reason: null, actor: null, force: true });
   return true;
 };
 
 const FAILURE = JSON.stringify({ category: 'TEMPORARY', code: 'BOOM', message: 'it broke' });
 
 /** How the worker may end its attempt, and where that leads. */
-const OWN: Record<string, { deed: Deed; state: string }> = {
+const OWN: Record<string, { deed: Deed; state: JobState }> = {
   advance: { deed: finish, state: 'completed' },
   complete: { deed: settleBy('lease', { to: 'completed', reason: 'succeeded' }), state: 'completed' },
   fail: { deed: settleBy('lease', { to: 'failed', reason: 'permanent_failure', failure: FAILURE }), state: 'failed' },
@@ -61,7 +60,7 @@ const OWN: Record<string, { deed: Deed; state: string }> = {
   },
 };
 
-const RESCUES: Record<string, { deed: Deed; state: string }> = {
+const RESCUES: Record<string, { deed: Deed; state: JobState }> = {
   requeue: { deed: settleBy('dead_worker', { to: 'retrying', reason: 'worker_lost', delayMs: 0 }), state: 'scheduled' },
   giveUp: { deed: settleBy('dead_worker', { to: 'dead_letter', reason: 'attempts_exhausted' }), state: 'dead_letter' },
   cancel: { deed: settleBy('dead_worker', { to: 'cancelled', reason: 'cancelled' }), state: 'cancelled' },
@@ -69,48 +68,107 @@ const RESCUES: Record<string, { deed: Deed; state: string }> = {
 
 const OTHERS: Record<string, Deed> = { beat, report, ask };
 
-type Acted = { landed: boolean; beganAt: number; doneAt: number };
+/** A member that is there because the name was drawn from the record's own keys. */
+const the = <T>(record: Record<string, T>, name: string): T => record[name] as T;
 
-/** Steps are counted over all actors, so that `doneAt < beganAt` means: committed before the other began. */
-async function act(
-  scheduler: fc.Scheduler,
-  name: string,
-  params: { deed: Deed; job: LeasedTestJob; steps: { count: number } },
-): Promise<Acted> {
-  const { deed, job, steps } = params;
-  const client = await ledger.db.workers.connect();
-  const step = (what: string) => scheduler.schedule(Promise.resolve(++steps.count), `${name} ${what}`);
-  try {
-    await step('begins');
-    const beganAt = ++steps.count;
-    await client.query('BEGIN');
-    await step('writes');
-    const landed = await deed(client, job);
-    await step('commits');
-    await client.query('COMMIT');
-    return { landed, beganAt, doneAt: ++steps.count };
-  } catch (error) {
-    await client.query('ROLLBACK');
-    throw error;
-  } finally {
-    client.release();
+/** When each of an actor's steps began or ended, in steps counted over all actors. */
+type Acted = { landed: boolean; wroteAt: number; answeredAt: number; committedAt: number; doneAt: number };
+
+class Stage {
+  readonly #ledger: TestLedger;
+  readonly #wire: Wire;
+  readonly #scheduler: fc.Scheduler;
+  #steps = 0;
+
+  constructor(ledger: TestLedger, wire: Wire, scheduler: fc.Scheduler) {
+    this.#ledger = ledger;
+    this.#wire = wire;
+    this.#scheduler = scheduler;
+  }
+
+  /** BEGIN, the deed and COMMIT, each when the scheduler says so. */
+  async act(name: string, deed: Deed, job: LeasedTestJob): Promise<Acted> {
+    const client = await this.#ledger.db.workers.connect();
+    const turn = async (what: string) => {
+      await this.#scheduler.schedule(Promise.resolve(), `${name} ${what}`);
+      return ++this.#steps;
+    };
+    try {
+      await turn('begins');
+      await client.query('BEGIN');
+      const wroteAt = await turn('writes');
+      const landed = await deed(this.#wire(client), job);
+      const answeredAt = ++this.#steps;
+      const committedAt = await turn('commits');
+      await client.query('COMMIT');
+      return { landed, wroteAt, answeredAt, committedAt, doneAt: ++this.#steps };
+    } catch (error) {
+      await client.query('ROLLBACK');
+      throw error;
+    } finally {
+      client.release();
+    }
   }
 }
 
 /** A running job whose worker has been silent for longer than its lease. */
-async function abandonedJob(): Promise<LeasedTestJob> {
+async function abandonedJob(ledger: TestLedger): Promise<LeasedTestJob> {
   const job = await ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }));
-  await ledger.db.api.query(
-    `UPDATE millrace.workers SET beat_at = millrace.clock() - interval '${LEASE_MS + 1} ms' WHERE id = $1`,
-    [job.workerId],
-  );
+  const text = `UPDATE millrace.workers SET beat_at = millrace.clock() - interval '${LEASE_MS + 1} ms' WHERE id = $1`;
+  await ledger.db.api.query(text, [job.workerId]);
   return job;
 }
 
-const race = fc.record({
+const drawn = fc.record({
   own: fc.constantFrom(...Object.keys(OWN)),
   rescue: fc.constantFrom(...Object.keys(RESCUES)),
   others: fc.subarray(Object.keys(OTHERS)),
   rescuers: fc.integer({ min: 1, max: 2 }),
 });
 
+/** How the races went, to see that they were races. */
+export type Tally = { ends: number; rescues: number; overlaps: number };
+
+export function raceProperty(ledger: TestLedger, tally: Tally, wire: Wire = (db) => db) {
+  return fc.asyncProperty(fc.scheduler(), drawn, async (scheduler, { own, rescue, others, rescuers }) => {
+    const job = await abandonedJob(ledger);
+    const stage = new Stage(ledger, wire, scheduler);
+    const ending = stage.act(own, the(OWN, own).deed, job);
+    const rescuing = Array.from({ length: rescuers }, () => stage.act(rescue, the(RESCUES, rescue).deed, job));
+    const besides = others.map((name) => stage.act(name, the(OTHERS, name), job));
+    // Settled, not only all: nobody may be left on a connection when one of them throws.
+    await scheduler.waitFor(Promise.allSettled([ending, ...rescuing, ...besides]));
+    const [end, rescues, rest] = await Promise.all([ending, Promise.all(rescuing), Promise.all(besides)]);
+
+    count(tally, end, rescues);
+    expect(
+      [end, ...rescues].filter((acted) => acted.landed),
+      'deeds that landed',
+    ).toHaveLength(1);
+    const state = end.landed ? the(OWN, own).state : the(RESCUES, rescue).state;
+    await checkState(ledger, job, { state, asked: others.includes('ask') });
+    const beaten = rest[others.indexOf('beat')];
+    for (const each of rescues) {
+      if (beaten !== undefined && beaten.doneAt < each.wroteAt)
+        expect(each.landed, 'a rescue after a beat').toBe(false);
+    }
+  });
+}
+
+function count(tally: Tally, end: Acted, rescues: readonly Acted[]): void {
+  tally[end.landed ? 'ends' : 'rescues']++;
+  const met = (a: Acted, b: Acted) => a.wroteAt < b.committedAt && b.committedAt < a.answeredAt;
+  if (rescues.some((each) => met(end, each) || met(each, end))) tally.overlaps++;
+}
+
+/** Whoever landed decided the state, for good: a cancel may follow only where the job lives on. */
+async function checkState(
+  ledger: TestLedger,
+  job: LeasedTestJob,
+  { state, asked }: { state: JobState; asked: boolean },
+) {
+  const found = await ledger.stateOf(job);
+  expect(asked && !isTerminal(state) ? [state, 'cancelled'] : [state], 'states it may be in').toContain(found);
+  const ends = (await ledger.eventsOf(job)).filter((event) => isTerminal(event.to_state));
+  expect(ends.length, 'ends in the history').toBe(isTerminal(found) ? 1 : 0);
+}

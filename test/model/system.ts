@@ -70,6 +70,7 @@ export class System {
       registrationOf: (type) => LIVES[type],
       fairQueues: () => new Set(),
       ensureQueue: async () => {},
+      knowsQueue: () => true,
       onAccepted: () => {},
     });
   }

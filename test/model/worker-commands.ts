@@ -20,16 +20,20 @@ const typesOf = fc.subarray(TYPES, { minLength: 1 });
 
 const toLease = ({ orgId }: System, { seq, leaseSeq }: GivenLease) => ({ orgId, seq, leaseSeq });
 
+type Claiming = { workerId: number; types: readonly string[]; limit: number };
+
+export async function claimFor(model: Model, system: System, { workerId, types, limit }: Claiming): Promise<void> {
+  const claimNo = system.claimsOf(workerId).next();
+  const given = await claimJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
+  const expected = model.takeFromLine(types, limit).map((job) => job.id);
+  system.receive(model, { workerId, claimNo, expected, given });
+}
+
 export const claim = commandOf({
   name: 'claim',
   given: fc.record({ worker: anyOf, types: typesOf, limit: fc.integer({ min: 1, max: 3 }) }),
-  run: async ({ worker, types, limit }, model, system) => {
-    const workerId = pick(workerIds(model), worker);
-    const claimNo = system.claimsOf(workerId).next();
-    const given = await claimJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
-    const expected = model.takeFromLine(types, limit).map((job) => job.id);
-    system.receive(model, { workerId, claimNo, expected, given });
-  },
+  run: ({ worker, types, limit }, model, system) =>
+    claimFor(model, system, { workerId: pick(workerIds(model), worker), types, limit }),
 });
 
 export const start = commandOf({
@@ -47,6 +51,27 @@ export const start = commandOf({
 
 const SUCCESS: Ending = { to: 'completed', reason: 'succeeded', delayMs: null, refunds: false, holds: false };
 
+type Advancing = Claiming & { finished: readonly GivenLease[] };
+
+export async function advanceFor(model: Model, system: System, params: Advancing): Promise<void> {
+  const { workerId, types, limit, finished } = params;
+  const claims = system.claimsOf(workerId);
+  const claimNo = claims.next();
+  const answer = await advanceJobs(system.workers, {
+    workerId,
+    finished: finished.map((lease) => ({ ...toLease(system, lease), result: '{"ok":true}' })),
+    lanes: lanesOf(types),
+    limit,
+    claimNo,
+    closedClaims: claims.takeClosed(),
+  });
+  const landed = finished.filter((lease) => model.settle(lease, SUCCESS)).map((lease) => lease.leaseSeq);
+  expect([...answer.landed].toSorted(), 'jobs that were finished').toEqual(landed.toSorted());
+  for (const lease of finished) system.letGo(lease);
+  const expected = model.takeFromLine(types, limit).map((job) => job.id);
+  for (const lease of system.receive(model, { workerId, claimNo, expected, given: answer.started })) model.start(lease);
+}
+
 /** The hot path: finish some jobs, zombies among them, then claim and start others. */
 export const advance = commandOf({
   name: 'advance',
@@ -56,26 +81,10 @@ export const advance = commandOf({
     types: typesOf,
     limit: fc.integer({ min: 0, max: 3 }),
   }),
-  run: async ({ worker, finished, types, limit }, model, system) => {
+  run: async ({ worker, finished: choices, types, limit }, model, system) => {
     const workerId = pick(workerIds(model), worker);
-    const picked = finished.map((choice) => pickLease(model, choice, workerId)).filter((lease) => lease !== null);
-    const leases = [...new Set(picked)];
-    const claims = system.claimsOf(workerId);
-    const claimNo = claims.next();
-    const answer = await advanceJobs(system.workers, {
-      workerId,
-      finished: leases.map((lease) => ({ ...toLease(system, lease), result: '{"ok":true}' })),
-      lanes: lanesOf(types),
-      limit,
-      claimNo,
-      closedClaims: claims.takeClosed(),
-    });
-    const landed = leases.filter((lease) => model.settle(lease, SUCCESS)).map((lease) => lease.leaseSeq);
-    expect([...answer.landed].toSorted(), 'jobs that were finished').toEqual(landed.toSorted());
-    for (const lease of leases) system.letGo(lease);
-    const expected = model.takeFromLine(types, limit).map((job) => job.id);
-    for (const lease of system.receive(model, { workerId, claimNo, expected, given: answer.started }))
-      model.start(lease);
+    const picked = choices.map((choice) => pickLease(model, choice, workerId)).filter((lease) => lease !== null);
+    await advanceFor(model, system, { workerId, types, limit, finished: [...new Set(picked)] });
   },
 });
 

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { AppError } from '../../core/errors.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 
@@ -20,7 +20,7 @@ export const bench = defineCommand({
 });
 
 async function run({ values }: Invocation<typeof OPTIONS>): Promise<number> {
-  const script = fileURLToPath(new URL('../../../bench/run.ts', import.meta.url));
+  const script = join(import.meta.dirname, '..', '..', '..', 'bench', 'run.ts');
   if (!existsSync(script)) {
     throw new AppError('UNAVAILABLE', {
       message:

@@ -1,7 +1,7 @@
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { dataFolder, maskPassword, openMillrace } from '../connection.ts';
 import { DatabaseWatch } from '../database-watch.ts';
-import { endSoon, listenForStop } from '../stop-signals.ts';
+import { listenForStop } from '../stop-signals.ts';
 
 export const up = defineCommand({
   name: 'up',
@@ -38,7 +38,7 @@ async function run(invocation: Invocation): Promise<number> {
     stop.release();
   }
   out.event({ event: 'stopped' }, 'Stopped.');
-  return endSoon(EXIT.ok);
+  return EXIT.ok;
 }
 
 function welcome(database: string, home: string | null, address: string): string[] {
@@ -46,9 +46,10 @@ function welcome(database: string, home: string | null, address: string): string
     ...(home === null ? [] : [`  data      ${home}`]),
     `  database  ${database}`,
     '',
-    'In another terminal, give it a job and a worker that runs it:',
+    'In another terminal, submit a job, write a handler for it, and start a worker that runs it:',
     `  npx millrace jobs submit greet '{"name":"Ada"}'${address}`,
-    `  npx millrace work examples/greet.ts${address}`,
+    `  echo "export const handlers = { greet: (context, { name }) => 'Hello, ' + name };" > greet.mjs`,
+    `  npx millrace work greet.mjs --verbose${address}`,
     '',
     'Stop with Ctrl-C. The data stays.',
   ];

@@ -6,7 +6,7 @@ import { registerModules } from '../handler-modules.ts';
 import { reportJobs } from '../job-reports.ts';
 import { readDuration, readInteger, readList } from '../option-values.ts';
 import type { Output } from '../output.ts';
-import { endSoon, listenForStop } from '../stop-signals.ts';
+import { listenForStop } from '../stop-signals.ts';
 
 const OPTIONS = {
   concurrency: { type: 'string', value: 'N', help: 'jobs run at once in this process; default 10' },
@@ -70,7 +70,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     stop.release();
   }
   out.event({ event: 'stopped' }, 'Stopped.');
-  return endSoon(EXIT.ok);
+  return EXIT.ok;
 }
 
 type Served = { types: string[]; queues: string[]; concurrency: number; database: string; home: string | null };

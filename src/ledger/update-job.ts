@@ -1,0 +1,66 @@
+import type { JobState } from '../core/states.ts';
+import { type Queryable, run, statement } from './statement.ts';
+
+/** What may be changed of a job that has not ended; undefined leaves a member as it is, null clears it. */
+export type JobChange = {
+  type?: string;
+  priority?: number;
+  tags?: Readonly<Record<string, string>> | null;
+  correlationId?: string | null;
+  callbackUrl?: string | null;
+};
+
+export type UpdatedJob =
+  | { kind: 'updated' }
+  | { kind: 'not_found' }
+  | { kind: 'too_late'; state: JobState; field: 'job' | 'priority' | 'type' };
+
+// No event and no new \`updated_at\`: neither is a change of state. A ready job that changes its lane gets a new token; the old
+// one is taken away unless a worker holds it at this moment, in which case the job is about to start anyway.
+const UPDATE = statement(
+  'update_job',
+  `WITH locked AS MATERIALIZED (
+  SELECT j.seq, j.org_id, j.state, j.completed_at IS NOT NULL AS is_final, j.state = 'running' OR j.worker_id IS NOT NULL AS is_taken,
+    j.attempts_started > 0 AS has_started, j.queue, j.job_type, j.priority, j.order_key, j.lifetime_deadline
+  FROM millrace.jobs j WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE FOR UPDATE
+), allowed AS MATERIALIZED (
+  SELECT *, state = 'scheduled' AND ($3::text IS NOT NULL OR $4::int2 IS NOT NULL) AS moves FROM locked
+  WHERE NOT is_final AND NOT ($4::int2 IS NOT NULL AND is_taken) AND NOT ($3::text IS NOT NULL AND (has_started OR is_taken))
+), changed AS (
+  UPDATE millrace.jobs j SET job_type = coalesce($3::text, j.job_type), priority = coalesce($4::int2, j.priority),
+    requested_priority = coalesce($4::int2, j.requested_priority),
+    tags = CASE WHEN $5::bool THEN $6::jsonb ELSE j.tags END,
+    correlation_id = CASE WHEN $7::bool THEN $8::text ELSE j.correlation_id END,
+    callback_url = CASE WHEN $9::bool THEN $10::text ELSE j.callback_url END
+  FROM allowed a WHERE j.org_id = a.org_id AND j.seq = a.seq
+  RETURNING j.seq
+), dropped AS (
+  DELETE FROM millrace.ready WHERE ctid IN (
+    SELECT r.ctid FROM millrace.ready r JOIN allowed a ON a.moves AND r.queue = a.queue AND r.job_type = a.job_type
+      AND r.priority = a.priority AND r.order_key = a.order_key AND r.seq = a.seq FOR UPDATE OF r SKIP LOCKED)
+), made_ready AS (
+  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
+  SELECT seq, order_key, lifetime_deadline, org_id, coalesce($4::int2, priority), queue, coalesce($3::text, job_type)
+  FROM allowed WHERE moves
+)
+SELECT l.state, l.is_final, l.is_taken, EXISTS (SELECT FROM changed) AS updated FROM locked l`,
+);
+
+type Row = { state: JobState; is_final: boolean; is_taken: boolean; updated: boolean };
+
+export async function updateJob(
+  db: Queryable,
+  { orgId, id, change }: { orgId: string; id: string; change: JobChange },
+): Promise<UpdatedJob> {
+  const { type, priority, tags, correlationId, callbackUrl } = change;
+  const [row] = await run<Row>(db, UPDATE, [
+    ...[orgId, id, type ?? null, priority ?? null],
+    ...[tags !== undefined, tags == null ? null : JSON.stringify(tags)],
+    ...[correlationId !== undefined, correlationId ?? null],
+    ...[callbackUrl !== undefined, callbackUrl ?? null],
+  ]);
+  if (row === undefined) return { kind: 'not_found' };
+  if (row.updated) return { kind: 'updated' };
+  const field = row.is_final ? 'job' : priority !== undefined && row.is_taken ? 'priority' : 'type';
+  return { kind: 'too_late', state: row.state, field };
+}

@@ -1,0 +1,35 @@
+import { AppError } from '../core/errors.ts';
+import { isUuid } from '../core/ids.ts';
+import { checkUpdate, type JobUpdate } from '../core/job-change.ts';
+import type { Engine } from '../engine/engine.ts';
+import { updateJob as updateInLedger } from '../ledger/update-job.ts';
+import { type JobView, readJob } from './read-job.ts';
+
+const TOO_LATE = {
+  job: 'has ended and can no longer be changed',
+  priority: 'has been taken by a worker, so its priority can no longer be changed',
+  type: 'was started before, so its type can no longer be changed',
+} as const;
+
+/** Changes the open members of a job that has not ended. Null when there is no such job. */
+export async function updateJob(
+  engine: Engine,
+  id: string,
+  { orgId, update }: { orgId: string; update: JobUpdate },
+): Promise<JobView | null> {
+  const checked = checkUpdate(update);
+  if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
+  const { type } = checked.change;
+  if (type !== undefined && !engine.knowsType(type)) throw unknownType(type);
+  if (!isUuid(id)) return null;
+  const updated = await updateInLedger(engine.database.api, { orgId, id, change: checked.change });
+  if (updated.kind === 'not_found') return null;
+  if (updated.kind === 'too_late') throw new AppError('CONFLICT', { message: `Job ${id} ${TOO_LATE[updated.field]}.` });
+  engine.hint('ready');
+  return readJob(engine, id, { orgId });
+}
+
+function unknownType(type: string): AppError {
+  const message = `No worker has registered the type ${type}.`;
+  return new AppError('INVALID_REQUEST', { message, details: [{ field: 'type', code: 'UNKNOWN_TYPE', message }] });
+}

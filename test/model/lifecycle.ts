@@ -1,0 +1,22 @@
+/** One life of a ledger and its model, from the first submission until everybody is dead. */
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import type { TestLedger } from '../ledger/fixture.ts';
+import { commands } from './commands.ts';
+import { compareHistories, compareHoldings, compareRows } from './compare.ts';
+import { settleDown } from './keeper-commands.ts';
+import { begin, type Wire } from './system.ts';
+
+export function lifecycleProperty(ledger: TestLedger, { wire, replayPath }: { wire?: Wire; replayPath?: string } = {}) {
+  return fc.asyncProperty(commands(replayPath), async (drawn) => {
+    const { model, real } = await begin(ledger, wire);
+    await fc.asyncModelRun(() => ({ model, real }), drawn);
+    await compareHoldings(model, real);
+    await compareHistories(model, real);
+    await settleDown(model, real);
+    await compareRows(model, real);
+    await compareHistories(model, real);
+    const stuck = model.jobs.filter((job) => job.holder !== null || ['delayed', 'retrying'].includes(job.state));
+    expect(stuck, 'jobs that nobody will move').toEqual([]);
+  });
+}

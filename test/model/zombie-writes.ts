@@ -1,0 +1,131 @@
+/** What a worker may still write with a lease it lost, though it holds the very job again by a newer one. */
+import { expect } from 'vitest';
+import { advanceCappedJobs, advanceJobs } from '../../src/ledger/advance-jobs.ts';
+import { assertOwned } from '../../src/ledger/assert-owned.ts';
+import { lockParent } from '../../src/ledger/guard-parent.ts';
+import { heartbeat } from '../../src/ledger/heartbeat.ts';
+import { reportProgress } from '../../src/ledger/report-progress.ts';
+import { returnExpired, returnJobs } from '../../src/ledger/return-jobs.ts';
+import { saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
+import { settleJobs } from '../../src/ledger/settle-jobs.ts';
+import { startJobs } from '../../src/ledger/start-jobs.ts';
+import type { Queryable } from '../../src/ledger/statement.ts';
+import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
+
+/** One worker, one job, two leases: `old` was lost, `job` holds. */
+export type Reborn = { old: LeasedTestJob; job: LeasedTestJob };
+
+/** Its first attempt was given up on; its second runs. */
+export async function restarted(ledger: TestLedger): Promise<Reborn> {
+  const old = await ledger.start(await ledger.submitOne());
+  await ledger.settle(old, { to: 'retrying', reason: 'worker_lost', delayMs: 0 });
+  return { old, job: await ledger.start(old, old.workerId) };
+}
+
+/** Its first lease was taken away before the attempt began; its second has not started either. */
+export async function released(ledger: TestLedger): Promise<Reborn> {
+  const old = await ledger.lease(await ledger.submitOne());
+  await returnJobs(ledger.db.workers, { workerId: old.workerId, jobs: [old], closedClaims: [] });
+  return { old, job: await ledger.lease(old, old.workerId) };
+}
+
+/** After the write has had its chance, the job must be as it was. */
+async function unchanged(ledger: TestLedger, { job }: Reborn, write: () => Promise<void>): Promise<void> {
+  const before = await ledger.rowOf(job);
+  await write();
+  expect(await ledger.rowOf(job), 'the row after a zombie wrote').toEqual(before);
+}
+
+const SUCCESS = { to: 'completed', reason: 'succeeded' } as const;
+
+type Check = (db: Queryable, ledger: TestLedger) => Promise<void>;
+
+const settleBy =
+  (by: 'lease' | 'dead_worker'): Check =>
+  async (db, ledger) => {
+    const reborn = await restarted(ledger);
+    const { workerId } = reborn.old;
+    // Silent for good, so that of the rescuer's guards only the lease is left.
+    await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [workerId]);
+    await unchanged(ledger, reborn, async () => {
+      await settleJobs(db, { workerId, jobs: [settled(reborn.old, SUCCESS)], by, closedClaims: [] });
+    });
+  };
+
+const finishBy =
+  (advance: typeof advanceJobs): Check =>
+  async (db, ledger) => {
+    const reborn = await restarted(ledger);
+    const { workerId } = reborn.old;
+    const finished = [{ ...reborn.old, result: null }];
+    await unchanged(ledger, reborn, async () => {
+      await advance(db, { workerId, finished, lanes: [], limit: 0, claimNo: 9_999, closedClaims: [] });
+    });
+  };
+
+const giveBackBy =
+  (
+    giveBack: (
+      db: Queryable,
+      params: { workerId: number; jobs: LeasedTestJob[]; closedClaims: [] },
+    ) => Promise<unknown>,
+  ): Check =>
+  async (db, ledger) => {
+    const reborn = await released(ledger);
+    const { workerId } = reborn.old;
+    await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [workerId]);
+    await unchanged(ledger, reborn, async () => {
+      await giveBack(db, { workerId, jobs: [reborn.old], closedClaims: [] });
+    });
+  };
+
+const rowsOf = async (ledger: TestLedger, table: 'progress' | 'checkpoints', { seq }: LeasedTestJob) =>
+  (await ledger.db.api.query(`SELECT * FROM millrace.${table} WHERE seq = $1`, [seq])).rows;
+
+/** For each guarded statement a check that holds on the real ledger. */
+export const ZOMBIE_WRITES: Record<string, Check> = {
+  millrace_advance_jobs: finishBy(advanceJobs),
+  millrace_advance_capped_jobs: finishBy((db, params) =>
+    advanceCappedJobs(db, params, { types: new Map(), orgs: new Map() }),
+  ),
+  millrace_settle_jobs: settleBy('lease'),
+  millrace_settle_orphans: settleBy('dead_worker'),
+  millrace_return_jobs: giveBackBy(returnJobs),
+  millrace_return_expired_jobs: giveBackBy(returnExpired),
+
+  millrace_start_jobs: async (db, ledger) => {
+    const reborn = await released(ledger);
+    const { workerId } = reborn.old;
+    await unchanged(ledger, reborn, async () => {
+      await startJobs(db, { workerId, jobs: [reborn.old] });
+    });
+  },
+
+  millrace_report_progress: async (db, ledger) => {
+    const { old } = await restarted(ledger);
+    await reportProgress(db, { ...old, percent: 99, message: 'from the grave' });
+    expect(await rowsOf(ledger, 'progress', old), 'progress that a zombie reported').toEqual([]);
+  },
+
+  millrace_save_checkpoint: async (db, ledger) => {
+    const { old } = await restarted(ledger);
+    await saveCheckpoint(db, { ...old, state: Buffer.from('from the grave') });
+    expect(await rowsOf(ledger, 'checkpoints', old), 'checkpoints that a zombie saved').toEqual([]);
+  },
+
+  millrace_heartbeat: async (db, ledger) => {
+    const { old, job } = await restarted(ledger);
+    const { lost } = await heartbeat(db, { workerId: old.workerId, jobs: [old, job] });
+    expect(lost, 'leases that a heartbeat reports lost').toEqual([old.leaseSeq]);
+  },
+
+  millrace_lock_parent: async (db, ledger) => {
+    const { old } = await restarted(ledger);
+    expect(await lockParent(db, old), 'the parent of a spawn by a zombie').toEqual({ landed: false });
+  },
+
+  millrace_assert_owned: async (db, ledger) => {
+    const { old } = await restarted(ledger);
+    expect(await assertOwned(db, old), 'ownership that a zombie claims').toBe(false);
+  },
+};
