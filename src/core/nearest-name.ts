@@ -24,14 +24,19 @@ function fold(name: string): string {
   return name.replace(/[_\-\s]/g, '').toLowerCase();
 }
 
+/** Insertions, deletions, substitutions and swapped neighbours, each counted as one. */
 function editDistance(left: string, right: string): number {
+  let beforeThat: number[] = [];
   let previous = Array.from({ length: right.length + 1 }, (_, index) => index);
   for (let row = 1; row <= left.length; row++) {
     const current = [row];
     for (let column = 1; column <= right.length; column++) {
       const substitution = previous[column - 1]! + (left[row - 1] === right[column - 1] ? 0 : 1);
-      current.push(Math.min(substitution, previous[column]! + 1, current[column - 1]! + 1));
+      const isSwap = row > 1 && left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1];
+      const swap = isSwap ? beforeThat[column - 2]! + 1 : Number.POSITIVE_INFINITY;
+      current.push(Math.min(substitution, swap, previous[column]! + 1, current[column - 1]! + 1));
     }
+    beforeThat = previous;
     previous = current;
   }
   return previous[right.length]!;

@@ -62,6 +62,11 @@ export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClie
     throw translated(error);
   });
   let broken = false;
+  // Without a listener a connection that ends between two statements would end the process.
+  const onError = () => {
+    broken = true;
+  };
+  client.on('error', onError);
   try {
     await client.query('BEGIN');
     const result = await work(client);
@@ -73,6 +78,7 @@ export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClie
     });
     throw translated(error);
   } finally {
+    client.off('error', onError);
     client.release(broken);
   }
 }

@@ -181,17 +181,17 @@ export async function submitJobs(
   for (let index = 1; index < rows.length; index++) {
     const row = rows[index] as Row;
     const entry = jobs[row.ord - 1] as JobToWrite;
-    written[row.ord - 1] = answerOf(entry, row, createdAt);
+    written[row.ord - 1] = answerOf(entry, row, { atMs, createdAt });
   }
   return written;
 }
 
-function answerOf(entry: JobToWrite, row: Row, createdAt: Date): Written {
+function answerOf(entry: JobToWrite, row: Row, { atMs, createdAt }: { atMs: number; createdAt: Date }): Written {
   if (row.existing_id !== null && row.existing_id !== entry.id) {
     return { kind: 'duplicate', existingId: row.existing_id, sameRequest: row.same };
   }
   const runAtMs = Number(row.run_at_ms);
-  const state: JobState = row.waits ? 'pending' : runAtMs > createdAt.getTime() ? 'delayed' : 'scheduled';
+  const state: JobState = row.waits ? 'pending' : runAtMs > atMs ? 'delayed' : 'scheduled';
   return { kind: 'accepted', id: entry.id, state, createdAt, scheduledFor: row.waits ? null : new Date(runAtMs) };
 }
 

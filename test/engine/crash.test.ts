@@ -3,7 +3,10 @@ import { pathOf, until, useBench } from '../library/fixture.ts';
 import { WorkerProcess } from './worker-process.ts';
 
 const bench = useBench();
-const rescue = { type: 'patient', handler: ({ leaseToken }: { leaseToken: number }) => ({ by: 'rescuer', token: leaseToken }) };
+const rescue = {
+  type: 'patient',
+  handler: ({ leaseToken }: { leaseToken: number }) => ({ by: 'rescuer', token: leaseToken }),
+};
 
 async function begun() {
   const org = await bench.ledger.newOrg();
@@ -21,7 +24,11 @@ describe('a worker process that dies', () => {
     millrace.register(rescue);
     await millrace.start();
     const job = await millrace.waitFor(jobId, { timeout: '30s' });
-    expect(job).toMatchObject({ state: 'completed', attemptsStarted: 2, result: { output: { by: 'rescuer' }, attempt: 2 } });
+    expect(job).toMatchObject({
+      state: 'completed',
+      attemptsStarted: 2,
+      result: { output: { by: 'rescuer' }, attempt: 2 },
+    });
     expect(await pathOf(millrace, jobId)).toEqual([
       'pending>scheduled:submitted',
       'scheduled>running:started',
@@ -43,7 +50,11 @@ describe('a worker process that dies', () => {
     millrace.register(rescue);
     await millrace.start();
     const job = await millrace.waitFor(jobId, { timeout: '30s' });
-    expect(job).toMatchObject({ state: 'dead_letter', attemptsStarted: 1, lastFailure: { category: 'SYSTEM', code: 'WORKER_LOST' } });
+    expect(job).toMatchObject({
+      state: 'dead_letter',
+      attemptsStarted: 1,
+      lastFailure: { category: 'SYSTEM', code: 'WORKER_LOST' },
+    });
   });
 });
 

@@ -16,7 +16,8 @@ describe('drain', () => {
     gate.open();
     await drained;
     expect(await millrace.get(first.jobId)).toMatchObject({ state: 'completed', result: { output: 'finished' } });
-    for (const { jobId } of [second, third]) expect(await millrace.get(jobId)).toMatchObject({ state: 'scheduled', attemptsStarted: 0 });
+    for (const { jobId } of [second, third])
+      expect(await millrace.get(jobId)).toMatchObject({ state: 'scheduled', attemptsStarted: 0 });
     expect(gate.arrived).toBe(1);
   });
 
@@ -90,7 +91,9 @@ describe('drain', () => {
     await millrace.waitFor(jobId);
     await millrace.close();
     await millrace.close();
-    const { rows } = await bench.ledger.db.api.query(`SELECT stopped_at FROM millrace.workers WHERE name = 'closing-worker'`);
+    const { rows } = await bench.ledger.db.api.query(
+      `SELECT stopped_at FROM millrace.workers WHERE name = 'closing-worker'`,
+    );
     expect(rows.map((row) => row.stopped_at)).toEqual([expect.any(Date)]);
   });
 });
@@ -113,7 +116,9 @@ describe('a worker that the ledger has given up', () => {
     await began.reached();
     await bench.ledger.db.api.query(`UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE name = 'phoenix'`);
     expect((await millrace.waitFor(jobId, { timeout: '30s' })).result?.output).toBe('again');
-    const { rows } = await bench.ledger.db.api.query(`SELECT stopped_at FROM millrace.workers WHERE name = 'phoenix' ORDER BY id`);
+    const { rows } = await bench.ledger.db.api.query(
+      `SELECT stopped_at FROM millrace.workers WHERE name = 'phoenix' ORDER BY id`,
+    );
     expect(rows.map((row) => row.stopped_at !== null)).toEqual([true, false]);
     expect(errors).toEqual([]);
   });

@@ -10,7 +10,9 @@ beforeAll(async () => {
 });
 
 const notes = async (jobId: string): Promise<string[]> =>
-  (await stage.ledger.db.maintenance.query('SELECT note FROM orders WHERE job_id = $1', [jobId])).rows.map((row) => row.note);
+  (await stage.ledger.db.maintenance.query('SELECT note FROM orders WHERE job_id = $1', [jobId])).rows.map(
+    (row) => row.note,
+  );
 
 /** Runs `work` in a transaction of the user's own; it throws to roll back. */
 async function transaction(work: (client: pg.Client) => Promise<void>): Promise<void> {
@@ -29,7 +31,10 @@ describe('submit in a transaction of the caller', () => {
   it('leaves a job when that commits, and none before', async () => {
     let jobId = '';
     await transaction(async (client) => {
-      ({ jobId } = await stage.millrace.submit(stage.acting(() => 'ran'), { client }));
+      ({ jobId } = await stage.millrace.submit(
+        stage.acting(() => 'ran'),
+        { client },
+      ));
       expect(await stage.millrace.get(jobId)).toBeNull();
     });
     expect((await stage.end(jobId)).result?.output).toBe('ran');
@@ -39,9 +44,18 @@ describe('submit in a transaction of the caller', () => {
     let jobId = '';
     const ran = new Gate();
     const rolledBack = transaction(async (client) => {
-      ({ jobId } = await stage.millrace.submit(stage.acting(() => ran.pass()), { client }));
-      const first = await stage.millrace.submit(stage.acting(() => 1), { client });
-      await stage.millrace.submit(stage.acting(() => ran.pass(), { dependsOn: [first.jobId], idempotencyKey: 'gone' }), { client });
+      ({ jobId } = await stage.millrace.submit(
+        stage.acting(() => ran.pass()),
+        { client },
+      ));
+      const first = await stage.millrace.submit(
+        stage.acting(() => 1),
+        { client },
+      );
+      await stage.millrace.submit(
+        stage.acting(() => ran.pass(), { dependsOn: [first.jobId], idempotencyKey: 'gone' }),
+        { client },
+      );
       throw new Error('changed my mind');
     });
     await expect(rolledBack).rejects.toThrow('changed my mind');
@@ -97,7 +111,9 @@ describe('completeIn', () => {
 
   it('stays the end of the job when its handler goes on, fails or runs out of time', async () => {
     const heard: string[] = [];
-    const stops = (['lost', 'failed'] as const).map((event) => stage.millrace.on(event, ({ jobId: id }) => heard.push(`${event} ${id}`)));
+    const stops = (['lost', 'failed'] as const).map((event) =>
+      stage.millrace.on(event, ({ jobId: id }) => heard.push(`${event} ${id}`)),
+    );
     const completed = new Set<string>();
     stops.push(stage.millrace.on('completed', ({ jobId: id }) => completed.add(id)));
     const failing = await stage.act(async (context) => {

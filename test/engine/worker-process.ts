@@ -37,7 +37,10 @@ export class WorkerProcess {
     for (;;) {
       const line = this.said.find((each) => each.startsWith(words));
       if (line !== undefined) return line;
-      if (!this.isAlive) throw new Error(`the worker ended (${this.#child.signalCode ?? this.#child.exitCode}) before it said "${words}": ${this.said}`);
+      if (!this.isAlive)
+        throw new Error(
+          `the worker ended (${this.#child.signalCode ?? this.#child.exitCode}) before it said "${words}": ${this.said}`,
+        );
       await new Promise<void>((resolve) => {
         const done = () => {
           this.#listeners.delete(done);

@@ -50,8 +50,10 @@ describe('a job that depends on others', () => {
   it.each([
     { state: 'failed', proves: '[GM-6.14]' },
     { state: 'dead_letter', proves: '[GM-6.15]' },
-  ] as const)('goes to $state with its dependency, as does what depends on it, without an attempt $proves', async ({ state }) => {
-    const gate = new Gate();
+  ] as const)(
+    'goes to $state with its dependency, as does what depends on it, without an attempt $proves',
+    async ({ state }) => {
+      const gate = new Gate();
       const first = await ending(state, gate);
       const second = await dependent([first]);
       const third = await dependent([second.jobId]);

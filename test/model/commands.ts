@@ -7,7 +7,9 @@ import { advance, beat, checkpoint, claim, giveBack, progress, settle, start } f
 
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
 
-const WEIGHTED = [
+export type Mix = readonly fc.Arbitrary<LedgerCommand>[];
+
+export const EVERYTHING: Mix = [
   ...times(4, submitPlain),
   submitKeyed,
   ...times(3, submitDependent),
@@ -32,8 +34,15 @@ const WEIGHTED = [
   replaceWorker,
 ];
 
-export const MAX_COMMANDS = 80;
+/** Workers that freeze and write on, and little else. */
+export const ZOMBIES: Mix = [
+  ...times(2, submitPlain),
+  ...times(3, freeze),
+  ...[claim, start, advance, settle, giveBack, beat, progress, checkpoint, stage, rescue],
+];
+
+const MAX_COMMANDS = 80;
 
 /** `replayPath` as a failure printed it, to repeat that failure alone. */
-export const commands = (replayPath?: string): fc.Arbitrary<Iterable<LedgerCommand>> =>
-  fc.commands(WEIGHTED, { maxCommands: MAX_COMMANDS, size: 'max', replayPath });
+export const commandsOf = (mix: Mix, replayPath?: string): fc.Arbitrary<Iterable<LedgerCommand>> =>
+  fc.commands([...mix], { maxCommands: MAX_COMMANDS, size: 'max', replayPath });

@@ -2,13 +2,15 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { TestLedger } from '../ledger/fixture.ts';
-import { commands } from './commands.ts';
+import { commandsOf, EVERYTHING, type Mix } from './commands.ts';
 import { compareHistories, compareHoldings, compareRows } from './compare.ts';
 import { settleDown } from './keeper-commands.ts';
 import { begin, type Wire } from './system.ts';
 
-export function lifecycleProperty(ledger: TestLedger, { wire, replayPath }: { wire?: Wire; replayPath?: string } = {}) {
-  return fc.asyncProperty(commands(replayPath), async (drawn) => {
+export type LifecycleOptions = { mix?: Mix; wire?: Wire; replayPath?: string };
+
+export function lifecycleProperty(ledger: TestLedger, { mix = EVERYTHING, wire, replayPath }: LifecycleOptions) {
+  return fc.asyncProperty(commandsOf(mix, replayPath), async (drawn) => {
     const { model, real } = await begin(ledger, wire);
     await fc.asyncModelRun(() => ({ model, real }), drawn);
     await compareHoldings(model, real);

@@ -16,7 +16,7 @@ const HOUR = 3_600 * SECOND;
 /** Three ways of living: short leases and few attempts, patient without an end, and one that never tries twice. */
 const LIVES: Record<string, PolicyLayer> = {
   short: {
-    maxAttempts: 2,
+    maxAttempts: 3,
     leaseMs: 60 * SECOND,
     lifetimeMs: 6 * HOUR,
     keyWindowMs: HOUR,

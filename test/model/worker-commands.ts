@@ -82,7 +82,8 @@ export const advance = commandOf({
     limit: fc.integer({ min: 0, max: 3 }),
   }),
   run: async ({ worker, finished: choices, types, limit }, model, system) => {
-    const workerId = pick(workerIds(model), worker);
+    const first = choices[0] === undefined ? null : pickLease(model, choices[0]);
+    const workerId = first?.workerId ?? pick(workerIds(model), worker);
     const picked = choices.map((choice) => pickLease(model, choice, workerId)).filter((lease) => lease !== null);
     await advanceFor(model, system, { workerId, types, limit, finished: [...new Set(picked)] });
   },

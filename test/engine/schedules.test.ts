@@ -1,0 +1,112 @@
+import { describe, expect, it } from 'vitest';
+import type { Millrace } from '../../src/index.ts';
+import { until, useBench } from '../library/fixture.ts';
+
+const bench = useBench();
+const HOUR_MS = 3_600_000;
+
+const keysOf = async (millrace: Millrace, type: string): Promise<(string | null)[]> =>
+  (await millrace.search({ types: [type] }, { limit: 1_000 })).jobs.map(({ idempotencyKey }) => idempotencyKey);
+
+describe('a schedule', () => {
+  it('fires each time once, with two processes at work, and its jobs run', async () => {
+    const org = await bench.ledger.newOrg();
+    const ran: string[] = [];
+    const handlers = { tick: ({ jobId }: { jobId: string }) => void ran.push(jobId) };
+    const [one] = await Promise.all([1, 2].map(() => bench.work(handlers, { org })));
+    await (one as Millrace).schedule('often', {
+      cron: '* * * * * *',
+      missed: 'all',
+      submission: { type: 'tick', payload: {} },
+    });
+    await bench.ledger.moveClock(30_000);
+    await until(() => ran.length >= 30);
+    await (one as Millrace).unschedule('often');
+    const keys = await keysOf(one as Millrace, 'tick');
+    expect(new Set(keys).size).toBe(keys.length);
+    await until(
+      async () =>
+        (await (one as Millrace).search({ types: ['tick'], states: ['completed'] })).totalCount === keys.length,
+    );
+    expect(new Set(ran).size).toBe(keys.length);
+  });
+
+  it('treats times that nobody was there for as it says: none, one or all', async () => {
+    const org = await bench.ledger.newOrg();
+    const setup = await bench.open({ org });
+    for (const missed of ['none', 'one', 'all'] as const) {
+      await setup.schedule(missed, {
+        cron: '0 * * * *',
+        missed,
+        submission: { type: `missed-${missed}`, payload: {} },
+      });
+    }
+    const due = (await setup.schedules()).map(({ nextAt }) => nextAt.getTime());
+    await bench.ledger.moveClock(4 * HOUR_MS + 30 * 60_000);
+    const worker = await bench.work({}, { org });
+    const isMoved = async () =>
+      (await worker.schedules()).every(({ nextAt }) => nextAt.getTime() > (due[0] as number) + 3 * HOUR_MS);
+    await until(isMoved);
+    const counts = await Promise.all(
+      ['none', 'one', 'all'].map(async (missed) => (await keysOf(worker, `missed-${missed}`)).length),
+    );
+    expect(counts[1]).toBe(1);
+    expect(counts[2]).toBeGreaterThanOrEqual(4);
+    expect(counts[2]).toBeLessThanOrEqual(5);
+    expect(counts[0]).toBeLessThanOrEqual(1);
+  });
+
+  it('announced again unchanged keeps the time it owes; changed it begins anew', async () => {
+    const millrace = await bench.open({ org: await bench.ledger.newOrg() });
+    const schedule = { cron: '0 4 * * *', submission: { type: 'kept', payload: {} } };
+    const first = await millrace.schedule('nightly', schedule);
+    await bench.ledger.moveClock(48 * HOUR_MS);
+    expect((await millrace.schedule('nightly', schedule)).nextAt).toEqual(first.nextAt);
+    const moved = await millrace.schedule('nightly', { ...schedule, cron: '0 5 * * *' });
+    expect(moved.nextAt.getTime()).toBeGreaterThan(first.nextAt.getTime() + 24 * HOUR_MS);
+    expect(await millrace.schedules()).toHaveLength(1);
+    expect(await millrace.unschedule('nightly')).toBe(true);
+    expect(await millrace.unschedule('nightly')).toBe(false);
+  });
+
+  it('is refused when its time, its policy or its job cannot be', async () => {
+    const millrace = await bench.open();
+    const submission = { type: 'refused', payload: {} };
+    const refused = [
+      { cron: 'often', submission },
+      { cron: '@daily', timeZone: 'Mars/Olympus', submission },
+      { cron: '@daily', missed: 'some' as 'one', submission },
+      { cron: '@daily', submission: { type: 'refused', payload: {}, maxAttempts: 0 } },
+      { cron: '@daily', submission: { type: 'refused', payload: new Uint8Array([1]) } },
+    ];
+    for (const schedule of refused) {
+      await expect(millrace.schedule('bad', schedule)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    }
+    await expect(millrace.schedule('', { cron: '@daily', submission })).rejects.toMatchObject({
+      details: [{ field: 'key' }],
+    });
+    expect(await millrace.schedules()).toEqual([]);
+  });
+
+  it('whose job is refused when its time comes skips its turn, is told, and keeps no other from its time', async () => {
+    const org = await bench.ledger.newOrg();
+    const setup = await bench.open({ org });
+    const gone = await setup.submit({ type: 'pruned', payload: {} });
+    await setup.schedule('broken', {
+      cron: '@hourly',
+      submission: { type: 'after', payload: {}, dependsOn: [gone.jobId] },
+    });
+    await setup.schedule('sound', { cron: '@hourly', submission: { type: 'sound', payload: {} } });
+    await setup.cancel(gone.jobId);
+    await bench.ledger.db.api.query('DELETE FROM millrace.jobs WHERE id = $1', [gone.jobId]);
+    const worker = await bench.open({ org });
+    const told: string[] = [];
+    worker.on('error', ({ where }) => told.push(where));
+    await bench.ledger.moveClock(HOUR_MS);
+    await worker.start();
+    await until(async () => (await keysOf(worker, 'sound')).length > 0);
+    await until(() => told.includes('schedule broken'));
+    const [broken] = await worker.schedules();
+    expect(broken?.lastFiredAt).toBeNull();
+  });
+});
