@@ -40,6 +40,7 @@ export type Finished = { execution: Execution; result: string; output: unknown }
 
 const MAX_PER_STATEMENT = 500;
 const MAX_ERROR_DELAY_MS = 2_000;
+const SECOND_LOOK_MS = 100;
 /** Longer than any statement may take. */
 const SUSPICION_MS = 15_000;
 
@@ -155,7 +156,7 @@ export class Producer {
 
   #advance(params: AdvanceParams): Promise<Advanced> {
     const { database, hasCaps, types } = this.#options;
-    if (params.limit === 0 || !hasCaps()) return advanceJobs(database.workers, params);
+    if (params.limit === 0 || !hasCaps()) return advanceJobs(database.claiming, params);
     return inTransaction(database.workers, async (client) => {
       const room = await lockRoom(client, [...types]);
       return advanceCappedJobs(client, params, room);
@@ -174,8 +175,10 @@ export class Producer {
       idleSlots: this.#options.slots - running,
       waiting: waiting - started.length,
     });
-    // What was submitted while the statement was under way it may not have seen.
-    this.#isHungry = started.length > 0 || flight.wasWoken;
+    // What was submitted while the statement was under way it may not have seen. A claim that got some, but fewer than it
+    // asked for, has emptied the queue or met another process; the next finish asks again, and so does this in a while.
+    this.#isHungry = started.length === limit || flight.wasWoken;
+    if (started.length > 0 && !this.#isHungry) setTimeout(() => this.wake(), SECOND_LOOK_MS).unref();
     if (started.length === 0) this.#lanes.reset(sentMs);
   }
 

@@ -116,6 +116,7 @@ const FAR_FUTURE = new Date('9999-12-31T00:00:00Z');
 
 function cronOf({ cron, timeZone }: { cron: string; timeZone: string }): Cron {
   try {
+    new Intl.DateTimeFormat('en', { timeZone }); // The library looks at a zone only when it needs it.
     return new Cron(cron, { timezone: timeZone, paused: true });
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);

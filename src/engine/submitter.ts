@@ -55,7 +55,7 @@ export class Submitter {
   constructor(options: SubmitterOptions) {
     this.#options = options;
     this.#batcher = createBatcher<JobToWrite, Written>({
-      send: (entries) => this.write(options.database.api, entries),
+      send: (entries) => this.write(options.database.submitting, entries),
       maxItems: MAX_BATCH,
       maxInFlight: 1,
       maxWaiting: MAX_WAITING,

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { translated } from './statement.ts';
+import { StickyConnection } from './sticky-connection.ts';
 
 /** Pools apart, so that no kind of work can starve another of connections. */
 export type Database = {
@@ -7,6 +8,9 @@ export type Database = {
   readonly api: pg.Pool;
   readonly workers: pg.Pool;
   readonly maintenance: pg.Pool;
+  /** Kept by the submitter and by the producer, who send one statement after the other. */
+  readonly submitting: StickyConnection;
+  readonly claiming: StickyConnection;
   close(): Promise<void>;
 };
 
@@ -45,12 +49,12 @@ export function openDatabase(params: { url: string; apiPool?: number; workerPool
   const api = pool('api', params.apiPool ?? 10, 5_000, PLANNER);
   const workers = pool('workers', params.workerPool ?? 10, 5_000, PLANNER);
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
+  const submitting = new StickyConnection(api);
+  const claiming = new StickyConnection(workers);
   return {
-    url: params.url,
-    api,
-    workers,
-    maintenance,
+    ...{ url: params.url, api, workers, maintenance, submitting, claiming },
     async close() {
+      await Promise.all([submitting.close(), claiming.close()]);
       await Promise.all([api.end(), workers.end(), maintenance.end()]);
     },
   };

@@ -1,5 +1,6 @@
 import type { QueryResult } from 'pg';
 import { AppError, isAppError } from '../core/errors.ts';
+import { StickyConnection } from './sticky-connection.ts';
 
 /** One constant SQL text with a name. Every statement of the ledger is made here, so a test can prepare them all. */
 export type Statement = { readonly name: string; readonly text: string };
@@ -53,15 +54,15 @@ export async function run<Row>(db: Queryable, made: Statement, values: unknown[]
     } catch (error) {
       const sqlState = sqlStateOf(error);
       observer?.({ name: made.name, durationMs: performance.now() - startedAt, rows: 0, sqlState });
-      // Inside a user's transaction the whole transaction is void, so only a pool may try again.
-      if (sqlState === null || !RETRIED_SQL_STATES.has(sqlState) || attempt >= MAX_TRIES || !isPool(db))
+      // Inside a user's transaction the whole transaction is void, so only a connection of ours may try again.
+      if (sqlState === null || !RETRIED_SQL_STATES.has(sqlState) || attempt >= MAX_TRIES || !isOurs(db))
         throw translated(error);
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 20 * 2 ** attempt));
     }
   }
 }
 
-const isPool = (db: Queryable): boolean => 'totalCount' in db;
+const isOurs = (db: Queryable): boolean => 'totalCount' in db || db instanceof StickyConnection;
 
 export function sqlStateOf(error: unknown): string | null {
   const code = (error as { code?: unknown } | null)?.code;

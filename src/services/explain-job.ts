@@ -59,9 +59,11 @@ const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | nul
   ['BEHIND_OTHERS', (facts) => (waitsInLine(facts) ? aheadSentence(facts.aheadInLine) : null)],
   [
     'HELD_FOR_CHILDREN',
-    ({ heldForChildren: open }) => (open === null ? null : `It is done and waits for ${open} jobs it spawned.`),
+    ({ heldForChildren: open }) => (open === null ? null : `It is done and waits for ${jobs(open)} it spawned.`),
   ],
 ];
+
+const jobs = (count: number): string => (count === 1 ? '1 job' : `${count} jobs`);
 
 const isTimed = (facts: JobFacts): boolean =>
   (facts.state === 'delayed' || facts.state === 'retrying') && facts.runInMs > 0;
@@ -81,6 +83,7 @@ function capSentence(who: string, cap: JobFacts['typeCap']): string | null {
 
 function aheadSentence(ahead: number | null): string | null {
   if (ahead === null || ahead === 0) return null;
+  if (ahead === 1) return 'One ready job goes before it.';
   return `${ahead >= MAX_COUNTED_AHEAD ? `More than ${MAX_COUNTED_AHEAD - 1}` : ahead} ready jobs go before it.`;
 }
 

@@ -21,9 +21,9 @@ async function twoWorkers(type: string, options: { org?: string; concurrency?: n
 describe('the cap of a type', () => {
   it('is never exceeded by two processes together [GA-5.05]', async () => {
     const { seen, millraces, first } = await twoWorkers('capped', { concurrency: 3 });
-    await first.submitMany(Array.from({ length: 30 }, () => ({ type: 'capped', payload: {} })));
+    await first.submitMany(Array.from({ length: 12 }, () => ({ type: 'capped', payload: {} })));
     await Promise.all(millraces.map((millrace) => millrace.start()));
-    await until(() => seen.done === 30);
+    await until(() => seen.done === 12);
     expect(seen.most).toBeLessThanOrEqual(3);
     expect(seen.most).toBeGreaterThan(0);
   });
@@ -49,9 +49,9 @@ describe('the cap of an org', () => {
     const [capped, free] = [await bench.ledger.newOrg(), await bench.ledger.newOrg()];
     const { seen, millraces, first } = await twoWorkers('org-capped', { org: capped });
     await first.queues.capOrg(capped, 2);
-    await first.submitMany(Array.from({ length: 20 }, () => ({ type: 'org-capped', payload: {} })));
+    await first.submitMany(Array.from({ length: 8 }, () => ({ type: 'org-capped', payload: {} })));
     await Promise.all(millraces.map((millrace) => millrace.start()));
-    await until(() => seen.done === 20);
+    await until(() => seen.done === 8);
     expect(seen.most).toBeLessThanOrEqual(2);
     const gate = new Gate();
     const other = await bench.work({ both: () => gate.pass() }, { org: free, concurrency: 10 });

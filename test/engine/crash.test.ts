@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pathOf, until, useBench } from '../library/fixture.ts';
+import { insist, pathOf, until, useBench } from '../library/fixture.ts';
 import { WorkerProcess } from './worker-process.ts';
 
 const bench = useBench();
@@ -72,7 +72,7 @@ describe('a worker process that was frozen', () => {
     expect(after?.result).toEqual(finished.result);
     expect(after?.result?.output).toMatchObject({ by: 'rescuer' });
     const row = await bench.ledger.rowOf({ orgId: after?.orgId as string, id: jobId });
-    expect(Number(row.lease_seq)).toBe((after?.result?.output as { token: number }).token);
+    expect(after?.result?.output).toEqual({ by: 'rescuer', token: Number(row.lease_seq) });
     expect(child.said).not.toContain(`ended ${jobId} completed`);
     expect(await bench.violations()).toEqual([]);
     expect(child.isAlive).toBe(true);
@@ -82,7 +82,9 @@ describe('a worker process that was frozen', () => {
 describe('a handler that blocks its process', () => {
   it('costs its neighbour no lease, ends as TIMEOUT although it never returns, and is retried elsewhere [GM-4.05] [GM-4.06]', async () => {
     const { child, millrace, jobId: neighbour } = await begun();
-    const { jobId: blocking } = await millrace.submit({ type: 'blocking', payload: {} });
+    // The thread that beats for a blocked process must have outlived the loss of its connection.
+    await bench.cut();
+    const blocking = await insist(millrace, { type: 'blocking', payload: {}, idempotencyKey: 'blocking' });
     await child.says(`began ${blocking} 1`);
     millrace.register({ ...rescue, lease: '1s' });
     millrace.register({ type: 'blocking', handler: ({ attempt }) => ({ by: 'rescuer', attempt }) });

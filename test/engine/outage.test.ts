@@ -1,23 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Millrace, Submission } from '../../src/index.ts';
-import { Gate, useBench } from '../library/fixture.ts';
+import type { Millrace } from '../../src/index.ts';
+import { Gate, insist, useBench } from '../library/fixture.ts';
 
 const bench = useBench();
 const JOBS = 120;
-
-const CUT = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-  WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'millrace%'`;
-
-/** Submits under a key until it is told that the job is there. */
-async function insist(millrace: Millrace, submission: Submission): Promise<string> {
-  for (;;) {
-    try {
-      return (await millrace.submit(submission)).jobId;
-    } catch {
-      // The connection was cut. The key makes the repeat harmless.
-    }
-  }
-}
 
 describe('when the database goes away and comes back', () => {
   it('jobs that were accepted complete, each once, and no worker gives up [GM-7.01] [GM-7.02]', async () => {
@@ -36,9 +22,9 @@ describe('when the database goes away and comes back', () => {
       const submission = { type: 'square', payload: { n }, idempotencyKey: `n-${n}` };
       return insist((n % 2 === 0 ? one : two) as Millrace, submission);
     });
-    for (let cuts = 0; cuts < 5; cuts++) await (await bench.connect()).query(CUT);
+    for (let cuts = 0; cuts < 5; cuts++) await bench.cut();
     await gate.reached(3);
-    await (await bench.connect()).query(CUT);
+    await bench.cut();
     gate.open();
     const ids = await Promise.all(submitting);
     expect(new Set(ids).size).toBe(JOBS);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type JobState, PermanentError, type Submission, TemporaryError } from '../../src/index.ts';
-import { Gate, useStage } from './fixture.ts';
+import { Gate, until, useStage } from './fixture.ts';
 
 const stage = useStage();
 
@@ -129,10 +129,11 @@ describe('a job that depends on others', () => {
   });
 
   it('also waits for its own time', async () => {
-    const first = await stage.act(() => 1);
+    const gate = new Gate();
+    const first = await ending('completed', gate);
     const second = await dependent([first], { delay: '1h' });
-    await stage.end(first);
-    while ((await stage.millrace.get(second.jobId))?.state !== 'delayed');
+    gate.open();
+    await until(async () => (await stage.millrace.get(second.jobId))?.state === 'delayed');
     expect((await stage.path(second.jobId)).at(-1)).toBe('pending>delayed:dependencies_met');
   });
 
@@ -182,13 +183,10 @@ describe('fan-in', () => {
       await context.spawn(stage.acting(() => 1, { delay: '1h' }));
       return 'all called';
     });
-    await gate.reached();
+    await until(() => gate.arrived === 1 && children.length === 2);
     await stage.end(children[1] as string);
-    const held = await stage.millrace.explain(jobId);
-    expect(held?.obstacles).toContainEqual({
-      code: 'HELD_FOR_CHILDREN',
-      message: 'It is done and waits for 1 jobs it spawned.',
-    });
+    const summary = async () => (await stage.millrace.explain(jobId))?.summary;
+    await until(async () => (await summary()) === 'It is done and waits for 1 job it spawned.');
     expect((await stage.millrace.get(jobId))?.state).toBe('running');
     gate.open();
     expect(await stage.end(jobId)).toMatchObject({ state: 'completed', result: { output: 'all called' } });

@@ -19,6 +19,8 @@ export type Bench = {
   /** One with a handler for each type given, already at work. */
   work(handlers: Record<string, Handler>, options?: OpenOptions): Promise<Millrace>;
   connect(): Promise<pg.Client>;
+  /** Ends every connection of ours to the database at once, also those of other processes. */
+  cut(): Promise<void>;
   violations(): Promise<Violation[]>;
 };
 
@@ -51,6 +53,13 @@ export function useBench(): Bench {
       clients.push(client);
       await client.connect();
       return client;
+    },
+    async cut() {
+      const admin = new pg.Client({ connectionString: ledger.db.url, application_name: 'cut' });
+      await admin.connect();
+      await admin.query(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name LIKE 'millrace%'`);
+      await admin.end();
     },
     violations: () => checkInvariants(ledger.db.maintenance),
   };
@@ -107,6 +116,17 @@ export function useStage(options: OpenOptions = {}): Stage {
 export async function pathOf(millrace: Millrace, jobId: string): Promise<string[]> {
   const job = await millrace.get(jobId, { includeHistory: true });
   return (job?.history ?? []).map(({ from, to, reason }) => `${from ?? ''}>${to}:${reason}`);
+}
+
+/** Submits under a key until it is told that the job is there. */
+export async function insist(millrace: Millrace, submission: Submission & { idempotencyKey: string }): Promise<string> {
+  for (;;) {
+    try {
+      return (await millrace.submit(submission)).jobId;
+    } catch {
+      // The connection was cut. The key makes the repeat harmless.
+    }
+  }
 }
 
 /** Asks again until the answer is yes. */

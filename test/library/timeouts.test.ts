@@ -99,7 +99,7 @@ describe('the total lifetime', () => {
   it('gives up when the next attempt would come after it [GM-2.20]', async () => {
     const millrace = await stage.open();
     const backoff = { initialDelay: '1h' };
-    millrace.register({ type: 'mortal', lifetime: '1h', backoff, handler: () => Promise.reject(new Error('no')) });
+    millrace.register({ type: 'mortal', lifetime: '30m', backoff, handler: () => Promise.reject(new Error('no')) });
     await millrace.start();
     const { jobId } = await millrace.submit({ type: 'mortal', payload: {} });
     const job = await millrace.waitFor(jobId);

@@ -15,8 +15,8 @@ export type Step<Given> = {
   run: (given: Given, model: Model, system: System) => Promise<void>;
 };
 
-/** How many commands ran, for the rate that a long run reports. */
-export const performed = { commands: 0 };
+/** What ran so far, for the account that a long run gives: the commands, and the edges of the state machine they walked. */
+export const performed = { commands: 0, edges: new Set<string>() };
 
 export function commandOf<Given>({ name, given, isPossible, run }: Step<Given>): fc.Arbitrary<LedgerCommand> {
   return given.map((values) => ({

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { TestLedger } from '../ledger/fixture.ts';
+import { performed } from './command.ts';
 import { commandsOf, EVERYTHING, type Mix } from './commands.ts';
 import { compareHistories, compareHoldings, compareRows } from './compare.ts';
 import { settleDown } from './keeper-commands.ts';
@@ -18,6 +19,8 @@ export function lifecycleProperty(ledger: TestLedger, { mix = EVERYTHING, wire, 
     await settleDown(model, real);
     await compareRows(model, real);
     await compareHistories(model, real);
+    for (const { from, to, reason } of model.jobs.flatMap((job) => job.history))
+      performed.edges.add(`${from}>${to}:${reason}`);
     const stuck = model.jobs.filter((job) => job.holder !== null || ['delayed', 'retrying'].includes(job.state));
     expect(stuck, 'jobs that nobody will move').toEqual([]);
   });

@@ -4,7 +4,7 @@ import type { Policy } from '../../src/core/policy.ts';
 import type { JobState } from '../../src/core/states.ts';
 import type { Reason } from '../../src/core/transitions.ts';
 
-export type Entry = {
+type Entry = {
   from: JobState | null;
   to: JobState;
   reason: Reason;

@@ -45,7 +45,7 @@ export class Model {
   }
 
   submit(submitted: Submitted): { kind: 'accepted' } | { kind: 'duplicate'; existingId: string; sameRequest: boolean } {
-    const { id, type, policy, key, fingerprint, dependsOn, dependencyType, parent } = submitted;
+    const { id, type, policy, key, fingerprint, dependsOn } = submitted;
     const taken = key === null ? undefined : this.#keys.get(`${type} ${key}`);
     if (taken !== undefined && taken.untilMs > this.nowMs) {
       return { kind: 'duplicate', existingId: taken.jobId, sameRequest: taken.fingerprint === fingerprint };
@@ -53,12 +53,21 @@ export class Model {
     if (key !== null) {
       this.#keys.set(`${type} ${key}`, { jobId: id, fingerprint, untilMs: this.nowMs + policy.keyWindowMs });
     }
-    const job: ModelJob = {
+    const job = this.#born(submitted);
+    this.jobs.push(job);
+    for (const each of dependsOn) if (hasEnded(each)) this.news.add(each);
+    if (verdictOf(job).kind === 'proceed') this.#queue(job, 'submitted');
+    else this.#note(job, { from: null, to: 'pending', reason: 'submitted' });
+    return { kind: 'accepted' };
+  }
+
+  #born({ id, type, policy, priority, delayMs, dependsOn, dependencyType, parent }: Submitted): ModelJob {
+    return {
       id,
       order: this.jobs.length,
       type,
       policy,
-      priority: Math.min(submitted.priority, ...dependsOn.map((each) => each.priority)),
+      priority: Math.min(priority, ...dependsOn.map((each) => each.priority)),
       state: 'pending',
       attempts: 0,
       maxAttempts: policy.maxAttempts,
@@ -66,7 +75,7 @@ export class Model {
       leaseSeq: 0,
       holder: null,
       held: false,
-      runAtMs: this.nowMs + submitted.delayMs,
+      runAtMs: this.nowMs + delayMs,
       deadlineMs: this.#deadline(policy),
       dependsOn,
       dependencyType,
@@ -76,11 +85,6 @@ export class Model {
       checkpoint: null,
       history: [],
     };
-    this.jobs.push(job);
-    for (const each of dependsOn) if (hasEnded(each)) this.news.add(each);
-    if (verdictOf(job).kind === 'proceed') this.#queue(job, 'submitted');
-    else this.#note(job, { from: null, to: 'pending', reason: 'submitted' });
-    return { kind: 'accepted' };
   }
 
   /** Takes the first places of the line; a place that a job no longer needs is taken in vain. */

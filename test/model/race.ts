@@ -1,5 +1,6 @@
 /** The end of an attempt against its rescue: each actor has a connection and a transaction of its own. */
 import fc from 'fast-check';
+import type pg from 'pg';
 import { expect } from 'vitest';
 import { isTerminal, type JobState } from '../../src/core/states.ts';
 import { advanceJobs } from '../../src/ledger/advance-jobs.ts';
@@ -74,39 +75,57 @@ const the = <T>(record: Record<string, T>, name: string): T => record[name] as T
 /** When each of an actor's steps began or ended, in steps counted over all actors. */
 type Acted = { landed: boolean; wroteAt: number; answeredAt: number; committedAt: number; doneAt: number };
 
+/** Where actors meet. A step ends when its statement is answered or waits for a lock; only then comes the next. */
 class Stage {
   readonly #ledger: TestLedger;
   readonly #wire: Wire;
-  readonly #scheduler: fc.Scheduler;
+  readonly #underWay = new Set<number>();
   #steps = 0;
 
-  constructor(ledger: TestLedger, wire: Wire, scheduler: fc.Scheduler) {
+  constructor(ledger: TestLedger, wire: Wire) {
     this.#ledger = ledger;
     this.#wire = wire;
-    this.#scheduler = scheduler;
   }
 
   /** BEGIN, the deed and COMMIT, each when the scheduler says so. */
-  async act(name: string, deed: Deed, job: LeasedTestJob): Promise<Acted> {
-    const client = await this.#ledger.db.workers.connect();
-    const turn = async (what: string) => {
-      await this.#scheduler.schedule(Promise.resolve(), `${name} ${what}`);
-      return ++this.#steps;
+  async act(
+    scheduler: fc.Scheduler,
+    { name, deed, job }: { name: string; deed: Deed; job: LeasedTestJob },
+  ): Promise<Acted> {
+    const client = (await this.#ledger.db.workers.connect()) as pg.PoolClient & { processID: number };
+    const step = async <T>(what: string, run: () => Promise<T>) => {
+      await scheduler.schedule(Promise.resolve(), `${name} ${what}`);
+      const beganAt = ++this.#steps;
+      this.#underWay.add(client.processID);
+      const answer = await run().finally(() => this.#underWay.delete(client.processID));
+      return { answer, beganAt, endedAt: ++this.#steps };
     };
     try {
-      await turn('begins');
-      await client.query('BEGIN');
-      const wroteAt = await turn('writes');
-      const landed = await deed(this.#wire(client), job);
-      const answeredAt = ++this.#steps;
-      const committedAt = await turn('commits');
-      await client.query('COMMIT');
-      return { landed, wroteAt, answeredAt, committedAt, doneAt: ++this.#steps };
+      await step('begins', () => client.query('BEGIN'));
+      const {
+        answer: landed,
+        beganAt: wroteAt,
+        endedAt: answeredAt,
+      } = await step('writes', () => deed(this.#wire(client), job));
+      const { beganAt: committedAt, endedAt: doneAt } = await step('commits', () => client.query('COMMIT'));
+      return { landed, wroteAt, answeredAt, committedAt, doneAt };
     } catch (error) {
       await client.query('ROLLBACK');
       throw error;
     } finally {
       client.release();
+    }
+  }
+
+  async untilQuiet(): Promise<void> {
+    const text =
+      'SELECT count(DISTINCT pid)::int4 AS blocked FROM pg_locks WHERE NOT granted AND pid = ANY ($1::int4[])';
+    for (;;) {
+      await new Promise(setImmediate);
+      const pids = [...this.#underWay];
+      if (pids.length === 0) return;
+      const { rows } = await this.#ledger.db.maintenance.query(text, [pids]);
+      if (rows[0].blocked === this.#underWay.size && pids.length === this.#underWay.size) return;
     }
   }
 }
@@ -130,12 +149,14 @@ const drawn = fc.record({
 export type Tally = { ends: number; rescues: number; overlaps: number };
 
 export function raceProperty(ledger: TestLedger, tally: Tally, wire: Wire = (db) => db) {
-  return fc.asyncProperty(fc.scheduler(), drawn, async (scheduler, { own, rescue, others, rescuers }) => {
+  const stage = new Stage(ledger, wire);
+  const act = (release: () => Promise<unknown>) => release().then(() => stage.untilQuiet());
+  return fc.asyncProperty(fc.scheduler({ act }), drawn, async (scheduler, { own, rescue, others, rescuers }) => {
     const job = await abandonedJob(ledger);
-    const stage = new Stage(ledger, wire, scheduler);
-    const ending = stage.act(own, the(OWN, own).deed, job);
-    const rescuing = Array.from({ length: rescuers }, () => stage.act(rescue, the(RESCUES, rescue).deed, job));
-    const besides = others.map((name) => stage.act(name, the(OTHERS, name), job));
+    const play = (name: string, deed: Deed) => stage.act(scheduler, { name, deed, job });
+    const ending = play(own, the(OWN, own).deed);
+    const rescuing = Array.from({ length: rescuers }, () => play(rescue, the(RESCUES, rescue).deed));
+    const besides = others.map((name) => play(name, the(OTHERS, name)));
     // Settled, not only all: nobody may be left on a connection when one of them throws.
     await scheduler.waitFor(Promise.allSettled([ending, ...rescuing, ...besides]));
     const [end, rescues, rest] = await Promise.all([ending, Promise.all(rescuing), Promise.all(besides)]);

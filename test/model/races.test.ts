@@ -11,7 +11,7 @@ import { useLedger } from '../ledger/fixture.ts';
 import { raceProperty, type Tally } from './race.ts';
 import { stopClock } from './system.ts';
 
-const RUNS = Number(process.env.MODEL_RUNS ?? 300);
+const RUNS = Number(process.env.MODEL_RUNS ?? 200);
 const timeout = 30_000 + RUNS * 1_000;
 
 const ledger = useLedger();

@@ -13,7 +13,7 @@ import { type GivenLease, isHeldBy } from './model-job.ts';
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
 
-/** Three ways of living: short leases and few attempts, patient without an end, and one that never tries twice. */
+/** Four ways of living: with short leases, patient without an end, back at once, and never tried twice. */
 const LIVES: Record<string, PolicyLayer> = {
   short: {
     maxAttempts: 3,
@@ -24,13 +24,12 @@ const LIVES: Record<string, PolicyLayer> = {
   },
   patient: { maxAttempts: 4, leaseMs: 600 * SECOND, lifetimeMs: null, backoff: { strategy: 'EXPONENTIAL' } },
   brisk: {
-    maxAttempts: 1,
+    maxAttempts: 2,
     leaseMs: 60 * SECOND,
     lifetimeMs: 2 * HOUR,
-    onOrphan: 'fail',
-    retryOnTimeout: false,
     backoff: { strategy: 'CONSTANT', initialDelayMs: 0, maxDelayMs: 0 },
   },
+  once: { maxAttempts: 1, leaseMs: 60 * SECOND, lifetimeMs: HOUR, autoRetry: false, onOrphan: 'fail' },
 };
 
 export const TYPES = Object.keys(LIVES);

@@ -32,6 +32,6 @@ export function spoiled(name: string, change: (text: string) => string): Wire {
   const text = change(original);
   if (text === original) throw new Error(`nothing in ${name} was there to be changed`);
   return (db): Queryable => ({
-    query: (config) => db.query(config.name === name ? { ...config, name: `${name}_spoiled`, text } : config),
+    query: (config) => db.query(config.name === name ? { ...config, name: undefined, text } : config),
   });
 }

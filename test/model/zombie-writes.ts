@@ -13,17 +13,17 @@ import type { Queryable } from '../../src/ledger/statement.ts';
 import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
 
 /** One worker, one job, two leases: `old` was lost, `job` holds. */
-export type Reborn = { old: LeasedTestJob; job: LeasedTestJob };
+type Reborn = { old: LeasedTestJob; job: LeasedTestJob };
 
 /** Its first attempt was given up on; its second runs. */
-export async function restarted(ledger: TestLedger): Promise<Reborn> {
+async function restarted(ledger: TestLedger): Promise<Reborn> {
   const old = await ledger.start(await ledger.submitOne());
   await ledger.settle(old, { to: 'retrying', reason: 'worker_lost', delayMs: 0 });
   return { old, job: await ledger.start(old, old.workerId) };
 }
 
 /** Its first lease was taken away before the attempt began; its second has not started either. */
-export async function released(ledger: TestLedger): Promise<Reborn> {
+async function released(ledger: TestLedger): Promise<Reborn> {
   const old = await ledger.lease(await ledger.submitOne());
   await returnJobs(ledger.db.workers, { workerId: old.workerId, jobs: [old], closedClaims: [] });
   return { old, job: await ledger.lease(old, old.workerId) };
