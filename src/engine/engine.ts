@@ -111,6 +111,14 @@ export class Engine implements Service {
     await this.settings.refresh();
     // The policy most jobs get; the connection that asks is the one that submits.
     await this.policies.idOf(this.#profile);
+    this.notifier.open();
+  }
+
+  /** The end of a process that may never have worked. */
+  async close(graceMs: number): Promise<void> {
+    await this.drain(graceMs);
+    await this.submitter.idle();
+    await this.notifier.close();
   }
 
   /** Whether some worker, here or elsewhere, has said that it handles the type. */
@@ -144,7 +152,7 @@ export class Engine implements Service {
   /** Something changed: act here at once, and tell other processes. */
   hint(hint: Hint): void {
     this.#onHint(hint);
-    if (this.#isRunning) this.notifier.hint(hint);
+    this.notifier.hint(hint);
   }
 
   /** What somebody else's transaction brings is there when that commits, soon but not now. */

@@ -35,13 +35,22 @@ export class Notifier implements Service {
     this.#sending = new Loop({ name: 'notifier', round: () => this.#send(), onError });
   }
 
-  start(): void {
-    this.#listening.start();
+  /** From here on this process can tell others; it hears them between start and stop. */
+  open(): void {
     this.#sending.start();
   }
 
+  async close(): Promise<void> {
+    await this.#sending.stop();
+    if (this.#pending.size > 0) await this.#tell().catch(() => {});
+  }
+
+  start(): void {
+    this.#listening.start();
+  }
+
   async stop(): Promise<void> {
-    await Promise.all([this.#listening.stop(), this.#sending.stop()]);
+    await this.#listening.stop();
     await this.#client?.end().catch(() => {});
     this.#client = null;
   }
@@ -55,11 +64,15 @@ export class Notifier implements Service {
 
   async #send(): Promise<number> {
     if (this.#pending.size === 0) return 60_000;
+    await this.#tell();
+    await new Promise((resolve) => setTimeout(resolve, MIN_GAP_MS));
+    return this.#pending.size > 0 ? 0 : 60_000;
+  }
+
+  async #tell(): Promise<void> {
     const hints = [...this.#pending];
     this.#pending.clear();
     await notifyHints(this.#database.maintenance, [this.#self, ...hints].join(SEPARATOR));
-    await new Promise((resolve) => setTimeout(resolve, MIN_GAP_MS));
-    return this.#pending.size > 0 ? 0 : 60_000;
   }
 
   /** Keeps one connection listening; a lost one is replaced at the next round. */

@@ -108,7 +108,7 @@ export class Producer {
     const limit = this.#isHungry || finished.length > 0 ? this.#room() : 0;
     if (finished.length === 0 && limit === 0) return;
     this.#isFlying = true;
-    void this.#fly(finished, limit);
+    this.#fly(finished, limit).catch((error) => this.#report(error));
   }
 
   #room(): number {
@@ -145,7 +145,11 @@ export class Producer {
     this.#failures = 0;
     await this.#options.begin(advanced.started, { claimNo, sentMs });
     if (sentMs < this.#suspectUntilMs) await this.#options.reconcile().catch((error) => this.#report(error));
-    this.#observe(advanced, { limit, sentMs, wasWoken: this.#wakes !== wakes });
+    this.#observe(advanced, {
+      limit,
+      sentMs,
+      wasWoken: this.#wakes !== wakes || (finished.length > 0 && this.#options.hasCaps()),
+    });
     this.#isFlying = false;
     // The next statement goes out before these jobs run: the database works while handlers do.
     this.#pump();

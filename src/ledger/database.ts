@@ -44,6 +44,8 @@ export function openDatabase(params: { url: string; apiPool?: number; workerPool
       options,
     });
     made.on('error', () => {}); // An idle connection died. The pool replaces it; the next statement reports if it cannot.
+    // A connection may end in the very read that opened it, before anyone who asked for it can listen.
+    made.on('connect', (client) => client.on('error', () => {}));
     return made;
   };
   const api = pool('api', params.apiPool ?? 10, 5_000, PLANNER);

@@ -1,6 +1,5 @@
 import type { QueryResult } from 'pg';
 import { AppError, isAppError } from '../core/errors.ts';
-import { StickyConnection } from './sticky-connection.ts';
 
 /** One constant SQL text with a name. Every statement of the ledger is made here, so a test can prepare them all. */
 export type Statement = { readonly name: string; readonly text: string };
@@ -19,6 +18,8 @@ export const allStatements = (): readonly Statement[] => [...registry.values()];
 /** Anything that runs a query: a pool of ours, a client of ours, or a client of the user's own transaction. */
 export type Queryable = {
   query(config: { name?: string; text: string; values?: unknown[] }): Promise<QueryResult>;
+  /** Holds no transaction of anybody else's, so a statement may be repeated on it. */
+  readonly isOurs?: true;
 };
 
 /** What the gate tells about each statement that passed it. */
@@ -62,7 +63,7 @@ export async function run<Row>(db: Queryable, made: Statement, values: unknown[]
   }
 }
 
-const isOurs = (db: Queryable): boolean => 'totalCount' in db || db instanceof StickyConnection;
+const isOurs = (db: Queryable): boolean => 'totalCount' in db || db.isOurs === true;
 
 export function sqlStateOf(error: unknown): string | null {
   const code = (error as { code?: unknown } | null)?.code;

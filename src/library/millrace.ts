@@ -235,15 +235,14 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
 
   /** Stops claiming, lets handlers finish for `grace` (30 s), then gives the rest back without burning an attempt. */
   drain(options: { grace?: DurationInput } = {}): Promise<void> {
-    return this.#engine.drain(options.grace === undefined ? DRAIN_GRACE_MS : durationMs(options.grace, 'grace'));
+    return this.#engine.drain(graceMs(options));
   }
 
   /** Drains, and lets go of the database. The last process to close an embedded server stops it. */
   async close(options: { grace?: DurationInput } = {}): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    await this.drain(options);
-    await this.#engine.submitter.idle();
+    await this.#engine.close(graceMs(options));
     await this.#database.close();
     await this.#postgres.close();
   }
@@ -251,6 +250,10 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+function graceMs({ grace }: { grace?: DurationInput }): number {
+  return grace === undefined ? DRAIN_GRACE_MS : durationMs(grace, 'grace');
 }
 
 /** The policy that jobs of this process start from. Refuses options that nobody could work by. */

@@ -128,7 +128,7 @@ test('a releaser that dies in the middle leaves its releases to the next', async
   await complete(ledger.db.workers, first);
   await complete(ledger.db.workers, second);
   await interleave(hold(job), async () => {
-    const dying = expect(release()).rejects.toMatchObject({ code: '57014' });
+    const dying = expect(release()).rejects.toMatchObject({ code: 'UNAVAILABLE', cause: { code: '57014' } });
     await ledger.untilBlocked();
     await ledger.db.workers.query(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity
       WHERE datname = current_database() AND wait_event_type = 'Lock'`);
