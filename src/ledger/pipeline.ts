@@ -1,0 +1,41 @@
+import pg from 'pg';
+import type { Queryable } from './statement.ts';
+
+/**
+ * One connection that a busy caller keeps. Statements follow each other on the wire without waiting for answers, so the
+ * database works on the next while this process reads the last. Each is a transaction of its own; one that fails fails alone.
+ * A broken connection is replaced at the next statement.
+ */
+export class Pipeline implements Queryable {
+  readonly isOurs = true;
+  readonly #config: pg.ClientConfig;
+  #client: Promise<pg.Client> | null = null;
+
+  constructor(config: pg.ClientConfig) {
+    this.#config = { ...config, pipeline: true } as pg.ClientConfig;
+  }
+
+  async query(config: pg.QueryConfig): Promise<pg.QueryResult> {
+    const client = await (this.#client ?? this.#connect());
+    return client.query(config);
+  }
+
+  async close(): Promise<void> {
+    const client = await this.#client?.catch(() => null);
+    this.#client = null;
+    await client?.end().catch(() => {});
+  }
+
+  #connect(): Promise<pg.Client> {
+    const client = new pg.Client(this.#config);
+    const connecting = client.connect().then(() => client);
+    const forget = () => {
+      if (this.#client === connecting) this.#client = null;
+    };
+    client.on('error', forget);
+    client.on('end', forget);
+    connecting.catch(forget);
+    this.#client = connecting;
+    return connecting;
+  }
+}
