@@ -1,9 +1,10 @@
 import pg from 'pg';
 import { Lanes } from '../src/engine/lanes.ts';
 import { Millrace } from '../src/index.ts';
-import { advanceJobs, type FinishedJob } from '../src/ledger/advance-jobs.ts';
+import { completeJobs } from '../src/ledger/complete-jobs.ts';
 import { openDatabase } from '../src/ledger/database.ts';
 import { allStatements } from '../src/ledger/statement.ts';
+import { takeJobs } from '../src/ledger/take-jobs.ts';
 import { registerWorker } from '../src/ledger/workers.ts';
 import { submitBatches } from './workload.ts';
 
@@ -22,13 +23,16 @@ export async function claimBuffers(url: string, jobs: number): Promise<{ before:
   const lanes = new Lanes();
   lanes.set(['q:default'], ['noop']);
   const before = await explainClaim(database.workers, { workerId, lanes });
-  let finished: FinishedJob[] = [];
   for (let claimed = 0, claimNo = 1; claimed < jobs; claimNo++) {
-    const { started } = await advanceJobs(database.workers, {
-      ...{ workerId, finished, lanes: lanes.next(performance.now()), limit: 200, claimNo, closedClaims: [claimNo - 1] },
+    const started = await takeJobs(database.workers, {
+      workerId,
+      lanes: lanes.next(performance.now()),
+      limit: 200,
+      claimNo,
     });
     lanes.raise(started);
-    finished = started.map(({ orgId, seq, leaseSeq }) => ({ orgId, seq, leaseSeq, result: null }));
+    const finished = started.map(({ orgId, seq, leaseSeq }) => ({ orgId, seq, leaseSeq, result: null }));
+    await completeJobs(database.workers, { workerId, finished, closedClaims: [claimNo] });
     claimed += started.length;
   }
   const after = await explainClaim(database.workers, { workerId, lanes });
@@ -39,11 +43,11 @@ export async function claimBuffers(url: string, jobs: number): Promise<{ before:
 
 /** Runs one claim inside a transaction that is rolled back, and counts what it touched. */
 async function explainClaim(pool: pg.Pool, { workerId, lanes }: { workerId: number; lanes: Lanes }): Promise<number> {
-  const { text } = allStatements().find((each) => each.name === 'millrace_advance_jobs') as { text: string };
+  const { text } = allStatements().find((each) => each.name === 'millrace_take_jobs') as { text: string };
   const now = lanes.next(performance.now());
   const values = [
-    ...[workerId, [], [], [], [], now.map((lane) => lane.queue), now.map((lane) => lane.jobType)],
-    ...[now.map((lane) => lane.priority), now.map((lane) => lane.floor), 10, 0, []],
+    ...[workerId, 10, 0, now.map((lane) => lane.queue), now.map((lane) => lane.jobType)],
+    ...[now.map((lane) => lane.priority), now.map((lane) => lane.floor)],
   ];
   const client = await pool.connect();
   await client.query('BEGIN');

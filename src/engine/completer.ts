@@ -1,8 +1,10 @@
 import type { Outcome } from '../core/decide.ts';
-import { decodePayload, type Payload } from '../core/payload.ts';
+import type { Payload } from '../core/payload.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
+import { completeJobs, type FinishedJob } from '../ledger/complete-jobs.ts';
 import type { Database } from '../ledger/database.ts';
 import { checkLanded, type SettledJob, settleJobs } from '../ledger/settle-jobs.ts';
+import type { Lease } from '../ledger/start-jobs.ts';
 import { isUnavailable } from '../ledger/statement.ts';
 import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
@@ -23,10 +25,11 @@ export type CompleterOptions = {
 const MAX_PER_STATEMENT = 500;
 const MAX_DELAY_MS = 2_000;
 
-/** Writes how attempts ended, other than by plain success: those go with the next claim. */
+/** Writes how attempts ended: plain successes with one statement, everything else with another, each many jobs at a time. */
 export class Completer {
   readonly #options: CompleterOptions;
   readonly #batcher: Batcher<SettledJob, boolean>;
+  readonly #completing: Batcher<FinishedJob, boolean>;
 
   constructor(options: CompleterOptions) {
     this.#options = options;
@@ -35,14 +38,18 @@ export class Completer {
       maxItems: MAX_PER_STATEMENT,
       maxInFlight: 1,
       maxWaiting: Number.POSITIVE_INFINITY,
-      overflow: () => new Error('an attempt that ended is never refused'),
+      overflow: neverRefused,
+    });
+    this.#completing = createBatcher<FinishedJob, boolean>({
+      send: (finished) => this.#complete(finished),
+      ...{ maxItems: MAX_PER_STATEMENT, maxInFlight: 1, maxWaiting: Number.POSITIVE_INFINITY, overflow: neverRefused },
     });
   }
 
   async end(execution: Execution, outcome: AttemptOutcome): Promise<void> {
     switch (outcome.kind) {
       case 'succeeded':
-        return this.#succeed(execution, outcome.output);
+        return this.#succeed(execution, outcome.output, outcome.value);
       case 'completed_by_handler':
         return this.#confirmOwn(execution, outcome.otherwise);
       case 'lost':
@@ -63,47 +70,50 @@ export class Completer {
     this.#options.events.emit('lost', execution.facts);
   }
 
-  completed(execution: Execution, output: unknown): void {
+  async idle(): Promise<void> {
+    await this.#completing.idle();
+    await this.#batcher.idle();
+  }
+
+  async #succeed(execution: Execution, output: Payload, value: unknown): Promise<void> {
+    const { orgId, seq, leaseSeq } = execution.job;
+    const isPlain = output.kind === 'json' && !execution.joinsChildren;
+    const landed = isPlain
+      ? await this.#completing.add({ orgId, seq, leaseSeq, result: output.text })
+      : await this.#batcher.add(successRow(execution, output));
+    if (landed) this.#completed(execution, value);
+    else this.lost(execution);
+  }
+
+  #completed(execution: Execution, output: unknown): void {
     this.#options.claims.done(execution.claimNo, execution.job.leaseSeq);
     if (this.#options.events.hears('completed')) this.#options.events.emit('completed', { ...execution.facts, output });
   }
 
-  /** Of leases whose finish did not land: those that this very attempt had ended before. */
-  landedBefore(executions: readonly Execution[]): Promise<Set<number>> {
-    return this.#persist(() =>
-      checkLanded(
-        this.#options.database.workers,
-        executions.map((each) => each.job),
-      ),
+  async #complete(finished: FinishedJob[]): Promise<boolean[]> {
+    const { database, workerId, claims } = this.#options;
+    const closedClaims = claims.takeClosed();
+    const { landed, released } = await this.#persist(() =>
+      completeJobs(database.finishing, { workerId, finished, closedClaims }),
     );
+    if (released) this.#options.onReleased();
+    return this.#confirmed(finished, landed);
   }
 
-  idle(): Promise<void> {
-    return this.#batcher.idle();
+  /** One that did not land may have landed before, when the answer was lost. */
+  async #confirmed(jobs: readonly Lease[], landed: ReadonlySet<number>): Promise<boolean[]> {
+    const missing = jobs.filter((job) => !landed.has(job.leaseSeq));
+    const before = missing.length === 0 ? new Set() : await this.#landedBefore(missing);
+    return jobs.map((job) => landed.has(job.leaseSeq) || before.has(job.leaseSeq));
   }
 
-  async #succeed(execution: Execution, output: Payload): Promise<void> {
-    const { job } = execution;
-    const landed = await this.#batcher.add({
-      orgId: job.orgId,
-      seq: job.seq,
-      leaseSeq: job.leaseSeq,
-      to: 'completed',
-      reason: 'succeeded',
-      delayMs: null,
-      failure: null,
-      result: output.kind === 'json' ? output.text : null,
-      resultBytes: output.kind === 'bytes' ? output.bytes : null,
-      holds: execution.joinsChildren,
-      refundsAttempt: false,
-    });
-    if (landed) this.completed(execution, decodePayload(output));
-    else this.lost(execution);
+  #landedBefore(jobs: readonly Lease[]): Promise<Set<number>> {
+    return this.#persist(() => checkLanded(this.#options.database.workers, jobs));
   }
 
   async #confirmOwn(execution: Execution, otherwise: AttemptOutcome): Promise<void> {
-    const landed = await this.landedBefore([execution]);
-    if (landed.has(execution.job.leaseSeq)) this.completed(execution, undefined);
+    const landed = await this.#landedBefore([execution.job]);
+    if (landed.has(execution.job.leaseSeq)) this.#completed(execution, undefined);
     else await this.end(execution, otherwise);
   }
 
@@ -133,9 +143,7 @@ export class Completer {
       settleJobs(database.workers, { workerId, jobs: sorted, by: 'lease', closedClaims: [] }),
     );
     if (released) this.#options.onReleased();
-    const missing = rows.filter((row) => !landed.has(row.leaseSeq));
-    const before = missing.length === 0 ? new Set() : await this.#persist(() => checkLanded(database.workers, missing));
-    return rows.map((row) => landed.has(row.leaseSeq) || before.has(row.leaseSeq));
+    return this.#confirmed(rows, landed);
   }
 
   /** An outcome is kept until the database takes it or the lease is gone: the database being away loses nothing. */
@@ -152,4 +160,15 @@ export class Completer {
       }
     }
   }
+}
+
+const neverRefused = () => new Error('an attempt that ended is never refused');
+
+function successRow({ job, joinsChildren }: Execution, output: Payload): SettledJob {
+  return {
+    ...{ orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, to: 'completed', reason: 'succeeded' },
+    result: output.kind === 'json' ? output.text : null,
+    resultBytes: output.kind === 'bytes' ? output.bytes : null,
+    ...{ delayMs: null, failure: null, holds: joinsChildren, refundsAttempt: false },
+  };
 }

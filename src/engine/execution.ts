@@ -1,7 +1,7 @@
 import type { AbortCause } from '../core/failure.ts';
 import { JobCancelledError, JobTimeoutError, LeaseLostError } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
-import type { StartedJob } from '../ledger/advance-jobs.ts';
+import type { StartedJob } from '../ledger/take-jobs.ts';
 import type { RegisteredHandler } from './registry.ts';
 
 const REASONS: Record<AbortCause, () => Error> = {

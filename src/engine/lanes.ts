@@ -1,5 +1,5 @@
 import { PRIORITIES } from '../core/priority.ts';
-import type { Lane, StartedJob } from '../ledger/advance-jobs.ts';
+import type { Lane, StartedJob } from '../ledger/take-jobs.ts';
 
 /** How far behind the newest claimed key a lane keeps looking: jobs that committed late stand there. */
 const LAG = 1_000;

@@ -1,16 +1,8 @@
-import {
-  type Advanced,
-  type AdvanceParams,
-  advanceCappedJobs,
-  advanceJobs,
-  type StartedJob,
-} from '../ledger/advance-jobs.ts';
 import { lockRoom } from '../ledger/claim-room.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
+import { type StartedJob, type TakeParams, takeCappedJobs, takeJobs } from '../ledger/take-jobs.ts';
 import type { Claims } from './claims.ts';
-import type { Completer } from './completer.ts';
 import type { EventHub } from './events.ts';
-import type { Execution } from './execution.ts';
 import { Lanes } from './lanes.ts';
 import { Lookahead } from './lookahead.ts';
 
@@ -18,7 +10,6 @@ export type ProducerOptions = {
   database: Database;
   workerId: number;
   claims: Claims;
-  completer: Completer;
   events: EventHub;
   slots: number;
   queues: readonly string[];
@@ -33,30 +24,25 @@ export type ProducerOptions = {
   fill(): void;
   /** A statement failed a while ago: what the ledger gave us may be more than we know. */
   reconcile(): Promise<void>;
-  onReleased(): void;
 };
 
-export type Finished = { execution: Execution; result: string; output: unknown };
+type Flight = { limit: number; sentMs: number; wakes: number };
 
 const MAX_PER_STATEMENT = 500;
 const MAX_ERROR_DELAY_MS = 2_000;
 const SECOND_LOOK_MS = 100;
 /** On one connection: the database turns to the second as soon as it is done with the first. */
 const MAX_FLIGHTS = 2;
-/** What a statement must carry to go out while another is under way. */
+/** What a statement must ask for to go out while another is under way. */
 const MIN_FOLLOWING = 32;
 /** Longer than any statement may take. */
 const SUSPICION_MS = 15_000;
 
-/**
- * Claims work and completes it. Each statement carries what finished since the last one and asks for as many jobs as there is
- * room for; under load a second follows the first on the wire.
- */
+/** Claims as many jobs as there is room for, as long as there are any, and looks again when somebody says so. */
 export class Producer {
   readonly #options: ProducerOptions;
   readonly #lanes = new Lanes();
   readonly #lookahead: Lookahead;
-  #finished: Finished[] = [];
   #flights = 0;
   /** Jobs asked for by statements under way. */
   #asked = 0;
@@ -90,17 +76,12 @@ export class Producer {
   }
 
   get isIdle(): boolean {
-    return this.#flights === 0 && this.#finished.length === 0;
+    return this.#flights === 0;
   }
 
-  finish(finished: Finished): void {
-    this.#finished.push(finished);
-    this.pumpSoon();
-  }
-
-  /** A microtask later, so that handlers ending in one tick share a statement. */
+  /** A microtask later, so that slots freed in one tick are filled by one statement. */
   pumpSoon(): void {
-    if (this.#isScheduled || this.#flights === MAX_FLIGHTS) return;
+    if (this.#isScheduled || !this.#isHungry || this.#flights === MAX_FLIGHTS) return;
     this.#isScheduled = true;
     queueMicrotask(() => {
       this.#isScheduled = false;
@@ -109,14 +90,12 @@ export class Producer {
   }
 
   #pump(): void {
-    if (this.#flights === MAX_FLIGHTS) return;
-    const room = this.#isHungry || this.#finished.length > 0 ? this.#room() : 0;
-    const load = this.#finished.length + room;
-    if (load === 0 || (this.#flights > 0 && load < MIN_FOLLOWING)) return;
-    const finished = this.#finished.splice(0, MAX_PER_STATEMENT);
+    if (!this.#isHungry || this.#flights === MAX_FLIGHTS) return;
+    const limit = this.#room();
+    if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
     this.#flights++;
-    this.#asked += room;
-    this.#fly(finished, room).catch((error) => this.#report(error));
+    this.#asked += limit;
+    this.#fly({ limit, sentMs: performance.now(), wakes: this.#wakes }).catch((error) => this.#report(error));
   }
 
   #room(): number {
@@ -126,64 +105,42 @@ export class Producer {
     return Math.max(0, Math.min(room, MAX_PER_STATEMENT));
   }
 
-  async #fly(finished: Finished[], limit: number): Promise<void> {
-    const { claims } = this.#options;
-    const claimNo = claims.next();
-    const closedClaims = claims.takeClosed();
-    const sentMs = performance.now();
-    const wakes = this.#wakes;
-    let advanced: Advanced;
+  async #fly(flight: Flight): Promise<void> {
+    const { limit, sentMs } = flight;
+    const claimNo = this.#options.claims.next();
+    let started: StartedJob[];
     try {
-      advanced = await this.#advance({
-        workerId: this.#options.workerId,
-        finished: finished.map(({ execution: { job }, result }) => ({
-          orgId: job.orgId,
-          seq: job.seq,
-          leaseSeq: job.leaseSeq,
-          result,
-        })),
-        lanes: limit === 0 ? [] : this.#lanes.next(sentMs),
-        limit,
-        claimNo,
-        closedClaims,
+      started = await this.#take({
+        ...{ workerId: this.#options.workerId, limit, claimNo },
+        lanes: this.#lanes.next(sentMs),
       });
     } catch (error) {
-      claims.reopen(closedClaims);
-      return this.#recover(error, finished);
+      return this.#recover(error);
     } finally {
       this.#asked -= limit;
     }
     this.#failures = 0;
-    await this.#options.begin(advanced.started, { claimNo, sentMs });
+    await this.#options.begin(started, { claimNo, sentMs });
     if (sentMs < this.#suspectUntilMs && this.#flights === 1)
       await this.#options.reconcile().catch((error) => this.#report(error));
-    this.#observe(advanced, {
-      limit,
-      sentMs,
-      wasWoken: this.#wakes !== wakes || (finished.length > 0 && this.#options.hasCaps()),
-    });
+    this.#observe(started, flight);
     this.#flights--;
     // The next statement goes out before these jobs run: the database works while handlers do.
     this.#pump();
     this.#options.fill();
-    await this.#confirm(finished, advanced);
     this.pumpSoon();
   }
 
-  #advance(params: AdvanceParams): Promise<Advanced> {
+  #take(params: TakeParams): Promise<StartedJob[]> {
     const { database, hasCaps, types } = this.#options;
-    if (params.limit === 0 || !hasCaps()) return advanceJobs(database.claiming, params);
+    if (!hasCaps()) return takeJobs(database.claiming, params);
     return inTransaction(database.workers, async (client) => {
       const room = await lockRoom(client, [...types]);
-      return advanceCappedJobs(client, params, room);
+      return takeCappedJobs(client, params, room);
     });
   }
 
-  #observe(advanced: Advanced, flight: { limit: number; sentMs: number; wasWoken: boolean }): void {
-    const { limit, sentMs } = flight;
-    if (advanced.released) this.#options.onReleased();
-    if (limit === 0) return;
-    const { started } = advanced;
+  #observe(started: readonly StartedJob[], { limit, sentMs, wakes }: Flight): void {
     const { running, waiting } = this.#options.load();
     this.#lanes.raise(started);
     this.#lookahead.observe({
@@ -192,37 +149,21 @@ export class Producer {
       waiting: waiting - started.length,
     });
     // What was submitted while the statement was under way it may not have seen. A claim that got some, but fewer than it
-    // asked for, has emptied the queue or met another process; the next finish asks again, and so does this in a while.
-    this.#isHungry = started.length === limit || flight.wasWoken;
+    // asked for, has emptied the queue or met another process: look again in a while.
+    this.#isHungry = started.length === limit || this.#wakes !== wakes;
     if (started.length > 0 && !this.#isHungry) setTimeout(() => this.wake(), SECOND_LOOK_MS).unref();
     if (started.length === 0) this.#lanes.reset(sentMs);
   }
 
-  async #confirm(finished: readonly Finished[], { landed }: Advanced): Promise<void> {
-    const missing: Finished[] = [];
-    for (const each of finished) {
-      if (landed.has(each.execution.job.leaseSeq)) this.#options.completer.completed(each.execution, each.output);
-      else missing.push(each);
-    }
-    if (missing.length === 0) return;
-    const before = await this.#options.completer.landedBefore(missing.map((each) => each.execution));
-    for (const each of missing) {
-      if (before.has(each.execution.job.leaseSeq)) this.#options.completer.completed(each.execution, each.output);
-      else this.#options.completer.lost(each.execution);
-    }
-  }
-
-  /** Nobody knows whether the statement took effect: send the finishes again; a second landing changes nothing. */
-  async #recover(error: unknown, finished: Finished[]): Promise<void> {
+  /** Nobody knows whether the statement took effect; what it gave us unawares is given back once the database answers. */
+  async #recover(error: unknown): Promise<void> {
     this.#report(error);
-    this.#finished.unshift(...finished);
     // A statement that lost its connection may still be running over there, and commit later.
     this.#suspectUntilMs = performance.now() + SUSPICION_MS;
     const delayMs = Math.random() * Math.min(MAX_ERROR_DELAY_MS, 50 * 2 ** Math.min(this.#failures++, 8));
     await new Promise((resolve) => setTimeout(resolve, delayMs));
     this.#flights--;
-    this.#isHungry = true;
-    this.pumpSoon();
+    this.wake();
   }
 
   #report(error: unknown): void {

@@ -1,11 +1,11 @@
 import { hostname } from 'node:os';
 import type { Policy } from '../core/policy.ts';
 import type { Submission } from '../core/submission.ts';
-import type { StartedJob } from '../ledger/advance-jobs.ts';
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { announceType } from '../ledger/job-types.ts';
 import { raiseVirtualTime } from '../ledger/queues.ts';
+import type { StartedJob } from '../ledger/take-jobs.ts';
 import { registerWorker, stopWorker } from '../ledger/workers.ts';
 import type { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';

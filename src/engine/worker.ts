@@ -1,11 +1,11 @@
 import { classify } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
-import type { StartedJob } from '../ledger/advance-jobs.ts';
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { ownedJobs } from '../ledger/owned-jobs.ts';
 import { settleJobs } from '../ledger/settle-jobs.ts';
 import { isUnavailable } from '../ledger/statement.ts';
+import type { StartedJob } from '../ledger/take-jobs.ts';
 import { Claims } from './claims.ts';
 import { Completer } from './completer.ts';
 import type { EventHub } from './events.ts';
@@ -44,6 +44,8 @@ export class Worker {
   readonly #producer: Producer;
   readonly #completer: Completer;
   #waiting: Execution[] = [];
+  /** Attempts whose outcome is on its way to the ledger. */
+  #ending = 0;
   #changed: (() => void) | null = null;
 
   constructor(options: WorkerOptions) {
@@ -52,7 +54,7 @@ export class Worker {
     const claims = this.#claims;
     this.#completer = new Completer({ database, workerId, claims, events, onReleased, onDelayed });
     this.#producer = new Producer({
-      ...{ database, workerId, claims, events, onReleased, completer: this.#completer },
+      ...{ database, workerId, claims, events },
       ...{
         slots: options.slots,
         queues: options.queues,
@@ -173,15 +175,8 @@ export class Worker {
     if (execution.isConcluded) return;
     const outcome = ownEndFirst(execution, ended);
     this.#leave(execution);
-    if (outcome.kind === 'succeeded' && outcome.output.kind === 'json' && !execution.joinsChildren) {
-      this.#producer.finish({ execution, result: outcome.output.text, output: outcome.value });
-    } else {
-      void this.#completer
-        .end(execution, outcome)
-        .catch((error) => this.#report(error))
-        .finally(() => this.#wakeDrain());
-      this.#producer.pumpSoon();
-    }
+    void this.#settle(this.#completer.end(execution, outcome));
+    this.#producer.pumpSoon();
     this.#fill();
   }
 
@@ -189,10 +184,20 @@ export class Worker {
     if (execution.isConcluded) return Promise.resolve();
     execution.abort('lost_lease');
     this.#leave(execution);
-    return this.#completer
-      .giveBack(execution)
-      .catch((error) => this.#report(error))
-      .finally(() => this.#wakeDrain());
+    return this.#settle(this.#completer.giveBack(execution));
+  }
+
+  /** Until the ledger has the outcome. It may have made room under a cap. */
+  async #settle(ending: Promise<void>): Promise<void> {
+    this.#ending++;
+    try {
+      await ending;
+    } catch (error) {
+      this.#report(error);
+    }
+    this.#ending--;
+    if (this.#options.hasCaps()) this.#producer.wake();
+    this.#wakeDrain();
   }
 
   #leave(execution: Execution): void {
@@ -237,7 +242,7 @@ export class Worker {
   /** Until no handler runs and every outcome is written, or the time is up. */
   async #settledWithin(limitMs: number): Promise<void> {
     const deadlineMs = performance.now() + limitMs;
-    while (this.running.size > 0 || !this.#producer.isIdle) {
+    while (this.running.size > 0 || this.#ending > 0 || !this.#producer.isIdle) {
       const leftMs = deadlineMs - performance.now();
       if (leftMs <= 0) return;
       await new Promise<void>((resolve) => {

@@ -1,7 +1,7 @@
-import { type Lane, type StartedJob, type StartedRow, toStartedJob } from './advance-jobs.ts';
 import { int2Array, int8Array, textArray } from './binary-array.ts';
 import { candidatesText, lanesText, leasedText } from './claim-text.ts';
 import { type Queryable, run, statement } from './statement.ts';
+import { type Lane, type StartedJob, type StartedRow, toStartedJob } from './take-jobs.ts';
 
 /** A job under lease that has not started: `attemptsStarted` does not count the attempt to come. */
 export type ClaimedJob = StartedJob;

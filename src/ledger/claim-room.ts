@@ -1,6 +1,6 @@
-import type { Room } from './advance-jobs.ts';
 import { textArray, uuidArray } from './binary-array.ts';
 import { type Queryable, run, statement } from './statement.ts';
+import type { Room } from './take-jobs.ts';
 
 // Claims under a cap take turns: the rows that carry the caps are locked first, types before orgs, each in order.
 const LOCK = statement(

@@ -8,9 +8,10 @@ export type Database = {
   readonly api: pg.Pool;
   readonly workers: pg.Pool;
   readonly maintenance: pg.Pool;
-  /** Kept by the submitter and by the producer, who send one statement after the other. */
+  /** Kept by the submitter, the producer and the completer, who send one statement after the other. */
   readonly submitting: Pipeline;
   readonly claiming: Pipeline;
+  readonly finishing: Pipeline;
   close(): Promise<void>;
 };
 
@@ -52,10 +53,11 @@ export function openDatabase(params: { url: string; apiPool?: number; workerPool
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
   const submitting = new Pipeline(config('submitter', 5_000, PLANNER));
   const claiming = new Pipeline(config('producer', 5_000, PLANNER));
+  const finishing = new Pipeline(config('completer', 5_000, PLANNER));
   return {
-    ...{ url: params.url, api, workers, maintenance, submitting, claiming },
+    ...{ url: params.url, api, workers, maintenance, submitting, claiming, finishing },
     async close() {
-      await Promise.all([submitting.close(), claiming.close()]);
+      await Promise.all([submitting.close(), claiming.close(), finishing.close()]);
       await Promise.all([api.end(), workers.end(), maintenance.end()]);
     },
   };

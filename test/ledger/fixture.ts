@@ -7,7 +7,6 @@ import { type Policy, PROFILES } from '../../src/core/policy.ts';
 import type { JobState } from '../../src/core/states.ts';
 import { DEFAULT_LIMITS, type NewJob, normalizeSubmission } from '../../src/core/submission.ts';
 import type { Reason } from '../../src/core/transitions.ts';
-import { advanceJobs, type StartedJob } from '../../src/ledger/advance-jobs.ts';
 import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
 import { claimJobs } from '../../src/ledger/claim-jobs.ts';
 import { type Database, inTransaction, openDatabase } from '../../src/ledger/database.ts';
@@ -17,6 +16,7 @@ import { migrate, readMigrations } from '../../src/ledger/migrate.ts';
 import { type SettledJob, settleJobs } from '../../src/ledger/settle-jobs.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
 import { type JobToWrite, type Placement, submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { type StartedJob, takeJobs } from '../../src/ledger/take-jobs.ts';
 
 const TEMPLATE_LOCK = 0x7465_6d70;
 
@@ -133,15 +133,12 @@ export class TestLedger {
   /** Claims and starts the job; its type must be its own. */
   async start(job: TestJob, workerId?: number): Promise<LeasedTestJob & { started: StartedJob }> {
     const worker = workerId ?? (await this.registerWorker());
-    const { started } = await advanceJobs(this.db.workers, {
+    const [first] = await takeJobs(this.db.workers, {
       workerId: worker,
-      finished: [],
       lanes: lanesOf(job),
       limit: 1,
       claimNo: ++this.#claimNo,
-      closedClaims: [],
     });
-    const first = started[0];
     if (first === undefined) throw new Error(`job ${job.seq} could not be started`);
     return { ...job, leaseSeq: first.leaseSeq, workerId: worker, started: first };
   }

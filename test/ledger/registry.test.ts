@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import { advanceCappedJobs } from '../../src/ledger/advance-jobs.ts';
 import { lockRoom } from '../../src/ledger/claim-room.ts';
 import { inTransaction } from '../../src/ledger/database.ts';
 import { announceType, pauseType, readTypes, resumeType, setTypeConcurrency } from '../../src/ledger/job-types.ts';
@@ -14,6 +13,7 @@ import {
   putSchedule,
   removeSchedule,
 } from '../../src/ledger/schedules.ts';
+import { takeCappedJobs } from '../../src/ledger/take-jobs.ts';
 import { lanesOf, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -128,8 +128,7 @@ describe('room under caps', () => {
     const claim = async (client: pg.PoolClient, workerId: number) => {
       const room = await lockRoom(client, [type]);
       const lanes = lanesOf({ jobType: type });
-      const params = { workerId, finished: [], lanes, limit: 8, claimNo: 1, closedClaims: [] };
-      return (await advanceCappedJobs(client, params, room)).started.length;
+      return (await takeCappedJobs(client, { workerId, lanes, limit: 8, claimNo: 1 }, room)).length;
     };
     const [first, second] = [await ledger.registerWorker(), await ledger.registerWorker()];
     let later: Promise<number> | undefined;

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { expect, test } from 'vitest';
-import { advanceJobs } from '../../src/ledger/advance-jobs.ts';
 import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
+import { completeJobs } from '../../src/ledger/complete-jobs.ts';
 import { lockDependencies } from '../../src/ledger/lock-dependencies.ts';
 import { releaseDependents } from '../../src/ledger/release-dependents.ts';
 import { settleJobs } from '../../src/ledger/settle-jobs.ts';
@@ -69,12 +69,12 @@ test('a dependency that ends during the submission of its dependent waits and th
 test('the hot path, too, sees a dependent that was submitted while it waited', async () => {
   const first = await ledger.start(await ledger.submitOne());
   const finished = [{ orgId: first.orgId, seq: first.seq, leaseSeq: first.leaseSeq, result: null }];
-  const params = { workerId: first.workerId, finished, lanes: [], limit: 0, claimNo: 9_000, closedClaims: [] };
-  let ending: ReturnType<typeof advanceJobs> | undefined;
+  const params = { workerId: first.workerId, finished, closedClaims: [] };
+  let ending: ReturnType<typeof completeJobs> | undefined;
   await interleave(
     (client) => ledger.submitOneOn(client, { orgId: first.orgId, dependsOn: [first] }),
     async () => {
-      ending = advanceJobs(ledger.db.workers, params);
+      ending = completeJobs(ledger.db.workers, params);
       await ledger.untilBlocked();
     },
   );

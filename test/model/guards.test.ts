@@ -30,7 +30,7 @@ describe.each(Object.entries(ZOMBIE_WRITES))('%s', (name, check) => {
 
 /** The statements that a model run can spoil, and the first thing that it then finds wrong. */
 const IN_THE_MODEL = {
-  millrace_advance_jobs: 'jobs that were finished',
+  millrace_complete_jobs: 'jobs that were finished',
   millrace_settle_jobs: 'attempts that were ended',
   millrace_start_jobs: 'attempts that started',
   millrace_return_jobs: 'leases that were given back',

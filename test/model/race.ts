@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import type pg from 'pg';
 import { expect } from 'vitest';
 import { isTerminal, type JobState } from '../../src/core/states.ts';
-import { advanceJobs } from '../../src/ledger/advance-jobs.ts';
 import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
+import { completeJobs } from '../../src/ledger/complete-jobs.ts';
 import { heartbeat } from '../../src/ledger/heartbeat.ts';
 import { reportProgress } from '../../src/ledger/report-progress.ts';
 import { type SettledJob, settleJobs } from '../../src/ledger/settle-jobs.ts';
@@ -27,14 +27,7 @@ const settleBy =
 
 const finish: Deed = async (db, { orgId, seq, leaseSeq, workerId }) => {
   const finished = [{ orgId, seq, leaseSeq, result: null }];
-  const { landed } = await advanceJobs(db, {
-    workerId,
-    finished,
-    lanes: [],
-    limit: 0,
-    claimNo: 9,
-    closedClaims: [],
-  });
+  const { landed } = await completeJobs(db, { workerId, finished, closedClaims: [] });
   return landed.has(leaseSeq);
 };
 
@@ -52,7 +45,7 @@ const FAILURE = JSON.stringify({ category: 'TEMPORARY', code: 'BOOM', message: '
 
 /** How the worker may end its attempt, and where that leads. */
 const OWN: Record<string, { deed: Deed; state: JobState }> = {
-  advance: { deed: finish, state: 'completed' },
+  finish: { deed: finish, state: 'completed' },
   complete: { deed: settleBy('lease', { to: 'completed', reason: 'succeeded' }), state: 'completed' },
   fail: { deed: settleBy('lease', { to: 'failed', reason: 'permanent_failure', failure: FAILURE }), state: 'failed' },
   retry: {

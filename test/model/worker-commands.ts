@@ -2,14 +2,15 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { decide, type Outcome } from '../../src/core/decide.ts';
-import { advanceJobs } from '../../src/ledger/advance-jobs.ts';
 import { claimJobs } from '../../src/ledger/claim-jobs.ts';
+import { completeJobs } from '../../src/ledger/complete-jobs.ts';
 import { heartbeat } from '../../src/ledger/heartbeat.ts';
 import { reportProgress } from '../../src/ledger/report-progress.ts';
 import { returnJobs } from '../../src/ledger/return-jobs.ts';
 import { saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
 import { checkLanded, settleJobs } from '../../src/ledger/settle-jobs.ts';
 import { startJobs } from '../../src/ledger/start-jobs.ts';
+import { takeJobs } from '../../src/ledger/take-jobs.ts';
 import { settled } from '../ledger/fixture.ts';
 import { anyOf, commandOf, hasLeases, leaseChoice, pick, pickLease, workerIds } from './command.ts';
 import type { Ending, Model } from './model.ts';
@@ -57,19 +58,17 @@ export async function advanceFor(model: Model, system: System, params: Advancing
   const { workerId, types, limit, finished } = params;
   const claims = system.claimsOf(workerId);
   const claimNo = claims.next();
-  const answer = await advanceJobs(system.workers, {
+  const answer = await completeJobs(system.workers, {
     workerId,
     finished: finished.map((lease) => ({ ...toLease(system, lease), result: '{"ok":true}' })),
-    lanes: lanesOf(types),
-    limit,
-    claimNo,
     closedClaims: claims.takeClosed(),
   });
   const landed = finished.filter((lease) => model.settle(lease, SUCCESS)).map((lease) => lease.leaseSeq);
   expect([...answer.landed].toSorted(), 'jobs that were finished').toEqual(landed.toSorted());
   for (const lease of finished) system.letGo(lease);
+  const given = await takeJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
   const expected = model.takeFromLine(types, limit).map((job) => job.id);
-  for (const lease of system.receive(model, { workerId, claimNo, expected, given: answer.started })) model.start(lease);
+  for (const lease of system.receive(model, { workerId, claimNo, expected, given })) model.start(lease);
 }
 
 /** The hot path: finish some jobs, zombies among them, then claim and start others. */

@@ -1,7 +1,7 @@
 /** What a worker may still write with a lease it lost, though it holds the very job again by a newer one. */
 import { expect } from 'vitest';
-import { advanceCappedJobs, advanceJobs } from '../../src/ledger/advance-jobs.ts';
 import { assertOwned } from '../../src/ledger/assert-owned.ts';
+import { completeJobs } from '../../src/ledger/complete-jobs.ts';
 import { lockParent } from '../../src/ledger/guard-parent.ts';
 import { heartbeat } from '../../src/ledger/heartbeat.ts';
 import { reportProgress } from '../../src/ledger/report-progress.ts';
@@ -52,16 +52,14 @@ const settleBy =
     });
   };
 
-const finishBy =
-  (advance: typeof advanceJobs): Check =>
-  async (db, ledger) => {
-    const reborn = await restarted(ledger);
-    const { workerId } = reborn.old;
-    const finished = [{ ...reborn.old, result: null }];
-    await unchanged(ledger, reborn, async () => {
-      await advance(db, { workerId, finished, lanes: [], limit: 0, claimNo: 9_999, closedClaims: [] });
-    });
-  };
+const finishIt: Check = async (db, ledger) => {
+  const reborn = await restarted(ledger);
+  const { workerId } = reborn.old;
+  const finished = [{ ...reborn.old, result: null }];
+  await unchanged(ledger, reborn, async () => {
+    await completeJobs(db, { workerId, finished, closedClaims: [] });
+  });
+};
 
 const giveBackBy =
   (
@@ -84,10 +82,7 @@ const rowsOf = async (ledger: TestLedger, table: 'progress' | 'checkpoints', { s
 
 /** For each guarded statement a check that holds on the real ledger. */
 export const ZOMBIE_WRITES: Record<string, Check> = {
-  millrace_advance_jobs: finishBy(advanceJobs),
-  millrace_advance_capped_jobs: finishBy((db, params) =>
-    advanceCappedJobs(db, params, { types: new Map(), orgs: new Map() }),
-  ),
+  millrace_complete_jobs: finishIt,
   millrace_settle_jobs: settleBy('lease'),
   millrace_settle_orphans: settleBy('dead_worker'),
   millrace_return_jobs: giveBackBy(returnJobs),
