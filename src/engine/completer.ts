@@ -1,7 +1,6 @@
 import type { Outcome } from '../core/decide.ts';
 import type { Payload } from '../core/payload.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
-import { completeJobs, type FinishedJob } from '../ledger/complete-jobs.ts';
 import type { Database } from '../ledger/database.ts';
 import { checkLanded, type SettledJob, settleJobs } from '../ledger/settle-jobs.ts';
 import type { Lease } from '../ledger/start-jobs.ts';
@@ -10,6 +9,7 @@ import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
 import type { AttemptOutcome } from './executor.ts';
+import { Finisher } from './finisher.ts';
 import { settlement } from './settler.ts';
 
 export type CompleterOptions = {
@@ -18,6 +18,8 @@ export type CompleterOptions = {
   claims: Claims;
   events: EventHub;
   onReleased(): void;
+  /** Successes were written. */
+  onWritten(): void;
   /** Something is to be staged sooner than the stager knows. */
   onDelayed(delayMs: number): void;
 };
@@ -29,7 +31,7 @@ const MAX_DELAY_MS = 2_000;
 export class Completer {
   readonly #options: CompleterOptions;
   readonly #batcher: Batcher<SettledJob, boolean>;
-  readonly #completing: Batcher<FinishedJob, boolean>;
+  readonly #finisher: Finisher;
 
   constructor(options: CompleterOptions) {
     this.#options = options;
@@ -40,10 +42,31 @@ export class Completer {
       maxWaiting: Number.POSITIVE_INFINITY,
       overflow: neverRefused,
     });
-    this.#completing = createBatcher<FinishedJob, boolean>({
-      send: (finished) => this.#complete(finished),
-      ...{ maxItems: MAX_PER_STATEMENT, maxInFlight: 1, maxWaiting: Number.POSITIVE_INFINITY, overflow: neverRefused },
+    this.#finisher = new Finisher({
+      ...{
+        database: options.database,
+        workerId: options.workerId,
+        claims: options.claims,
+        onReleased: options.onReleased,
+      },
+      persist: (write) => this.#persist(write),
+      landedBefore: (executions) => this.#landedBefore(executions.map(({ job }) => job)),
+      onLanded: ({ execution, value }) => this.#completed(execution, value),
+      onLost: (execution) => this.lost(execution),
+      onError: (error) => options.events.emit('error', { error, where: 'finisher' }),
+      onWritten: options.onWritten,
     });
+  }
+
+  /** A plain success: hands it on and is done. Answers false where it takes more than that. */
+  finish(execution: Execution, outcome: AttemptOutcome): boolean {
+    if (outcome.kind !== 'succeeded' || outcome.output.kind !== 'json' || execution.joinsChildren) return false;
+    this.#finisher.add({ execution, result: outcome.output.text, value: outcome.value });
+    return true;
+  }
+
+  get isIdle(): boolean {
+    return this.#finisher.isIdle;
   }
 
   async end(execution: Execution, outcome: AttemptOutcome): Promise<void> {
@@ -70,17 +93,12 @@ export class Completer {
     this.#options.events.emit('lost', execution.facts);
   }
 
-  async idle(): Promise<void> {
-    await this.#completing.idle();
-    await this.#batcher.idle();
+  idle(): Promise<void> {
+    return this.#batcher.idle();
   }
 
   async #succeed(execution: Execution, output: Payload, value: unknown): Promise<void> {
-    const { orgId, seq, leaseSeq } = execution.job;
-    const isPlain = output.kind === 'json' && !execution.joinsChildren;
-    const landed = isPlain
-      ? await this.#completing.add({ orgId, seq, leaseSeq, result: output.text })
-      : await this.#batcher.add(successRow(execution, output));
+    const landed = await this.#batcher.add(successRow(execution, output));
     if (landed) this.#completed(execution, value);
     else this.lost(execution);
   }
@@ -88,16 +106,6 @@ export class Completer {
   #completed(execution: Execution, output: unknown): void {
     this.#options.claims.done(execution.claimNo, execution.job.leaseSeq);
     if (this.#options.events.hears('completed')) this.#options.events.emit('completed', { ...execution.facts, output });
-  }
-
-  async #complete(finished: FinishedJob[]): Promise<boolean[]> {
-    const { database, workerId, claims } = this.#options;
-    const closedClaims = claims.takeClosed();
-    const { landed, released } = await this.#persist(() =>
-      completeJobs(database.finishing, { workerId, finished, closedClaims }),
-    );
-    if (released) this.#options.onReleased();
-    return this.#confirmed(finished, landed);
   }
 
   /** One that did not land may have landed before, when the answer was lost. */

@@ -24,7 +24,8 @@ export class Execution {
   isCompletedByHandler = false;
   joinsChildren = false;
   isConcluded = false;
-  timer: NodeJS.Timeout | undefined = undefined;
+  /** When to end it by force, on the monotonic clock. */
+  deadlineMs = Number.POSITIVE_INFINITY;
   #controller: AbortController | null = null;
 
   constructor(params: {

@@ -111,7 +111,7 @@ export class Supervisor {
       },
     });
     await this.#heartbeat.start();
-    this.#worker.wake();
+    this.#worker.start();
   }
 
   #makeWorker(workerId: number): Worker {

@@ -32,8 +32,8 @@ export type WorkerOptions = {
   onDelayed(delayMs: number): void;
 };
 
-/** A longer timer would fire at once. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
+/** How often deadlines are looked at. A timer for each job would cost more than most jobs take. */
+const SWEEP_MS = 20;
 const POLICY_RETRY_MS = 500;
 
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
@@ -43,16 +43,22 @@ export class Worker {
   readonly #claims = new Claims();
   readonly #producer: Producer;
   readonly #completer: Completer;
+  /** Started ahead of a free slot; the first `#nextWaiting` of them run already. */
   #waiting: Execution[] = [];
+  #nextWaiting = 0;
   /** Attempts whose outcome is on its way to the ledger. */
   #ending = 0;
   #changed: (() => void) | null = null;
+  #sweeper: NodeJS.Timeout | undefined = undefined;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
     const { database, workerId, events, onReleased, onDelayed } = options;
     const claims = this.#claims;
-    this.#completer = new Completer({ database, workerId, claims, events, onReleased, onDelayed });
+    this.#completer = new Completer({
+      ...{ database, workerId, claims, events, onReleased, onDelayed },
+      onWritten: () => this.#ended(),
+    });
     this.#producer = new Producer({
       ...{ database, workerId, claims, events },
       ...{
@@ -62,11 +68,17 @@ export class Worker {
         lookahead: options.lookahead,
       },
       hasCaps: options.hasCaps,
-      load: () => ({ running: this.running.size, waiting: this.#waiting.length }),
+      load: () => ({ running: this.running.size, waiting: this.#waiting.length - this.#nextWaiting }),
       begin: (started, claim) => this.#begin(started, claim),
       fill: () => this.#fill(),
       reconcile: () => this.#reconcile(),
     });
+  }
+
+  /** Begins to look for work. */
+  start(): void {
+    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
+    this.wake();
   }
 
   get id(): number {
@@ -86,11 +98,12 @@ export class Worker {
   /** Stops claiming, lets handlers finish for `graceMs`, then gives the rest back at once. */
   async drain(graceMs: number): Promise<void> {
     this.#producer.drain();
-    for (const execution of this.#waiting.splice(0)) void this.#giveBack(execution);
+    for (const execution of this.#takeWaiting()) void this.#giveBack(execution);
     await this.#settledWithin(graceMs);
     for (const execution of [...this.running.values()]) void this.#giveBack(execution);
     await this.#settledWithin(10_000);
     await this.#completer.idle();
+    clearInterval(this.#sweeper);
   }
 
   /** The ledger says these leases are another's now. */
@@ -110,11 +123,7 @@ export class Worker {
     execution.isCancelRequested = true;
     if (!force || execution.abortCause !== undefined) return;
     execution.abort('cancel');
-    clearTimeout(execution.timer);
-    execution.timer = setTimeout(
-      () => this.#conclude(execution, { kind: 'cancelled' }),
-      execution.policy.cancelGraceMs,
-    );
+    execution.deadlineMs = performance.now() + execution.policy.cancelGraceMs;
   }
 
   async #begin(started: readonly StartedJob[], claim: { claimNo: number; sentMs: number }): Promise<void> {
@@ -148,19 +157,33 @@ export class Worker {
   }
 
   #fill(): void {
-    let taken = 0;
-    while (taken < this.#waiting.length && this.running.size < this.#options.slots)
-      this.#run(this.#waiting[taken++] as Execution);
-    if (taken > 0) this.#waiting = this.#waiting.slice(taken);
+    while (this.#nextWaiting < this.#waiting.length && this.running.size < this.#options.slots)
+      this.#run(this.#waiting[this.#nextWaiting++] as Execution);
+    if (this.#nextWaiting === this.#waiting.length && this.#nextWaiting > 0) this.#takeWaiting();
+  }
+
+  #takeWaiting(): Execution[] {
+    const waiting = this.#waiting.slice(this.#nextWaiting);
+    this.#waiting = [];
+    this.#nextWaiting = 0;
+    return waiting;
   }
 
   #run(execution: Execution): void {
     const { events, contextOf } = this.#options;
     this.running.set(execution.job.leaseSeq, execution);
-    const leftMs = Math.max(0, execution.timeLimitMs - execution.elapsedMs);
-    execution.timer = setTimeout(() => this.#timeOut(execution), Math.min(leftMs, MAX_TIMER_MS));
+    execution.deadlineMs = execution.startedMs + execution.timeLimitMs;
     if (events.hears('started')) events.emit('started', execution.facts);
     void execute(execution, contextOf(execution)).then((outcome) => this.#conclude(execution, outcome));
+  }
+
+  #sweep(): void {
+    const nowMs = performance.now();
+    for (const execution of this.running.values()) {
+      if (nowMs < execution.deadlineMs) continue;
+      if (execution.abortCause === 'cancel') this.#conclude(execution, { kind: 'cancelled' });
+      else this.#timeOut(execution);
+    }
   }
 
   /** The attempt ends at its limit whether or not the handler heeds the signal; what it does later is refused. */
@@ -175,7 +198,7 @@ export class Worker {
     if (execution.isConcluded) return;
     const outcome = ownEndFirst(execution, ended);
     this.#leave(execution);
-    void this.#settle(this.#completer.end(execution, outcome));
+    if (!this.#completer.finish(execution, outcome)) void this.#settle(this.#completer.end(execution, outcome));
     this.#producer.pumpSoon();
     this.#fill();
   }
@@ -187,7 +210,7 @@ export class Worker {
     return this.#settle(this.#completer.giveBack(execution));
   }
 
-  /** Until the ledger has the outcome. It may have made room under a cap. */
+  /** Until the ledger has the outcome, which may have made room under a cap. */
   async #settle(ending: Promise<void>): Promise<void> {
     this.#ending++;
     try {
@@ -196,13 +219,16 @@ export class Worker {
       this.#report(error);
     }
     this.#ending--;
+    this.#ended();
+  }
+
+  #ended(): void {
     if (this.#options.hasCaps()) this.#producer.wake();
     this.#wakeDrain();
   }
 
   #leave(execution: Execution): void {
     execution.isConcluded = true;
-    clearTimeout(execution.timer);
     this.running.delete(execution.job.leaseSeq);
     this.#wakeDrain();
   }
@@ -242,7 +268,7 @@ export class Worker {
   /** Until no handler runs and every outcome is written, or the time is up. */
   async #settledWithin(limitMs: number): Promise<void> {
     const deadlineMs = performance.now() + limitMs;
-    while (this.running.size > 0 || this.#ending > 0 || !this.#producer.isIdle) {
+    while (this.running.size > 0 || this.#ending > 0 || !this.#completer.isIdle || !this.#producer.isIdle) {
       const leftMs = deadlineMs - performance.now();
       if (leftMs <= 0) return;
       await new Promise<void>((resolve) => {
