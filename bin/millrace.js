@@ -4,7 +4,9 @@ import { existsSync } from 'node:fs';
 
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 18)) {
-  console.error(`millrace needs Node 22.18 or newer; this is ${process.versions.node}. Inside a clone, use "npx millrace": the lockfile carries a newer Node.`);
+  console.error(
+    `millrace needs Node 22.18 or newer; this is ${process.versions.node}. Inside a clone, use "npx millrace": the lockfile carries a newer Node.`,
+  );
   process.exit(1);
 }
 const built = new URL('../dist/cli/main.js', import.meta.url);

@@ -2,7 +2,7 @@ import { parseDuration } from './duration.ts';
 import { AppError } from './errors.ts';
 
 /** A duration string such as `PT30S` or `30s`, an integer of seconds, or milliseconds spelled out. */
-export type RetryAfter = string | number | { readonly ms: number };
+type RetryAfter = string | number | { readonly ms: number };
 
 export interface TemporaryErrorOptions {
   readonly cause?: unknown;

@@ -22,7 +22,7 @@ export const FIELD_LIMITS = {
 
 export const DEFAULT_QUEUE = 'q:default';
 export const CRITICAL_QUEUE = 'q:critical';
-export const DEAD_LETTER_QUEUE = 'q:deadletter';
+const DEAD_LETTER_QUEUE = 'q:deadletter';
 
 const QUEUE_NAME = /^[a-z0-9:_.-]{1,100}$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for

@@ -1,6 +1,6 @@
 import { AppError } from '../core/errors.ts';
+import { MAX_CHECKPOINT_BYTES } from '../core/payload.ts';
 
-const MAX_CHECKPOINT_BYTES = 1_048_576;
 const BYTES = 0;
 const JSON_TEXT = 1;
 

@@ -6,7 +6,7 @@ import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 
 /** What may have changed. Hints only: whoever misses one finds out by polling. */
-export const HINTS = ['ready', 'timers', 'releases', 'cancel', 'settings'] as const;
+const HINTS = ['ready', 'timers', 'releases', 'cancel', 'settings'] as const;
 export type Hint = (typeof HINTS)[number];
 
 const MIN_GAP_MS = 50;

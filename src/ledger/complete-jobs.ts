@@ -2,7 +2,7 @@ import { int8Array, jsonArray, uuidArray } from './binary-array.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** A job whose handler returned; its result is JSON text. */
-export type FinishedJob = { orgId: string; seq: number; leaseSeq: number; result: string | null };
+type FinishedJob = { orgId: string; seq: number; leaseSeq: number; result: string | null };
 
 export type CompleteParams = {
   workerId: number;

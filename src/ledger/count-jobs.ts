@@ -39,8 +39,8 @@ type Row = {
   executed: number[] | null;
 };
 
-export type Counts = { pending: number; running: number; completed: number; failed: number };
-export type LatencyStats = { p50Ms: number; p90Ms: number; p99Ms: number; maxMs: number };
+type Counts = { pending: number; running: number; completed: number; failed: number };
+type LatencyStats = { p50Ms: number; p90Ms: number; p99Ms: number; maxMs: number };
 export type Breakdown = 'TYPE' | 'PRIORITY' | 'STATE';
 
 export type JobCounts = {

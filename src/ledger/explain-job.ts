@@ -71,7 +71,7 @@ type Row = {
   open_children: number;
 };
 
-export type Cap = { cap: number; live: number };
+type Cap = { cap: number; live: number };
 
 export type JobFacts = {
   state: JobState;

@@ -16,7 +16,7 @@ const REPORT = statement(
    SELECT c.is_forced FROM written w LEFT JOIN millrace.cancel_requests c ON c.org_id = w.org_id AND c.seq = w.seq`,
 );
 
-export type CancelWish = 'soft' | 'force' | null;
+type CancelWish = 'soft' | 'force' | null;
 
 export type FencedAnswer = { landed: boolean; cancelRequested: CancelWish };
 

@@ -14,7 +14,7 @@ import {
 } from './submission-result.ts';
 import { resultOf } from './submit-job.ts';
 
-export const MAX_BATCH = 1_000;
+const MAX_BATCH = 1_000;
 
 export type BatchResult = {
   total: number;

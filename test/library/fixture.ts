@@ -7,7 +7,7 @@ import { type Handler, type JobView, Millrace, type OpenOptions, type Submission
 import { checkInvariants, type Violation } from '../../src/ledger/invariants.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 
-export const ACT = 'act';
+const ACT = 'act';
 
 /** A backoff so short that a test does not notice it. */
 export const AT_ONCE = { initialDelay: '1ms', maxDelay: '1ms' } as const;
