@@ -117,10 +117,20 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
+/** Which limit a refused request met, and how near its holder was to it. */
+export interface Quota {
+  readonly limit: string;
+  readonly current: number;
+  readonly maximum: number;
+  readonly retryAfterMs: number;
+}
+
 export interface AppErrorOptions {
   readonly message?: string;
   readonly details?: readonly Issue[];
   readonly retryAfterMs?: number;
+  /** Of QUOTA_EXCEEDED. */
+  readonly quota?: Quota;
   readonly cause?: unknown;
 }
 
@@ -128,13 +138,15 @@ export class AppError extends Error {
   readonly code: ErrorCode;
   readonly details: readonly Issue[];
   readonly retryAfterMs: number | undefined;
+  readonly quota: Quota | undefined;
 
   constructor(code: ErrorCode, options: AppErrorOptions = {}) {
     super(options.message ?? ERRORS[code].message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'AppError';
     this.code = code;
     this.details = options.details ?? [];
-    this.retryAfterMs = options.retryAfterMs;
+    this.retryAfterMs = options.retryAfterMs ?? options.quota?.retryAfterMs;
+    this.quota = options.quota;
   }
 
   get remedy(): string {
