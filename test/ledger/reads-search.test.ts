@@ -161,7 +161,7 @@ describe('pages', () => {
   });
 });
 
-test('beyond ten thousand the total is an estimate near the truth and says so [GA-2.47]', async () => {
+test('beyond some thousands the total is an estimate near the truth and says so [GA-2.47]', async () => {
   const orgId = await ledger.newOrg();
   const { seq } = await ledger.submitOne({ orgId, type: 'copied' });
   await ledger.db.maintenance.query(

@@ -1,0 +1,214 @@
+import type pg from 'pg';
+import { inTransaction } from './database.ts';
+import { type Queryable, run, statement } from './statement.ts';
+
+/** Buckets grow by 4 % from a hundredth of a millisecond on: the middle of one is within 2 % of all it holds. */
+const FIRST_BUCKET_MS = 0.01;
+const BUCKET_GROWTH = 1.04;
+
+export const bucketMiddleMs = (bucket: number): number =>
+  bucket === 0 ? 0 : FIRST_BUCKET_MS * BUCKET_GROWTH ** (bucket - 0.5);
+
+export const bucketText = (ms: string) =>
+  `CASE WHEN ${ms} <= ${FIRST_BUCKET_MS} THEN 0 ELSE least(ceil(ln(${ms} / ${FIRST_BUCKET_MS}) / ln(${BUCKET_GROWTH})), 32767) END::int2`;
+
+const earlier = (state: string) => `(SELECT p.at FROM millrace.events p
+      WHERE p.org_id = e.org_id AND p.job_seq = e.job_seq AND p.n < e.n AND p.to_state = '${state}' ORDER BY p.n DESC LIMIT 1)`;
+
+const STARTED_AT = `CASE WHEN j.started_lease_seq = e.lease_seq THEN j.started_at ELSE ${earlier('running')} END`;
+const SCHEDULED_AT = `CASE WHEN j.started_lease_seq = e.lease_seq AND j.scheduled_at <= j.started_at THEN j.scheduled_at
+      ELSE ${earlier('scheduled')} END`;
+
+/**
+ * What each event of `source` counts for, except the starts: the event that ends an attempt tells how long it waited and ran. The
+ * job's row has the times of its newest attempt; only for an attempt that others followed is the history looked up.
+ */
+export const foldedText = (source: string) => `
+  SELECT e.org_id, date_trunc('second', e.at) AS second, e.at, e.job_seq, e.n = 1 AS is_birth, e.from_state, e.to_state,
+    coalesce(j.job_type, '') AS job_type, coalesce(j.priority, 2)::int2 AS priority, j.tags, j.event_count = e.n AS is_newest,
+    CASE WHEN e.from_state = 'running' THEN date_part('epoch', ${STARTED_AT} - ${SCHEDULED_AT}) * 1000 END AS queue_ms,
+    CASE WHEN e.from_state = 'running' AND e.to_state <> 'cancelled' THEN date_part('epoch', e.at - ${STARTED_AT}) * 1000 END
+      AS execution_ms
+  FROM ${source} e LEFT JOIN millrace.jobs j ON j.org_id = e.org_id AND j.seq = e.job_seq WHERE e.to_state <> 'running'`;
+
+/** One pass over `folded`, and over the starts in `source`, that everything countable follows from. */
+export const cellsText = (source: string) => `
+  SELECT org_id, second, job_type, priority, is_birth, from_state, to_state, count(*) AS jobs FROM folded
+  GROUP BY org_id, second, job_type, priority, is_birth, from_state, to_state
+  UNION ALL SELECT org_id, NULL, NULL, NULL, false, from_state, to_state, count(*) FROM ${source} WHERE to_state = 'running'
+  GROUP BY org_id, from_state, to_state`;
+
+const COUNTS = {
+  submitted: 'is_birth',
+  completed: `to_state = 'completed'`,
+  failed: `to_state = 'failed'`,
+  dead_letter: `to_state = 'dead_letter'`,
+  cancelled: `to_state = 'cancelled'`,
+  retried: `to_state = 'retrying'`,
+} as const;
+
+const NAMES = Object.keys(COUNTS);
+
+/** The counts of cells, by whatever they are grouped. */
+export const COUNTED = Object.entries(COUNTS)
+  .map(([name, condition]) => `coalesce(sum(jobs) FILTER (WHERE ${condition}), 0) AS ${name}`)
+  .join(', ');
+
+export const LATENCIES = `
+  SELECT org_id, second, kind, ${bucketText('ms')} AS bucket, count(*) AS attempts, max(ms) AS max_ms
+  FROM folded CROSS JOIN LATERAL (VALUES ('queue', queue_ms), ('execution', execution_ms)) AS l(kind, ms)
+  WHERE from_state = 'running' AND ms IS NOT NULL GROUP BY 1, 2, 3, 4`;
+
+/** By how much the jobs in a state have changed: a job leaves one state and enters another; its first event only enters. */
+export const MOVED = `
+  SELECT org_id, to_state AS state, jobs FROM cells
+  UNION ALL SELECT org_id, from_state, -jobs FROM cells WHERE NOT is_birth AND from_state IS NOT NULL`;
+
+export const LIVE = `('pending', 'delayed', 'scheduled', 'running', 'retrying')`;
+
+const startOf = (width: string, at: string) => `to_timestamp(floor(date_part('epoch', ${at}) / ${width}) * ${width})`;
+
+// A job is posted under what it is when it is born, under a rare end when it comes to that, and under its newest change; a job
+// that moved on meanwhile is posted with the event that moved it (starts are posted in any case: their rows are not read). Jobs with near numbers share a posting.
+/** A posting stays within one block of numbers or, for changes, one bin of time; whoever reads takes whole ones. */
+export const BLOCK_BITS = 12;
+export const BIN_MS = 1_000;
+
+const microseconds = (at: string) => `(extract(epoch FROM ${at}) * 1000000)::int8`;
+
+const postingText = (term: string, from: string, grouped: string) => `
+  SELECT org_id, ${term}, min(job_seq), max(job_seq), min(job_seq), max(job_seq), count(*), array_agg(job_seq) FROM ${from}
+  GROUP BY org_id, ${grouped}, job_seq >> ${BLOCK_BITS}`;
+
+const POSTED = `
+  INSERT INTO millrace.postings (org_id, term, low, high, first_seq, last_seq, jobs, seqs)
+  ${postingText(`'type:' || job_type`, 'births', 'job_type')}
+  UNION ALL ${postingText(`'priority:' || priority`, 'births', 'priority')}
+  UNION ALL ${postingText(
+    `'tag:' || t.key || '=' || t.value`,
+    'births CROSS JOIN LATERAL jsonb_each_text(tags) t WHERE tags IS NOT NULL',
+    't.key, t.value',
+  )}
+  UNION ALL ${postingText(
+    `'state:' || to_state`,
+    `folded WHERE to_state IN ('failed', 'dead_letter', 'cancelled')`,
+    'to_state',
+  )}
+  UNION ALL
+  SELECT org_id, 'changed', ${microseconds('min(at)')}, ${microseconds('max(at)')}, min(job_seq), max(job_seq), count(*), array_agg(job_seq)
+  FROM (SELECT org_id, at, job_seq FROM folded WHERE is_newest
+    UNION ALL SELECT org_id, at, job_seq FROM batch WHERE to_state = 'running') c
+  GROUP BY org_id, date_bin('${BIN_MS} ms', at, timestamptz 'epoch')`;
+
+// One statement moves the position and adds the sums, so a projector that dies leaves both as they were. Its snapshot may be
+// older than the position it finds once it has the lock; then there is nothing between the two and nothing is counted.
+// A batch is a range of transactions from the first that wrote an event. Rows of a second are added up first, wider ones from those.
+const PROJECT = statement(
+  'project_rollups',
+  `WITH position AS MATERIALIZED (
+  SELECT txid FROM millrace.projections WHERE name = 'rollups' FOR UPDATE SKIP LOCKED
+), bounds AS MATERIALIZED (
+  SELECT p.txid AS low, h.xmin, greatest(p.txid, least(h.xmin, (SELECT (e.txid::text::int8 + $1::int8)::text::xid8 FROM millrace.events e
+    WHERE e.txid >= p.txid ORDER BY e.txid LIMIT 1))) AS high
+  FROM position p CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin) h
+), batch AS MATERIALIZED (
+  SELECT e.org_id, e.at, e.job_seq, e.n, e.lease_seq, e.from_state, e.to_state FROM millrace.events e
+  WHERE e.txid >= (SELECT low FROM bounds) AND e.txid < (SELECT high FROM bounds)
+), folded AS MATERIALIZED (${foldedText('batch')}
+), cells AS MATERIALIZED (${cellsText('batch')}
+), counted AS (
+  INSERT INTO millrace.rollups AS r (org_id, width, started_at, job_type, priority, ${NAMES.join(', ')})
+  SELECT org_id, width, ${startOf('width', 'second')}, job_type, priority, ${COUNTED}
+  FROM cells CROSS JOIN unnest(ARRAY[1, 60, 3600, 86400]) AS w(width) WHERE is_birth OR to_state <> 'running'
+  GROUP BY 1, 2, 3, 4, 5
+  ON CONFLICT (org_id, width, started_at, job_type, priority)
+  DO UPDATE SET ${NAMES.map((name) => `${name} = r.${name} + excluded.${name}`).join(', ')}
+), latencies AS MATERIALIZED (${LATENCIES}
+), timed AS (
+  INSERT INTO millrace.rollup_latencies AS r (org_id, width, started_at, kind, bucket, attempts, max_ms)
+  SELECT org_id, width, ${startOf('width', 'second')}, kind, bucket, sum(attempts), max(max_ms)
+  FROM latencies CROSS JOIN unnest(ARRAY[1, 60, 3600, 86400]) AS w(width) GROUP BY 1, 2, 3, 4, 5
+  ON CONFLICT (org_id, width, started_at, kind, bucket)
+  DO UPDATE SET attempts = r.attempts + excluded.attempts, max_ms = greatest(r.max_ms, excluded.max_ms)
+), births AS MATERIALIZED (
+  SELECT org_id, second, job_seq, job_type, priority, tags FROM folded WHERE is_birth
+), spans AS MATERIALIZED (
+  SELECT org_id, second, min(job_seq) AS min_seq, max(job_seq) AS max_seq FROM births GROUP BY 1, 2
+), spanned AS (
+  INSERT INTO millrace.seq_spans AS s (org_id, width, started_at, min_seq, max_seq)
+  SELECT org_id, width, ${startOf('width', 'second')}, min(min_seq), max(max_seq)
+  FROM spans CROSS JOIN unnest(ARRAY[60, 86400]) AS w(width) GROUP BY 1, 2, 3
+  ON CONFLICT (org_id, width, started_at)
+  DO UPDATE SET min_seq = least(s.min_seq, excluded.min_seq), max_seq = greatest(s.max_seq, excluded.max_seq)
+), moved AS (
+  INSERT INTO millrace.live_totals AS t (org_id, state, jobs)
+  SELECT org_id, state, sum(jobs) FROM (${MOVED}) m WHERE state IN ${LIVE} GROUP BY 1, 2 HAVING sum(jobs) <> 0
+  ON CONFLICT (org_id, state) DO UPDATE SET jobs = t.jobs + excluded.jobs
+), posted AS (${POSTED}
+), stepped AS (
+  UPDATE millrace.projections p SET txid = b.high FROM bounds b WHERE p.name = 'rollups' AND p.txid <> b.high
+)
+SELECT coalesce((SELECT sum(jobs) FROM cells), 0)::int4 AS events, b.high < b.xmin AS has_more FROM bounds b`,
+);
+
+// What is read with the widths of a range back from now: seconds are needed for two hours, minutes for eight days, hours for
+// a quarter; days stay.
+const PRUNE = ['rollups', 'rollup_latencies'].map((table) =>
+  statement(
+    `prune_${table}`,
+    `DELETE FROM millrace.${table} WHERE ctid = ANY (ARRAY(
+       SELECT r.ctid FROM unnest(ARRAY[1, 60, 3600], ARRAY[interval '2 hours', interval '8 days', interval '92 days']) AS w(width, kept)
+       CROSS JOIN LATERAL (SELECT r.ctid FROM millrace.${table} r
+         WHERE r.width = w.width AND r.started_at < millrace.clock() - w.kept LIMIT $1::int4) r))
+     RETURNING 1 AS one`,
+  ),
+);
+
+const PRUNE_SPANS = statement(
+  'prune_seq_spans',
+  `DELETE FROM millrace.seq_spans WHERE ctid = ANY (ARRAY(
+     SELECT s.ctid FROM millrace.seq_spans s
+     WHERE s.started_at < millrace.clock() - interval '2 days' AND s.max_seq < coalesce(
+       (SELECT j.seq FROM millrace.jobs j WHERE j.org_id = s.org_id ORDER BY j.seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
+     LIMIT $1::int4)) RETURNING 1 AS one`,
+);
+
+const PRUNE_POSTINGS = statement(
+  'prune_postings',
+  `DELETE FROM millrace.postings WHERE ctid = ANY (ARRAY(
+     SELECT p.ctid FROM (SELECT DISTINCT org_id FROM millrace.live_totals) o
+     CROSS JOIN LATERAL (SELECT coalesce((SELECT j.seq FROM millrace.jobs j WHERE j.org_id = o.org_id ORDER BY j.seq LIMIT 1),
+       (SELECT last_value FROM millrace.job_seq)) AS seq) oldest
+     CROSS JOIN LATERAL (SELECT p.ctid FROM millrace.postings p
+       WHERE p.org_id = o.org_id AND p.last_seq < oldest.seq LIMIT $1::int4) p)) RETURNING 1 AS one`,
+);
+
+export type Projected =
+  | { kind: 'busy' }
+  /** `hasMore`: later transactions are over, too. */
+  | { kind: 'projected'; events: number; hasMore: boolean };
+
+// By index alone, as on the hot path: the tables it joins are large and the batch is not.
+const PLANNER = `SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
+  SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_sort = off;
+  SET LOCAL work_mem = '64MB'; SET LOCAL synchronous_commit = off; SET LOCAL statement_timeout = 0`;
+
+/**
+ * Adds up the events of the next so many transactions that were not counted yet. Any number of processes may call it; one at a time
+ * does the work.
+ */
+export function projectRollups(pool: pg.Pool, transactions: number): Promise<Projected> {
+  return inTransaction(pool, async (client) => {
+    await client.query(PLANNER);
+    const [row] = await run<{ events: number; has_more: boolean }>(client, PROJECT, [transactions]);
+    if (row === undefined) return { kind: 'busy' };
+    return { kind: 'projected', events: row.events, hasMore: row.has_more };
+  });
+}
+
+/** Removes sums too fine for their age, at most `limit` of each kind. */
+export async function pruneRollups(db: Queryable, limit: number): Promise<number> {
+  let pruned = 0;
+  for (const made of [...PRUNE, PRUNE_SPANS, PRUNE_POSTINGS]) pruned += (await run(db, made, [limit])).length;
+  return pruned;
+}
