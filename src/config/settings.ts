@@ -1,0 +1,150 @@
+import { DEFAULT_MAX_PAYLOAD_BYTES, HIGHEST_MAX_PAYLOAD_BYTES } from '../core/payload.ts';
+import { MAX_ATTEMPTS, PROFILES } from '../core/policy.ts';
+import type { Kind, Value } from './values.ts';
+
+export type Setting = {
+  readonly kind: Kind;
+  /** Null: not set. */
+  readonly default: Value | null;
+  readonly help: string;
+  /** Shown as *** and never in full. */
+  readonly isSecret?: boolean;
+  /** Variables that mean it besides MILLRACE_<SECTION>_<KEY>, which wins over them. */
+  readonly variables?: readonly string[];
+};
+
+const SECOND = 1_000;
+const DAY = 86_400_000;
+const PROFILE = PROFILES.gopherqueue;
+
+const duration = (minMs = 1, maxMs?: number): Kind => ({ type: 'duration', minMs, maxMs });
+const integer = (min: number, max?: number): Kind => ({ type: 'integer', min, max });
+
+/** Every setting, by section and key, as it is written in the file. */
+const SETTINGS = {
+  server: {
+    host: { kind: { type: 'text' }, default: '127.0.0.1', help: 'the address to listen on' },
+    port: {
+      kind: integer(0, 65_535),
+      default: 8484,
+      help: 'the port to listen on; 0 takes a free one',
+      variables: ['PORT'],
+    },
+    request_timeout: {
+      kind: duration(10, 600 * SECOND),
+      default: 15 * SECOND,
+      help: 'how long a request may take once it has arrived; then 503',
+    },
+    max_in_flight: { kind: integer(1), default: 1_000, help: 'requests under way at once; more are answered 503' },
+    trust_proxy: {
+      kind: { type: 'boolean' },
+      default: false,
+      help: 'believe the X-Forwarded headers of a proxy in front',
+    },
+    cors_origins: {
+      kind: { type: 'list' },
+      default: [],
+      help: 'web pages of these origins may call the API; none unless named',
+    },
+  },
+  database: {
+    url: {
+      kind: { type: 'text' },
+      default: null,
+      help: 'the PostgreSQL to use; the embedded one unless named',
+      isSecret: true,
+      variables: ['DATABASE_URL'],
+    },
+    home: {
+      kind: { type: 'text' },
+      default: '.millrace',
+      help: 'the data folder of the embedded PostgreSQL and the first API key',
+      variables: ['MILLRACE_HOME'],
+    },
+    api_pool: { kind: integer(1, 1_000), default: 10, help: 'connections for requests' },
+    worker_pool: { kind: integer(1, 1_000), default: 10, help: 'connections for workers' },
+  },
+  auth: {
+    key_lifetime: { kind: duration(SECOND, 3_650 * DAY), default: 90 * DAY, help: 'how long a new API key is valid' },
+  },
+  workers: {
+    concurrency: {
+      kind: integer(1, 10_000),
+      default: null,
+      help: 'jobs run at once in a process; unless set, 1 in `millrace work` and 10 in `millrace up`',
+    },
+    queues: { kind: { type: 'list' }, default: ['*'], help: 'the queues to work on; "*" is all of them' },
+    drain_grace: { kind: duration(0), default: 30 * SECOND, help: 'how long running jobs may go on after a stop' },
+  },
+  simulation: {
+    time_scale: {
+      kind: { type: 'number', above: 0, max: 1_000 },
+      default: 1,
+      help: 'simulated durations are multiplied by it',
+    },
+  },
+  limits: {
+    requests_per_minute: {
+      kind: integer(1),
+      default: 600,
+      help: 'requests of an org in a minute; more are answered 429',
+    },
+    payload_size: {
+      kind: { type: 'size', maxBytes: HIGHEST_MAX_PAYLOAD_BYTES },
+      default: DEFAULT_MAX_PAYLOAD_BYTES,
+      help: 'the largest payload of a job',
+    },
+    body_size: {
+      kind: { type: 'size', maxBytes: 1_073_741_824 },
+      default: null,
+      help: 'the largest body of a request; 32MB unless set',
+    },
+  },
+  queue: {
+    execution_timeout: {
+      kind: duration(),
+      default: PROFILE.timeoutMs,
+      help: 'how long an attempt may run; also the longest a submission may ask for',
+    },
+    visibility_timeout: {
+      kind: duration(SECOND, DAY),
+      default: PROFILE.leaseMs,
+      help: 'how long a worker may be silent before its jobs go to others',
+    },
+    lifetime: { kind: duration(), default: PROFILE.lifetimeMs, help: 'a job that has not ended by then is given up' },
+    max_attempts: { kind: integer(1, MAX_ATTEMPTS), default: PROFILE.maxAttempts, help: 'attempts a job has' },
+    idempotency_window: {
+      kind: duration(),
+      default: PROFILE.keyWindowMs,
+      help: 'how long an idempotency key is remembered',
+    },
+  },
+  retention: {
+    jobs: { kind: duration(0), default: PROFILE.retentionMs, help: 'how long a job is kept after it has ended' },
+  },
+} as const satisfies Record<string, Record<string, Setting>>;
+
+/** What may be said of one queue, as `[queues."name"]`. */
+export const QUEUE_SETTINGS = {
+  order: {
+    kind: { type: 'text', choices: ['fifo', 'fair'] },
+    default: null,
+    help: '"fifo": by priority and submission over all orgs; "fair": orgs take turns',
+  },
+  paused: { kind: { type: 'boolean' }, default: null, help: 'nothing of the queue is started while it is paused' },
+} as const satisfies Record<string, Setting>;
+
+/** Names that are agreed on for what is to come. They are refused, so that nobody believes them to work. */
+export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
+  auth: ['registration', 'bootstrap_token'],
+  simulation: ['failure_probability', 'allowed_types'],
+  limits: ['quota', 'queue_size', 'active_jobs'],
+  retention: ['revoked_keys', 'audit', 'logs', 'deadletter'],
+  queues: ['depth_cap', 'concurrency', 'rate'],
+};
+
+export type Section = keyof typeof SETTINGS;
+
+export const SECTIONS = Object.keys(SETTINGS) as Section[];
+
+export const settingsOf = (section: Section): Readonly<Record<string, Setting>> => SETTINGS[section];

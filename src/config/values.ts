@@ -1,0 +1,135 @@
+import { parseDuration } from '../core/duration.ts';
+
+/** How a setting is written, and what it means to the program. Durations become milliseconds, sizes bytes. */
+export type Kind =
+  | { readonly type: 'text'; readonly choices?: readonly string[] }
+  | { readonly type: 'integer'; readonly min: number; readonly max?: number }
+  | { readonly type: 'number'; readonly above: number; readonly max: number }
+  | { readonly type: 'boolean' }
+  | { readonly type: 'duration'; readonly minMs?: number; readonly maxMs?: number }
+  | { readonly type: 'size'; readonly maxBytes: number }
+  | { readonly type: 'list' };
+
+export type Value = string | number | boolean | readonly string[];
+
+export type Read = { readonly ok: true; readonly value: Value } | { readonly ok: false; readonly message: string };
+
+const UNITS = { B: 1, KB: 1_024, MB: 1_048_576, GB: 1_073_741_824 } as const;
+const SIZE = /^(\d+(?:\.\d+)?)\s*(B|KB|MB|GB)$/i;
+
+/** What a value from a file means. */
+export function readValue(given: unknown, kind: Kind): Read {
+  switch (kind.type) {
+    case 'text':
+      return readText(given, kind.choices);
+    case 'integer':
+      return readInteger(given, kind);
+    case 'number':
+      return readNumber(given, kind);
+    case 'boolean':
+      return typeof given === 'boolean' ? accept(given) : refuse('must be true or false');
+    case 'duration':
+      return readDuration(given, kind);
+    case 'size':
+      return readSize(given, kind);
+    case 'list':
+      return readList(given);
+  }
+}
+
+/** What a text from the environment or the command line means: the same, without the types of a file. */
+export function readEnvironmentValue(text: string, kind: Kind): Read {
+  const trimmed = text.trim();
+  if (kind.type === 'integer' || kind.type === 'number')
+    return readValue(trimmed === '' ? trimmed : Number(trimmed), kind);
+  if (kind.type === 'boolean')
+    return readValue(/^(true|1)$/i.test(trimmed) || (/^(false|0)$/i.test(trimmed) ? false : trimmed), kind);
+  if (kind.type === 'list')
+    return readValue(
+      trimmed
+        .split(',')
+        .map((part) => part.trim())
+        .filter((part) => part !== ''),
+      kind,
+    );
+  if (kind.type === 'duration' && /^\d+$/.test(trimmed)) return readValue(Number(trimmed), kind);
+  return readValue(trimmed, kind);
+}
+
+function readText(given: unknown, choices: readonly string[] | undefined): Read {
+  if (typeof given !== 'string' || given === '') return refuse('must be a text');
+  if (choices === undefined || choices.includes(given)) return accept(given);
+  return refuse(`must be one of ${choices.map((choice) => `"${choice}"`).join(', ')}`);
+}
+
+function readInteger(given: unknown, { min, max = Number.MAX_SAFE_INTEGER }: { min: number; max?: number }): Read {
+  const value = typeof given === 'bigint' ? Number(given) : given;
+  if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return accept(value);
+  return refuse(
+    max === Number.MAX_SAFE_INTEGER
+      ? `must be a whole number of at least ${min}`
+      : `must be a whole number from ${min} to ${max}`,
+  );
+}
+
+function readNumber(given: unknown, { above, max }: { above: number; max: number }): Read {
+  const value = typeof given === 'bigint' ? Number(given) : given;
+  if (typeof value === 'number' && value > above && value <= max) return accept(value);
+  return refuse(`must be a number above ${above} and at most ${max}`);
+}
+
+function readDuration(
+  given: unknown,
+  { minMs = 1, maxMs = Number.MAX_SAFE_INTEGER }: { minMs?: number; maxMs?: number },
+): Read {
+  if (typeof given !== 'string' && typeof given !== 'number')
+    return refuse('must be a duration such as "30s", "5m" or "PT1H"');
+  const parsed = parseDuration(given);
+  if (!parsed.ok) return refuse(`is not valid: ${parsed.message}`);
+  if (parsed.ms >= minMs && parsed.ms <= maxMs) return accept(parsed.ms);
+  return refuse(
+    parsed.ms < minMs ? `must be at least ${showDuration(minMs)}` : `must be at most ${showDuration(maxMs)}`,
+  );
+}
+
+function readSize(given: unknown, { maxBytes }: { maxBytes: number }): Read {
+  const parts = typeof given === 'string' ? SIZE.exec(given.trim()) : null;
+  if (parts === null) return refuse('must be a size with its unit, such as "256KB" or "1MB"');
+  const bytes = Number(parts[1]) * UNITS[parts[2]?.toUpperCase() as keyof typeof UNITS];
+  if (Number.isInteger(bytes) && bytes >= 1 && bytes <= maxBytes) return accept(bytes);
+  return refuse(`must be from 1B to ${showSize(maxBytes)}`);
+}
+
+function readList(given: unknown): Read {
+  if (Array.isArray(given) && given.every((item) => typeof item === 'string' && item !== ''))
+    return accept(Object.freeze([...given]));
+  return refuse('must be a list of texts');
+}
+
+/** As it would be written in a file. */
+export function showValue(value: Value | null, kind: Kind): string {
+  if (value === null) return '(not set)';
+  if (kind.type === 'duration') return `"${showDuration(value as number)}"`;
+  if (kind.type === 'size') return `"${showSize(value as number)}"`;
+  return JSON.stringify(value);
+}
+
+const SHOWN_UNITS = [
+  ['d', 86_400_000],
+  ['h', 3_600_000],
+  ['m', 60_000],
+  ['s', 1_000],
+] as const;
+
+export function showDuration(ms: number): string {
+  for (const [unit, length] of SHOWN_UNITS) if (ms >= length && ms % length === 0) return `${ms / length}${unit}`;
+  return `${ms}ms`;
+}
+
+function showSize(bytes: number): string {
+  for (const unit of ['GB', 'MB', 'KB'] as const) if (bytes % UNITS[unit] === 0) return `${bytes / UNITS[unit]}${unit}`;
+  return `${bytes}B`;
+}
+
+const accept = (value: Value): Read => ({ ok: true, value });
+const refuse = (message: string): Read => ({ ok: false, message });
