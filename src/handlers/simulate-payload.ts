@@ -1,0 +1,94 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { MAX_CHILDREN } from '../core/dependencies.ts';
+import { suggestion } from '../core/nearest-name.ts';
+import { MAX_OUTPUT_BYTES } from '../core/payload.ts';
+
+export const SIMULATED_FAILURES = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'CRASH'] as const;
+
+export type SimulatedFailure = (typeof SIMULATED_FAILURES)[number];
+
+/** What a simulated job is to do. */
+export type SimulatePayload = {
+  /** How long the work takes, before the time scale. */
+  readonly duration_ms: number;
+  /** How an attempt that is to fail ends. */
+  readonly failure?: SimulatedFailure;
+  /** This many attempts fail and the next one succeeds. Without it all of them fail. */
+  readonly fail_times?: number;
+  /** The work comes in this many equal steps, and progress is reported after each. */
+  readonly progress_steps?: number;
+  /** Stores each step that is done; the next attempt goes on from there. */
+  readonly checkpoint?: boolean;
+  /** Simulated jobs of the same duration that this one starts, and whether it waits for them. */
+  readonly spawn?: { readonly count: number; readonly join?: boolean };
+  /** The result is this many bytes, always the same ones. */
+  readonly output_bytes?: number;
+};
+
+type Path = readonly string[];
+type Check = (value: unknown, path: Path) => StandardSchemaV1.Issue[];
+
+const DAY_MS = 86_400_000;
+const MAX_STEPS = 1_000;
+const MAX_FAIL_TIMES = 1_000;
+
+const SPAWN_MEMBERS: Record<string, Check> = { count: integer(1, MAX_CHILDREN), join: boolean };
+
+const MEMBERS: Record<keyof SimulatePayload, Check> = {
+  duration_ms: integer(0, DAY_MS),
+  failure: oneOf(SIMULATED_FAILURES),
+  fail_times: integer(1, MAX_FAIL_TIMES),
+  progress_steps: integer(1, MAX_STEPS),
+  checkpoint: boolean,
+  spawn: (value, path) => members(value, path, { known: SPAWN_MEMBERS, required: ['count'] }),
+  output_bytes: integer(0, MAX_OUTPUT_BYTES),
+};
+
+export const simulatePayload: StandardSchemaV1<unknown, SimulatePayload> = {
+  '~standard': {
+    version: 1,
+    vendor: 'millrace',
+    validate(value) {
+      const issues = members(value, [], { known: MEMBERS, required: ['duration_ms'] });
+      if (issues.length > 0) return { issues };
+      const payload = value as SimulatePayload;
+      if (payload.fail_times === undefined || payload.failure !== undefined) return { value: payload };
+      return { issues: [{ path: ['fail_times'], message: 'says how often to fail, so it needs failure beside it' }] };
+    },
+  },
+};
+
+function members(
+  value: unknown,
+  path: Path,
+  { known, required }: { known: Record<string, Check>; required: readonly string[] },
+): StandardSchemaV1.Issue[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof Uint8Array) {
+    return [{ path, message: 'must be an object' }];
+  }
+  const missing = required.filter((name) => !Object.hasOwn(value, name));
+  return [
+    ...Object.entries(value).flatMap(([name, member]): StandardSchemaV1.Issue[] => {
+      const check = Object.hasOwn(known, name) ? known[name] : undefined;
+      if (check !== undefined) return check(member, [...path, name]);
+      return [{ path: [...path, name], message: `is not known${suggestion(name, Object.keys(known))}` }];
+    }),
+    ...missing.map((name) => ({ path: [...path, name], message: 'is required' })),
+  ];
+}
+
+function integer(least: number, most: number): Check {
+  return (value, path) => {
+    if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) return [];
+    return [{ path, message: `must be an integer from ${least} to ${most}` }];
+  };
+}
+
+function boolean(value: unknown, path: Path): StandardSchemaV1.Issue[] {
+  return typeof value === 'boolean' ? [] : [{ path, message: 'must be true or false' }];
+}
+
+function oneOf(words: readonly string[]): Check {
+  return (value, path) =>
+    typeof value === 'string' && words.includes(value) ? [] : [{ path, message: `must be one of ${words.join(', ')}` }];
+}
