@@ -14,7 +14,7 @@ export { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, Tem
 
 export const FAILURE_CATEGORIES = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'CANCELLED', 'SYSTEM'] as const;
 
-type FailureCategory = (typeof FAILURE_CATEGORIES)[number];
+export type FailureCategory = (typeof FAILURE_CATEGORIES)[number];
 
 export interface Failure {
   readonly category: FailureCategory;

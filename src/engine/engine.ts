@@ -10,6 +10,7 @@ import { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
 import type { Service } from './loop.ts';
 import { type Hint, Notifier } from './notifier.ts';
+import { Projector } from './projector.ts';
 import { Pruner } from './pruner.ts';
 import { HandlerRegistry } from './registry.ts';
 import { Releaser } from './releaser.ts';
@@ -102,7 +103,11 @@ export class Engine implements Service {
     });
     const rescuer = new Rescuer({ database, policies: this.policies, events, onReleased, onRescued: onReady });
     const pruner = new Pruner({ database, events, onReleased, expireEveryMs: options.expireEveryMs });
-    this.#background = [this.settings, this.notifier, this.#stager, this.#releaser, this.#scheduler, rescuer, pruner];
+    const projector = new Projector({ database, events });
+    this.#background = [
+      ...[this.settings, this.notifier, this.#stager, this.#releaser, this.#scheduler],
+      ...[rescuer, pruner, projector],
+    ];
   }
 
   /** Must precede the first submission: learns what queues and types there are. */

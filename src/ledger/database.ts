@@ -38,6 +38,8 @@ export function openDatabase(params: { url: string; apiPool?: number; workerPool
     connectionTimeoutMillis: 2_000,
     keepAlive: true,
     statement_timeout: statementTimeoutMs,
+    // A connection that died without a word answers nothing: give up a little after the server would have.
+    query_timeout: statementTimeoutMs + 1_000,
     lock_timeout: 2_000,
     options,
   });

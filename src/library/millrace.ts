@@ -50,6 +50,8 @@ export type OpenOptions = {
   /** Defaults of the policy that jobs of this process get. */
   defaults?: Partial<Omit<Policy, 'profile'>>;
   maxPayloadBytes?: number;
+  /** How many connections there may be for calls of yours, and for the jobs that run here; 10 each unless given. */
+  pools?: { api?: number; workers?: number };
   /** Start jobs a moment before a slot is free while handlers are shorter than a round trip. */
   lookahead?: boolean;
   /** Bring the schema up to date (default), or refuse to work on an old one. */
@@ -91,7 +93,8 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
       home: options.home,
       onNotice: options.onNotice,
     });
-    const database = openDatabase({ url: postgres.url });
+    const { api: apiPool, workers: workerPool } = options.pools ?? {};
+    const database = openDatabase({ url: postgres.url, apiPool, workerPool });
     try {
       if (options.migrate === false) await checkSchema(database.maintenance);
       else await migrate(database.maintenance);

@@ -1,8 +1,9 @@
+import { AppError } from '../core/errors.ts';
 import { isUuid } from '../core/ids.ts';
 import type { JobState } from '../core/states.ts';
 import type { Engine } from '../engine/engine.ts';
 import { type CancelledJob, cancelJobs } from '../ledger/cancel-jobs.ts';
-import { type JobFilter, searchJobs } from '../ledger/search-jobs.ts';
+import { type JobFilter, type SearchPage, searchJobs } from '../ledger/search-jobs.ts';
 
 export type CancellationResult = {
   jobId: string;
@@ -35,13 +36,23 @@ export type BatchCancellationResult = {
   dryRun: boolean;
 };
 
-export type CancelManyParams = CancelParams & { ids?: readonly string[]; filter?: JobFilter; dryRun: boolean };
+/** Either the jobs named, or all that match the filter; with a page that has a limit, only that page of them. */
+export type CancelManyParams = CancelParams & {
+  ids?: readonly string[];
+  filter?: JobFilter;
+  page?: SearchPage;
+  dryRun: boolean;
+};
 
 const PAGE = 500;
 const FINAL: readonly JobState[] = ['completed', 'failed', 'dead_letter', 'cancelled'];
 
 /** Cancels the jobs named, or all that match a filter. A dry run counts what would happen and changes nothing. */
 export async function cancelMany(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
+  if ((params.ids === undefined) === (params.filter === undefined))
+    throw refusal('filter', 'name the jobs to cancel either by their ids or by a filter');
+  if (params.page?.cursor != null && params.page.limit === undefined)
+    throw refusal('limit', 'a cursor needs a limit: only one page is then cancelled');
   const total: BatchCancellationResult = {
     requested: 0,
     cancelled: 0,
@@ -57,10 +68,16 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
   return total;
 }
 
-async function* pages(engine: Engine, { orgId, ids, filter }: CancelManyParams): AsyncGenerator<string[]> {
+async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: CancelManyParams): AsyncGenerator<string[]> {
   if (ids !== undefined) {
     const unique = [...new Set(ids)];
     for (let start = 0; start < unique.length; start += PAGE) yield unique.slice(start, start + PAGE);
+    return;
+  }
+  if (asked?.limit !== undefined) {
+    const { jobs } = await searchJobs(engine.database.api, orgId, filter, asked);
+    const found = jobs.map((job) => job.id);
+    for (let start = 0; start < found.length; start += PAGE) yield found.slice(start, start + PAGE);
     return;
   }
   let cursor: string | null = null;
@@ -105,6 +122,9 @@ function count(total: BatchCancellationResult, result: CancellationResult): void
     total.errors.push({ jobId: result.jobId, code: 'NOT_FOUND', message: result.message });
   }
 }
+
+const refusal = (field: string, message: string): AppError =>
+  new AppError('INVALID_REQUEST', { message, details: [{ field, code: 'CONFLICTING_MEMBERS', message }] });
 
 function toResult({ id, kind, previousState }: CancelledJob): CancellationResult {
   return { jobId: id, previousState, ...WORDS[kind] };

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { AppError } from '../core/errors.ts';
+import { AppError, type Issue } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Prepared } from '../engine/submitter.ts';
@@ -14,7 +14,7 @@ import {
 } from './submission-result.ts';
 import { resultOf } from './submit-job.ts';
 
-const MAX_BATCH = 1_000;
+export const MAX_BATCH = 1_000;
 
 export type BatchResult = {
   total: number;
@@ -29,20 +29,18 @@ export type SubmitManyParams = {
   atomic: boolean;
   actor: string | null;
   client?: pg.ClientBase;
+  /** By index: what a door could not read of a submission. Such a submission is rejected. */
+  refused?: ReadonlyMap<number, readonly Issue[]>;
 };
 
 type Answer = SubmissionResult | RejectedSubmission;
 
 /** Accepts 1 to 1000 jobs in one statement: all or none when atomic, the valid ones otherwise. */
 export async function submitMany(engine: Engine, params: SubmitManyParams): Promise<BatchResult> {
-  const { orgId, submissions, atomic, actor } = params;
+  const { submissions, atomic } = params;
   if (!Array.isArray(submissions) || submissions.length < 1 || submissions.length > MAX_BATCH)
     throw wrongSize(submissions?.length);
-  const prepared: Prepared[] = [];
-  for (const submission of submissions) {
-    const preparing = engine.submitter.prepare(orgId, submission, actor);
-    prepared.push(preparing instanceof Promise ? await preparing : preparing);
-  }
+  const prepared = await prepareAll(engine, params);
   const isBroken = prepared.some((each) => !each.ok);
   if (atomic && isBroken)
     return summary(prepared.map((each) => (each.ok ? aborted() : rejected(invalidSubmission(each.issues)))));
@@ -52,6 +50,20 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
   return summary(
     prepared.map((each) => (each.ok ? (answers.shift() as Answer) : rejected(invalidSubmission(each.issues)))),
   );
+}
+
+async function prepareAll(
+  engine: Engine,
+  { orgId, submissions, actor, refused }: SubmitManyParams,
+): Promise<Prepared[]> {
+  const prepared: Prepared[] = [];
+  for (const [index, submission] of submissions.entries()) {
+    const issues = refused?.get(index);
+    const preparing =
+      issues === undefined ? engine.submitter.prepare(orgId, submission, actor) : { ok: false as const, issues };
+    prepared.push(preparing instanceof Promise ? await preparing : preparing);
+  }
+  return prepared;
 }
 
 async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {

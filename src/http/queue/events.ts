@@ -1,0 +1,112 @@
+import type { FastifyRequest } from 'fastify';
+import { type Static, Type } from 'typebox';
+import { AppError, isAppError } from '../../core/errors.ts';
+import { isTerminal } from '../../core/states.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { EventFeed, type FeedSettings } from '../../engine/feed.ts';
+import { type FeedPosition, invalidFeedCursor, readFeedCursor } from '../../engine/feed-cursor.ts';
+import type { FeedFilter } from '../../engine/feed-subscription.ts';
+import { readJob } from '../../services/read-job.ts';
+import type { Http } from '../door.ts';
+import { type Authenticator, identityOf } from '../shared/identity.ts';
+import { sendEventStream } from './event-stream.ts';
+import { jobStreamText, orgStreamText, type StreamRules } from './follow-events.ts';
+import { errorResponses } from './schemas/error.ts';
+import { EventQuery, JobEvent, ResumeHeaders, ResumeQuery, StreamError } from './schemas/event.ts';
+import { JobParams, named } from './schemas/shapes.ts';
+import { stateOf } from './words.ts';
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** Lets a stream ask, while it lasts, whether its key is still good. */
+    authenticator?: Authenticator;
+  }
+}
+
+export type EventStreamSettings = FeedSettings & {
+  heartbeatMs?: number;
+  /** How long a client that was too slow may take to read what is on its way to it. */
+  graceMs?: number;
+};
+
+const HEARTBEAT_MS = 15_000;
+const GRACE_MS = 5_000;
+
+const streamOf = (description: string) => ({
+  description,
+  content: { 'text/event-stream': { schema: Type.Union([named(JobEvent), named(StreamError)]) } },
+});
+
+const ORG_STREAM = {
+  summary: 'Follow the changes of state of all jobs',
+  description:
+    'Server-sent events, one for each change, from now on or after Last-Event-ID. A stream that the server has to end early ends with an event named error that says where to resume.',
+  operationId: 'followEvents',
+  querystring: EventQuery,
+  headers: ResumeHeaders,
+  response: { 200: streamOf('Events, until the client or the server closes.'), ...errorResponses() },
+};
+
+const JOB_STREAM = {
+  summary: 'Follow one job to its end',
+  description: 'Its whole history, then each change as it happens. Ends after the event that ends the job.',
+  operationId: 'followJob',
+  params: JobParams,
+  querystring: ResumeQuery,
+  headers: ResumeHeaders,
+  response: {
+    200: streamOf('Events, until the job has ended.'),
+    204: { description: 'The job has ended and nothing follows the id given.', type: 'null' },
+    ...errorResponses(404),
+  },
+};
+
+/** Server-sent events: of an org, and of one job. */
+export function registerEventRoutes(http: Http, engine: Engine, settings: EventStreamSettings = {}): void {
+  const { heartbeatMs = HEARTBEAT_MS, graceMs = GRACE_MS, ...rest } = settings;
+  const feed = new EventFeed({ database: engine.database, events: engine.events, settings: rest });
+  const rulesOf = (request: FastifyRequest): StreamRules => ({ heartbeatMs, check: () => recheck(http, request) });
+  for (const schema of [JobEvent, StreamError]) http.addSchema(schema);
+  http.addHook('preClose', () => feed.stop());
+
+  const options = { exposeHeadRoute: false, config: { scopes: ['jobs:read'] as const } };
+  http.get('/events', { ...options, schema: ORG_STREAM }, async (request, reply) => {
+    const { orgId } = identityOf(request);
+    const after = cursorOf(request.headers['last-event-id'] ?? request.query.last_event_id);
+    const onOverflow = () => void setTimeout(() => reply.raw.destroy(), graceMs).unref();
+    const subscription = await feed.follow(orgId, { after, filter: filterOf(request.query), onOverflow });
+    sendEventStream(reply, orgStreamText(subscription, rulesOf(request)), () => subscription.close());
+  });
+
+  http.get('/jobs/:id/events', { ...options, schema: JOB_STREAM }, async (request, reply) => {
+    const { orgId } = identityOf(request);
+    const resume = cursorOf(request.headers['last-event-id'] ?? request.query.last_event_id);
+    const job = await readJob(engine, request.params.id, { orgId });
+    if (job === null) throw new AppError('NOT_FOUND', { message: `Job ${request.params.id} does not exist.` });
+    if (resume !== undefined && resume.jobSeq !== job.seq) throw invalidFeedCursor();
+    const after = resume ?? { txid: 0, jobSeq: job.seq, n: 0 };
+    if (isTerminal(job.state) && (await feed.readJob(orgId, { jobId: job.id, afterN: after.n })).length === 0)
+      return reply.code(204).send();
+    const watch = await feed.watch(orgId, job.id);
+    const text = jobStreamText({ feed, watch, orgId, jobId: job.id, after }, rulesOf(request));
+    return sendEventStream(reply, text, () => watch.close());
+  });
+}
+
+const cursorOf = (given: string | undefined): FeedPosition | undefined =>
+  given === undefined || given === '' ? undefined : readFeedCursor(given);
+
+function filterOf({ type, state, job_id }: Static<typeof EventQuery>): FeedFilter {
+  return {
+    ...(type === undefined ? {} : { types: new Set(type) }),
+    ...(state === undefined ? {} : { states: new Set(state.map(stateOf)) }),
+    ...(job_id === undefined ? {} : { jobIds: new Set(job_id.map((id) => id.toLowerCase())) }),
+  };
+}
+
+/** A key revoked while its stream lasts ends the stream; a ledger that cannot say so just now does not. */
+async function recheck(http: Http, request: FastifyRequest): Promise<void> {
+  await http.authenticator?.authenticate(request.headers.authorization).catch((error) => {
+    if (!isAppError(error, 'UNAVAILABLE')) throw error;
+  });
+}

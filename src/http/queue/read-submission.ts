@@ -1,0 +1,94 @@
+import { AppError, type Issue } from '../../core/errors.ts';
+import { suggestion } from '../../core/nearest-name.ts';
+import type { Submission } from '../../core/submission.ts';
+import { CRITICAL_QUEUE, Issues } from '../../core/submission-fields.ts';
+import type { Identity } from '../shared/identity.ts';
+import { BACKOFF_MEMBERS, SUBMISSION_MEMBERS } from './words.ts';
+
+type Members = Readonly<Record<string, string>>;
+
+/** A submission in the core's spelling, with the members that are known there but not here. */
+export type ReadSubmission = { submission: Submission; issues: readonly Issue[] };
+
+/** Checks nothing but names and permission: what a submission must hold is for the service to say. */
+export function readSubmission(body: unknown, identity: Identity): ReadSubmission {
+  const issues = new Issues();
+  const submission = rename(body, { members: SUBMISSION_MEMBERS, prefix: '', issues }) as Record<string, unknown>;
+  if (!isObject(submission)) return { submission: submission as unknown as Submission, issues: [] };
+  if ('org_id' in submission) {
+    requireOwnOrg(submission.org_id, identity);
+    delete submission.org_id;
+  }
+  if ('backoff' in submission) {
+    submission.backoff = rename(submission.backoff, { members: BACKOFF_MEMBERS, prefix: 'backoff.', issues });
+  }
+  if (submission.queue === CRITICAL_QUEUE) requireCritical(identity, 'queue');
+  requirePriority(identity, submission.priority);
+  return { submission: submission as unknown as Submission, issues: issues.list };
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+type Renaming = { members: Members; prefix: string; issues: Issues };
+
+/** Unknown members keep their name and are refused with the rest; the core's own spelling is unknown on the wire. */
+function rename(given: unknown, { members, prefix, issues }: Renaming): unknown {
+  if (!isObject(given)) return given;
+  const renamed: Record<string, unknown> = {};
+  for (const name of Object.keys(given)) {
+    const core = Object.hasOwn(members, name) ? (members[name] as string) : name;
+    if (core === name && !Object.hasOwn(members, name) && isCoreName(members, name)) {
+      issues.add(`${prefix}${name}`, 'UNKNOWN_MEMBER', `is not known${suggestion(name, Object.keys(members))}`);
+    } else renamed[core] = given[name];
+  }
+  return renamed;
+}
+
+const isCoreName = (members: Members, name: string): boolean => Object.values(members).includes(name);
+
+/** The org comes from the key; a request may repeat it, and nothing else. */
+function requireOwnOrg(orgId: unknown, identity: Identity): void {
+  if (orgId === identity.orgId || orgId === null) return;
+  const message = 'org_id is not the org of the API key';
+  throw new AppError('FORBIDDEN', { message, details: [{ field: 'org_id', code: 'WRONG_ORG', message }] });
+}
+
+export function requirePriority(identity: Identity, priority: unknown): void {
+  if (priority === 'CRITICAL') requireCritical(identity, 'priority');
+}
+
+function requireCritical(identity: Identity, field: string): void {
+  if (identity.scopes.has('queue:critical')) return;
+  const message = `${field}: critical work needs an API key with the scope queue:critical`;
+  throw new AppError('FORBIDDEN', { message, details: [{ field, code: 'MISSING_SCOPE', message }] });
+}
+
+export type ReadBatch = {
+  submissions: Submission[];
+  refused: ReadonlyMap<number, readonly Issue[]>;
+  atomic: boolean;
+};
+
+/** The envelope is checked here; each job in it is judged by itself. */
+export function readBatch(body: unknown, identity: Identity): ReadBatch {
+  const issues = new Issues();
+  if (!isObject(body)) throw invalid([{ field: 'body', code: 'INVALID_TYPE', message: 'body must be an object' }]);
+  for (const name of Object.keys(body)) {
+    if (name === 'jobs' || name === 'atomic') continue;
+    issues.add(name, 'UNKNOWN_MEMBER', `is not known${suggestion(name, ['jobs', 'atomic'])}`);
+  }
+  const { jobs, atomic = true } = body;
+  if (!Array.isArray(jobs)) issues.add('jobs', 'INVALID_TYPE', 'must be a list of submissions');
+  if (typeof atomic !== 'boolean') issues.add('atomic', 'INVALID_TYPE', 'must be true or false');
+  if (issues.list.length > 0) throw invalid(issues.list);
+  const read = (jobs as unknown[]).map((job) => readSubmission(job, identity));
+  return {
+    submissions: read.map(({ submission }) => submission),
+    refused: new Map(read.flatMap((each, index) => (each.issues.length > 0 ? [[index, each.issues] as const] : []))),
+    atomic: atomic as boolean,
+  };
+}
+
+const invalid = (details: readonly Issue[]): AppError =>
+  new AppError('INVALID_REQUEST', { message: details[0]?.message, details });

@@ -1,0 +1,41 @@
+import type { Engine } from '../../engine/engine.ts';
+import { retryJob } from '../../services/retry-job.ts';
+import type { Http } from '../door.ts';
+import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
+import { requirePriority } from './read-submission.ts';
+import { renderError, timeOrNull } from './render.ts';
+import { answer, errorResponses } from './schemas/error.ts';
+import { RetryNotFound, RetryRequest, RetryResult } from './schemas/failure.ts';
+import { JobParams, named } from './schemas/shapes.ts';
+import { STATE_WORDS } from './words.ts';
+
+const schema = {
+  operationId: 'retryJob',
+  summary: 'Retry a job',
+  description:
+    'Gives a FAILED or DEAD_LETTER job another attempt (QUEUED), or says that it cannot have one (NOT_RETRIABLE). Its lifetime begins anew.',
+  params: JobParams,
+  body: named(RetryRequest),
+  response: {
+    ...errorResponses(),
+    200: answer(RetryResult, 'What became of the request.'),
+    404: answer(RetryNotFound, 'There is no such job in the org of the key.'),
+  },
+};
+
+export function retryJobRoute(http: Http, engine: Engine): void {
+  http.post('/jobs/:id/retry', { schema, ...needs('jobs:write'), ...bodyMayBeAbsent }, async (request, reply) => {
+    const { identity, orgId, actor } = callerOf(request);
+    const { reset_attempts: resetAttempts = false, priority, delay } = request.body;
+    requirePriority(identity, priority);
+    const retried = await retryJob(engine, request.params.id, { orgId, actor, resetAttempts, priority, delay });
+    const { jobId, status, newState, scheduledFor } = retried;
+    const body = {
+      job_id: jobId,
+      new_state: newState === null ? null : STATE_WORDS[newState],
+      scheduled_for: timeOrNull(scheduledFor),
+    };
+    if (status !== 'NOT_FOUND') return reply.send({ ...body, status });
+    return reply.code(404).send({ ...body, status, ...renderError(noSuchJob(jobId), request.id) });
+  });
+}

@@ -1,0 +1,72 @@
+import { Type } from 'typebox';
+import { FIELD_LIMITS } from '../../../core/submission-fields.ts';
+import { ERROR_MEMBERS } from './error.ts';
+import { JobSelection } from './search.ts';
+import { JobId, named, StateOrNull, shape, word } from './shapes.ts';
+
+const REQUEST = {
+  reason: Type.Optional(Type.String({ maxLength: FIELD_LIMITS.reason, description: 'Why; kept in the history.' })),
+  force: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: 'Interrupt a running handler. Otherwise it is asked to stop at its next checkpoint.',
+    }),
+  ),
+};
+
+export const CancellationRequest = shape('CancellationRequest', REQUEST, {
+  examples: [{ reason: 'ordered twice', force: true }],
+});
+
+const RESULT = {
+  job_id: JobId,
+  previous_state: StateOrNull,
+  message: Type.String({ description: 'Additional context.' }),
+};
+
+export const CancellationResult = shape('CancellationResult', {
+  ...RESULT,
+  status: word(['CANCELLED', 'ALREADY_COMPLETE', 'CANCEL_REQUESTED']),
+});
+
+export const CancellationNotFound = shape(
+  'CancellationNotFound',
+  { ...RESULT, ...ERROR_MEMBERS, status: word(['NOT_FOUND']) },
+  { description: 'A CancellationResult and an APIError in one.' },
+);
+
+const MAX_IDS = 1_000;
+
+export const BatchCancellation = shape(
+  'BatchCancellation',
+  {
+    job_ids: Type.Optional(Type.Array(JobId, { minItems: 1, maxItems: MAX_IDS, description: 'Specific jobs.' })),
+    filter: Type.Optional(named(JobSelection, { description: 'Jobs that match; {} means all jobs of the org.' })),
+    ...REQUEST,
+    dry_run: Type.Optional(Type.Boolean({ default: false, description: 'Count what would happen; change nothing.' })),
+  },
+  {
+    description: 'Either job_ids or filter.',
+    examples: [{ filter: { types: ['email'], states: ['SCHEDULED'] }, reason: 'campaign stopped', dry_run: true }],
+  },
+);
+
+const CancellationError = shape('CancellationError', {
+  job_id: Type.String(),
+  code: Type.String(),
+  message: Type.String(),
+});
+
+export const BatchCancellationResult = shape('BatchCancellationResult', {
+  requested: Type.Integer({ description: 'Jobs targeted.' }),
+  cancelled: Type.Integer({ description: 'Cancelled, or running and asked to stop.' }),
+  skipped: Type.Integer({ description: 'Already terminal.' }),
+  failed: Type.Integer({ description: 'Not cancelled; see errors.' }),
+  errors: Type.Array(named(CancellationError)),
+  dry_run: Type.Boolean(),
+});
+
+export const CANCELLATION_SHAPES = [
+  ...[CancellationRequest, CancellationResult, CancellationNotFound],
+  ...[BatchCancellation, CancellationError, BatchCancellationResult],
+];

@@ -1,0 +1,141 @@
+import { type TSchema, Type } from 'typebox';
+import { BACKOFF_STRATEGIES } from '../../../core/backoff.ts';
+import { DEPENDENCY_TYPES, MAX_BREADTH } from '../../../core/dependencies.ts';
+import { MAX_ATTEMPTS } from '../../../core/policy.ts';
+import { FIELD_LIMITS } from '../../../core/submission-fields.ts';
+import { MAX_BATCH } from '../../../services/submit-many.ts';
+import { ErrorDetail } from './error.ts';
+import {
+  durationInput,
+  JobId,
+  named,
+  Payload,
+  PriorityWord,
+  State,
+  StateOrNull,
+  shape,
+  Tags,
+  textOrNull,
+  timestamp,
+  timestampInput,
+  timestampOrNull,
+  word,
+} from './shapes.ts';
+
+/** Null counts as left out, as some clients write it. */
+const absentOrNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
+
+const BackoffConfig = shape('BackoffConfig', {
+  strategy: absentOrNull(
+    word(BACKOFF_STRATEGIES, 'CUSTOM needs a worker that has registered a function for the type.'),
+  ),
+  initial_delay: absentOrNull(durationInput('First retry delay.')),
+  max_delay: absentOrNull(durationInput('Maximum retry delay.')),
+  multiplier: absentOrNull(Type.Number({ description: 'For exponential backoff.' })),
+  jitter: absentOrNull(Type.Boolean({ description: 'Spread retries at random around their time.' })),
+});
+
+const optionalText = (description: string, maxLength: number) =>
+  absentOrNull(Type.String({ description, minLength: 1, maxLength }));
+
+export const JobSubmission = shape(
+  'JobSubmission',
+  {
+    type: Type.String({ description: 'What to do; maps to a handler.', minLength: 1, maxLength: FIELD_LIMITS.type }),
+    payload: Payload,
+    priority: absentOrNull(PriorityWord),
+    delay: absentOrNull(durationInput('Delay before execution starts; not together with scheduled_at.')),
+    scheduled_at: absentOrNull(timestampInput('Absolute time to start execution; not together with delay.')),
+    timeout: absentOrNull(durationInput('Max execution time of an attempt.')),
+    max_attempts: absentOrNull(Type.Integer({ minimum: 1, maximum: MAX_ATTEMPTS })),
+    backoff: absentOrNull(named(BackoffConfig)),
+    idempotency_key: optionalText(
+      'A repeat with the same key and content gives the first job.',
+      FIELD_LIMITS.idempotencyKey,
+    ),
+    correlation_id: optionalText('For tracing.', FIELD_LIMITS.correlationId),
+    tags: absentOrNull(Tags),
+    depends_on: absentOrNull(Type.Array(JobId, { maxItems: MAX_BREADTH, description: 'Jobs that must end first.' })),
+    dependency_type: absentOrNull(word(DEPENDENCY_TYPES, 'AFTER unless given.')),
+    callback_url: optionalText('Told when the job has ended: http or https.', FIELD_LIMITS.callbackUrl),
+    queue: optionalText('q:default unless given; q:critical needs the scope queue:critical.', FIELD_LIMITS.queue),
+    org_id: absentOrNull(Type.String({ description: 'May be given, and must then be the org of the key.' })),
+  },
+  {
+    examples: [
+      { type: 'email', payload: { to: 'ada@example.com' } },
+      {
+        type: 'report',
+        payload: { month: '2024-01' },
+        priority: 'LOW',
+        delay: 'PT5M',
+        idempotency_key: 'report-2024-01',
+      },
+    ],
+  },
+);
+
+export const SubmissionResult = shape(
+  'SubmissionResult',
+  {
+    job_id: JobId,
+    status: word(['ACCEPTED', 'DUPLICATE']),
+    state: State,
+    created_at: timestamp('When the job was created.'),
+    scheduled_for: timestampOrNull('When the job becomes eligible; null while dependencies are unmet.'),
+    existing_job_id: Type.Optional(Type.String({ description: 'For DUPLICATE: the job of the first request.' })),
+  },
+  {
+    examples: [
+      {
+        job_id: '3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11',
+        status: 'ACCEPTED',
+        state: 'SCHEDULED',
+        created_at: '2024-01-15T10:30:00.000Z',
+        scheduled_for: '2024-01-15T10:30:00.000Z',
+      },
+    ],
+  },
+);
+
+export const BatchSubmission = shape('BatchSubmission', {
+  jobs: Type.Array(named(JobSubmission), { minItems: 1, maxItems: MAX_BATCH }),
+  atomic: Type.Optional(Type.Boolean({ default: true, description: 'All or none; otherwise the valid ones.' })),
+});
+
+const RowError = shape('SubmissionError', {
+  code: Type.String(),
+  message: Type.String(),
+  details: Type.Array(named(ErrorDetail)),
+});
+
+export const BatchRow = shape(
+  'BatchSubmissionResult',
+  {
+    job_id: textOrNull('Null for REJECTED.'),
+    status: word(['ACCEPTED', 'DUPLICATE', 'REJECTED']),
+    state: StateOrNull,
+    created_at: timestampOrNull('Null for REJECTED.'),
+    scheduled_for: timestampOrNull('When the job becomes eligible.'),
+    existing_job_id: Type.Optional(Type.String({ description: 'For DUPLICATE.' })),
+    error: Type.Optional(named(RowError, { description: 'For REJECTED: why.' })),
+  },
+  { description: 'A SubmissionResult; a rejected job has no id.' },
+);
+
+export const BatchResult = shape('BatchResult', {
+  total: Type.Integer({ description: 'Jobs submitted.' }),
+  accepted: Type.Integer({ description: 'Jobs accepted, repeats of earlier requests included.' }),
+  rejected: Type.Integer({ description: 'Jobs rejected.' }),
+  results: Type.Array(named(BatchRow), { description: 'One per job, in the order given.' }),
+});
+
+export const SUBMISSION_SHAPES = [
+  BackoffConfig,
+  JobSubmission,
+  SubmissionResult,
+  BatchSubmission,
+  RowError,
+  BatchRow,
+  BatchResult,
+];

@@ -1,0 +1,51 @@
+import type { FastifyRequest } from 'fastify';
+import type { Engine } from '../../engine/engine.ts';
+import { searchJobs } from '../../services/search-jobs.ts';
+import type { Http } from '../door.ts';
+import { bodyMayBeAbsent, callerOf, needs } from './operation.ts';
+import { type JobQuestion, readSearch, readSearchQuery } from './read-filter.ts';
+import { renderJob } from './render.ts';
+import { answer, errorResponses } from './schemas/error.ts';
+import { JobSearch, JobSearchQuery, JobSearchResult } from './schemas/search.ts';
+import { named } from './schemas/shapes.ts';
+
+const response = { 200: answer(JobSearchResult, 'A page of jobs.'), ...errorResponses() };
+
+const description =
+  'Jobs that match every filter given, a page at a time. The cursor is stable: jobs that come or go between two pages make none appear twice.';
+
+const searchSchema = {
+  operationId: 'searchJobs',
+  summary: 'Search jobs',
+  description,
+  body: named(JobSearch),
+  response,
+};
+
+const listSchema = {
+  operationId: 'listJobs',
+  summary: 'List jobs',
+  description: `${description} The same filters as the POST form; repeat a parameter for a list of values.`,
+  querystring: JobSearchQuery,
+  response,
+};
+
+export function searchJobsRoutes(http: Http, engine: Engine): void {
+  const search = async (request: FastifyRequest, question: JobQuestion) => {
+    const { orgId, sight } = callerOf(request);
+    const found = await searchJobs(engine, { orgId, ...question });
+    return {
+      jobs: found.jobs.map(({ payload: _, result: __, ...job }) => renderJob(job, sight)),
+      total_count: found.totalCount,
+      total_is_estimate: found.totalIsEstimate,
+      next_cursor: found.nextCursor,
+      has_more: found.hasMore,
+    };
+  };
+  http.post('/jobs/search', { schema: searchSchema, ...needs('jobs:read'), ...bodyMayBeAbsent }, (request) =>
+    search(request, readSearch(request.body)),
+  );
+  http.get('/jobs', { schema: listSchema, ...needs('jobs:read') }, (request) =>
+    search(request, readSearchQuery(request.query)),
+  );
+}

@@ -1,0 +1,33 @@
+import type { Engine } from '../../engine/engine.ts';
+import { invalidSubmission } from '../../services/submission-result.ts';
+import { submitJob } from '../../services/submit-job.ts';
+import type { Http } from '../door.ts';
+import { callerOf, judgedByService, needs } from './operation.ts';
+import { readSubmission } from './read-submission.ts';
+import { renderSubmission } from './render.ts';
+import { answer, errorResponses } from './schemas/error.ts';
+import { named } from './schemas/shapes.ts';
+import { JobSubmission, SubmissionResult } from './schemas/submission.ts';
+
+const schema = {
+  operationId: 'submitJob',
+  summary: 'Submit a job',
+  description:
+    'Accepts one job; it is stored durably when the answer is sent. A repeat with the same idempotency_key and content gives the first job (200, DUPLICATE). The same key with other content is refused (409).',
+  body: named(JobSubmission),
+  response: {
+    200: answer(SubmissionResult, 'A repeat of an earlier request: the job of that request.'),
+    202: answer(SubmissionResult, 'The job is accepted.'),
+    ...errorResponses(409),
+  },
+};
+
+export function submitJobRoute(http: Http, engine: Engine): void {
+  http.post('/jobs', { schema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
+    const { identity, orgId, actor } = callerOf(request);
+    const { submission, issues } = readSubmission(request.body, identity);
+    if (issues.length > 0) throw invalidSubmission(issues);
+    const result = await submitJob(engine, { orgId, submission, actor });
+    return reply.code(result.status === 'ACCEPTED' ? 202 : 200).send(renderSubmission(result));
+  });
+}

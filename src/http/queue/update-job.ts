@@ -1,0 +1,30 @@
+import type { Engine } from '../../engine/engine.ts';
+import { updateJob } from '../../services/update-job.ts';
+import type { Http } from '../door.ts';
+import { callerOf, needs, noSuchJob } from './operation.ts';
+import { requirePriority } from './read-submission.ts';
+import { renderJob } from './render.ts';
+import { answer, errorResponses } from './schemas/error.ts';
+import { JobStatus, JobUpdate } from './schemas/job.ts';
+import { JobParams, named } from './schemas/shapes.ts';
+
+const schema = {
+  operationId: 'updateJob',
+  summary: 'Change a job',
+  description:
+    'Changes tags, correlation_id and callback_url until the job ends, its priority until a worker takes it, and its type until its first attempt. Everything else of a job is read-only.',
+  params: JobParams,
+  body: named(JobUpdate),
+  response: { 200: answer(JobStatus, 'The job as it is now.'), ...errorResponses(404, 409) },
+};
+
+export function updateJobRoute(http: Http, engine: Engine): void {
+  http.patch('/jobs/:id', { schema, ...needs('jobs:write') }, async (request) => {
+    const { identity, orgId, sight } = callerOf(request);
+    const { correlation_id: correlationId, callback_url: callbackUrl, ...rest } = request.body;
+    requirePriority(identity, rest.priority);
+    const job = await updateJob(engine, request.params.id, { orgId, update: { ...rest, correlationId, callbackUrl } });
+    if (job === null) throw noSuchJob(request.params.id);
+    return renderJob(job, sight);
+  });
+}

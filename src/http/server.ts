@@ -1,0 +1,98 @@
+import { randomUUID } from 'node:crypto';
+import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
+import type { Engine } from '../engine/engine.ts';
+import type { Door, Http } from './door.ts';
+import { installAuthentication } from './shared/authentication.ts';
+import { answerConnectionError } from './shared/connection-errors.ts';
+import { installCors } from './shared/cors.ts';
+import { type FaultObserver, installErrors, sendError, toAppError } from './shared/errors.ts';
+import type { Authenticator, RateLimiter } from './shared/identity.ts';
+import { installInFlight } from './shared/in-flight.ts';
+import { installOpenApi } from './shared/openapi.ts';
+import { installQueryValues } from './shared/query-values.ts';
+import { installSafeJson } from './shared/safe-json.ts';
+import { installSystem } from './system/routes.ts';
+
+export type ServerOptions = {
+  engine: Engine;
+  doors: readonly Door[];
+  authenticator: Authenticator;
+  limiter: RateLimiter;
+  version: string;
+  /** How long a request may take once it has been received whole. */
+  requestTimeoutMs?: number;
+  maxInFlight?: number;
+  bodyLimitBytes?: number;
+  trustProxy?: boolean;
+  /** Web pages of these origins may call the API. */
+  corsOrigins?: readonly string[];
+  /** How long a client may take to send the headers, and the whole of a request. */
+  headersTimeoutMs?: number;
+  receiveTimeoutMs?: number;
+  onFault?: FaultObserver;
+};
+
+const HANDLER_TIMEOUT_MS = 15_000;
+const HEADERS_TIMEOUT_MS = 10_000;
+const RECEIVE_TIMEOUT_MS = 30_000;
+const KEEP_ALIVE_MS = 72_000;
+const MAX_IN_FLIGHT = 1_000;
+const MAX_HEADER_BYTES = 16_384;
+const MAX_PARAM_LENGTH = 200;
+const BODY_LIMIT_BYTES = 32 * 1_048_576;
+const REQUEST_ID = /^[\w.:-]{1,128}$/;
+
+/** The HTTP server: bounds, identity, limits and errors in one place, then the doors. It does not listen yet. */
+export async function buildServer(options: ServerOptions): Promise<Http> {
+  const { doors, engine, requestTimeoutMs = HANDLER_TIMEOUT_MS, maxInFlight = MAX_IN_FLIGHT } = options;
+  const http = bareServer(options);
+  http.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id);
+    done();
+  });
+  installCors(http, options.corsOrigins ?? []);
+  installInFlight(http, { maxInFlight, requestTimeoutMs });
+  installSafeJson(http);
+  installQueryValues(http);
+  installErrors(http, doors, options.onFault);
+  installAuthentication(http, options);
+  await installOpenApi(http, options);
+  installSystem(http, options);
+  for (const door of doors) {
+    await http.register(async (scope) => door.register(scope as unknown as Http, engine), { prefix: door.prefix });
+  }
+  return http;
+}
+
+function bareServer(options: ServerOptions): Http {
+  const { doors, headersTimeoutMs = HEADERS_TIMEOUT_MS, receiveTimeoutMs = RECEIVE_TIMEOUT_MS } = options;
+  return Fastify({
+    logger: false,
+    bodyLimit: options.bodyLimitBytes ?? BODY_LIMIT_BYTES,
+    connectionTimeout: receiveTimeoutMs,
+    requestTimeout: receiveTimeoutMs,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    trustProxy: options.trustProxy ?? false,
+    // Whoever still has a connection while the server closes is answered, and told to come back on another.
+    return503OnClosing: false,
+    http: {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: headersTimeoutMs,
+      // The timeouts above are only noticed this often.
+      connectionsCheckingInterval: Math.min(1_000, headersTimeoutMs),
+    },
+    genReqId: (request) => requestIdOf(request.headers['x-request-id']),
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
+    clientErrorHandler: answerConnectionError,
+    frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) => {
+      sendError({ error: toAppError(error, request), request, reply, doors });
+    },
+    ajv: {
+      customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true, verbose: true },
+    },
+  }) as unknown as Http;
+}
+
+/** A caller's own id for the request, if it is fit to be repeated in a header; else a new one. */
+const requestIdOf = (given: string | string[] | undefined): string =>
+  typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();

@@ -1,0 +1,110 @@
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import { AppError, isAppError } from '../../core/errors.ts';
+import type { Door, Http } from '../door.ts';
+import { bodyTooLarge } from './safe-json.ts';
+import { statusOf } from './statuses.ts';
+import { issuesOf } from './validation-issues.ts';
+
+/** The error body of everything that is behind no door. */
+export type ErrorBody = {
+  code: string;
+  message: string;
+  details: readonly { field: string; code: string; message: string }[];
+  request_id: string;
+};
+
+/** Told of errors nobody expected; the client is not. */
+export type FaultObserver = (fault: { error: unknown; requestId: string; method: string; url: string }) => void;
+
+const RETRY_AFTER_MS = 1_000;
+
+/** SQLSTATEs that blame a value of the request: it does not fit its type, or is too complex. */
+const REFUSED_VALUE = /^(?:22[0-9A-Z]{3}|54001)$/;
+
+/** One way for every error of every route to become an answer. */
+export function installErrors(http: Http, doors: readonly Door[], onFault: FaultObserver = () => {}): void {
+  http.setErrorHandler((error, request, reply) => {
+    const known = toAppError(error, request);
+    if (known.code === 'INTERNAL_ERROR') {
+      onFault({ error, requestId: request.id, method: request.method, url: request.url });
+    }
+    return sendError({ error: known, request, reply, doors });
+  });
+  http.setNotFoundHandler((request, reply) => {
+    const message = `There is no ${request.method} ${pathOf(request.url).slice(0, 200)}.`;
+    return sendError({ error: new AppError('NOT_FOUND', { message }), request, reply, doors });
+  });
+}
+
+export type ErrorAnswer = { error: AppError; request: FastifyRequest; reply: FastifyReply; doors: readonly Door[] };
+
+export function sendError({ error, request, reply, doors }: ErrorAnswer): FastifyReply {
+  const status = statusOf(error.code);
+  reply.code(status).header('x-request-id', request.id).type('application/json; charset=utf-8');
+  if (status === 503 || status === 429) {
+    reply.header('retry-after', Math.max(1, Math.ceil((error.retryAfterMs ?? RETRY_AFTER_MS) / 1_000)));
+  }
+  if (hasLongUpload(request)) reply.header('connection', 'close');
+  const body = doorOf(request.url, doors)?.render(error, request.id) ?? renderPlainly(error, request.id);
+  // Said here as text: an error must not fail on the schema of the answer it stands in for.
+  return reply.serializer(JSON.stringify).send(body);
+}
+
+/** The rest of a body must be read before the connection can serve again; beyond this it is cheaper to make a new one. */
+const LONG_UPLOAD_BYTES = 65_536;
+
+function hasLongUpload({ raw, headers }: FastifyRequest): boolean {
+  if (raw.complete) return false;
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > LONG_UPLOAD_BYTES;
+}
+
+export const renderPlainly = ({ code, message, details }: AppError, requestId: string): ErrorBody => ({
+  code,
+  message,
+  details,
+  request_id: requestId,
+});
+
+/** The door whose prefix the address has, whether or not there is such a route. */
+export function doorOf(url: string, doors: readonly Door[]): Door | undefined {
+  const path = pathOf(url);
+  return doors.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`));
+}
+
+const pathOf = (url: string): string => url.split('?', 1)[0] as string;
+
+/** Everything the program or its HTTP library may throw, as an error of the catalogue. */
+export function toAppError(error: unknown, request: FastifyRequest): AppError {
+  if (isAppError(error)) return statusOf(error.code) === 500 ? fault(error) : error;
+  const { code, validation, validationContext, statusCode } = (error ?? {}) as FastifyError;
+  if (validation !== undefined) {
+    const details = issuesOf(validation, validationContext ?? 'body');
+    return new AppError('INVALID_REQUEST', { message: details[0]?.message, details });
+  }
+  const isOfLibrary = typeof code === 'string' && code.startsWith('FST_ERR_');
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return bodyTooLarge(request.routeOptions.bodyLimit);
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return unsupportedMediaType();
+  if (isOfLibrary && statusCode === 503) return new AppError('UNAVAILABLE', { retryAfterMs: RETRY_AFTER_MS });
+  if (isOfLibrary && statusCode === 404) return new AppError('NOT_FOUND');
+  if (isOfLibrary && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+    return new AppError('INVALID_REQUEST', { message: (error as Error).message });
+  }
+  if (typeof code === 'string' && REFUSED_VALUE.test(code)) return new AppError('INVALID_REQUEST', { cause: error });
+  return isBrokenUpload(error)
+    ? new AppError('INVALID_REQUEST', { message: 'The body ended too early.' })
+    : fault(error);
+}
+
+function unsupportedMediaType(): AppError {
+  const message = 'The body must be JSON: send it with Content-Type: application/json.';
+  const details = [{ field: 'body', code: 'UNSUPPORTED_MEDIA_TYPE', message }];
+  return new AppError('INVALID_REQUEST', { message, details });
+}
+
+const isBrokenUpload = (error: unknown): boolean =>
+  ['ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE'].includes(String((error as NodeJS.ErrnoException | null)?.code));
+
+/** The message stays here: it may name tables, files or addresses. */
+function fault(cause: unknown): AppError {
+  return new AppError('INTERNAL_ERROR', { cause });
+}

@@ -1,0 +1,57 @@
+import type { FastifyRequest } from 'fastify';
+import { AppError } from '../../core/errors.ts';
+
+/** What a key may do. A route names the scopes it needs; a key without one of them is refused. */
+export const SCOPES = [
+  'jobs:write',
+  'jobs:read',
+  'jobs:cancel',
+  'failures:read',
+  'deadletter:manage',
+  'queue:critical',
+  'audit:read',
+  'operator',
+] as const;
+
+export type Scope = (typeof SCOPES)[number];
+
+/** Who calls: always one org, through one of its keys. */
+export type Identity = {
+  readonly orgId: string;
+  readonly keyId: string;
+  readonly projectId: string | null;
+  readonly scopes: ReadonlySet<Scope>;
+};
+
+/** The actor as the ledger writes it. */
+export const actorOf = (identity: Identity): string => `api_key:${identity.keyId}`;
+
+/** Proves who calls from the Authorization header; throws UNAUTHORIZED or FORBIDDEN. */
+export type Authenticator = { authenticate(authorization: string | undefined): Promise<Identity> };
+
+/** What the limiter says of one request; headers are set from it whether or not it is allowed. */
+export type LimitVerdict = {
+  readonly allowed: boolean;
+  readonly limit: number;
+  readonly remaining: number;
+  readonly resetMs: number;
+};
+
+/** Counts requests of an org over all processes. Never waits for the database on the request's path. */
+export type RateLimiter = { take(orgId: string): LimitVerdict | Promise<LimitVerdict> };
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    identity: Identity | null;
+  }
+  interface FastifyContextConfig {
+    /** Scopes the caller's key must have. A route without this member is open to everybody. */
+    scopes?: readonly Scope[];
+  }
+}
+
+/** The caller of a route that names scopes; such a route is never reached without one. */
+export function identityOf(request: FastifyRequest): Identity {
+  if (request.identity === null) throw new AppError('UNAUTHORIZED');
+  return request.identity;
+}

@@ -1,0 +1,111 @@
+import swagger from '@fastify/swagger';
+import type { FastifyContextConfig, FastifySchema, RouteOptions } from 'fastify';
+import { Type } from 'typebox';
+import type { Door, Http } from '../door.ts';
+import { DOCS_PAGE } from './docs-page.ts';
+import { doorOf } from './errors.ts';
+
+/** What every error answer holds; a door may add members. */
+const ErrorSchema = Type.Object(
+  {
+    code: Type.String({ description: 'What went wrong, for programs.' }),
+    message: Type.String({ description: 'What went wrong, for people. The wording may change.' }),
+    details: Type.Array(
+      Type.Object({
+        field: Type.String({ description: 'The member, as a dotted path.' }),
+        code: Type.String(),
+        message: Type.String(),
+      }),
+    ),
+    request_id: Type.String({ description: 'The id of the request, as in the header X-Request-Id.' }),
+  },
+  { $id: 'Error', additionalProperties: true, description: 'An error answer.' },
+);
+
+const RETRY_AFTER = { 'Retry-After': { type: 'integer', minimum: 1, description: 'Seconds to wait.' } };
+const ERROR_RESPONSES = {
+  400: { description: 'The request is not valid; the details name what to correct.' },
+  401: { description: 'The API key is missing or not valid.' },
+  403: { description: 'The API key does not allow this.' },
+  404: { description: 'There is no such thing, or it belongs to another org.' },
+  429: { description: 'A limit is reached.', headers: RETRY_AFTER },
+  500: { description: 'Something failed that was not expected.' },
+  503: { description: 'The service cannot answer now.', headers: RETRY_AFTER },
+} as const;
+
+type OpenApiOptions = { doors: readonly Door[]; version: string };
+
+/** Collects the schemas of all routes registered after it into one document, shown as JSON and as a page. */
+export async function installOpenApi(http: Http, { doors, version }: OpenApiOptions): Promise<void> {
+  http.addSchema(ErrorSchema);
+  await http.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: { title: 'Millrace', version, description: 'Durable job execution on PostgreSQL.' },
+      servers: [{ url: '/', description: 'this server' }],
+      tags: [
+        ...doors.map(({ tag, description }) => ({ name: tag, description })),
+        { name: 'system', description: 'The health and the version of the server. No key is needed.' },
+      ],
+      components: {
+        securitySchemes: {
+          bearer: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer <key>`.' },
+        },
+      },
+    },
+    refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `Schema${index}`) },
+    transform: ({ schema, url, route }) => ({ schema: documented({ schema, url, route, doors }), url }),
+  });
+  serveDocument(http);
+}
+
+type Documented = { schema: FastifySchema | undefined; url: string; route: RouteOptions; doors: readonly Door[] };
+
+/** What a route need not say itself: its door's tag, the key it asks for, and the errors any route may answer. */
+function documented({ schema = {}, url, route, doors }: Documented): FastifySchema {
+  const scopes = route.config?.scopes;
+  const method = [route.method].flat()[0] as string;
+  const own = (schema.response ?? {}) as Record<string, unknown>;
+  return {
+    ...schema,
+    tags: schema.tags ?? [doorOf(url, doors)?.tag ?? 'system'],
+    operationId: schema.operationId ?? operationIdOf(method, url),
+    ...(scopes === undefined ? {} : { security: [{ bearer: [...scopes] }] }),
+    response: { ...errorResponses(schema, route.config ?? {}), ...own },
+  } as FastifySchema;
+}
+
+function errorResponses(schema: FastifySchema, { scopes, isProbe }: FastifyContextConfig): Record<string, unknown> {
+  const isRead = schema.body !== undefined || schema.querystring !== undefined || schema.params !== undefined;
+  const statuses = [
+    ...(isRead ? ([400] as const) : []),
+    ...(scopes === undefined ? [] : ([401, 403, 429] as const)),
+    ...(schema.params === undefined ? [] : ([404] as const)),
+    ...([500] as const),
+    ...(isProbe === true ? [] : ([503] as const)),
+  ];
+  return Object.fromEntries(
+    statuses.map((status) => [status, { $ref: 'Error#', ...ERROR_RESPONSES[status] }] as const),
+  );
+}
+
+/** `GET /queue/v1/jobs/{id}` as `getQueueV1JobsId`. */
+function operationIdOf(method: string, url: string): string {
+  const words = url.split(/[^A-Za-z0-9]+/).filter((word) => word !== '');
+  return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
+}
+
+function serveDocument(http: Http): void {
+  let text: string | null = null;
+  http.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
+    text ??= JSON.stringify(http.swagger());
+    return reply.type('application/json; charset=utf-8').send(text);
+  });
+  http.get('/docs', { schema: { hide: true } }, async (_request, reply) =>
+    reply
+      .type('text/html; charset=utf-8')
+      .header('content-security-policy', "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'")
+      .header('cache-control', 'no-cache')
+      .send(DOCS_PAGE),
+  );
+}

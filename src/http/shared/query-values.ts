@@ -1,0 +1,48 @@
+import type { FastifyRequest } from 'fastify';
+import type { Http } from '../door.ts';
+
+type MemberSchema = { type?: string | string[]; anyOf?: MemberSchema[]; items?: MemberSchema; const?: unknown };
+type Reader = { name: string; isList: boolean; types: ReadonlySet<string> };
+
+/**
+ * A query string holds only text. What the schema of a route says is a number, a boolean or a list becomes one before it is
+ * checked; text that is none stays text, so that the check can name it. Bodies are never converted.
+ */
+export function installQueryValues(http: Http): void {
+  http.addHook('onRoute', (route) => {
+    const schema = route.schema?.querystring as { properties?: Record<string, MemberSchema> } | undefined;
+    const readers = Object.entries(schema?.properties ?? {}).flatMap(([name, member]) => readerOf(name, member));
+    if (readers.length === 0) return;
+    const convert = async (request: FastifyRequest) => {
+      const query = request.query as Record<string, unknown>;
+      for (const reader of readers) if (reader.name in query) query[reader.name] = read(query[reader.name], reader);
+    };
+    route.preValidation = [convert, ...[route.preValidation ?? []].flat()];
+  });
+}
+
+function readerOf(name: string, member: MemberSchema): Reader[] {
+  const isList = typesOf(member).has('array');
+  const types = typesOf((isList ? itemsOf(member) : member) ?? {});
+  const isText = !types.has('integer') && !types.has('number') && !types.has('boolean');
+  return isText && !isList ? [] : [{ name, isList, types }];
+}
+
+const typesOf = (member: MemberSchema): Set<string> =>
+  new Set([...[member.type ?? []].flat(), ...(member.anyOf ?? []).flatMap((each) => [...typesOf(each)])]);
+
+const itemsOf = (member: MemberSchema): MemberSchema | undefined =>
+  member.items ?? member.anyOf?.find((each) => each.items !== undefined)?.items;
+
+/** `a=1&a=2` and `a=1,2` are the same list. */
+function read(given: unknown, { isList, types }: Reader): unknown {
+  if (!isList) return typeof given === 'string' ? readOne(given, types) : given;
+  const texts = Array.isArray(given) ? given : String(given).split(',');
+  return texts.map((text) => (typeof text === 'string' ? readOne(text, types) : text));
+}
+
+function readOne(text: string, types: ReadonlySet<string>): unknown {
+  if (types.has('boolean') && (text === 'true' || text === 'false')) return text === 'true';
+  const isNumber = /^-?\d{1,15}$/.test(text) || (types.has('number') && /^-?\d{1,15}\.\d{1,15}$/.test(text));
+  return isNumber && (types.has('integer') || types.has('number')) ? Number(text) : text;
+}

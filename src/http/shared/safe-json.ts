@@ -1,0 +1,106 @@
+import { isUtf8 } from 'node:buffer';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
+import type { FastifyRequest } from 'fastify';
+import { AppError } from '../../core/errors.ts';
+import type { Http } from '../door.ts';
+import { MAX_DEPTH, type Scan, scanJson } from './json-scan.ts';
+
+const unzip = promisify(gunzip);
+
+/** Reads JSON bodies, plain or gzipped, and nothing else. What could harm whoever handles it later is refused here. */
+export function installSafeJson(http: Http): void {
+  http.removeAllContentTypeParsers();
+  http.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    if (request.headers['content-encoding'] !== undefined) {
+      decode(request, body).then((value) => done(null, value), done);
+      return;
+    }
+    try {
+      done(null, parseSafely(body));
+    } catch (error) {
+      done(error as Error);
+    }
+  });
+}
+
+async function decode(request: FastifyRequest, body: Buffer): Promise<unknown> {
+  const encoding = request.headers['content-encoding']?.trim().toLowerCase();
+  if (encoding === 'identity') return parseSafely(body);
+  if (encoding !== 'gzip' && encoding !== 'x-gzip') {
+    throw refuse('UNSUPPORTED_ENCODING', 'must be sent plain or with one gzip encoding');
+  }
+  return parseSafely(await inflate(body, request.routeOptions.bodyLimit));
+}
+
+/** This form of gunzip counts its output as it comes and stops at the limit; a stream of zlib would not. */
+async function inflate(body: Buffer, limit: number): Promise<Buffer> {
+  try {
+    return await unzip(body, { maxOutputLength: limit });
+  } catch (error) {
+    const isTooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
+    throw isTooLarge ? bodyTooLarge(limit) : refuse('INVALID_ENCODING', 'is not a valid gzip');
+  }
+}
+
+/** The value of a JSON text, or INVALID_REQUEST. No bytes at all are no body. */
+export function parseSafely(bytes: Buffer): unknown {
+  if (bytes.length === 0) return undefined;
+  const scan = scanJson(bytes);
+  if (scan.isTooDeep) throw refuse('TOO_DEEP', `must not be nested more than ${MAX_DEPTH} levels deep`);
+  if (!isUtf8(bytes)) throw refuse('INVALID_TEXT', 'is not valid UTF-8');
+  const text = bytes.toString('utf8');
+  const value = parse(text);
+  if (isSuspicious(text, scan)) inspect(value, '');
+  return value;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw refuse('INVALID_JSON', 'is not valid JSON');
+  }
+}
+
+// Without a \u escape a dangerous name stands in the text as it is.
+const isSuspicious = (text: string, { hasUnicodeEscape, hasGreatNumber }: Scan): boolean =>
+  hasUnicodeEscape || hasGreatNumber || text.includes('__proto__') || text.includes('constructor');
+
+/** Only texts that show a reason are walked; their depth is already bounded. */
+function inspect(value: unknown, path: string): void {
+  if (typeof value === 'string') inspectText(value, path);
+  else if (typeof value === 'number') {
+    if (!Number.isFinite(value)) throw refuse('OUT_OF_RANGE', 'is a number that is too large', path);
+  } else if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) inspect(item, `${path}[${index}]`);
+  } else if (typeof value === 'object' && value !== null) {
+    for (const name of Object.keys(value)) inspectMember(value as Record<string, unknown>, name, path);
+  }
+}
+
+function inspectMember(owner: Record<string, unknown>, name: string, path: string): void {
+  inspectText(name, path);
+  const value = Object.getOwnPropertyDescriptor(owner, name)?.value;
+  const isPoison =
+    name === '__proto__' ||
+    (name === 'constructor' && typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype'));
+  const below = path === '' ? name : `${path}.${name}`;
+  if (isPoison) throw refuse('FORBIDDEN_MEMBER', 'is a name that is not accepted', below);
+  inspect(value, below);
+}
+
+function inspectText(text: string, path: string): void {
+  if (text.includes('\0')) throw refuse('INVALID_TEXT', 'holds a NUL character', path);
+  if (!text.isWellFormed()) throw refuse('INVALID_TEXT', 'holds half of a surrogate pair', path);
+}
+
+export function bodyTooLarge(limit: number): AppError {
+  return refuse('PAYLOAD_TOO_LARGE', `must not be larger than ${limit} bytes`);
+}
+
+function refuse(code: string, what: string, path = ''): AppError {
+  const field = path === '' ? 'body' : path.slice(0, 200);
+  const message = `${field} ${what}`;
+  return new AppError('INVALID_REQUEST', { message, details: [{ field, code, message }] });
+}

@@ -1,0 +1,18 @@
+import type { ErrorCode } from '../../core/errors.ts';
+
+/** The HTTP status of the errors a caller can meet; every other code of the catalogue is a fault of ours. */
+const STATUSES: Partial<Record<ErrorCode, number>> = {
+  INVALID_REQUEST: 400,
+  NOT_SERIALIZABLE: 400,
+  UNAUTHORIZED: 401,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  CONFLICT: 409,
+  DUPLICATE: 409,
+  QUOTA_EXCEEDED: 429,
+  UNAVAILABLE: 503,
+  SHUTTING_DOWN: 503,
+  TIMED_OUT: 503,
+};
+
+export const statusOf = (code: ErrorCode): number => STATUSES[code] ?? 500;

@@ -1,0 +1,57 @@
+import { Type } from 'typebox';
+import type { Engine } from '../../engine/engine.ts';
+import { checkReadiness } from '../../services/check-readiness.ts';
+import type { Http } from '../door.ts';
+
+const Health = Type.Object({ status: Type.Literal('ok') }, { description: 'The process is alive.' });
+
+const READY_MEMBERS = {
+  status: Type.Union([Type.Literal('ready'), Type.Literal('not_ready')]),
+  ledger: Type.Object({
+    reachable: Type.Boolean(),
+    latency_ms: Type.Union([Type.Number(), Type.Null()]),
+  }),
+  workers: Type.Union([Type.Integer(), Type.Null()], { description: 'Workers alive; null when nobody can tell.' }),
+  reasons: Type.Array(Type.String(), { description: 'Why the server is not ready.' }),
+};
+
+const Ready = Type.Object(READY_MEMBERS, { description: 'Jobs are accepted, and there is a worker.' });
+const NotReady = Type.Object(READY_MEMBERS, { description: 'Not now; the reasons say why.' });
+
+const Version = Type.Object(
+  { name: Type.Literal('millrace'), version: Type.String(), node: Type.String() },
+  { description: 'The versions of the program and of what runs it.' },
+);
+
+const PROBE = { isProbe: true } as const;
+
+/** What load balancers and people ask before anything else. Open to everybody. */
+export function installSystem(http: Http, { engine, version }: { engine: Engine; version: string }): void {
+  const health = { operationId: 'getHealth', summary: 'Is the process alive?', tags: ['system'] };
+  http.get('/healthz', { config: PROBE, schema: { ...health, response: { 200: Health } } }, async () => ({
+    status: 'ok' as const,
+  }));
+  const ready = {
+    operationId: 'getReadiness',
+    summary: 'Can jobs be accepted, and is there a worker to do them?',
+    description: 'The database must answer within a second and some worker must be alive.',
+    tags: ['system'],
+  };
+  const readySchema = { ...ready, response: { 200: Ready, 503: NotReady } };
+  http.get('/readyz', { config: PROBE, schema: readySchema }, async (_request, reply) => {
+    const readiness = await checkReadiness(engine);
+    if (!readiness.ready) reply.code(503).header('retry-after', 1);
+    return {
+      status: readiness.ready ? ('ready' as const) : ('not_ready' as const),
+      ledger: { reachable: readiness.ledger.reachable, latency_ms: readiness.ledger.latencyMs },
+      workers: readiness.workers,
+      reasons: [...readiness.reasons],
+    };
+  });
+  const about = { operationId: 'getVersion', summary: 'Which version is this?', tags: ['system'] };
+  http.get('/version', { config: PROBE, schema: { ...about, response: { 200: Version } } }, async () => ({
+    name: 'millrace' as const,
+    version,
+    node: process.versions.node,
+  }));
+}

@@ -1,0 +1,16 @@
+import type { Engine } from '../engine/engine.ts';
+import {
+  type FoundJobs,
+  type JobFilter,
+  type SearchPage,
+  searchJobs as searchInLedger,
+} from '../ledger/search-jobs.ts';
+
+export type { FoundJobs, JobFilter, SearchPage };
+
+export type SearchParams = { orgId: string; filter?: JobFilter; page?: SearchPage };
+
+/** Jobs that match every filter given, a page at a time. */
+export function searchJobs(engine: Engine, { orgId, filter, page }: SearchParams): Promise<FoundJobs> {
+  return searchInLedger(engine.database.api, orgId, filter, page);
+}

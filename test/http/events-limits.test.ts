@@ -1,0 +1,164 @@
+import { expect, test } from 'vitest';
+import { retryJob } from '../../src/ledger/retry-jobs.ts';
+import { observeStatements } from '../../src/ledger/statement.ts';
+import { useLedger } from '../ledger/fixture.ts';
+import { until } from '../library/fixture.ts';
+import { connectionsOf, follow, pathsOf, serveEvents } from './events-fixture.ts';
+import { dial } from './server-fixture.ts';
+
+const ledger = useLedger();
+
+const ask = (url: string, orgId: string, path = '/events') =>
+  fetch(url + path, { headers: { authorization: `Bearer ${orgId}` } });
+
+test('one org has so many streams and no more; another still gets one; one that closes makes room [GA-1.31] [GA-1.32] [GA-1.33] [GA-1.34] [GA-6.17]', async () => {
+  const [orgId, otherId] = [await ledger.newOrg(), await ledger.newOrg()];
+  const server = await serveEvents(ledger, { maxFollowersPerOrg: 2 });
+  const [first] = [await follow(server, orgId), await follow(server, orgId)];
+  const refused = await ask(server.url, orgId);
+  expect(refused.status).toBe(429);
+  expect(refused.headers.get('retry-after')).toBe('5');
+  expect(await refused.json()).toMatchObject({
+    code: 'QUOTA_EXCEEDED',
+    quota: { limit: 'event_streams', current: 2, maximum: 2, retry_after: 'PT5S' },
+  });
+  await follow(server, otherId);
+  first.hangUp();
+  let status = 429;
+  while (status === 429) {
+    const response = await ask(server.url, orgId);
+    status = response.status;
+    await response.body?.cancel();
+  }
+  expect(status).toBe(200);
+});
+
+test('a server has so many streams and no more', async () => {
+  const server = await serveEvents(ledger, { maxFollowers: 1 });
+  await follow(server, await ledger.newOrg());
+  const refused = await ask(server.url, await ledger.newOrg());
+  expect(refused.status).toBe(503);
+  expect(refused.headers.get('retry-after')).toBe('5');
+});
+
+test('a client that goes away before its stream begins leaves nothing behind', async () => {
+  const orgId = await ledger.newOrg();
+  const server = await serveEvents(ledger, { maxFollowersPerOrg: 1 });
+  const held = await Promise.all(Array.from({ length: 10 }, () => ledger.db.api.connect()));
+  const socket = await dial(server.port);
+  socket.write(`GET /queue/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${orgId}\r\n\r\n`);
+  await until(() => ledger.db.api.waitingCount === 1);
+  socket.destroy();
+  await until(async () => (await connectionsOf(server)) === 0);
+  for (const client of held) client.release();
+  await until(() => ledger.db.api.waitingCount === 0);
+  await until(async () => {
+    const response = await ask(server.url, orgId);
+    await response.body?.cancel();
+    return response.status === 200;
+  });
+});
+
+test('one reader serves all streams of a server', async () => {
+  const server = await serveEvents(ledger, { pollMs: 40 });
+  const orgIds = [await ledger.newOrg(), await ledger.newOrg()];
+  const streams = await Promise.all(Array.from({ length: 20 }, (_, i) => follow(server, orgIds[i % 2] ?? '')));
+  const tellAll = async () => {
+    for (const orgId of orgIds) await ledger.submitOne({ orgId });
+    await Promise.all(streams.map((stream) => stream.take(1)));
+  };
+  await tellAll(); // From here on all have caught up.
+  let reads = 0;
+  observeStatements(({ name }) => {
+    if (name === 'millrace_feed_page') reads++;
+  });
+  const startedMs = performance.now();
+  for (let i = 0; i < 5; i++) await tellAll();
+  const elapsedMs = performance.now() - startedMs;
+  observeStatements(null);
+  expect(reads).toBeGreaterThanOrEqual(5);
+  expect(reads).toBeLessThanOrEqual(elapsedMs / 40 + 2);
+});
+
+test('a server that closes ends its streams and says where to resume', async () => {
+  const orgId = await ledger.newOrg();
+  const server = await serveEvents(ledger);
+  const stream = await follow(server, orgId);
+  const job = await ledger.submitOne({ orgId });
+  const ofJob = await follow(server, orgId, `/jobs/${job.id}/events`);
+  const [first] = await stream.take(1);
+  await ofJob.take(1);
+  const closing = server.http.close();
+  expect(await stream.rest()).toMatchObject([{ event: 'error', data: { code: 'SHUTTING_DOWN' } }]);
+  expect(await ofJob.rest()).toMatchObject([
+    { event: 'error', data: { code: 'SHUTTING_DOWN', last_event_id: first?.id } },
+  ]);
+  await closing;
+});
+
+test('a key that is revoked while its stream lasts ends the stream', async () => {
+  const orgId = await ledger.newOrg();
+  const server = await serveEvents(ledger);
+  const stream = await follow(server, orgId);
+  server.revoked.add(orgId);
+  expect(await stream.rest()).toMatchObject([{ event: 'error', data: { code: 'FORBIDDEN' } }]);
+});
+
+test('a stream of one job tells its history, then what happens, and ends after the end', async () => {
+  const orgId = await ledger.newOrg();
+  const server = await serveEvents(ledger);
+  const running = await ledger.start(await ledger.submitOne({ orgId }));
+  const stream = await follow(server, orgId, `/jobs/${running.id}/events`);
+  expect(pathsOf(await stream.take(2))).toEqual(['PENDING>SCHEDULED:submitted', 'SCHEDULED>RUNNING:started']);
+  await ledger.settle(running, { to: 'completed', reason: 'succeeded', result: '1' });
+  expect(pathsOf(await stream.rest())).toEqual(['RUNNING>COMPLETED:succeeded']);
+});
+
+test('a stream of a job that has ended tells its history and ends; after its last event there is nothing', async () => {
+  const orgId = await ledger.newOrg();
+  const server = await serveEvents(ledger);
+  const job = await ledger.putJob('completed', { orgId });
+  const events = await (await follow(server, orgId, `/jobs/${job.id}/events`)).rest();
+  expect(events.map(({ event }) => event)).toEqual(['job.scheduled', 'job.running', 'job.completed']);
+  const resumed = await follow(server, orgId, `/jobs/${job.id}/events?last_event_id=${events[0]?.id}`);
+  expect((await resumed.rest()).map(({ id }) => id)).toEqual(events.slice(1).map(({ id }) => id));
+  const nothing = await ask(server.url, orgId, `/jobs/${job.id}/events?last_event_id=${events[2]?.id}`);
+  expect(nothing.status).toBe(204);
+});
+
+test('a job retried after its end is followed to its next end', async () => {
+  const orgId = await ledger.newOrg();
+  const server = await serveEvents(ledger);
+  const job = await ledger.putJob('failed', { orgId });
+  await retryJob(ledger.db.api, {
+    orgId,
+    id: job.id,
+    resetAttempts: false,
+    priority: null,
+    delayMs: null,
+    actor: null,
+  });
+  const stream = await follow(server, orgId, `/jobs/${job.id}/events`);
+  expect((await stream.take(4)).map(({ event }) => event)).toContain('job.failed');
+  await ledger.settle(await ledger.start(job), { to: 'completed', reason: 'succeeded', result: '1' });
+  expect((await stream.rest()).map(({ event }) => event)).toEqual(['job.running', 'job.completed']);
+});
+
+test('a job of another org, or none, is not found [GA-6.14]', async () => {
+  const server = await serveEvents(ledger);
+  const foreign = await ledger.submitOne();
+  const orgId = await ledger.newOrg();
+  for (const id of [foreign.id, '00000000-0000-4000-8000-00000000dead', 'nonsense']) {
+    const response = await ask(server.url, orgId, `/jobs/${id}/events`);
+    expect(response.status).toBe(404);
+    expect(await response.json()).toMatchObject({ code: 'NOT_FOUND' });
+  }
+});
+
+test('an id of another job is no place in the stream of this one', async () => {
+  const orgId = await ledger.newOrg();
+  const server = await serveEvents(ledger);
+  const [one, other] = [await ledger.putJob('completed', { orgId }), await ledger.putJob('completed', { orgId })];
+  const [event] = await (await follow(server, orgId, `/jobs/${one.id}/events`)).rest();
+  expect((await ask(server.url, orgId, `/jobs/${other.id}/events?last_event_id=${event?.id}`)).status).toBe(400);
+});
