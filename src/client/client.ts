@@ -1,0 +1,176 @@
+import type {
+  BatchCancellation,
+  BatchCancellationResult,
+  BatchResult,
+  BatchSubmission,
+  CancellationNotFound,
+  CancellationRequest,
+  CancellationResult,
+  Explanation,
+  FailureDetails,
+  FailureSearch,
+  FailureSearchResult,
+  FollowEventsQuery,
+  GetFailureQuery,
+  GetJobQuery,
+  GetStatsQuery,
+  JobSearch,
+  JobSearchResult,
+  JobStatus,
+  JobSubmission,
+  JobUpdate,
+  QueueStats,
+  RetryNotFound,
+  RetryRequest,
+  RetryResult,
+  SubmissionResult,
+} from './api-types.ts';
+import { type FollowedEvent, type FollowOptions, follow } from './follow.ts';
+import { allPages } from './pages.ts';
+import { type CallOptions, type ClientOptions, Transport } from './transport.ts';
+import { type WaitOptions, waitForJob } from './wait-for-job.ts';
+
+/** Every operation of the queue API. Members are spelled as on the wire. */
+export class MillraceClient {
+  readonly #transport: Transport;
+
+  constructor(options: ClientOptions) {
+    this.#transport = new Transport(options);
+  }
+
+  /**
+   * Submits a job. Without an idempotency key it gets one, the same for every try, so that a try whose answer was lost never
+   * makes a second job.
+   */
+  async submit(submission: JobSubmission, { signal }: CallOptions = {}): Promise<SubmissionResult> {
+    const body = withKey(submission);
+    const result = await this.#transport.json<SubmissionResult>({ method: 'POST', path: '/jobs', body, signal });
+    return submission.idempotency_key == null ? asFirst(result) : result;
+  }
+
+  /** Submits up to 1000 jobs, all or none unless `atomic` is false. Jobs without an idempotency key get one each. */
+  async submitBatch(batch: BatchSubmission, { signal }: CallOptions = {}): Promise<BatchResult> {
+    const body = { ...batch, jobs: batch.jobs.map(withKey) };
+    const answer = await this.#transport.json<BatchResult>({ method: 'POST', path: '/jobs/batch', body, signal });
+    const results = answer.results.map((result, i) =>
+      batch.jobs[i]?.idempotency_key == null ? asFirst(result) : result,
+    );
+    return { ...answer, results };
+  }
+
+  get(jobId: string, query: GetJobQuery = {}, { signal }: CallOptions = {}): Promise<JobStatus> {
+    return this.#transport.json({ method: 'GET', path: pathOf(jobId), query, signal });
+  }
+
+  /** All jobs that match, fetched a page at a time as they are asked for. */
+  search(search: JobSearch = {}, options: CallOptions = {}): AsyncGenerator<JobStatus, void> {
+    const read = async (cursor: string | undefined) => {
+      const { jobs, next_cursor } = await this.searchPage({ ...search, cursor }, options);
+      return { items: jobs, nextCursor: next_cursor };
+    };
+    return allPages({ cursor: search.cursor, signal: options.signal, read });
+  }
+
+  searchPage(body: JobSearch = {}, { signal }: CallOptions = {}): Promise<JobSearchResult> {
+    return this.#transport.json({ method: 'POST', path: '/jobs/search', body, signal });
+  }
+
+  stats(query: GetStatsQuery = {}, { signal }: CallOptions = {}): Promise<QueueStats> {
+    return this.#transport.json({ method: 'GET', path: '/stats', query, signal });
+  }
+
+  /** A job that does not exist is an answer (`status: 'NOT_FOUND'`), not an error. */
+  cancel(
+    jobId: string,
+    body: CancellationRequest = {},
+    { signal }: CallOptions = {},
+  ): Promise<CancellationResult | CancellationNotFound> {
+    return this.#transport.json({ method: 'POST', path: `${pathOf(jobId)}/cancel`, body, signal, accepts: [404] });
+  }
+
+  cancelMany(body: BatchCancellation, { signal }: CallOptions = {}): Promise<BatchCancellationResult> {
+    return this.#transport.json({ method: 'POST', path: '/jobs/cancel', body, signal });
+  }
+
+  failure(jobId: string, query: GetFailureQuery = {}, { signal }: CallOptions = {}): Promise<FailureDetails> {
+    return this.#transport.json({ method: 'GET', path: `${pathOf(jobId)}/failure`, query, signal });
+  }
+
+  /** All failures that match, fetched a page at a time as they are asked for. */
+  searchFailures(search: FailureSearch = {}, options: CallOptions = {}): AsyncGenerator<FailureDetails, void> {
+    const read = async (cursor: string | undefined) => {
+      const pagination = { ...search.pagination, cursor };
+      const { failures, next_cursor } = await this.searchFailuresPage({ ...search, pagination }, options);
+      return { items: failures, nextCursor: next_cursor };
+    };
+    return allPages({ cursor: search.pagination?.cursor, signal: options.signal, read });
+  }
+
+  searchFailuresPage(body: FailureSearch = {}, { signal }: CallOptions = {}): Promise<FailureSearchResult> {
+    return this.#transport.json({ method: 'POST', path: '/failures/search', body, signal });
+  }
+
+  /**
+   * Runs a failed or dead-lettered job again. Tried again by itself only when the server refused it for its rate: a lost answer
+   * may mean that the job already runs. A job that does not exist is an answer (`status: 'NOT_FOUND'`), not an error.
+   */
+  retry(jobId: string, body: RetryRequest = {}, { signal }: CallOptions = {}): Promise<RetryResult | RetryNotFound> {
+    const path = `${pathOf(jobId)}/retry`;
+    return this.#transport.json({ method: 'POST', path, body, signal, accepts: [404], isUnrepeatable: true });
+  }
+
+  update(jobId: string, body: JobUpdate, { signal }: CallOptions = {}): Promise<JobStatus> {
+    return this.#transport.json({ method: 'PATCH', path: pathOf(jobId), body, signal });
+  }
+
+  /** Why a job is where it is, and what keeps it there. */
+  explain(jobId: string, { signal }: CallOptions = {}): Promise<Explanation> {
+    return this.#transport.json({ method: 'GET', path: `${pathOf(jobId)}/explain`, signal });
+  }
+
+  /** Answers the job with its result once it has ended, however it has ended. */
+  waitFor(jobId: string, options: WaitOptions = {}): Promise<JobStatus> {
+    return waitForJob(this, jobId, options);
+  }
+
+  /** Every change of state in the org, from now on or after `lastEventId`. Goes on by itself when the connection breaks. */
+  events({
+    lastEventId,
+    signal,
+    ...query
+  }: Omit<FollowEventsQuery, 'last_event_id'> & FollowOptions = {}): AsyncGenerator<FollowedEvent, void> {
+    const { type, state, job_id } = query;
+    const filter = { type, state, job_id };
+    return follow({
+      transport: this.#transport,
+      path: '/events',
+      query: filter,
+      isOfOneJob: false,
+      lastEventId,
+      signal,
+    });
+  }
+
+  /** The history of one job, then each change as it happens; ends after the event that ends the job. */
+  jobEvents(
+    jobId: string,
+    { lastEventId, signal, maxFailures }: FollowOptions & { maxFailures?: number } = {},
+  ): AsyncGenerator<FollowedEvent, void> {
+    const path = `${pathOf(jobId)}/events`;
+    return follow({ transport: this.#transport, path, isOfOneJob: true, lastEventId, signal, maxFailures });
+  }
+}
+
+const pathOf = (jobId: string): string => `/jobs/${encodeURIComponent(jobId)}`;
+
+const withKey = (submission: JobSubmission): JobSubmission => ({
+  ...submission,
+  idempotency_key: submission.idempotency_key ?? crypto.randomUUID(),
+});
+
+/** Nobody else knows a key made here: a repeat of it is our own second try, and the job is the one this call made. */
+function asFirst<R extends { status: string; existing_job_id?: string }>(result: R): R {
+  if (result.status !== 'DUPLICATE') return result;
+  const { existing_job_id: _, ...rest } = result;
+  return { ...rest, status: 'ACCEPTED' } as R;
+}

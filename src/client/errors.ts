@@ -1,0 +1,88 @@
+import type { APIError, ErrorDetail, QuotaError as Quota } from './api-types.ts';
+
+export type ApiErrorFacts = {
+  /** 0 when no answer came. */
+  status: number;
+  code: string;
+  message: string;
+  details?: readonly ErrorDetail[];
+  requestId?: string | null;
+  retryAfterMs?: number | null;
+  cause?: unknown;
+};
+
+/** Anything the server refused, or that kept it from answering. Match `code`; the wording of the message may change. */
+export class ApiError extends Error {
+  /** The HTTP status; 0 when no answer came (`NETWORK_ERROR`, `TIMED_OUT`). */
+  readonly status: number;
+  readonly code: string;
+  readonly details: readonly ErrorDetail[];
+  /** Tell it to whoever runs the server. */
+  readonly requestId: string | null;
+  readonly retryAfterMs: number | null;
+
+  constructor(facts: ApiErrorFacts) {
+    super(facts.message, facts.cause === undefined ? undefined : { cause: facts.cause });
+    this.name = 'ApiError';
+    this.status = facts.status;
+    this.code = facts.code;
+    this.details = facts.details ?? [];
+    this.requestId = facts.requestId ?? null;
+    this.retryAfterMs = facts.retryAfterMs ?? null;
+  }
+}
+
+/** The request is not valid; `details` name every member that is wrong. */
+export class ValidationError extends ApiError {
+  override readonly name = 'ValidationError';
+}
+
+/** There is no such job, or it belongs to another org. */
+export class NotFoundError extends ApiError {
+  override readonly name = 'NotFoundError';
+}
+
+/** A limit is reached; `retryAfterMs` says when to come back. */
+export class QuotaError extends ApiError {
+  override readonly name = 'QuotaError';
+  readonly quota: Quota | null;
+
+  constructor(facts: ApiErrorFacts, quota: Quota | null) {
+    super(facts);
+    this.quota = quota;
+  }
+}
+
+/** The answer of a server, or of something between it and us, as an error. */
+export function errorOf(response: Response, text: string): ApiError {
+  const body = bodyOf(text);
+  const { status } = response;
+  const facts: ApiErrorFacts = {
+    status,
+    code: body.code ?? `HTTP_${status}`,
+    message: body.message ?? `The server answered ${status}.`,
+    details: Array.isArray(body.details) ? body.details : [],
+    requestId: body.request_id ?? response.headers.get('x-request-id'),
+    retryAfterMs: retryAfterMs(response.headers.get('retry-after')),
+  };
+  if (status === 400) return new ValidationError(facts);
+  if (status === 404) return new NotFoundError(facts);
+  if (status === 429) return new QuotaError(facts, body.quota ?? null);
+  return new ApiError(facts);
+}
+
+function bodyOf(text: string): Partial<APIError> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function retryAfterMs(header: string | null): number | null {
+  if (header === null) return null;
+  if (/^\d+$/.test(header)) return Number(header) * 1_000;
+  const at = Date.parse(header);
+  return Number.isNaN(at) ? null : Math.max(0, at - Date.now());
+}

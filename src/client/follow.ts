@@ -1,0 +1,120 @@
+import type { JobEvent, JobState, StreamError } from './api-types.ts';
+import { ApiError } from './errors.ts';
+import { readEvents, type ServerSentEvent } from './event-source.ts';
+import { type Call, Deadline, delayOf, mayPass, networkError, pause, type Transport } from './transport.ts';
+
+export type FollowedEvent = {
+  /** Give it as `lastEventId` to go on after this event. */
+  id: string;
+  /** For example `job.completed`. */
+  event: string;
+  data: JobEvent;
+};
+
+export type FollowOptions = {
+  /** Go on after this event instead of from now. */
+  lastEventId?: string;
+  signal?: AbortSignal;
+};
+
+export type Follow = FollowOptions & {
+  transport: Transport;
+  path: string;
+  query?: Call['query'];
+  /** A stream of one job is over after the event that ends the job; others never are. */
+  isOfOneJob: boolean;
+  maxFailures?: number;
+};
+
+/** The server sends something every 15 seconds. */
+const SILENCE_MS = 45_000;
+/** Failures in a row after which it is given up; about five minutes. */
+const MAX_FAILURES = 60;
+export const TERMINAL: ReadonlySet<JobState> = new Set(['COMPLETED', 'FAILED', 'DEAD_LETTER', 'CANCELLED']);
+const REFUSALS = new Set(['UNAUTHORIZED', 'FORBIDDEN']);
+
+/** The events of a stream. A stream that breaks is opened again after the last event: nothing is missed or told twice. */
+export async function* follow(params: Follow): AsyncGenerator<FollowedEvent, void> {
+  const { isOfOneJob, signal, maxFailures = MAX_FAILURES } = params;
+  const place: Place = { lastEventId: params.lastEventId, isOver: false };
+  for (let failures = 0; ; ) {
+    let error: ApiError | null = null;
+    try {
+      for await (const event of readOnce(params, place)) {
+        failures = 0;
+        yield event;
+      }
+      if (isOfOneJob && place.isOver) return;
+    } catch (caught) {
+      signal?.throwIfAborted();
+      error = caught instanceof ApiError ? caught : networkError(caught);
+      if (!mayPass(error) || failures >= maxFailures) throw error;
+    }
+    await pause(delayOf(error, failures++), signal);
+  }
+}
+
+type Place = { lastEventId: string | undefined; isOver: boolean };
+
+async function* readOnce(params: Follow, place: Place): AsyncGenerator<FollowedEvent> {
+  const { transport, path, query, signal } = params;
+  const watchdog = new Watchdog(signal);
+  const headers = place.lastEventId === undefined ? undefined : { 'last-event-id': place.lastEventId };
+  try {
+    const response = await transport.open({ method: 'GET', path, query, headers, signal: watchdog.signal });
+    if (response.status === 204) place.isOver = true;
+    if (response.body === null) return;
+    for await (const block of readEvents(response.body)) {
+      watchdog.stop();
+      place.lastEventId = block.id ?? place.lastEventId;
+      const event = toEvent(block);
+      if (event !== null) {
+        place.isOver = TERMINAL.has(event.data.to_state);
+        yield event;
+      }
+      watchdog.start();
+    }
+  } finally {
+    watchdog.abort();
+  }
+}
+
+function toEvent({ id, event, data }: ServerSentEvent): FollowedEvent | null {
+  if (event === null || id === null) return null;
+  if (event === 'error') throw farewell(JSON.parse(data) as StreamError);
+  return { id, event, data: JSON.parse(data) as JobEvent };
+}
+
+/** What the server says when it ends a stream early; all but a refused key is a reason to come back. */
+function farewell({ code, message }: StreamError): ApiError {
+  return new ApiError({ status: REFUSALS.has(code) ? 403 : 503, code, message });
+}
+
+/** Aborts a connection on which nothing has come for long: it may be dead without having been closed. */
+class Watchdog {
+  readonly #deadline: Deadline;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(signal?: AbortSignal) {
+    this.#deadline = new Deadline(Number.POSITIVE_INFINITY, signal);
+    this.start();
+  }
+
+  get signal(): AbortSignal {
+    return this.#deadline.signal;
+  }
+
+  start(): void {
+    this.#timer = setTimeout(() => this.#deadline.abort(), SILENCE_MS);
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  abort(): void {
+    this.stop();
+    this.#deadline.abort();
+    this.#deadline.clear();
+  }
+}

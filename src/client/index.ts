@@ -1,0 +1,7 @@
+export type * from './api-types.ts';
+export type { QuotaError as Quota } from './api-types.ts';
+export { MillraceClient } from './client.ts';
+export { ApiError, NotFoundError, QuotaError, ValidationError } from './errors.ts';
+export type { FollowedEvent, FollowOptions } from './follow.ts';
+export type { CallOptions, ClientOptions } from './transport.ts';
+export type { WaitOptions } from './wait-for-job.ts';
