@@ -31,6 +31,11 @@ export const COMMON_OPTIONS = {
     value: 'DIR',
     help: 'data folder of the embedded PostgreSQL; default: MILLRACE_HOME, else .millrace',
   },
+  config: {
+    type: 'string',
+    value: 'FILE',
+    help: 'settings in TOML; default: MILLRACE_CONFIG, else millrace.toml if there is one',
+  },
   json: { type: 'boolean', help: 'print JSON for programs, on stdout; errors as JSON on stderr' },
   verbose: { type: 'boolean', help: 'say more; show where an error came from' },
   help: { type: 'boolean', short: 'h', help: 'show this help' },

@@ -1,5 +1,6 @@
 import type { Command } from './command.ts';
 import { bench } from './commands/bench.ts';
+import { configPrint } from './commands/config-print.ts';
 import { doctor } from './commands/doctor.ts';
 import { help } from './commands/help.ts';
 import { jobsCancel } from './commands/jobs-cancel.ts';
@@ -8,10 +9,15 @@ import { jobsGet } from './commands/jobs-get.ts';
 import { jobsList } from './commands/jobs-list.ts';
 import { jobsRetry } from './commands/jobs-retry.ts';
 import { jobsSubmit } from './commands/jobs-submit.ts';
+import { keysCreate } from './commands/keys-create.ts';
+import { keysList } from './commands/keys-list.ts';
+import { keysRevoke } from './commands/keys-revoke.ts';
 import { migrate } from './commands/migrate.ts';
+import { orgsCreate } from './commands/orgs-create.ts';
 import { queuesList } from './commands/queues-list.ts';
 import { queuesPause } from './commands/queues-pause.ts';
 import { queuesResume } from './commands/queues-resume.ts';
+import { serve } from './commands/serve.ts';
 import { up } from './commands/up.ts';
 import { version } from './commands/version.ts';
 import { work } from './commands/work.ts';
@@ -19,6 +25,7 @@ import { work } from './commands/work.ts';
 /** Every command, in the order in which the help lists them. */
 export const COMMANDS: readonly Command[] = [
   up,
+  serve,
   work,
   jobsSubmit,
   jobsGet,
@@ -29,6 +36,11 @@ export const COMMANDS: readonly Command[] = [
   queuesList,
   queuesPause,
   queuesResume,
+  orgsCreate,
+  keysCreate,
+  keysRevoke,
+  keysList,
+  configPrint,
   migrate,
   doctor,
   bench,

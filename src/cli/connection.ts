@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { type LoadedConfig, type LoadParams, loadConfig } from '../config/load-config.ts';
 import { type Database, openDatabase } from '../ledger/database.ts';
 import { Millrace, type OpenOptions } from '../library/millrace.ts';
 import { openPostgres } from '../postgres/open.ts';
@@ -7,9 +7,30 @@ import type { Output } from './output.ts';
 
 type Connection = { values: CommonValues; out: Output };
 
+/** The settings for one call: the file, the environment, and above them what the command line says. */
+export function settingsOf(values: CommonValues, options: LoadParams['options'] = {}): LoadedConfig {
+  const { database, home } = values;
+  // A data folder that was named wins over a server that happens to be in the environment.
+  const url =
+    database === undefined && home !== undefined
+      ? { option: 'home', text: '' }
+      : { option: 'database', text: database };
+  const common = { 'database.url': url, 'database.home': { option: 'home', text: home } };
+  return loadConfig({ file: values.config, options: { ...common, ...options } });
+}
+
 /** Opens Millrace where the common options, or else the environment, say. */
 export function openMillrace({ values, out }: Connection, options: OpenOptions = {}): Promise<Millrace> {
-  return Millrace.open({ ...addressOf(values), onNotice: (sentence) => out.note(sentence), ...options });
+  const { database, limits, profile } = settingsOf(values).config;
+  return Millrace.open({
+    database: database.url ?? '',
+    home: database.home,
+    pools: { api: database.apiPool, workers: database.workerPool },
+    defaults: profile,
+    maxPayloadBytes: limits.payloadBytes,
+    onNotice: (sentence) => out.note(sentence),
+    ...options,
+  });
 }
 
 /**
@@ -30,8 +51,12 @@ export async function withDatabase<T>(
   { values, out }: Connection,
   work: (database: Database) => Promise<T>,
 ): Promise<T> {
-  const { database: databaseUrl, home } = addressOf(values);
-  const postgres = await openPostgres({ databaseUrl, home, onNotice: (sentence) => out.note(sentence) });
+  const settings = settingsOf(values).config.database;
+  const postgres = await openPostgres({
+    databaseUrl: settings.url ?? '',
+    home: settings.home,
+    onNotice: (sentence) => out.note(sentence),
+  });
   const database = openDatabase({ url: postgres.url });
   try {
     return await work(database);
@@ -41,17 +66,12 @@ export async function withDatabase<T>(
   }
 }
 
-/** A data folder that was named wins over a server that happens to be in the environment. */
-function addressOf({ database, home }: CommonValues): Pick<OpenOptions, 'database' | 'home'> {
-  return { database: database ?? (home === undefined ? undefined : ''), home };
-}
-
-const isEmbedded = ({ database, home }: CommonValues): boolean =>
-  !(database ?? (home === undefined ? process.env.DATABASE_URL : ''));
+const isEmbedded = (values: CommonValues): boolean => settingsOf(values).config.database.url === null;
 
 /** The folder of the embedded server; null when another server is used. */
 export function dataFolder(values: CommonValues): string | null {
-  return isEmbedded(values) ? resolve(values.home || process.env.MILLRACE_HOME || '.millrace') : null;
+  const { url, home } = settingsOf(values).config.database;
+  return url === null ? home : null;
 }
 
 /** Fit to be shown: whoever looks over the shoulder learns no password. */

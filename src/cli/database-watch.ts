@@ -1,15 +1,21 @@
 import { isAppError } from '../core/errors.ts';
+import type { EngineEvents } from '../engine/events.ts';
 import { isUnavailable } from '../ledger/statement.ts';
-import type { Millrace } from '../library/millrace.ts';
 import type { Output } from './output.ts';
 
 const PROBE_EVERY_MS = 500;
 /** Of one kind of trouble, one line in this time. */
 const QUIET_MS = 10_000;
 
+/** What can be watched: it tells of errors, and can be asked whether its database answers. */
+export type Watched = {
+  on(event: 'error', listener: (facts: EngineEvents['error']) => void): unknown;
+  probe(): Promise<unknown>;
+};
+
 /** Tells whoever watches a worker when its database is lost and when it is back. The worker itself just goes on trying. */
 export class DatabaseWatch {
-  readonly #millrace: Millrace;
+  readonly #watched: Watched;
   readonly #out: Output;
   readonly #saidAtMs = new Map<string, number>();
   #lostAtMs: number | null = null;
@@ -17,10 +23,10 @@ export class DatabaseWatch {
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
-  constructor(millrace: Millrace, out: Output) {
-    this.#millrace = millrace;
+  constructor(watched: Watched, out: Output) {
+    this.#watched = watched;
     this.#out = out;
-    millrace.on('error', ({ error, where }) => this.#onError(error, where));
+    watched.on('error', ({ error, where }) => this.#onError(error, where));
   }
 
   stop(): void {
@@ -67,7 +73,7 @@ export class DatabaseWatch {
 
   async #probe(): Promise<void> {
     try {
-      await this.#millrace.queues.list();
+      await this.#watched.probe();
     } catch {
       if (!this.#isStopped) this.#probeLater();
       return;

@@ -1,21 +1,21 @@
-import type { Millrace } from '../library/millrace.ts';
+import type { EventHub } from '../engine/events.ts';
 import type { Output } from './output.ts';
 
 /** What a worker prints about its jobs: what handlers log and what went wrong; every start and end when asked for more. */
-export function reportJobs(millrace: Millrace, out: Output): void {
-  millrace.on('log', ({ jobId, type, attempt, level, message, fields }) => {
+export function reportJobs(jobs: Pick<EventHub, 'on'>, out: Output): void {
+  jobs.on('log', ({ jobId, type, attempt, level, message, fields }) => {
     const extra = Object.keys(fields).length === 0 ? '' : ` ${JSON.stringify(fields)}`;
     out.event(
       { event: 'log', jobId, type, attempt, level, message, fields },
       `${level} ${type} ${jobId}: ${message}${extra}`,
     );
   });
-  millrace.on('failed', ({ jobId, type, attempt, state, failure, delayMs }) => {
+  jobs.on('failed', ({ jobId, type, attempt, state, failure, delayMs }) => {
     const next = state === 'retrying' ? `tries again in ${((delayMs ?? 0) / 1_000).toFixed(1)} s` : `is ${state}`;
     const text = `failed ${type} ${jobId}, attempt ${attempt}: ${failure.code} ${failure.message}; the job ${next}`;
     out.event({ event: 'failed', jobId, type, attempt, state, failure, delayMs }, text);
   });
-  millrace.on('lost', ({ jobId, type, attempt }) => {
+  jobs.on('lost', ({ jobId, type, attempt }) => {
     out.event(
       { event: 'lost', jobId, type, attempt },
       `lost ${type} ${jobId}, attempt ${attempt}: another worker owns the job now`,
@@ -23,7 +23,7 @@ export function reportJobs(millrace: Millrace, out: Output): void {
   });
   if (!out.verbose) return;
   for (const event of ['started', 'completed', 'cancelled'] as const) {
-    millrace.on(event, ({ jobId, type, attempt }) => {
+    jobs.on(event, ({ jobId, type, attempt }) => {
       out.event({ event, jobId, type, attempt }, `${event} ${type} ${jobId}, attempt ${attempt}`);
     });
   }

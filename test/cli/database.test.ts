@@ -1,14 +1,10 @@
-import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import pg from 'pg';
 import { describe, expect, inject, it, onTestFinished } from 'vitest';
 import { inTransaction } from '../../src/ledger/database.ts';
 import { DEFAULT_ORG_ID } from '../../src/ledger/orgs.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { ask, folderWith, run, start } from './program.ts';
+import { ask, run, start } from './program.ts';
 
 const ledger = useLedger();
 const here = () => ({ database: ledger.db.url });
@@ -80,55 +76,5 @@ describe('a short command', () => {
       doctor.kill('SIGINT');
       expect(await doctor.ended).toMatchObject({ code: 130, stdout: '' });
     });
-  });
-});
-
-/** Does in a shell what the program says to do, until the job it speaks of is done. */
-async function followAdvice(advice: string): Promise<void> {
-  const cwd = folderWith({});
-  const [submit, write, work] = advice.match(/^ {2}(npx|echo) .+$/gm) ?? [];
-  const words = (line = '') =>
-    line
-      .trim()
-      .replace(/^npx millrace /, '')
-      .split(' ');
-  execFileSync('sh', ['-c', write as string], { cwd });
-  const payload = words(submit)[3]?.replaceAll("'", '');
-  const submitted = await run(words(submit).with(3, payload as string), { cwd });
-  expect(submitted).toMatchObject({ code: 0, stderr: '' });
-  const worker = start(words(work), { cwd });
-  await worker.said(new RegExp(`completed greet ${submitted.stdout.split(' ')[1]}`));
-  worker.kill('SIGTERM');
-  expect(await worker.ended).toMatchObject({ code: 0 });
-}
-
-describe('up', () => {
-  it('starts with a database of its own, says where it is and what to do next, and stops when told', async () => {
-    // Left for the program to make, as a user's first start would.
-    const home = join(tmpdir(), `millrace-cli-home-${randomBytes(6).toString('hex')}`);
-    onTestFinished(() => rm(home, { recursive: true, force: true }));
-    const up = start(['up', '--home', home], here());
-    await up.said(/Stop with Ctrl-C/);
-    expect(up.stdout).toMatch(/^Millrace is up\.\n/);
-    expect(up.stdout).toContain(`data      ${home}\n`);
-    expect(up.stdout).toMatch(/database {2}postgres:\/\/\w+:\*\*\*@127\.0\.0\.1:\d+\/millrace\n/);
-    await followAdvice(up.stdout);
-    up.kill('SIGINT');
-    expect(await up.ended).toMatchObject({ code: 0 });
-    expect(up.stdout).toMatch(/Stopping\.\nStopped\.\n$/);
-  });
-
-  it('uses the server it is given, and moves on what waits there', async () => {
-    const job = await ledger.putJob('delayed', { orgId: DEFAULT_ORG_ID, job: { runAfterMs: 1 } });
-    const up = start(['up', '--json'], here());
-    const [line] = await up.said(/.+\n/);
-    expect(JSON.parse(line as string)).toMatchObject({
-      event: 'up',
-      home: null,
-      database: expect.stringContaining('postgres'),
-    });
-    await expect.poll(() => ledger.stateOf(job), { timeout: 20_000 }).toBe('scheduled');
-    up.kill('SIGTERM');
-    expect(await up.ended).toMatchObject({ code: 0 });
   });
 });

@@ -1,62 +1,80 @@
+import { existsSync } from 'node:fs';
+import type { Config } from '../../config/load-config.ts';
+import { createFirstOrgAndKey } from '../../services/bootstrap.ts';
+import type { ApiServer } from '../api-server.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
-import { dataFolder, maskPassword, openMillrace } from '../connection.ts';
+import { maskPassword, settingsOf } from '../connection.ts';
 import { DatabaseWatch } from '../database-watch.ts';
+import { reportJobs } from '../job-reports.ts';
+import { LISTEN_OPTIONS, listenSettings } from '../listen-options.ts';
+import type { Output } from '../output.ts';
+import { openPlatform, type Platform, watchable } from '../platform.ts';
 import { listenForStop } from '../stop-signals.ts';
+import { keyFileIn, welcome } from '../welcome.ts';
 
 export const up = defineCommand({
   name: 'up',
-  summary: 'start Millrace here, with a database of its own unless you name one',
+  summary: 'start Millrace here: database, HTTP API and workers in one process',
   takes: '',
   minArgs: 0,
   maxArgs: 0,
-  options: {},
-  details:
-    'Brings the schema up to date and keeps what waits moving: delays, retries, schedules, recovery, retention. Runs until stopped.',
-  examples: ['millrace up', 'millrace up --home /var/lib/millrace', 'DATABASE_URL=postgres://user@host/db millrace up'],
+  options: LISTEN_OPTIONS,
+  details: [
+    'Starts a PostgreSQL of its own unless you name one, brings the schema up to date, answers the HTTP API and runs jobs of the',
+    'built-in types. On an empty database it makes the org "default" and a first API key, shown once and kept in the data folder.',
+    'SIGTERM or SIGINT lets requests and running jobs finish within workers.drain_grace. A second signal ends it at once.',
+  ].join('\n'),
+  examples: [
+    'millrace up',
+    'millrace up --port 9000 --home /var/lib/millrace',
+    'DATABASE_URL=postgres://user@host/db millrace up',
+  ],
   isLongRunning: true,
   run,
 });
 
-async function run(invocation: Invocation): Promise<number> {
+const CONCURRENCY = 10;
+
+async function run(invocation: Invocation<typeof LISTEN_OPTIONS>): Promise<number> {
   const { values, out } = invocation;
-  const stop = listenForStop(() => {});
-  const millrace = await openMillrace(invocation);
-  const watch = new DatabaseWatch(millrace, out);
+  const { config } = settingsOf(values, listenSettings(values));
+  const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped at once.'));
+  const concurrency = config.workers.concurrency ?? CONCURRENCY;
+  // Loaded here alone: every other command starts sooner without an HTTP server.
+  const { openApi } = await import('../api-server.ts');
+  const platform = await openPlatform({ config, out, migrates: true, concurrency });
+  const watch = new DatabaseWatch(watchable(platform), out);
+  if (out.verbose) reportJobs(platform.engine.events, out);
+  let api: ApiServer | null = null;
+  let graceMs = 0;
   try {
-    await millrace.start();
-    const home = dataFolder(values);
-    const database = maskPassword(millrace.databaseUrl);
-    out.event(
-      { event: 'up', database, home, pid: process.pid },
-      [out.paint('green', 'Millrace is up.'), ...welcome(database, home, addressWords(values))].join('\n'),
-    );
+    api = await openApi(platform, { config, out });
+    await platform.engine.start();
+    await greet(platform, { url: await api.listen(), config, out });
     await stop.asked;
+    graceMs = config.workers.drainGraceMs;
     out.event({ event: 'stopping' }, 'Stopping.');
   } finally {
     watch.stop();
-    await millrace.close({ grace: 0 });
+    await Promise.all([api?.close(), platform.engine.drain(graceMs)]);
+    await platform.close(0);
     stop.release();
   }
   out.event({ event: 'stopped' }, 'Stopped.');
   return EXIT.ok;
 }
 
-function welcome(database: string, home: string | null, address: string): string[] {
-  return [
-    ...(home === null ? [] : [`  data      ${home}`]),
-    `  database  ${database}`,
-    '',
-    'In another terminal, submit a job, write a handler for it, and start a worker that runs it:',
-    `  npx millrace jobs submit greet '{"name":"Ada"}'${address}`,
-    `  echo "export const handlers = { greet: (context, { name }) => 'Hello, ' + name };" > greet.mjs`,
-    `  npx millrace work greet.mjs --verbose${address}`,
-    '',
-    'Stop with Ctrl-C. The data stays.',
-  ];
-}
-
-/** What another terminal must be told to find the same database. */
-function addressWords({ database, home }: Invocation['values']): string {
-  if (database !== undefined) return ' --database URL';
-  return home === undefined ? '' : ` --home ${/^[\w./-]+$/.test(home) ? home : `'${home.replaceAll("'", `'\\''`)}'`}`;
+async function greet(
+  platform: Platform,
+  { url, config, out }: { url: string; config: Config; out: Output },
+): Promise<void> {
+  const { home } = platform.postgres;
+  const firstKey = await createFirstOrgAndKey(platform.database, { home, lifetimeMs: config.auth.keyLifetimeMs });
+  const keyFile = home !== null && existsSync(keyFileIn(home)) ? keyFileIn(home) : null;
+  const database = maskPassword(platform.postgres.url);
+  const first = firstKey === null ? {} : { org: firstKey.orgSlug, key: firstKey.key };
+  out.event(
+    { event: 'up', url, database, home, keyFile, ...first, pid: process.pid },
+    [out.paint('green', 'Millrace is up.'), ...welcome({ url, database, home, firstKey, keyFile })].join('\n'),
+  );
 }

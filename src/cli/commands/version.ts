@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { defineCommand, EXIT } from '../command.ts';
+import { programVersion } from '../program-version.ts';
 
 export const version = defineCommand({
   name: 'version',
@@ -10,10 +10,7 @@ export const version = defineCommand({
   options: {},
   examples: ['millrace version', 'millrace version --json'],
   async run({ out }) {
-    const manifest: { version: string } = JSON.parse(
-      readFileSync(new URL('../../../package.json', import.meta.url), 'utf8'),
-    );
-    const facts = { millrace: manifest.version, node: process.versions.node };
+    const facts = { millrace: programVersion(), node: process.versions.node };
     out.answer(facts, () => [`millrace ${facts.millrace} (Node ${facts.node})`]);
     return EXIT.ok;
   },

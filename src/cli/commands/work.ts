@@ -1,6 +1,8 @@
+import type { Config } from '../../config/load-config.ts';
+import { showDuration } from '../../config/values.ts';
 import type { Millrace } from '../../library/millrace.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
-import { dataFolder, maskPassword, openMillrace } from '../connection.ts';
+import { dataFolder, maskPassword, openMillrace, settingsOf } from '../connection.ts';
 import { DatabaseWatch } from '../database-watch.ts';
 import { registerModules } from '../handler-modules.ts';
 import { reportJobs } from '../job-reports.ts';
@@ -9,7 +11,7 @@ import type { Output } from '../output.ts';
 import { listenForStop } from '../stop-signals.ts';
 
 const OPTIONS = {
-  concurrency: { type: 'string', value: 'N', help: 'jobs run at once in this process; default 10' },
+  concurrency: { type: 'string', value: 'N', help: 'jobs run at once in this process; default 1' },
   queues: { type: 'string', multiple: true, value: 'A,B', help: 'the queues to work on; default: all of them' },
   name: { type: 'string', value: 'NAME', help: 'how this worker is called in histories; default: host and process id' },
   grace: { type: 'string', value: 'DURATION', help: 'how long running jobs may go on after a stop; default 30s' },
@@ -39,9 +41,10 @@ export const work = defineCommand({
 
 async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const { values, args, out } = invocation;
-  const grace = readDuration(values.grace, 'grace') ?? '30s';
-  const concurrency = readInteger(values.concurrency, 'concurrency') ?? 10;
-  const queues = readList(values.queues) ?? ['*'];
+  const { config } = settingsOf(values);
+  const grace = readDuration(values.grace, 'grace') ?? showDuration(config.workers.drainGraceMs);
+  const concurrency = readInteger(values.concurrency, 'concurrency') ?? config.workers.concurrency ?? 1;
+  const queues = readList(values.queues) ?? [...config.workers.queues];
   const stop = listenForStop(() =>
     out.event({ event: 'forced' }, 'Stopped at once; other workers take over when the leases end.'),
   );
@@ -51,10 +54,14 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     name: values.name,
     lookahead: values.lookahead,
   });
-  const watch = new DatabaseWatch(millrace, out);
+  const watch = new DatabaseWatch(
+    { on: (event, listener) => millrace.on(event, listener), probe: () => millrace.queues.list() },
+    out,
+  );
   reportJobs(millrace, out);
   try {
     const types = await registerModules(millrace, args);
+    await configureQueues(millrace, config);
     await millrace.start();
     announce(out, {
       types,
@@ -94,4 +101,11 @@ async function drainOnStop(millrace: Millrace, { stop, grace, out }: Drain): Pro
   const shown = typeof grace === 'number' ? `${grace}s` : grace;
   out.event({ event: 'draining', signal, grace: shown }, `${signal}: draining; running jobs have ${shown} to finish.`);
   await millrace.drain({ grace });
+}
+
+async function configureQueues({ queues }: Millrace, config: Config): Promise<void> {
+  for (const { name, order, paused } of config.queues) {
+    if (order !== undefined) await queues.configure(name, { order });
+    if (paused !== undefined) await (paused ? queues.pause(name) : queues.resume(name));
+  }
 }

@@ -1,0 +1,84 @@
+import type { AddressInfo } from 'node:net';
+import type { Config } from '../config/load-config.ts';
+import { AppError } from '../core/errors.ts';
+import type { Http } from '../http/door.ts';
+import { queueDoor } from '../http/queue/door.ts';
+import { buildServer } from '../http/server.ts';
+import { KeyAuthenticator } from '../http/shared/key-authenticator.ts';
+import { OrgRateLimiter } from '../http/shared/rate-limiter.ts';
+import type { Output } from './output.ts';
+import type { Platform } from './platform.ts';
+import { programVersion } from './program-version.ts';
+
+/** `listen` answers the address. */
+export type ApiServer = { listen(): Promise<string>; close(): Promise<void> };
+
+/** Requests under way may finish for so long when the server stops. */
+const CLOSE_GRACE_MS = 5_000;
+
+/** The HTTP doors of a process, ready to listen: putting them together takes a moment in which nothing else would be heard. */
+export async function openApi(
+  platform: Platform,
+  { config, out }: { config: Config; out: Output },
+): Promise<ApiServer> {
+  const { engine, database } = platform;
+  const { requestsPerMinute, bodyBytes } = config.limits;
+  const { host, port, ...bounds } = config.server;
+  const authenticator = new KeyAuthenticator({ database });
+  const http = await buildServer({
+    ...{ engine, authenticator, doors: [queueDoor], version: programVersion(), ...bounds },
+    limiter: new OrgRateLimiter({ database, requestsPerMinute }),
+    bodyLimitBytes: bodyBytes ?? undefined,
+    onFault: ({ error, requestId, method, url }) => {
+      const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      out.event(
+        { event: 'fault', requestId, method, path: url.split('?', 1)[0], message },
+        `A request failed unexpectedly (${requestId}): ${message}`,
+      );
+    },
+  });
+  await http.ready();
+  return {
+    async listen() {
+      await listen(http, { host, port });
+      return addressOf(http, host);
+    },
+    async close() {
+      await closeInTime(http);
+      await authenticator.close();
+    },
+  };
+}
+
+async function listen(http: Http, address: { host: string; port: number }): Promise<void> {
+  try {
+    await http.listen(address);
+  } catch (cause) {
+    throw new AppError('UNAVAILABLE', { message: explainListen(cause, address), cause });
+  }
+}
+
+function explainListen(cause: unknown, { host, port }: { host: string; port: number }): string {
+  const code = (cause as NodeJS.ErrnoException).code;
+  if (code === 'EADDRINUSE')
+    return `Port ${port} of ${host} is in use. Choose another with --port N, or stop what uses it.`;
+  if (code === 'EACCES') return `This user may not listen on port ${port}. Choose one above 1023 with --port N.`;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return `The server cannot listen on ${host}, port ${port}: ${why}. Choose another address with --host and --port.`;
+}
+
+/** An address that works in a browser on this machine, whatever it listens on. */
+function addressOf(http: Http, host: string): string {
+  const { port } = http.server.address() as AddressInfo;
+  const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host.includes(':') ? `[${host}]` : host;
+  return `http://${shown}:${port}`;
+}
+
+async function closeInTime(http: Http): Promise<void> {
+  const timer = setTimeout(() => http.server.closeAllConnections(), CLOSE_GRACE_MS);
+  try {
+    await http.close();
+  } finally {
+    clearTimeout(timer);
+  }
+}

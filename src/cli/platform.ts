@@ -1,0 +1,76 @@
+import type { Config } from '../config/load-config.ts';
+import { AppError } from '../core/errors.ts';
+import { Engine } from '../engine/engine.ts';
+import type { Registration } from '../engine/registry.ts';
+import { simulateRegistration } from '../handlers/simulate.ts';
+import { readClock } from '../ledger/clock.ts';
+import { type Database, openDatabase } from '../ledger/database.ts';
+import { checkSchema, migrate } from '../ledger/migrate.ts';
+import { configureQueue } from '../ledger/queues.ts';
+import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
+import type { Watched } from './database-watch.ts';
+import type { Output } from './output.ts';
+
+/** The ledger and the engine of one process, put together as the configuration says. */
+export type Platform = {
+  engine: Engine;
+  database: Database;
+  postgres: PostgresHandle;
+  close(graceMs: number): Promise<void>;
+};
+
+export type PlatformOptions = {
+  config: Config;
+  out: Output;
+  /** Bring the schema up to date although others may share the database. */
+  migrates: boolean;
+  /** Jobs of the built-in types run here at once; zero for none. */
+  concurrency: number;
+};
+
+export async function openPlatform({ config, out, migrates, concurrency }: PlatformOptions): Promise<Platform> {
+  const { url, home, apiPool, workerPool } = config.database;
+  const onNotice = (sentence: string) => out.note(sentence);
+  const postgres = await openPostgres({ databaseUrl: url ?? '', home, onNotice });
+  const database = openDatabase({ url: postgres.url, apiPool, workerPool });
+  try {
+    if (migrates || postgres.kind === 'embedded') await migrate(database.maintenance);
+    else await checkSchema(database.maintenance);
+    const engine = new Engine({
+      ...{ database, profile: config.profile, limits: { maxPayloadBytes: config.limits.payloadBytes } },
+      ...{ queues: config.workers.queues, concurrency: Math.max(1, concurrency) },
+    });
+    if (concurrency > 0) registerBuiltIns(engine, config);
+    await configureQueues(database, config);
+    await engine.open();
+    return { engine, database, postgres, close: (graceMs) => close({ engine, database, postgres }, graceMs) };
+  } catch (error) {
+    await database.close();
+    await postgres.close();
+    throw error;
+  }
+}
+
+async function close({ engine, database, postgres }: Omit<Platform, 'close'>, graceMs: number): Promise<void> {
+  await engine.drain(graceMs);
+  await engine.submitter.idle();
+  await database.close();
+  await postgres.close();
+}
+
+function registerBuiltIns(engine: Engine, { simulation }: Config): void {
+  const { timeScale } = simulation;
+  const { status, issues } = engine.registry.register(simulateRegistration({ timeScale }) as unknown as Registration);
+  if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
+}
+
+/** What the configuration says of queues is said again at every start; what it does not say stays as it is. */
+async function configureQueues(database: Database, { queues }: Config): Promise<void> {
+  for (const queue of queues) await configureQueue(database.api, queue);
+}
+
+/** What tells a person at the terminal that the database is lost or back. */
+export const watchable = ({ engine, database }: Platform): Watched => ({
+  on: (event, listener) => engine.events.on(event, listener),
+  probe: () => readClock(database.maintenance),
+});

@@ -1,0 +1,58 @@
+import { join } from 'node:path';
+import type { FirstKey } from '../services/bootstrap.ts';
+
+export type WelcomeFacts = {
+  url: string;
+  database: string;
+  /** The data folder; null when the database is somebody else's. */
+  home: string | null;
+  firstKey: FirstKey | null;
+  /** Where a key made by an earlier start is; null when there is none. */
+  keyFile: string | null;
+};
+
+export const keyFileIn = (home: string): string => join(home, 'api-key');
+
+/** What `millrace up` says first: where everything is, and commands that work as they stand. */
+export function welcome(facts: WelcomeFacts): string[] {
+  const { url, database, home } = facts;
+  return [
+    `  address   ${url}`,
+    `  API page  ${url}/docs`,
+    ...(home === null ? [] : [`  data      ${home}`]),
+    `  database  ${database}`,
+    ...keyLines(facts),
+    '',
+    'In another terminal, submit a job and look at it with its history:',
+    ...commands(facts).map((line) => `  ${line}`),
+    '',
+    'Stop with Ctrl-C. The data stays.',
+  ];
+}
+
+function keyLines({ firstKey, keyFile }: WelcomeFacts): string[] {
+  if (firstKey === null) return keyFile === null ? [] : [`  API key   in ${keyFile}`];
+  const where =
+    firstKey.file === null ? 'keep it: it is shown this once' : `saved in ${firstKey.file}; shown this once`;
+  return [`  org       ${firstKey.orgSlug}`, `  API key   ${firstKey.key}`, `            (${where})`];
+}
+
+const JOB = `'{"type":"simulate","payload":{"duration_ms":500,"progress_steps":5}}'`;
+
+function commands(facts: WelcomeFacts): string[] {
+  const { url } = facts;
+  return [
+    `KEY=${keyText(facts)}`,
+    `JOB=$(curl -s ${url}/queue/v1/jobs -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d ${JOB}); echo "$JOB"`,
+    `ID=$(echo "$JOB" | sed 's/.*"job_id":"\\([^"]*\\)".*/\\1/'); sleep 1`,
+    `curl -s "${url}/queue/v1/jobs/$ID?include_result=true&include_history=true" -H "Authorization: Bearer $KEY"; echo`,
+  ];
+}
+
+function keyText({ firstKey, keyFile, home }: WelcomeFacts): string {
+  if (keyFile !== null) return `$(cat ${shellWord(keyFile)})`;
+  const where = home === null ? '' : ` --home ${shellWord(home)}`;
+  return firstKey?.key ?? `$(npx millrace keys create --org default --scopes all${where} | head -1)`;
+}
+
+const shellWord = (text: string): string => (/^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);

@@ -1,0 +1,128 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { DEFAULT_ORG_ID } from '../../src/ledger/orgs.ts';
+import { useLedger } from '../ledger/fixture.ts';
+import { folderWith, type Running, run, start } from './program.ts';
+
+const ledger = useLedger();
+const shell = promisify(execFile);
+const FREE_PORT = ['--port', '0'];
+
+/** Left for the program to make, as a user's first start would. */
+function freshHome(): string {
+  const home = join(tmpdir(), `millrace-cli-home-${randomBytes(6).toString('hex')}`);
+  onTestFinished(() => rm(home, { recursive: true, force: true }));
+  return home;
+}
+
+async function startUp(args: readonly string[], surroundings: Parameters<typeof start>[1] = {}): Promise<Running> {
+  const up = start(['up', ...FREE_PORT, ...args], surroundings);
+  await up.said(/Stop with Ctrl-C.*\n/);
+  return up;
+}
+
+/** The lines that the program says to type, typed. */
+async function followAdvice(stdout: string): Promise<unknown[]> {
+  const advice = stdout.split('In another terminal')[1]?.match(/^ {2}.+$/gm) ?? [];
+  const { stdout: said } = await shell('sh', ['-c', advice.join('\n')], { cwd: folderWith({}) });
+  return said
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
+const fact = (up: Running, name: string): string =>
+  up.stdout.match(new RegExp(`^  ${name} +(.+)$`, 'm'))?.[1] as string;
+
+describe('up', () => {
+  it('on an empty home makes a database, an org and a key, and prints lines that work as they stand', async () => {
+    const home = freshHome();
+    const up = await startUp(['--home', home], { database: 'postgres://127.0.0.1:1/nobody-listens' });
+    expect(up.stdout).toMatch(/^Millrace is up\.$/m);
+    expect(fact(up, 'data')).toBe(home);
+    expect(fact(up, 'database')).toMatch(/^postgres:\/\/\w+:\*\*\*@127\.0\.0\.1:\d+\/millrace$/);
+    expect(fact(up, 'org')).toBe('default');
+    const file = join(home, 'api-key');
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect(fact(up, 'API key')).toBe((await readFile(file, 'utf8')).trim());
+    const [accepted, job] = (await followAdvice(up.stdout)) as Record<string, unknown>[];
+    expect(accepted).toMatchObject({ status: 'ACCEPTED', job_id: job?.job_id });
+    expect(job).toMatchObject({ state: 'COMPLETED', type: 'simulate', result: { status: 'SUCCESS' } });
+    const history = job?.history as { to_state: string }[];
+    expect(history.map(({ to_state }) => to_state)).toEqual(['SCHEDULED', 'RUNNING', 'COMPLETED']);
+    const ready = await fetch(`${fact(up, 'address')}/readyz`);
+    expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 1 } });
+    up.kill('SIGINT');
+    expect(await up.ended).toMatchObject({ code: 0, stderr: '' });
+    expect(up.stdout).toMatch(/Stopping\.\nStopped\.\n$/);
+
+    const again = await startUp(['--home', home]);
+    expect(again.stdout).not.toMatch(/mr_\w/);
+    expect(fact(again, 'API key')).toBe(`in ${file}`);
+    expect((await followAdvice(again.stdout))[1]).toMatchObject({ state: 'COMPLETED' });
+    again.kill('SIGTERM');
+    expect(await again.ended).toMatchObject({ code: 0 });
+  });
+
+  it('uses the server it is given, tells programs in JSON, and moves on what waits there', async () => {
+    const job = await ledger.putJob('delayed', { orgId: DEFAULT_ORG_ID, job: { runAfterMs: 1 } });
+    const up = start(['up', '--json', ...FREE_PORT], { database: ledger.db.url });
+    const [line] = await up.said(/.+\n/);
+    const told = JSON.parse(line as string);
+    expect(told).toMatchObject({
+      ...{ event: 'up', home: null, keyFile: null, org: 'default', key: expect.stringMatching(/^mr_/) },
+      ...{ url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/), database: expect.stringContaining('postgres') },
+    });
+    await expect.poll(() => ledger.stateOf(job), { timeout: 20_000 }).toBe('scheduled');
+    const headers = { authorization: `Bearer ${told.key}` };
+    expect((await fetch(`${told.url}/queue/v1/jobs`, { headers })).status).toBe(200);
+    up.kill('SIGTERM');
+    expect(await up.ended).toMatchObject({ code: 0 });
+  });
+
+  it('lets a running job finish when it is told to stop, and ends at once when told twice', async () => {
+    const settings = { 'millrace.toml': '[workers]\ndrain_grace = "20s"\n[limits]\nrequests_per_minute = 7' };
+    const cwd = folderWith(settings);
+    const up = await startUp(['--verbose'], { database: ledger.db.url, cwd });
+    const { stdout } = await run(['jobs', 'submit', 'simulate', '{"duration_ms":1500}', '--json'], {
+      database: ledger.db.url,
+    });
+    const { jobId } = JSON.parse(stdout);
+    await up.said(new RegExp(`started simulate ${jobId}`));
+    up.kill('SIGTERM');
+    await up.said(new RegExp(`completed simulate ${jobId}`));
+    expect(await up.ended).toMatchObject({ code: 0 });
+
+    const stubborn = await startUp(['--verbose'], { database: ledger.db.url, cwd });
+    await run(['jobs', 'submit', 'simulate', '{"duration_ms":600000}'], { database: ledger.db.url });
+    await stubborn.said(/started simulate/);
+    stubborn.kill('SIGTERM');
+    await stubborn.said(/Stopping/);
+    stubborn.kill('SIGTERM');
+    expect(await stubborn.ended).toMatchObject({ code: 130 });
+  });
+
+  it('says so when its port is taken, and leaves no database running', async () => {
+    const up = await startUp([], { database: ledger.db.url });
+    const port = new URL(fact(up, 'address')).port;
+    const home = freshHome();
+    const second = await run(['up', '--home', home, '--port', port]);
+    expect(second.code).toBe(1);
+    expect(existsSync(join(home, 'postgres', 'PG_VERSION'))).toBe(true);
+    expect(existsSync(join(home, 'postgres', 'postmaster.pid'))).toBe(false);
+    expect(second.stderr).toContain(`Port ${port} of 127.0.0.1 is in use. Choose another with --port N`);
+  });
+
+  it('refuses settings that it does not know before it starts anything', async () => {
+    const cwd = folderWith({ 'millrace.toml': '[server]\nprot = 1' });
+    const { code, stderr } = await run(['up'], { cwd });
+    expect(code).toBe(1);
+    expect(stderr).toContain('server.prot is not known (did you mean port?)');
+  });
+});
