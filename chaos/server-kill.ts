@@ -1,0 +1,38 @@
+import { Callers } from './callers.ts';
+import { type Judgement, judge } from './judge.ts';
+import type { PostgresServer } from './postgres-server.ts';
+import type { Program } from './program.ts';
+
+export type KillReport = Judgement & {
+  kills: number;
+  /** Requests that ended without an answer. */
+  cut: number;
+  /** From the kill to the next acknowledged job, the start of the program included. */
+  recoveryMs: number;
+};
+
+export type KillParams = {
+  postgres: PostgresServer;
+  program: Program;
+  callers: number;
+  kills: number;
+  /** Acknowledged before each kill. */
+  jobs: number;
+};
+
+/** kill -9 of the server under load, again and again, each time with a restart. */
+export async function killServer({ postgres, program, ...params }: KillParams): Promise<KillReport> {
+  const callers = new Callers(() => program, params.callers);
+  let recoveryMs = 0;
+  for (let kill = 0; kill < params.kills; kill++) {
+    await callers.untilAcknowledged(params.jobs);
+    const killedMs = performance.now();
+    await program.kill();
+    await program.start();
+    await callers.untilAcknowledged(1);
+    recoveryMs = Math.max(recoveryMs, performance.now() - killedMs);
+  }
+  await callers.stop();
+  const cut = callers.answers.filter(({ status }) => status === 0).length;
+  return { ...(await judge(postgres.url, callers.acknowledged)), kills: params.kills, cut, recoveryMs };
+}
