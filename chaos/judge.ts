@@ -16,7 +16,7 @@ export type Judgement = {
 
 type Row = { id: string; key: string; state: string };
 
-const DRAIN_MS = Number(process.env.DRAIN_MS ?? 120_000);
+const DRAIN_MS = 120_000;
 const OPEN_JOBS = `SELECT count(*)::int4 AS count FROM millrace.jobs
   WHERE state NOT IN ('completed', 'failed', 'dead_letter', 'cancelled')`;
 const ALL_JOBS = 'SELECT id, idempotency_key AS key, state FROM millrace.jobs';

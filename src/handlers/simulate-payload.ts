@@ -3,7 +3,7 @@ import { MAX_CHILDREN } from '../core/dependencies.ts';
 import { suggestion } from '../core/nearest-name.ts';
 import { MAX_OUTPUT_BYTES } from '../core/payload.ts';
 
-export const SIMULATED_FAILURES = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'CRASH'] as const;
+const SIMULATED_FAILURES = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'CRASH'] as const;
 
 export type SimulatedFailure = (typeof SIMULATED_FAILURES)[number];
 

@@ -5,7 +5,7 @@ import type { Submission } from '../core/submission.ts';
 import { type SimulatedFailure, type SimulatePayload, simulatePayload } from './simulate-payload.ts';
 
 /** What the work needs of the context that handlers are given. */
-export type SimulateContext = {
+type SimulateContext = {
   readonly jobId: string;
   readonly attempt: number;
   readonly signal: AbortSignal;
@@ -22,7 +22,7 @@ export type SimulateOptions = {
   allowCrash?: boolean;
 };
 
-export type SimulateResult = Uint8Array | { attempt: number; steps: number; children: string[] };
+type SimulateResult = Uint8Array | { attempt: number; steps: number; children: string[] };
 
 /** A registration of the built-in type, in the shape that the engine's registry takes. */
 export type SimulateRegistration = {
@@ -31,7 +31,7 @@ export type SimulateRegistration = {
   handler: (context: SimulateContext, payload: unknown) => Promise<SimulateResult>;
 };
 
-export const SIMULATE = 'simulate';
+const SIMULATE = 'simulate';
 
 /** Steps to remember when a job wants checkpoints and does not say how many. */
 const CHECKPOINT_STEPS = 10;

@@ -7,7 +7,7 @@ import { observeStatements, type StatementObserver } from '../../src/ledger/stat
 import { serve } from './server-fixture.ts';
 
 /** `/who/open`, `/who/any`, `/who/<scope>` and `/who/two` tell who called. */
-export const whoDoor: Door = {
+const whoDoor: Door = {
   prefix: '/who',
   tag: 'who',
   description: 'Says who calls.',
@@ -26,7 +26,7 @@ export const whoDoor: Door = {
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look at answers as they come
-export type Answer = { status: number; body: any; headers: Headers };
+type Answer = { status: number; body: any; headers: Headers };
 
 export type Who = { authenticator: KeyAuthenticator; ask(path: string, authorization?: string): Promise<Answer> };
 
