@@ -100,7 +100,7 @@ export class Heartbeat implements Service {
     const sentMs = performance.now();
     const answer = await heartbeat(database.workers, { workerId: worker.id, jobs });
     if (!answer.alive) {
-      worker.lose(worker.running.keys());
+      worker.abandon();
       this.#options.onDead();
       return MAX_INTERVAL_MS;
     }
@@ -115,7 +115,7 @@ export class Heartbeat implements Service {
     Atomics.add(this.#pulse, PULSE_MAIN, 1);
     const silentMs = this.#silenceMs();
     for (const { job, policy } of this.#options.worker.running.values()) {
-      if (silentMs > policy.leaseMs * SAFE_SHARE) this.#options.worker.lose([job.leaseSeq]);
+      if (silentMs > policy.leaseMs * SAFE_SHARE) this.#options.worker.giveUp(job.leaseSeq);
     }
   }
 

@@ -2,8 +2,6 @@ import { classify } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
-import { ownedJobs } from '../ledger/owned-jobs.ts';
-import { settleJobs } from '../ledger/settle-jobs.ts';
 import { isUnavailable } from '../ledger/statement.ts';
 import type { StartedJob } from '../ledger/take-jobs.ts';
 import { Claims } from './claims.ts';
@@ -11,10 +9,10 @@ import { Completer } from './completer.ts';
 import type { EventHub } from './events.ts';
 import { Execution } from './execution.ts';
 import { type AttemptOutcome, execute } from './executor.ts';
+import { giveBackUnknown } from './give-back-unknown.ts';
 import type { JobContext } from './job-context.ts';
 import { Producer } from './producer.ts';
 import type { HandlerRegistry } from './registry.ts';
-import { settlement } from './settler.ts';
 
 export type WorkerOptions = {
   database: Database;
@@ -71,7 +69,7 @@ export class Worker {
       load: () => ({ running: this.running.size, waiting: this.#waiting.length - this.#nextWaiting }),
       begin: (started, claim) => this.#begin(started, claim),
       fill: () => this.#fill(),
-      reconcile: () => this.#reconcile(),
+      reconcile: () => giveBackUnknown({ ...options, claims }),
     });
   }
 
@@ -113,6 +111,24 @@ export class Worker {
       if (execution === undefined) continue;
       execution.abort('lost_lease');
       this.#conclude(execution, { kind: 'lost' });
+    }
+  }
+
+  /**
+   * No beat got through for so long that the lease may end: stop before it does. The ledger has not said that the job is
+   * another's, and if the next beat is in time nobody will ever take it from us, so it is given back once the ledger answers.
+   */
+  giveUp(leaseSeq: number): void {
+    const execution = this.running.get(leaseSeq);
+    if (execution !== undefined) void this.#giveBack(execution);
+  }
+
+  /** The ledger has given this worker up. Its claims stay as they are: they are how a rescuer finds its jobs. */
+  abandon(): void {
+    for (const execution of [...this.running.values(), ...this.#takeWaiting()]) {
+      execution.abort('lost_lease');
+      this.#leave(execution);
+      this.#options.events.emit('lost', execution.facts);
     }
   }
 
@@ -231,30 +247,6 @@ export class Worker {
     execution.isConcluded = true;
     this.running.delete(execution.job.leaseSeq);
     this.#wakeDrain();
-  }
-
-  /** Gives back what the ledger says we hold and we do not know of: the answer that told us was lost. */
-  async #reconcile(): Promise<void> {
-    const { database, policies, registry } = this.#options;
-    const owned = await ownedJobs(database.workers, this.id);
-    const unknown = owned.filter((job) => job.state === 'running' && !this.#claims.holds(job.leaseSeq));
-    if (unknown.length === 0) return;
-    const rows = await Promise.all(
-      unknown.map(async (job) => {
-        const policy = await policies.policyOf(job.policyId);
-        return settlement({
-          job,
-          policy,
-          outcome: { kind: 'released' },
-          elapsedMs: 0,
-          registered: registry.get(job.jobType),
-        }).row;
-      }),
-    );
-    await settleJobs(database.workers, {
-      ...{ workerId: this.id, jobs: rows, by: 'lease' as const },
-      closedClaims: [...new Set(unknown.map((job) => job.claimNo))],
-    });
   }
 
   #report(error: unknown): void {

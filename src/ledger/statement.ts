@@ -67,7 +67,8 @@ const isOurs = (db: Queryable): boolean => 'totalCount' in db || db.isOurs === t
 
 export function sqlStateOf(error: unknown): string | null {
   const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : null;
+  // EPIPE looks like one and is none.
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code) ? code : null;
 }
 
 const CONNECTION_CODES = new Set([
