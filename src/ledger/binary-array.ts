@@ -1,6 +1,6 @@
 // PostgreSQL array parameters in the wire's binary format. node-postgres writes arrays as text, which costs an escape of
 // every element here and a parse of every element there; a Buffer it sends as it is, in binary.
-// Measured for 1000 submissions of 13 columns: 1.0 ms against 4.8 ms as text arrays.
+// Encoding 1000 submissions of 8 columns took 0.8 to 1.5 ms; text arrays were not measured beside it.
 
 const HEADER_BYTES = 20;
 

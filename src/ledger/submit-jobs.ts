@@ -114,7 +114,7 @@ WHERE extra IS NOT NULL`;
 }
 
 // Most jobs have no time, key, tag or dependency and come in numbers: what they do not need is left out.
-// Measured at 64 jobs a statement: 21 us of the database a job with the full text, 15 us with this one.
+// Measured on a busy machine, 64 callers: 21 to 25 us of the database a job with the full text, 17 to 18 us with this one.
 const PLAIN_TEXT = `
 WITH input AS MATERIALIZED (
   SELECT i.*, nextval('millrace.job_seq') AS seq

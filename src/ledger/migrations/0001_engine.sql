@@ -120,8 +120,8 @@ CREATE TABLE millrace.jobs (
   result             json,
   result_bytes       bytea,
   last_error         json,
-  -- One expression and not six: each constraint costs every statement that writes jobs 0.1 ms to set up. The four final
-  -- states are the last of their type.
+  -- One expression and not six: dropping six constraints made a statement of 300 starts and 300 finishes 8.2 instead of
+  -- 9.5 ms (one run, busy machine). The four final states are the last of their type.
   CONSTRAINT impossible_rows_are_refused CHECK (
     (completed_at IS NOT NULL) = (state >= 'completed')                              -- only final jobs have an end
     AND (worker_id IS NULL OR state = 'running' OR state = 'scheduled')              -- only claimed jobs have a worker
