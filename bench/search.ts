@@ -33,14 +33,15 @@ WITH made AS (
   FROM generate_series($1::int8, $1::int8 + ${SLICE} - 1) i
 ), inserted AS (
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, started_at, completed_at, order_key, policy_id,
-    state, priority, requested_priority, attempts_started, max_attempts, event_count, queue, job_type, tags, payload, started_lease_seq)
+    state, priority, requested_priority, attempts_started, max_attempts, event_count, record_ids, queue, job_type, tags, payload, started_lease_seq)
   SELECT seq, '${DEFAULT_ORG_ID}', id, created_at, created_at + interval '90 ms', created_at, created_at, created_at + interval '20 ms',
-    created_at + interval '90 ms', seq, (SELECT min(id) FROM millrace.policies), state, priority, priority, 1, 3, 3, 'q:default',
+    created_at + interval '90 ms', seq, (SELECT min(id) FROM millrace.policies), state, priority, priority, 1, 3, 3, ARRAY[-4 * seq - 1, -4 * seq - 2, -4 * seq - 3], 'q:default',
     job_type, tags, '{"to":"someone@example.com","template":"welcome"}', seq FROM made
 )
-INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, reason)
-SELECT m.created_at + e.later, m.seq, '${DEFAULT_ORG_ID}', m.seq, e.from_state::millrace.job_state,
-  coalesce(e.to_state::millrace.job_state, m.state), e.n, least(e.n - 1, 1), e.reason
+INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, reason, seqs, ns, lease_seqs, attempts, took_ms)
+SELECT -4 * m.seq - e.n, m.created_at + e.later, '${DEFAULT_ORG_ID}', e.from_state::millrace.job_state,
+  coalesce(e.to_state::millrace.job_state, m.state), m.priority, e.n = 1 AND m.tags IS NOT NULL, m.job_type, e.reason, ARRAY[m.seq],
+  CASE WHEN e.n > 1 THEN ARRAY[e.n] END, ARRAY[m.seq], ARRAY[least(e.n - 1, 1)], CASE e.n WHEN 2 THEN ARRAY[20] WHEN 3 THEN ARRAY[70] END
 FROM made m CROSS JOIN (VALUES (1, interval '0', 'pending', 'scheduled', 'submitted'), (2, interval '20 ms', 'scheduled', 'running', 'started'),
   (3, interval '90 ms', 'running', NULL, 'succeeded')) AS e(n, later, from_state, to_state, reason)`;
 

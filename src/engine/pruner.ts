@@ -1,8 +1,8 @@
 import type { Database } from '../ledger/database.ts';
-import { dropOldPartitions, ensurePartitions } from '../ledger/event-partitions.ts';
 import { expireJobs } from '../ledger/expire-jobs.ts';
 import { buryWorkers } from '../ledger/find-orphans.ts';
 import { pruneJobs } from '../ledger/prune.ts';
+import { dropOldPartitions, ensurePartitions } from '../ledger/record-partitions.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 

@@ -1,5 +1,6 @@
 import { decideCancellation } from '../core/cancellation.ts';
 import type { JobState } from '../core/states.ts';
+import { countedText, RECORD, recordedText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 export type CancelParams = {
@@ -20,16 +21,16 @@ export type CancelledJob = {
 // may make the first one forced, never gentler. Jobs are found by id alone: an index led by the org could be walked whole.
 const CANCEL = statement(
   'cancel_jobs',
-  `WITH locked AS MATERIALIZED (
+  `WITH ${RECORD}, locked AS MATERIALIZED (
   SELECT j.seq, j.id, j.state, j.is_held FROM millrace.jobs j
   WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq FOR UPDATE
 ), cancelled AS (
   UPDATE millrace.jobs j SET state = 'cancelled', completed_at = millrace.clock(), updated_at = millrace.clock(),
-    worker_id = NULL, is_held = false, result = NULL, result_bytes = NULL, event_count = j.event_count + 1
+    worker_id = NULL, is_held = false, result = NULL, result_bytes = NULL, ${countedText()}
   FROM locked l
   WHERE j.org_id = $1::uuid AND j.seq = l.seq
     AND (l.is_held OR l.state IN ('pending', 'delayed', 'scheduled', 'retrying'))
-  RETURNING j.seq, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
+  RETURNING j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
     j.has_dependents OR j.joins_parent AS is_awaited
 ), requested AS (
   INSERT INTO millrace.cancel_requests AS r (org_id, seq, is_forced, reason, actor, requested_at)
@@ -40,9 +41,18 @@ const CANCEL = statement(
 ), released AS (
   INSERT INTO millrace.releases (org_id, seq) SELECT $1::uuid, seq FROM cancelled WHERE is_awaited
 ), recorded AS (
-  INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, round, reason, actor, detail)
-  SELECT millrace.clock(), seq, $1::uuid, lease_seq, from_state, 'cancelled'::millrace.job_state, event_count, attempts_started,
-    round, 'cancelled', $4::text, CASE WHEN $3::text IS NOT NULL THEN json_build_object('reason', $3::text) END FROM cancelled
+  ${recordedText({
+    ...{
+      source: 'cancelled',
+      orgId: '$1::uuid',
+      from: 'from_state',
+      to: `'cancelled'`,
+      reason: `'cancelled'`,
+      actor: '$4::text',
+    },
+    detail: `CASE WHEN $3::text IS NOT NULL THEN json_build_object('reason', $3::text) END`,
+    groupBy: ['from_state'],
+  })}
 )
 SELECT id, state, is_held FROM locked`,
 );

@@ -1,10 +1,10 @@
 import { type Priority, priorityName } from '../core/priority.ts';
 import { JOB_STATES, type JobState } from '../core/states.ts';
-import { bucketMiddleMs, bucketText, COUNTED, cellsText, foldedText, LATENCIES, LIVE, MOVED } from './rollups.ts';
+import { bucketMiddleMs, CELLS, COUNTED, COUNTED_COLUMNS, LATENCIES, LIVE, MOVED } from './rollups.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
-/** Events beyond the projector's position that are read; there are more only where it is far behind. */
-const TAIL_EVENTS = 20_000;
+/** Records beyond the projector's position that are read; there are more only where it is far behind. */
+const TAIL_RECORDS = 20_000;
 /** Tokens of a kind that are counted one by one; the tokens in line are those of all orgs. */
 const MAX_TOKENS = 5_000;
 const MAX_READY = 10_000;
@@ -16,9 +16,8 @@ const inRange = (table: string, columns: string) => `
   SELECT ${columns} FROM ranges g CROSS JOIN LATERAL (SELECT * FROM millrace.${table} r WHERE r.org_id = $1::uuid
     AND r.width = g.width AND r.started_at >= g.low AND r.started_at < g.high OFFSET 0) r`;
 
-// Sums up to the projector's position and events after it, read in one snapshot. Live jobs are counted by their tokens, each
-// checked against the job's row; where a kind of token is too many, the sums tell. Attempts that run have waited, too: their rows
-// say how long, and the sums know it once they end.
+// Sums up to the projector's position and records after it, read in one snapshot. Live jobs are counted by their tokens, each
+// checked against the job's row; where a kind of token is too many, the sums tell.
 const COUNT = statement(
   'count_jobs',
   `WITH since AS MATERIALIZED (
@@ -29,11 +28,11 @@ const COUNT = statement(
 ), ranges AS MATERIALIZED (
   SELECT 1 AS width, second AS low, minute AS high FROM since UNION ALL SELECT 60, minute, hour FROM since
   UNION ALL SELECT 3600, hour, day FROM since UNION ALL SELECT 86400, day, 'infinity' FROM since
-), tail AS MATERIALIZED (
-  SELECT * FROM (SELECT * FROM millrace.events WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')
-    ORDER BY txid LIMIT ${TAIL_EVENTS}) t WHERE t.org_id = $1::uuid
-), folded AS MATERIALIZED (${foldedText('tail')}
-), cells AS MATERIALIZED (${cellsText('tail')}
+), batch AS MATERIALIZED (
+  SELECT ${COUNTED_COLUMNS} FROM (SELECT * FROM millrace.records
+    WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups') ORDER BY txid LIMIT ${TAIL_RECORDS}) t
+  WHERE t.org_id = $1::uuid
+), cells AS MATERIALIZED (${CELLS}
 ), counted AS (
 ${inRange('rollups', 'r.job_type, r.priority, r.submitted, r.completed, r.failed, r.dead_letter, r.cancelled')}
   UNION ALL
@@ -48,8 +47,7 @@ ${inRange('rollup_latencies', 'r.kind, r.bucket, r.attempts, r.max_ms')}
   UNION (SELECT seq FROM millrace.waiting WHERE org_id = $1::uuid LIMIT ${MAX_TOKENS})
   UNION SELECT unnest(seqs) FROM millrace.claims WHERE org_id = $1::uuid
 ), alive AS MATERIALIZED (
-  SELECT j.state, j.job_type, j.priority, CASE WHEN j.state = 'running' AND j.started_at >= (SELECT second FROM since)
-    THEN date_part('epoch', j.started_at - j.scheduled_at) * 1000 END AS queue_ms
+  SELECT j.state, j.job_type, j.priority
   FROM tokens t CROSS JOIN LATERAL (SELECT * FROM millrace.jobs j WHERE j.org_id = $1::uuid AND j.seq = t.seq OFFSET 0) j
   WHERE j.completed_at IS NULL
 ), too_many AS (
@@ -69,8 +67,6 @@ SELECT 'ended' AS kind, NULL AS state, job_type AS name, priority::int4 AS numbe
 FROM counted GROUP BY job_type, priority
 UNION ALL SELECT 'latency', NULL, kind, bucket, NULL, NULL, NULL, NULL, NULL, sum(attempts)::float8, max(max_ms)
   FROM latencies GROUP BY kind, bucket
-UNION ALL SELECT 'latency', NULL, 'queue', ${bucketText('queue_ms')}, NULL, NULL, NULL, NULL, NULL, count(*)::float8, max(queue_ms)
-  FROM alive WHERE queue_ms IS NOT NULL GROUP BY 4
 UNION ALL SELECT 'live', state::text, job_type, priority, NULL, NULL, NULL, NULL, NULL, count(*)::float8, NULL
   FROM alive GROUP BY state, job_type, priority
 UNION ALL SELECT 'total', m.state, NULL, NULL, NULL, NULL, NULL, NULL, NULL, coalesce(t.jobs, 0)::float8, NULL

@@ -1,4 +1,5 @@
 import { LIFETIME_FAILURE } from '../core/failure.ts';
+import { countedText, RECORD, recordedText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // Every job that waits has a token with its deadline, so a sweep over three narrow tables finds them all. A token past its
@@ -11,7 +12,7 @@ const takenText = (table: 'ready' | 'timers' | 'waiting') => `
 
 const EXPIRE = statement(
   'expire_jobs',
-  `WITH from_ready AS (${takenText('ready')}
+  `WITH ${RECORD}, from_ready AS (${takenText('ready')}
 ), from_timers AS (${takenText('timers')}
 ), from_waiting AS (${takenText('waiting')}
 ), found AS MATERIALIZED (
@@ -23,16 +24,23 @@ const EXPIRE = statement(
   ORDER BY j.seq FOR UPDATE OF j
 ), expired AS (
   UPDATE millrace.jobs j SET state = 'dead_letter', completed_at = millrace.clock(), updated_at = millrace.clock(),
-    worker_id = NULL, is_held = false, result = NULL, result_bytes = NULL, last_error = $2::json, event_count = j.event_count + 1
+    worker_id = NULL, is_held = false, result = NULL, result_bytes = NULL, last_error = $2::json, ${countedText()}
   FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
-  RETURNING j.org_id, j.seq, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
+  RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
     j.has_dependents OR j.joins_parent AS is_awaited
 ), released AS (
   INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM expired WHERE is_awaited
 ), recorded AS (
-  INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, round, reason, detail)
-  SELECT millrace.clock(), seq, org_id, lease_seq, from_state, 'dead_letter'::millrace.job_state, event_count, attempts_started, round,
-         'lifetime_exceeded', $2::json FROM expired
+  ${recordedText({
+    ...{
+      source: 'expired',
+      from: 'from_state',
+      to: `'dead_letter'`,
+      reason: `'lifetime_exceeded'`,
+      detail: '$2::json',
+    },
+    groupBy: ['from_state'],
+  })}
 )
 SELECT (SELECT count(*) FROM expired) AS expired, coalesce((SELECT bool_or(is_awaited) FROM expired), false) AS released,
   greatest((SELECT count(*) FROM from_ready), (SELECT count(*) FROM from_timers), (SELECT count(*) FROM from_waiting)) >= $1::int4

@@ -12,7 +12,7 @@ const READ_HISTORIES = statement(
    CROSS JOIN LATERAL (
      SELECT json_agg(json_build_object('n', e.n, 'from', e.from_state, 'to', e.to_state, 'reason', e.reason,
        'leaseSeq', e.lease_seq, 'workerId', e.worker_id) ORDER BY e.n) AS events
-     FROM millrace.events e WHERE e.org_id = j.org_id AND e.job_seq = j.seq
+     FROM millrace.events e WHERE e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
    ) e
    ORDER BY j.org_id, j.seq`,
 );

@@ -12,7 +12,7 @@ const ATTEMPTS = statement(
      SELECT j.id, e.n, e.to_state, e.attempt, e.round, e.lease_seq, e.at AS started_at, w.name AS worker_name, w.host,
             lead(e.at) OVER by_n AS finished_at, lead(e.to_state) OVER by_n AS end_state,
             lead(e.reason) OVER by_n AS end_reason, lead(e.detail::text) OVER by_n AS end_detail
-     FROM millrace.jobs j JOIN millrace.events e ON e.org_id = j.org_id AND e.job_seq = j.seq
+     FROM millrace.jobs j JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
      LEFT JOIN millrace.workers w ON w.id = e.worker_id
      WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE
      WINDOW by_n AS (ORDER BY e.n)

@@ -6,7 +6,7 @@ import { type Queryable, run, statement } from './statement.ts';
 const HISTORY = statement(
   'job_history',
   `SELECT e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor
-   FROM millrace.jobs j JOIN millrace.events e ON e.org_id = j.org_id AND e.job_seq = j.seq
+   FROM millrace.jobs j JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
    WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE ORDER BY e.n`,
 );
 

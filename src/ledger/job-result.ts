@@ -5,7 +5,8 @@ import { dateOf, type JobRow, payloadOf, type Time, toJob } from './job-row.ts';
 export const RESULT_COLUMNS = `
   j.result::text AS result, j.result_bytes,
   CASE WHEN j.completed_at IS NOT NULL THEN
-    (SELECT e.at FROM millrace.events e WHERE e.org_id = j.org_id AND e.job_seq = j.seq AND e.from_state = 'running'
+    (SELECT e.at FROM millrace.events e WHERE e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
+     AND e.from_state = 'running'
      ORDER BY e.n DESC LIMIT 1) END AS attempt_ended_at`;
 
 export type ResultRow = JobRow & {

@@ -9,16 +9,16 @@ const CREATE = `CREATE SCHEMA millrace_test;
   CREATE TABLE millrace_test.outcomes
     (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, org_id uuid NOT NULL, job_seq bigint NOT NULL, n smallint NOT NULL);
   CREATE FUNCTION millrace_test.note() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
-    INSERT INTO millrace_test.outcomes (org_id, job_seq, n) VALUES (NEW.org_id, NEW.job_seq, NEW.n);
+    INSERT INTO millrace_test.outcomes (org_id, job_seq, n) SELECT NEW.org_id, u.* FROM unnest(NEW.seqs, NEW.ns) AS u;
     RETURN NULL;
   END$$;
-  CREATE TRIGGER millrace_test_note AFTER INSERT ON millrace.events FOR EACH ROW
+  CREATE TRIGGER millrace_test_note AFTER INSERT ON millrace.records FOR EACH ROW
     WHEN (NEW.to_state IN ('completed', 'failed', 'dead_letter', 'cancelled', 'retrying')) EXECUTE FUNCTION millrace_test.note()`;
 
 const READ = `SELECT o.id AS note, j.id, j.job_type, e.to_state AS state, e.attempt, e.detail, j.result::text AS result, j.result_bytes
   FROM millrace_test.outcomes o
-  JOIN millrace.events e ON e.org_id = o.org_id AND e.job_seq = o.job_seq AND e.n = o.n
   JOIN millrace.jobs j ON j.org_id = o.org_id AND j.seq = o.job_seq
+  JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = o.org_id AND e.job_seq = o.job_seq AND e.n = o.n
   WHERE o.id > $1::int8 ORDER BY o.id`;
 
 type Row = {

@@ -1,7 +1,9 @@
 import { type Queryable, run, statement } from './statement.ts';
 
 // Walks each org from its oldest job on, in windows of the index, and leaves it at the first window that ends with a job too
-// young for any retention: the cost follows what is to go, not what is kept. A job that a pending one still looks at stays. The end is checked again under the row's lock: a manual retry in between saves the job.
+// young for any retention: the cost follows what is to go, not what is kept. A job that a pending one still looks at
+// stays. The end is checked again under the row's lock: a manual retry in between saves the job. A record goes with the last of its
+// jobs; what two pruners at once leave behind goes with its day.
 const PRUNE_JOBS = statement(
   'prune_jobs',
   `WITH seen AS MATERIALIZED (
@@ -17,7 +19,7 @@ const PRUNE_JOBS = statement(
      ORDER BY s.org_id, s.seq LIMIT $4::int4
    ), gone AS (
      DELETE FROM millrace.jobs j USING due d
-     WHERE j.org_id = d.org_id AND j.seq = d.seq AND j.completed_at = d.completed_at RETURNING j.org_id, j.seq
+     WHERE j.org_id = d.org_id AND j.seq = d.seq AND j.completed_at = d.completed_at RETURNING j.org_id, j.seq, j.record_ids
    ), progress AS (
      DELETE FROM millrace.progress t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), checkpoints AS (
@@ -28,7 +30,10 @@ const PRUNE_JOBS = statement(
      DELETE FROM millrace.dependencies t USING gone g
      WHERE t.org_id = g.org_id AND (t.job_seq = g.seq OR t.depends_on_seq = g.seq)
    ), history AS (
-     DELETE FROM millrace.events t USING gone g WHERE t.org_id = g.org_id AND t.job_seq = g.seq
+     DELETE FROM millrace.records t USING (SELECT DISTINCT unnest(record_ids) AS id FROM gone) g
+     WHERE t.id = g.id AND NOT EXISTS (
+       SELECT FROM unnest(t.seqs) AS u(seq) JOIN millrace.jobs j ON j.org_id = t.org_id AND j.seq = u.seq
+       WHERE (j.org_id, j.seq) NOT IN (SELECT g.org_id, g.seq FROM gone g))
    )
    SELECT last.org_id, last.seq, (SELECT count(*)::int4 FROM seen) AS seen,
      (SELECT count(*)::int4 FROM gone) AS gone,

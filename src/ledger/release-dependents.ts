@@ -4,6 +4,7 @@ import type { JobState } from '../core/states.ts';
 import { transitions } from '../core/transitions.ts';
 import { int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
 import { inTransaction } from './database.ts';
+import { countedText, RECORD, recordedText, tookText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // Why no wake-up is lost. A job that ends while others wait for it leaves a release with its end. Whoever takes the release
@@ -60,7 +61,7 @@ FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq) JOIN millrace.jobs j ON j.
 // A job that may proceed comes without a state: its own time decides between scheduled and delayed.
 const WRITE = statement(
   'release_dependents',
-  `WITH input AS MATERIALIZED (
+  `WITH ${RECORD}, input AS MATERIALIZED (
   SELECT * FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::text[], $5::text[], $6::json[])
     AS i(org_id, seq, from_state, to_state, reason, failure)
 ), moved AS (
@@ -69,10 +70,11 @@ const WRITE = statement(
                   ELSE 'scheduled' END)::millrace.job_state,
     scheduled_at = CASE WHEN i.to_state IS NULL AND j.run_at <= millrace.clock() THEN millrace.clock() ELSE j.scheduled_at END,
     completed_at = CASE WHEN i.to_state IS NOT NULL THEN millrace.clock() END,
-    updated_at = millrace.clock(), is_held = false, last_error = coalesce(i.failure, j.last_error), event_count = j.event_count + 1
+    updated_at = millrace.clock(), is_held = false, last_error = coalesce(i.failure, j.last_error), ${countedText()}
   FROM input i WHERE j.org_id = i.org_id AND j.seq = i.seq AND j.state = i.from_state::millrace.job_state
   RETURNING j.org_id, j.seq, j.state, j.run_at, j.lifetime_deadline, j.order_key, j.priority, j.queue, j.job_type, j.lease_seq,
     j.event_count, j.attempts_started, j.round, i.from_state, i.reason, i.failure,
+    CASE WHEN i.from_state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
     i.to_state IS NOT NULL AND (j.has_dependents OR j.joins_parent) AS is_awaited
 ), made_ready AS (
   INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
@@ -85,9 +87,10 @@ const WRITE = statement(
 ), released AS (
   INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM moved WHERE is_awaited
 ), recorded AS (
-  INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, round, reason, detail)
-  SELECT millrace.clock(), seq, org_id, lease_seq, from_state::millrace.job_state, state, event_count, attempts_started, round,
-         reason, failure FROM moved
+  ${recordedText({
+    ...{ source: 'moved', from: 'from_state', to: 'state', reason: 'reason', detail: 'failure', tookMs: 'took_ms' },
+    groupBy: ['from_state', 'state', 'reason'],
+  })}
 )
 SELECT coalesce(bool_or(is_awaited), false) AS cascades FROM moved`,
 );

@@ -1,5 +1,6 @@
 import { decideManualRetry } from '../core/manual-retry.ts';
 import type { JobState } from '../core/states.ts';
+import { countedText, RECORD, recordedText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 export type RetryParams = {
@@ -27,7 +28,7 @@ const READ = statement(
 // The event count guards: a job that moved since it was read has another one.
 const RETRY = statement(
   'retry_job',
-  `WITH retried AS (
+  `WITH ${RECORD}, retried AS (
   UPDATE millrace.jobs j SET state = $4::millrace.job_state, completed_at = NULL, updated_at = millrace.clock(),
     run_at = millrace.clock() + $5::int8 * interval '1 ms',
     scheduled_at = CASE WHEN $4::text = 'scheduled' THEN millrace.clock() ELSE j.scheduled_at END,
@@ -37,7 +38,7 @@ const RETRY = statement(
     attempts_started = CASE WHEN $8::bool THEN 0 ELSE j.attempts_started END,
     attempt_slot = CASE WHEN $8::bool THEN 1 ELSE j.attempt_slot + 1 END,
     started_at = CASE WHEN $8::bool THEN NULL ELSE j.started_at END,
-    round = j.round + $8::bool::int4, event_count = j.event_count + 1
+    round = j.round + $8::bool::int4, ${countedText()}
   WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.event_count = $3::int4
   RETURNING j.*
 ), made_ready AS (
@@ -49,9 +50,9 @@ const RETRY = statement(
 ), forgotten AS (
   DELETE FROM millrace.cancel_requests r USING retried j WHERE r.org_id = j.org_id AND r.seq = j.seq
 ), recorded AS (
-  INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, round, reason, actor)
-  SELECT millrace.clock(), seq, org_id, lease_seq, $9::millrace.job_state, state, event_count, attempts_started, round, $10::text,
-         $11::text FROM retried
+  ${recordedText({
+    ...{ source: 'retried', from: '$9', to: 'state', reason: '$10::text', actor: '$11::text', groupBy: ['state'] },
+  })}
 )
 SELECT ceil(extract(epoch FROM run_at) * 1000)::float8 AS run_at_ms FROM retried`,
 );

@@ -9,34 +9,17 @@ const BUCKET_GROWTH = 1.04;
 export const bucketMiddleMs = (bucket: number): number =>
   bucket === 0 ? 0 : FIRST_BUCKET_MS * BUCKET_GROWTH ** (bucket - 0.5);
 
-export const bucketText = (ms: string) =>
+const bucketText = (ms: string) =>
   `CASE WHEN ${ms} <= ${FIRST_BUCKET_MS} THEN 0 ELSE least(ceil(ln(${ms} / ${FIRST_BUCKET_MS}) / ln(${BUCKET_GROWTH})), 32767) END::int2`;
 
-const earlier = (state: string) => `(SELECT p.at FROM millrace.events p
-      WHERE p.org_id = e.org_id AND p.job_seq = e.job_seq AND p.n < e.n AND p.to_state = '${state}' ORDER BY p.n DESC LIMIT 1)`;
+/** What is counted of a record. The jobs of a statement that are of one org, type and priority come as one row. */
+export const COUNTED_COLUMNS = `org_id, at, date_trunc('second', at) AS second, job_type, priority, ns IS NULL AS is_birth, is_tagged,
+    from_state, to_state, seqs, took_ms`;
 
-const STARTED_AT = `CASE WHEN j.started_lease_seq = e.lease_seq THEN j.started_at ELSE ${earlier('running')} END`;
-const SCHEDULED_AT = `CASE WHEN j.started_lease_seq = e.lease_seq AND j.scheduled_at <= j.started_at THEN j.scheduled_at
-      ELSE ${earlier('scheduled')} END`;
-
-/**
- * What each event of `source` counts for, except the starts: the event that ends an attempt tells how long it waited and ran. The
- * job's row has the times of its newest attempt; only for an attempt that others followed is the history looked up.
- */
-export const foldedText = (source: string) => `
-  SELECT e.org_id, date_trunc('second', e.at) AS second, e.at, e.job_seq, e.n = 1 AS is_birth, e.from_state, e.to_state,
-    coalesce(j.job_type, '') AS job_type, coalesce(j.priority, 2)::int2 AS priority, j.tags, j.event_count = e.n AS is_newest,
-    CASE WHEN e.from_state = 'running' THEN date_part('epoch', ${STARTED_AT} - ${SCHEDULED_AT}) * 1000 END AS queue_ms,
-    CASE WHEN e.from_state = 'running' AND e.to_state <> 'cancelled' THEN date_part('epoch', e.at - ${STARTED_AT}) * 1000 END
-      AS execution_ms
-  FROM ${source} e LEFT JOIN millrace.jobs j ON j.org_id = e.org_id AND j.seq = e.job_seq WHERE e.to_state <> 'running'`;
-
-/** One pass over `folded`, and over the starts in `source`, that everything countable follows from. */
-export const cellsText = (source: string) => `
-  SELECT org_id, second, job_type, priority, is_birth, from_state, to_state, count(*) AS jobs FROM folded
-  GROUP BY org_id, second, job_type, priority, is_birth, from_state, to_state
-  UNION ALL SELECT org_id, NULL, NULL, NULL, false, from_state, to_state, count(*) FROM ${source} WHERE to_state = 'running'
-  GROUP BY org_id, from_state, to_state`;
+/** One pass over `batch` that everything countable follows from. */
+export const CELLS = `
+  SELECT org_id, second, job_type, priority, is_birth, from_state, to_state, sum(cardinality(seqs)) AS jobs FROM batch
+  GROUP BY org_id, second, job_type, priority, is_birth, from_state, to_state`;
 
 const COUNTS = {
   submitted: 'is_birth',
@@ -54,10 +37,12 @@ export const COUNTED = Object.entries(COUNTS)
   .map(([name, condition]) => `coalesce(sum(jobs) FILTER (WHERE ${condition}), 0) AS ${name}`)
   .join(', ');
 
+/** The start of an attempt tells how long it waited, its end how long it ran; how long until a cancel says nothing. */
 export const LATENCIES = `
   SELECT org_id, second, kind, ${bucketText('ms')} AS bucket, count(*) AS attempts, max(ms) AS max_ms
-  FROM folded CROSS JOIN LATERAL (VALUES ('queue', queue_ms), ('execution', execution_ms)) AS l(kind, ms)
-  WHERE from_state = 'running' AND ms IS NOT NULL GROUP BY 1, 2, 3, 4`;
+  FROM (SELECT org_id, second, CASE to_state WHEN 'running' THEN 'queue' ELSE 'execution' END AS kind, unnest(took_ms)::float8 AS ms
+    FROM batch WHERE took_ms IS NOT NULL AND to_state <> 'cancelled') t
+  WHERE ms IS NOT NULL GROUP BY 1, 2, 3, 4`;
 
 /** By how much the jobs in a state have changed: a job leaves one state and enters another; its first event only enters. */
 export const MOVED = `
@@ -68,8 +53,8 @@ export const LIVE = `('pending', 'delayed', 'scheduled', 'running', 'retrying')`
 
 const startOf = (width: string, at: string) => `to_timestamp(floor(date_part('epoch', ${at}) / ${width}) * ${width})`;
 
-// A job is posted under what it is when it is born, under a rare end when it comes to that, and under its newest change; a job
-// that moved on meanwhile is posted with the event that moved it (starts are posted in any case: their rows are not read). Jobs with near numbers share a posting.
+// A job is posted under what it is when it is born, under a rare end when it comes to that, and under every change. Jobs with near
+// numbers share a posting.
 /** A posting stays within one block of numbers or, for changes, one bin of time; whoever reads takes whole ones. */
 export const BLOCK_BITS = 12;
 export const BIN_MS = 1_000;
@@ -77,27 +62,29 @@ export const BIN_MS = 1_000;
 const microseconds = (at: string) => `(extract(epoch FROM ${at}) * 1000000)::int8`;
 
 const postingText = (term: string, from: string, grouped: string) => `
-  SELECT org_id, ${term}, min(job_seq), max(job_seq), min(job_seq), max(job_seq), count(*), array_agg(job_seq) FROM ${from}
-  GROUP BY org_id, ${grouped}, job_seq >> ${BLOCK_BITS}`;
+  SELECT org_id, ${term}, min(seq), max(seq), min(seq), max(seq), count(*), array_agg(seq) FROM ${from}
+  GROUP BY org_id, ${grouped}, seq >> ${BLOCK_BITS}`;
+
+const births = 'batch CROSS JOIN LATERAL unnest(seqs) AS u(seq) WHERE is_birth';
 
 const POSTED = `
   INSERT INTO millrace.postings (org_id, term, low, high, first_seq, last_seq, jobs, seqs)
-  ${postingText(`'type:' || job_type`, 'births', 'job_type')}
-  UNION ALL ${postingText(`'priority:' || priority`, 'births', 'priority')}
+  ${postingText(`'type:' || job_type`, births, 'job_type')}
+  UNION ALL ${postingText(`'priority:' || priority`, births, 'priority')}
   UNION ALL ${postingText(
-    `'tag:' || t.key || '=' || t.value`,
-    'births CROSS JOIN LATERAL jsonb_each_text(tags) t WHERE tags IS NOT NULL',
-    't.key, t.value',
+    `'tag:' || key || '=' || value`,
+    `(SELECT b.org_id, u.seq, t.key, t.value FROM batch b CROSS JOIN LATERAL unnest(b.seqs) AS u(seq)
+      JOIN millrace.jobs j ON j.org_id = b.org_id AND j.seq = u.seq CROSS JOIN LATERAL jsonb_each_text(j.tags) t WHERE b.is_tagged) g`,
+    'key, value',
   )}
   UNION ALL ${postingText(
     `'state:' || to_state`,
-    `folded WHERE to_state IN ('failed', 'dead_letter', 'cancelled')`,
+    `batch CROSS JOIN LATERAL unnest(seqs) AS u(seq) WHERE to_state IN ('failed', 'dead_letter', 'cancelled')`,
     'to_state',
   )}
   UNION ALL
-  SELECT org_id, 'changed', ${microseconds('min(at)')}, ${microseconds('max(at)')}, min(job_seq), max(job_seq), count(*), array_agg(job_seq)
-  FROM (SELECT org_id, at, job_seq FROM folded WHERE is_newest
-    UNION ALL SELECT org_id, at, job_seq FROM batch WHERE to_state = 'running') c
+  SELECT org_id, 'changed', ${microseconds('min(at)')}, ${microseconds('max(at)')}, min(seq), max(seq), count(DISTINCT seq), array_agg(DISTINCT seq)
+  FROM batch CROSS JOIN LATERAL unnest(seqs) AS u(seq)
   GROUP BY org_id, date_bin('${BIN_MS} ms', at, timestamptz 'epoch')`;
 
 // One statement moves the position and adds the sums, so a projector that dies leaves both as they were. Its snapshot may be
@@ -108,14 +95,13 @@ const PROJECT = statement(
   `WITH position AS MATERIALIZED (
   SELECT txid FROM millrace.projections WHERE name = 'rollups' FOR UPDATE SKIP LOCKED
 ), bounds AS MATERIALIZED (
-  SELECT p.txid AS low, h.xmin, greatest(p.txid, least(h.xmin, (SELECT (e.txid::text::int8 + $1::int8)::text::xid8 FROM millrace.events e
-    WHERE e.txid >= p.txid ORDER BY e.txid LIMIT 1))) AS high
+  SELECT p.txid AS low, h.xmin, greatest(p.txid, least(h.xmin, (SELECT (r.txid::text::int8 + $1::int8)::text::xid8 FROM millrace.records r
+    WHERE r.txid >= p.txid ORDER BY r.txid LIMIT 1))) AS high
   FROM position p CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin) h
 ), batch AS MATERIALIZED (
-  SELECT e.org_id, e.at, e.job_seq, e.n, e.lease_seq, e.from_state, e.to_state FROM millrace.events e
-  WHERE e.txid >= (SELECT low FROM bounds) AND e.txid < (SELECT high FROM bounds)
-), folded AS MATERIALIZED (${foldedText('batch')}
-), cells AS MATERIALIZED (${cellsText('batch')}
+  SELECT ${COUNTED_COLUMNS} FROM millrace.records
+  WHERE txid >= (SELECT low FROM bounds) AND txid < (SELECT high FROM bounds)
+), cells AS MATERIALIZED (${CELLS}
 ), counted AS (
   INSERT INTO millrace.rollups AS r (org_id, width, started_at, job_type, priority, ${NAMES.join(', ')})
   SELECT org_id, width, ${startOf('width', 'second')}, job_type, priority, ${COUNTED}
@@ -130,10 +116,8 @@ const PROJECT = statement(
   FROM latencies CROSS JOIN unnest(ARRAY[1, 60, 3600, 86400]) AS w(width) GROUP BY 1, 2, 3, 4, 5
   ON CONFLICT (org_id, width, started_at, kind, bucket)
   DO UPDATE SET attempts = r.attempts + excluded.attempts, max_ms = greatest(r.max_ms, excluded.max_ms)
-), births AS MATERIALIZED (
-  SELECT org_id, second, job_seq, job_type, priority, tags FROM folded WHERE is_birth
 ), spans AS MATERIALIZED (
-  SELECT org_id, second, min(job_seq) AS min_seq, max(job_seq) AS max_seq FROM births GROUP BY 1, 2
+  SELECT org_id, second, min(seq) AS min_seq, max(seq) AS max_seq FROM ${births} GROUP BY 1, 2
 ), spanned AS (
   INSERT INTO millrace.seq_spans AS s (org_id, width, started_at, min_seq, max_seq)
   SELECT org_id, width, ${startOf('width', 'second')}, min(min_seq), max(max_seq)

@@ -6,7 +6,7 @@ export type SeqBounds = { low: number; high: number };
 
 export const NO_BOUNDS: SeqBounds = { low: 0, high: Number.MAX_SAFE_INTEGER };
 
-const TAIL_EVENTS = 20_000;
+const TAIL_RECORDS = 20_000;
 const floorOf = (width: number, at: string) => `to_timestamp(floor(date_part('epoch', ${at}) / ${width}) * ${width})`;
 const ceilOf = (width: number, at: string) => `to_timestamp(ceil(date_part('epoch', ${at}) / ${width}) * ${width})`;
 
@@ -14,25 +14,27 @@ const ceilOf = (width: number, at: string) => `to_timestamp(ceil(date_part('epoc
 const BOUNDS = statement(
   'search_bounds',
   `WITH tail AS MATERIALIZED (
-  SELECT org_id, at, job_seq, n FROM millrace.events WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')
-  ORDER BY txid LIMIT ${TAIL_EVENTS}
+  SELECT r.org_id, r.at, r.ns IS NULL AS is_birth, s.min_seq, s.max_seq FROM (
+    SELECT org_id, at, ns, seqs FROM millrace.records WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')
+    ORDER BY txid LIMIT ${TAIL_RECORDS}) r
+  CROSS JOIN LATERAL (SELECT min(seq) AS min_seq, max(seq) AS max_seq FROM unnest(r.seqs) AS u(seq)) s
 )
-SELECT (SELECT count(*) = ${TAIL_EVENTS} FROM tail) AS is_behind,
+SELECT (SELECT count(*) = ${TAIL_RECORDS} FROM tail) AS is_behind,
   (SELECT min(seq) - 1 FROM (
     SELECT min_seq AS seq FROM millrace.seq_spans WHERE org_id = $1::uuid AND width = 60
       AND started_at >= ${floorOf(60, '$2::timestamptz')} AND started_at < ${ceilOf(86_400, '$2')}
     UNION ALL SELECT min_seq FROM millrace.seq_spans
       WHERE org_id = $1::uuid AND width = 86400 AND started_at >= ${ceilOf(86_400, '$2')}
-    UNION ALL SELECT job_seq FROM tail WHERE org_id = $1::uuid AND n = 1 AND at > $2) a) AS low,
+    UNION ALL SELECT min_seq FROM tail WHERE org_id = $1::uuid AND is_birth AND at > $2) a) AS low,
   (SELECT min(seq) - 1 FROM (
     SELECT first_seq AS seq FROM millrace.postings WHERE org_id = $1::uuid AND term = 'changed' AND high > $4::int8
-    UNION ALL SELECT job_seq FROM tail WHERE org_id = $1::uuid) c) AS low_changed,
+    UNION ALL SELECT min_seq FROM tail WHERE org_id = $1::uuid) c) AS low_changed,
   (SELECT max(seq) + 1 FROM (
     SELECT max_seq AS seq FROM millrace.seq_spans WHERE org_id = $1::uuid AND width = 60
       AND started_at >= ${floorOf(86_400, '$3::timestamptz')} AND started_at < $3
     UNION ALL SELECT max_seq FROM millrace.seq_spans
       WHERE org_id = $1::uuid AND width = 86400 AND started_at < ${floorOf(86_400, '$3')}
-    UNION ALL SELECT job_seq FROM tail WHERE org_id = $1::uuid AND n = 1 AND at < $3) b) AS high`,
+    UNION ALL SELECT max_seq FROM tail WHERE org_id = $1::uuid AND is_birth AND at < $3) b) AS high`,
 );
 
 type Row = { is_behind: boolean; low: number | null; low_changed: number | null; high: number | null };

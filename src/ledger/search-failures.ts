@@ -55,7 +55,7 @@ const looked = ({ where = '', limit }: { where?: string; limit: string }) => `
 // Each job is asked whether that is still its newest event. The OFFSET keeps the planner from joining all jobs first because
 // it cannot estimate the filters.
 const MATCHED = `CROSS JOIN LATERAL (
-    SELECT j.id, j.job_type, j.created_at, j.last_error FROM millrace.jobs j
+    SELECT j.id, j.job_type, j.record_ids, j.last_error FROM millrace.jobs j
     WHERE j.org_id = e.org_id AND j.seq = e.job_seq AND j.event_count = e.n AND j.last_error IS NOT NULL
       AND ($7::text[] IS NULL OR j.job_type = ANY ($7))
       AND ($6::text[] IS NULL OR j.last_error->>'category' = ANY ($6))
@@ -63,13 +63,15 @@ const MATCHED = `CROSS JOIN LATERAL (
     OFFSET 0) j
   WHERE ($5::text[] IS NULL OR e.to_state = ANY ($5::millrace.job_state[]))`;
 
-const after = (atUs: string, seq: string) => `AND (e.at, e.job_seq)
-      < (coalesce(timestamptz 'epoch' + ${atUs}::int8 * interval '1 microsecond', 'infinity'), coalesce(${seq}::int8, 0))`;
+const cursorAt = (atUs: string) =>
+  `coalesce(timestamptz 'epoch' + ${atUs}::int8 * interval '1 microsecond', 'infinity')`;
+const after = (atUs: string, seq: string) =>
+  `AND e.at <= ${cursorAt(atUs)} AND (e.at, e.job_seq) < (${cursorAt(atUs)}, coalesce(${seq}::int8, 0))`;
 
 const PAGE = statement(
   'search_failures',
   `WITH page AS MATERIALIZED (
-  SELECT e.org_id, e.job_seq, e.at, e.to_state, j.id, j.job_type, j.created_at, j.last_error
+  SELECT e.org_id, e.job_seq, e.at, e.to_state, j.id, j.job_type, j.record_ids, j.last_error
   FROM (${looked({ where: after('$10', '$11'), limit: 'LIMIT $4::int4' })}) e ${MATCHED}
   ORDER BY e.at DESC, e.job_seq DESC LIMIT $9::int4 + 1
 )
@@ -79,7 +81,7 @@ SELECT p.id, p.job_type, p.to_state AS state, p.last_error::text AS last_error, 
 FROM page p LEFT JOIN LATERAL (
   SELECT h.*, count(*) OVER () AS total FROM (
     SELECT r.n, r.at, r.to_state, r.attempt, r.worker_id, lead(r.at) OVER (ORDER BY r.n) AS finished_at FROM millrace.events r
-    WHERE r.org_id = p.org_id AND r.job_seq = p.job_seq AND r.at >= p.created_at AND r.at <= p.at
+    WHERE r.record_id = ANY (p.record_ids) AND r.org_id = p.org_id AND r.job_seq = p.job_seq
   ) h WHERE h.to_state = 'running' ORDER BY h.n DESC LIMIT 1
 ) a ON true LEFT JOIN millrace.workers w ON w.id = a.worker_id
 ORDER BY p.at DESC, p.job_seq DESC`,

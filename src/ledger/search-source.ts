@@ -39,8 +39,9 @@ const TOKENS = `
 
 // Jobs with events that no posting covers yet are looked at whatever the source.
 const TAIL = `
-  SELECT job_seq AS seq FROM (SELECT org_id, job_seq FROM millrace.events
-    WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups') ORDER BY txid LIMIT ${TAIL_EVENTS}) t
+  SELECT seq FROM (SELECT org_id, unnest(seqs) AS seq FROM (SELECT org_id, seqs FROM millrace.records
+    WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups') ORDER BY txid LIMIT ${TAIL_EVENTS}) r
+    LIMIT ${TAIL_EVENTS}) t
   WHERE t.org_id = $1::uuid`;
 
 /** What every statement over a named source takes from $15 on. */

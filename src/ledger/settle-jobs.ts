@@ -1,6 +1,7 @@
 import type { JobState } from '../core/states.ts';
 import type { Reason } from '../core/transitions.ts';
 import { boolArray, byteaArray, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
+import { RECORD, RECORD_ID, recordedText, tookText } from './record-events.ts';
 import { IS_SILENT, LOCKED_WORKER } from './return-jobs.ts';
 import { type Lease, leaseArrays } from './start-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
@@ -63,11 +64,12 @@ const SETTLED = `settled AS (
     attempt_slot = j.attempt_slot + l.requeues::int4,
     max_attempts = CASE WHEN l.refunds THEN least(100, j.max_attempts + 1) ELSE j.max_attempts END,
     event_count = j.event_count + CASE WHEN l.becomes_held THEN 0 WHEN l.requeues THEN 2 ELSE 1 END,
+    record_ids = j.record_ids || array_fill(${RECORD_ID}, ARRAY[CASE WHEN l.becomes_held THEN 0 WHEN l.requeues THEN 2 ELSE 1 END]),
     result = l.result, result_bytes = l.result_bytes, last_error = coalesce(l.failure, j.last_error)
   FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
   RETURNING j.org_id, j.seq, j.lease_seq, j.state, j.run_at, j.order_key, j.lifetime_deadline, j.priority, j.queue, j.job_type,
     j.attempts_started, j.round, j.event_count, l.to_state, l.reason, l.requeues, l.becomes_held, l.actor,
-    coalesce(l.failure, l.words) AS detail,
+    coalesce(l.failure, l.words) AS detail, ${tookText('j.started_at')} AS took_ms,
     l.becomes_held OR (l.to_state <> 'retrying' AND (j.has_dependents OR j.joins_parent)) AS is_awaited
 )`;
 
@@ -89,21 +91,24 @@ const TOKENS = `made_ready AS (
 )`;
 
 // What the rescuer settles bears no worker: \`checkLanded\` tells by it that the worker itself did not.
-const recordedText = (by: SettleParams['by']) => `recorded AS (
-  INSERT INTO millrace.events
-    (at, job_seq, org_id, worker_id, lease_seq, from_state, to_state, n, attempt, round, reason, actor, detail)
-  SELECT millrace.clock(), seq, org_id, ${by === 'lease' ? '$1::int8' : 'NULL::int8'}, lease_seq, 'running'::millrace.job_state,
-    to_state::millrace.job_state, event_count - requeues::int4, attempts_started, round, reason, actor, detail
-  FROM settled WHERE NOT becomes_held
-  UNION ALL
-  SELECT millrace.clock(), seq, org_id, NULL, lease_seq, 'retrying', 'scheduled', event_count, attempts_started, round,
-    CASE WHEN reason IN ('released', 'worker_lost') THEN reason ELSE 'backoff_elapsed' END, NULL, NULL
-  FROM settled WHERE requeues
+const historyText = (by: SettleParams['by']) => `recorded AS (
+  ${recordedText({
+    source: 'settled WHERE NOT becomes_held',
+    ...{ from: `'running'`, to: 'to_state', reason: 'reason', actor: 'actor', n: 'event_count - requeues::int4' },
+    ...{ tookMs: 'took_ms', detail: 'detail', groupBy: ['to_state', 'reason', 'actor'] },
+    ...(by === 'lease' ? { workerId: '$1::int8' } : {}),
+  })}
+), requeued AS (
+  ${recordedText({
+    source: 'settled WHERE requeues',
+    ...{ from: `'retrying'`, to: `'scheduled'`, groupBy: ['reason'] },
+    reason: `CASE WHEN reason IN ('released', 'worker_lost') THEN reason ELSE 'backoff_elapsed' END`,
+  })}
 )`;
 
 function settleText(by: SettleParams['by']): string {
   const worker = by === 'dead_worker' ? [LOCKED_WORKER] : [];
-  return `WITH ${[...worker, INPUT, lockedText(by), SETTLED, TOKENS, recordedText(by)].join(', ')}
+  return `WITH ${[RECORD, ...worker, INPUT, lockedText(by), SETTLED, TOKENS, historyText(by)].join(', ')}
 SELECT string_agg(lease_seq::text, ',') AS landed, coalesce(bool_or(is_awaited), false) AS released FROM settled`;
 }
 
@@ -145,8 +150,8 @@ const CHECK = statement(
   `SELECT i.lease_seq FROM unnest($1::uuid[], $2::int8[], $3::int8[]) AS i(org_id, seq, lease_seq)
   JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq AND j.started_lease_seq = i.lease_seq
   WHERE j.is_held OR EXISTS (
-    SELECT FROM millrace.events e WHERE e.org_id = i.org_id AND e.job_seq = i.seq AND e.lease_seq = i.lease_seq
-      AND e.from_state = 'running' AND e.worker_id IS NOT NULL OFFSET 0)`,
+    SELECT FROM millrace.events e WHERE e.record_id = ANY (j.record_ids) AND e.org_id = i.org_id AND e.job_seq = i.seq
+      AND e.lease_seq = i.lease_seq AND e.from_state = 'running' AND e.worker_id IS NOT NULL OFFSET 0)`,
 );
 
 /**

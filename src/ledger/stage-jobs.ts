@@ -1,10 +1,11 @@
+import { countedText, RECORD, recordedText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // The lower bound spares a walk over the entries of timers that are gone. A timer written late may lie below it, so the
 // caller lets go of the bound now and then.
 const STAGE = statement(
   'stage_jobs',
-  `WITH due AS MATERIALIZED (
+  `WITH ${RECORD}, due AS MATERIALIZED (
   SELECT ctid AS tid, run_at FROM millrace.timers
   WHERE run_at >= coalesce($2::timestamptz, '-infinity') AND run_at <= millrace.clock()
   ORDER BY run_at LIMIT $1::int4 FOR UPDATE SKIP LOCKED
@@ -16,7 +17,7 @@ const STAGE = statement(
   WHERE j.state IN ('delayed', 'retrying') AND j.run_at <= millrace.clock() ORDER BY j.seq FOR UPDATE OF j
 ), staged AS (
   UPDATE millrace.jobs j SET state = 'scheduled', scheduled_at = millrace.clock(), updated_at = millrace.clock(),
-    attempt_slot = j.attempt_slot + (l.state = 'retrying')::int4, event_count = j.event_count + 1
+    attempt_slot = j.attempt_slot + (l.state = 'retrying')::int4, ${countedText()}
   FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
   RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq, j.event_count,
     j.attempts_started, j.round, l.state AS from_state
@@ -24,9 +25,10 @@ const STAGE = statement(
   INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
   SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM staged
 ), recorded AS (
-  INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, round, reason)
-  SELECT millrace.clock(), seq, org_id, lease_seq, from_state, 'scheduled'::millrace.job_state, event_count, attempts_started, round,
-         CASE from_state WHEN 'delayed' THEN 'delay_elapsed' ELSE 'backoff_elapsed' END FROM staged
+  ${recordedText({
+    ...{ source: 'staged', from: 'from_state', to: `'scheduled'`, groupBy: ['from_state'] },
+    reason: `CASE from_state WHEN 'delayed' THEN 'delay_elapsed' ELSE 'backoff_elapsed' END`,
+  })}
 )
 SELECT (SELECT count(*) FROM staged) AS staged,
   (SELECT floor(extract(epoch FROM max(run_at)) * 1000)::float8 FROM due) AS floor_ms,

@@ -1,23 +1,26 @@
 import { int8Array, uuidArray } from './binary-array.ts';
+import { countedText, RECORD, recordedText, tookText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 export type Lease = { orgId: string; seq: number; leaseSeq: number };
 
 const START = statement(
   'start_jobs',
-  `WITH input AS MATERIALIZED (
+  `WITH ${RECORD}, input AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::int8[], $4::int8[]) AS i(org_id, seq, lease_seq)
 ), started AS (
   UPDATE millrace.jobs j SET state = 'running', previous_lease_seq = j.started_lease_seq, started_lease_seq = j.lease_seq,
     started_at = millrace.clock(), updated_at = millrace.clock(), attempts_started = j.attempts_started + 1,
-    event_count = j.event_count + 1
+    ${countedText()}
   FROM input i
   WHERE j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq AND j.state = 'scheduled' AND j.worker_id = $1::int8
-  RETURNING j.org_id, j.seq, j.lease_seq, j.event_count, j.attempts_started, j.round
+  RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round,
+    ${tookText('j.scheduled_at')} AS took_ms
 ), recorded AS (
-  INSERT INTO millrace.events (at, job_seq, org_id, worker_id, lease_seq, from_state, to_state, n, attempt, round, reason)
-  SELECT millrace.clock(), seq, org_id, $1::int8, lease_seq, 'scheduled'::millrace.job_state, 'running'::millrace.job_state,
-         event_count, attempts_started, round, 'started' FROM started
+  ${recordedText({
+    ...{ source: 'started', from: `'scheduled'`, to: `'running'`, reason: `'started'` },
+    ...{ workerId: '$1::int8', tookMs: 'took_ms' },
+  })}
 )
 SELECT lease_seq, attempts_started FROM started`,
 );

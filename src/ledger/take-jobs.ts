@@ -1,5 +1,6 @@
 import { int2Array, int8Array, textArray } from './binary-array.ts';
 import { candidatesText, cappedCandidatesText, cappedLanesText, lanesText, leasedText } from './claim-text.ts';
+import { countedText, RECORD, recordedText, tookText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // The hot path in: take ready jobs, lease them, start them, in one statement. It runs beside \`complete-jobs.ts\`, each on a
@@ -40,26 +41,27 @@ const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_typ
 // Parameters: worker, limit, claim number, then the lanes.
 function takeText({ lanes, candidates }: { lanes: string; candidates: string }): string {
   return `
-WITH lanes AS MATERIALIZED (${lanes}
+WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
 ), candidates AS MATERIALIZED (${candidates}
 ), ${leasedText(2)}
 , started AS (
   UPDATE millrace.jobs j SET state = 'running', worker_id = $1::int8, lease_seq = l.lease_seq, previous_lease_seq = j.started_lease_seq,
     started_lease_seq = l.lease_seq, started_at = millrace.clock(), updated_at = millrace.clock(),
-    attempts_started = j.attempts_started + 1, event_count = j.event_count + 1
+    attempts_started = j.attempts_started + 1, ${countedText()}
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND j.state = 'scheduled' AND j.worker_id IS NULL
-  RETURNING ${STARTED_COLUMNS.replace(/\w+/g, (column) => `j.${column}`)}, j.event_count, j.round
+  RETURNING ${STARTED_COLUMNS.replace(/\w+/g, (column) => `j.${column}`)}, j.event_count, j.round, ${tookText('j.scheduled_at')} AS took_ms
 ), claimed AS (
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM started GROUP BY org_id, job_type
 ), recorded AS (
-  INSERT INTO millrace.events (at, job_seq, org_id, worker_id, lease_seq, from_state, to_state, n, attempt, round, reason)
-  SELECT millrace.clock(), seq, org_id, $1::int8, lease_seq, 'scheduled', 'running', event_count, attempts_started, round, 'started'
-  FROM started
+  ${recordedText({
+    ...{ source: 'started', from: `'scheduled'`, to: `'running'`, reason: `'started'` },
+    ...{ workerId: '$1::int8', tookMs: 'took_ms' },
+  })}
 )
 SELECT org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
-       max_attempts, policy_id, extract(epoch FROM created_at)::float8 * 1000 AS created_at_ms,
-       extract(epoch FROM lifetime_deadline - millrace.clock())::float8 * 1000 AS lifetime_left_ms,
+       max_attempts, policy_id, date_part('epoch', created_at) * 1000 AS created_at_ms,
+       date_part('epoch', lifetime_deadline - millrace.clock()) * 1000 AS lifetime_left_ms,
        payload, payload_bytes, idempotency_key, correlation_id, tags
 FROM started`;
 }

@@ -94,8 +94,8 @@ async function stall(server: EventServer, orgId: string) {
 async function flood(orgId: string, seq: number): Promise<void> {
   for (let from = 11; from < 11 + FLOOD; from += 100) {
     await ledger.db.api.query(
-      `INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, reason)
-       SELECT now(), $2, $1, 0, 'running', 'retrying', i, 1, $4 FROM generate_series($3::integer, $3::integer + 99) i`,
+      `INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs, ns)
+       SELECT -i, now(), $1, 'running', 'retrying', 2, 't', $4, ARRAY[$2::int8], ARRAY[i] FROM generate_series($3::integer, $3::integer + 99) i`,
       [orgId, seq, from, 'x'.repeat(2_000)],
     );
   }

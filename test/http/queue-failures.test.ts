@@ -79,8 +79,8 @@ describe('the failure of a job', () => {
     const caller = await queue.caller();
     const job = await queue.ledger.putJob('failed', { orgId: caller.orgId });
     await queue.ledger.db.api.query(
-      `UPDATE millrace.events SET detail = '{"category":"CANCELLED","code":"CANCELLED","message":"stop"}'
-       WHERE org_id = $1 AND job_seq = $2 AND to_state = 'failed'`,
+      `UPDATE millrace.records SET details = ARRAY['{"category":"CANCELLED","code":"CANCELLED","message":"stop"}'::json]
+       WHERE org_id = $1 AND seqs = ARRAY[$2::int8] AND to_state = 'failed'`,
       [job.orgId, job.seq],
     );
     const { attempts } = (await caller.get(`/jobs/${job.id}/failure`, ALL)).body;

@@ -7,7 +7,7 @@ import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
 const TABLES =
-  `jobs, ready, timers, waiting, claims, cancel_requests, dependencies, releases, idempotency_keys, events, progress,
+  `jobs, ready, timers, waiting, claims, cancel_requests, dependencies, releases, idempotency_keys, records, progress,
   checkpoints`.replaceAll(/\w+/g, 'millrace.$&');
 
 const sql = (text: string, values: unknown[] = []) => ledger.db.maintenance.query(text, values);
@@ -52,21 +52,21 @@ test('a ledger larger than one batch is read to its end', async () => {
   await sql(
     `WITH copied AS (
        INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, order_key, policy_id, state, priority,
-         requested_priority, max_attempts, event_count, queue, job_type, payload)
+         requested_priority, max_attempts, event_count, record_ids, queue, job_type, payload)
        SELECT nextval('millrace.job_seq'), org_id, gen_random_uuid(), created_at, updated_at, run_at, order_key, policy_id, state,
-         priority, requested_priority, max_attempts, event_count, queue, job_type, payload
-       FROM millrace.jobs, generate_series(1, 2500) WHERE org_id = $1 AND seq = $2 RETURNING *
+         priority, requested_priority, max_attempts, event_count, ARRAY[-n], queue, job_type, payload
+       FROM millrace.jobs, generate_series(1, 2500) n WHERE org_id = $1 AND seq = $2 RETURNING *
      ), ready AS (
        INSERT INTO millrace.ready (seq, order_key, org_id, priority, queue, job_type)
        SELECT seq, order_key, org_id, priority, queue, job_type FROM copied
      )
-     INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, reason)
-     SELECT created_at, seq, org_id, 0, 'pending', 'scheduled', 1, 0, 'submitted' FROM copied`,
+     INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs)
+     SELECT record_ids[1], created_at, org_id, 'pending', 'scheduled', priority, job_type, 'submitted', ARRAY[seq] FROM copied`,
     [orgId, seq],
   );
   expect(await check()).toEqual([]);
   const { rows } = await sql('SELECT max(seq) AS seq FROM millrace.jobs');
-  await sql('DELETE FROM millrace.events WHERE job_seq = $1', [rows[0].seq]);
+  await sql('DELETE FROM millrace.records WHERE seqs = ARRAY[$1::int8]', [rows[0].seq]);
   expect(await check()).toMatchObject([{ invariant: 'I5', what: expect.stringMatching(/no history/) }]);
 });
 
@@ -90,7 +90,7 @@ describe('keys', () => {
 
 describe('histories', () => {
   const setEvent = (job: TestJob, n: number, change: string) =>
-    sql(`UPDATE millrace.events SET ${change} WHERE job_seq = $1 AND n = $2`, [job.seq, n]);
+    sql(`UPDATE millrace.records SET ${change} WHERE seqs = ARRAY[$1::int8] AND coalesce(ns[1], 1) = $2`, [job.seq, n]);
 
   test('I4: a pair of states that is not legal', async () => {
     const job = await ledger.putJob('completed');
@@ -112,22 +112,22 @@ describe('histories', () => {
 
   test('I4: a lease that goes back', async () => {
     const job = await ledger.putJob('completed');
-    await setEvent(job, 3, 'lease_seq = 0');
+    await setEvent(job, 3, 'lease_seqs = ARRAY[0]');
     await expectFound(job, 'I4', /carries lease 0 after/);
   });
 
   test('I4: a gap in the numbers', async () => {
     const job = await ledger.putJob('completed');
-    await sql('DELETE FROM millrace.events WHERE job_seq = $1 AND n = 2', [job.seq]);
+    await sql('DELETE FROM millrace.records WHERE seqs = ARRAY[$1::int8] AND ns[1] = 2', [job.seq]);
     await expectFound(job, 'I4', /event 2 has the number 3/);
   });
 
   test('I4: a second end of one pass', async () => {
     const job = await ledger.putJob('failed');
     await sql(
-      `INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, from_state, to_state, n, attempt, reason)
-       SELECT at, job_seq, org_id, lease_seq, 'running', 'failed', 4, attempt, reason FROM millrace.events
-       WHERE job_seq = $1 AND n = 3`,
+      `INSERT INTO millrace.records (id, at, org_id, priority, job_type, from_state, to_state, reason, seqs, ns, lease_seqs, attempts)
+       SELECT id, at, org_id, priority, job_type, from_state, to_state, reason, seqs, '{4}', lease_seqs, attempts FROM millrace.records
+       WHERE seqs = ARRAY[$1::int8] AND ns[1] = 3`,
       [job.seq],
     );
     await expectFound(job, 'I4', /ends a pass that had ended/);
@@ -150,14 +150,14 @@ describe('histories', () => {
     await ledger.settle(first, { to: 'retrying', reason: 'temporary_failure', delayMs: 0 });
     await ledger.start(first);
     expect(await check()).toEqual([]);
-    await sql('DELETE FROM millrace.events WHERE job_seq = $1 AND n = 3', [first.seq]);
+    await sql('DELETE FROM millrace.records WHERE seqs = ARRAY[$1::int8] AND ns[1] = 3', [first.seq]);
     await expectFound(first, 'I6', /event 5 starts the job again/);
   });
 
   test('I9: a lease that acts while another runs the job', async () => {
     const running = await ledger.start(await ledger.submitOne());
     await ledger.settle(running, { to: 'completed', reason: 'succeeded' });
-    await setEvent(running, 3, 'lease_seq = lease_seq + 1000');
+    await setEvent(running, 3, 'lease_seqs = ARRAY[lease_seqs[1] + 1000]');
     await expectFound(running, 'I9', /acts while lease/);
   });
 
@@ -165,7 +165,7 @@ describe('histories', () => {
     const first = await ledger.start(await ledger.submitOne());
     await ledger.settle(first, { to: 'retrying', reason: 'temporary_failure', delayMs: 0 });
     await ledger.start(first);
-    await setEvent(first, 5, `lease_seq = ${first.leaseSeq}`);
+    await setEvent(first, 5, `lease_seqs = ARRAY[${first.leaseSeq}]`);
     await expectFound(first, 'I9', /which is not new/);
   });
 
@@ -190,8 +190,8 @@ describe('I8: a row of one org that names a job of another', () => {
     releases: 'INSERT INTO millrace.releases (org_id, seq) VALUES ($1, $2)',
     progress: 'INSERT INTO millrace.progress VALUES ($1, $2, 1, NULL, now())',
     checkpoints: `INSERT INTO millrace.checkpoints VALUES ($1, $2, '', 1, now())`,
-    events: `INSERT INTO millrace.events (at, job_seq, org_id, lease_seq, to_state, n, attempt, reason)
-             VALUES (now(), $2, $1, 0, 'pending', 9, 0, 'submitted')`,
+    events: `INSERT INTO millrace.records (id, at, org_id, to_state, priority, job_type, reason, seqs, ns)
+             VALUES (0, now(), $1, 'pending', 2, 't', 'submitted', ARRAY[$2::int8], '{9}')`,
   };
 
   test.each(Object.entries(rows))('in %s', async (table, insert) => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/database.ts';
-import { dropOldPartitions, ensurePartitions } from '../../src/ledger/event-partitions.ts';
 import { pruneJobs } from '../../src/ledger/prune.ts';
+import { dropOldPartitions, ensurePartitions } from '../../src/ledger/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -9,9 +9,9 @@ const DAY = 86_400_000;
 
 async function partitions(): Promise<string[]> {
   const { rows } = await ledger.db.api.query(
-    `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'millrace.events'::regclass ORDER BY 1`,
+    `SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'millrace.records'::regclass ORDER BY 1`,
   );
-  return rows.map((row) => row.name.replace('millrace.', '')).filter((name) => name !== 'events_default');
+  return rows.map((row) => row.name.replace('millrace.', '')).filter((name) => name !== 'records_default');
 }
 
 const countIn = async (table: string): Promise<number> =>
@@ -19,17 +19,17 @@ const countIn = async (table: string): Promise<number> =>
 
 async function today(): Promise<string> {
   const { rows } = await ledger.db.api.query(`SELECT to_char(millrace.clock() AT TIME ZONE 'UTC', 'YYYYMMDD') AS day`);
-  return `events_${rows[0].day}`;
+  return `records_${rows[0].day}`;
 }
 
 test('days ahead are made once, by however many processes ask, and events that came before are moved', async () => {
   const job = await ledger.putJob('completed', { policy: { retentionMs: DAY } });
-  expect(await countIn('events_default')).toBe(3);
+  expect(await countIn('records_default')).toBe(3);
   const made = await Promise.all([1, 2, 3].map(() => ensurePartitions(ledger.db.maintenance, { daysAhead: 7 })));
   expect(made.map((days) => days.length).toSorted()).toEqual([0, 0, 8]);
   expect(await partitions()).toHaveLength(8);
   expect((await partitions())[0]).toBe(await today());
-  expect(await countIn('events_default')).toBe(0);
+  expect(await countIn('records_default')).toBe(0);
   expect(await ledger.eventsOf(job)).toHaveLength(3);
   await ledger.putJob('completed', { policy: { retentionMs: DAY } });
   expect(await countIn(await today())).toBe(6);

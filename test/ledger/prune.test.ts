@@ -105,9 +105,9 @@ test('the walk reaches jobs behind more live ones than one statement looks at', 
   const { orgId, seq } = await ledger.submitOne({ orgId: 'ffffffff-ffff-4fff-8fff-ffffffffffff' });
   await ledger.db.maintenance.query(
     `INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, order_key, policy_id, state, priority,
-       requested_priority, max_attempts, event_count, queue, job_type, payload)
+       requested_priority, max_attempts, event_count, record_ids, queue, job_type, payload)
      SELECT nextval('millrace.job_seq'), org_id, gen_random_uuid(), created_at, updated_at, run_at, order_key, policy_id, state,
-       priority, requested_priority, max_attempts, event_count, queue, job_type, payload
+       priority, requested_priority, max_attempts, event_count, record_ids, queue, job_type, payload
      FROM millrace.jobs, generate_series(1, 6000) WHERE org_id = $1 AND seq = $2`,
     [orgId, seq],
   );

@@ -166,9 +166,9 @@ test('beyond some thousands the total is an estimate near the truth and says so 
   const { seq } = await ledger.submitOne({ orgId, type: 'copied' });
   await ledger.db.maintenance.query(
     `INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, order_key, policy_id, state, priority,
-       requested_priority, max_attempts, event_count, queue, job_type, payload)
+       requested_priority, max_attempts, event_count, record_ids, queue, job_type, payload)
      SELECT nextval('millrace.job_seq'), org_id, gen_random_uuid(), created_at, updated_at, run_at, order_key, policy_id, state,
-       priority, requested_priority, max_attempts, event_count, queue, CASE WHEN n % 2 = 0 THEN 'even' ELSE 'odd' END, payload
+       priority, requested_priority, max_attempts, event_count, record_ids, queue, CASE WHEN n % 2 = 0 THEN 'even' ELSE 'odd' END, payload
      FROM millrace.jobs, generate_series(1, 24000) n WHERE org_id = $1 AND seq = $2`,
     [orgId, seq],
   );

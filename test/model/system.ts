@@ -35,7 +35,7 @@ const LIVES: Record<string, PolicyLayer> = {
 export const TYPES = Object.keys(LIVES);
 
 const WORKER = { host: 'host-1', pid: 4711, types: TYPES, queues: ['q:default'], slots: 8 };
-const TABLES = `jobs ready timers waiting claims cancel_requests dependencies releases idempotency_keys events progress
+const TABLES = `jobs ready timers waiting claims cancel_requests dependencies releases idempotency_keys records progress
   checkpoints workers`;
 
 /** Makes the ledger's clock stand still. Nothing here crashes, so commits need not wait for the disk. */

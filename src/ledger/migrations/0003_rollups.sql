@@ -1,10 +1,10 @@
 -- Purpose: counts and latencies that cost the same however many jobs there are. Locks: none (new tables). Breaking: no.
 --
--- Every transition is a row in `events`. A projector reads them once, in the order in which nothing can still appear before
+-- Every transition is in `records`. A projector reads them once, in the order in which nothing can still appear before
 -- what was read (by transaction, below the oldest one that runs), and adds them up here. A reader takes these sums and what
--- lies in `events` beyond the projector's position, in one snapshot: the two never overlap and never leave a gap.
+-- lies in `records` beyond the projector's position, in one snapshot: the two never overlap and never leave a gap.
 
--- How far each projector has read: every event of a transaction below `txid` is in its sums, no other is. Whoever holds the
+-- How far each projector has read: every record of a transaction below `txid` is in its sums, no other is. Whoever holds the
 -- row's lock is the one projector at work.
 CREATE TABLE millrace.projections (
   name text PRIMARY KEY,

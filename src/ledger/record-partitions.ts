@@ -13,15 +13,15 @@ const MISSING = statement(
   `SELECT to_char(wanted.day, 'YYYYMMDD') AS day FROM (
      SELECT generate_series(date_trunc('day', millrace.clock() AT TIME ZONE 'UTC'),
        date_trunc('day', millrace.clock() AT TIME ZONE 'UTC') + $1::int4 * interval '1 day', interval '1 day') AS day
-     UNION SELECT date_trunc('day', at AT TIME ZONE 'UTC') FROM millrace.events_default
+     UNION SELECT date_trunc('day', at AT TIME ZONE 'UTC') FROM millrace.records_default
    ) wanted
-   WHERE to_regclass('millrace.events_' || to_char(wanted.day, 'YYYYMMDD')) IS NULL ORDER BY wanted.day`,
+   WHERE to_regclass('millrace.records_' || to_char(wanted.day, 'YYYYMMDD')) IS NULL ORDER BY wanted.day`,
 );
 
 const PAST = statement(
   'past_partitions',
   `SELECT right(c.relname, 8) AS day FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-   WHERE i.inhparent = 'millrace.events'::regclass AND c.relname ~ '^events_[0-9]{8}$'
+   WHERE i.inhparent = 'millrace.records'::regclass AND c.relname ~ '^records_[0-9]{8}$'
      AND to_date(right(c.relname, 8), 'YYYYMMDD') + 1 <= (millrace.clock() AT TIME ZONE 'UTC')::date
    ORDER BY c.relname`,
 );
@@ -53,13 +53,13 @@ export async function ensurePartitions(
 async function createPartition(client: pg.PoolClient, day: string): Promise<void> {
   const table = `millrace.${nameOf(day)}`;
   const { from, to } = boundsOf(day);
-  await client.query('LOCK TABLE millrace.events_default IN ACCESS EXCLUSIVE MODE');
-  await client.query(`CREATE TABLE ${table} (LIKE millrace.events INCLUDING ALL)`);
+  await client.query('LOCK TABLE millrace.records_default IN ACCESS EXCLUSIVE MODE');
+  await client.query(`CREATE TABLE ${table} (LIKE millrace.records INCLUDING ALL)`);
   await client.query(
-    `WITH moved AS (DELETE FROM millrace.events_default WHERE at >= '${from}' AND at < '${to}' RETURNING *)
+    `WITH moved AS (DELETE FROM millrace.records_default WHERE at >= '${from}' AND at < '${to}' RETURNING *)
      INSERT INTO ${table} SELECT * FROM moved`,
   );
-  await client.query(`ALTER TABLE millrace.events ATTACH PARTITION ${table} FOR VALUES FROM ('${from}') TO ('${to}')`);
+  await client.query(`ALTER TABLE millrace.records ATTACH PARTITION ${table} FOR VALUES FROM ('${from}') TO ('${to}')`);
 }
 
 /** Drops whole days, oldest first, that no job is left to speak of. A day that is in use is left for the next time. */
@@ -89,7 +89,7 @@ async function dropPartition(pool: pg.Pool, day: string): Promise<boolean> {
 
 function nameOf(day: string): string {
   if (!/^\d{8}$/.test(day)) throw new RangeError(`not a day: ${day}`);
-  return `events_${day}`;
+  return `records_${day}`;
 }
 
 function boundsOf(day: string): { from: string; to: string } {
