@@ -15,6 +15,7 @@ const SETTINGS = {
 
 export class Program {
   readonly #databaseUrl: string;
+  readonly #settings: Readonly<Record<string, string>>;
   #child: ChildProcess | null = null;
   #url = '';
   #key = '';
@@ -23,8 +24,10 @@ export class Program {
   /** What it said of requests that failed as nobody expected. */
   readonly faults: string[] = [];
 
-  constructor(databaseUrl: string) {
+  /** More settings than the usual ones, as environment variables. */
+  constructor(databaseUrl: string, settings: Readonly<Record<string, string>> = {}) {
     this.#databaseUrl = databaseUrl;
+    this.#settings = settings;
   }
 
   get url(): string {
@@ -45,7 +48,7 @@ export class Program {
     const port = this.#url === '' ? '0' : new URL(this.#url).port;
     const args = ['up', '--json', '--port', port, '--database', this.#databaseUrl];
     const child = spawn(process.execPath, [PROGRAM, ...args], {
-      env: { ...process.env, ...SETTINGS },
+      env: { ...process.env, ...SETTINGS, ...this.#settings },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     this.#child = child;

@@ -6,6 +6,7 @@ import { queueDoor } from '../http/queue/door.ts';
 import { buildServer } from '../http/server.ts';
 import { KeyAuthenticator } from '../http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../http/shared/rate-limiter.ts';
+import { composeExecution } from './execution-api.ts';
 import type { Output } from './output.ts';
 import type { Platform } from './platform.ts';
 import { programVersion } from './program-version.ts';
@@ -21,12 +22,15 @@ export async function openApi(
   platform: Platform,
   { config, out }: { config: Config; out: Output },
 ): Promise<ApiServer> {
-  const { engine, database } = platform;
+  const { engine, database, telemetry } = platform;
   const { requestsPerMinute, bodyBytes } = config.limits;
   const { host, port, ...bounds } = config.server;
   const authenticator = new KeyAuthenticator({ database });
+  const settings = config.execution;
+  const { door: executionDoor } = composeExecution({ engine, settings, telemetry, authenticator });
+  const doors = [queueDoor, executionDoor];
   const http = await buildServer({
-    ...{ engine, authenticator, doors: [queueDoor], version: programVersion(), ...bounds },
+    ...{ engine, authenticator, doors, telemetry, version: programVersion(), ...bounds },
     limiter: new OrgRateLimiter({ database, requestsPerMinute }),
     bodyLimitBytes: bodyBytes ?? undefined,
     onFault: ({ error, requestId, method, url }) => {

@@ -18,6 +18,7 @@ import { queuesList } from './commands/queues-list.ts';
 import { queuesPause } from './commands/queues-pause.ts';
 import { queuesResume } from './commands/queues-resume.ts';
 import { serve } from './commands/serve.ts';
+import { simulate } from './commands/simulate.ts';
 import { up } from './commands/up.ts';
 import { version } from './commands/version.ts';
 import { work } from './commands/work.ts';
@@ -43,6 +44,7 @@ export const COMMANDS: readonly Command[] = [
   configPrint,
   migrate,
   doctor,
+  simulate,
   bench,
   version,
   help(() => COMMANDS),

@@ -2,20 +2,25 @@ import type { Config } from '../config/load-config.ts';
 import { AppError } from '../core/errors.ts';
 import { Engine } from '../engine/engine.ts';
 import type { Registration } from '../engine/registry.ts';
+import { executionRegistration } from '../handlers/execution.ts';
 import { simulateRegistration } from '../handlers/simulate.ts';
 import { readClock } from '../ledger/clock.ts';
 import { type Database, openDatabase } from '../ledger/database.ts';
 import { checkSchema, migrate } from '../ledger/migrate.ts';
 import { configureQueue } from '../ledger/queues.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Watched } from './database-watch.ts';
+import { observeExecution } from './execution-telemetry.ts';
 import type { Output } from './output.ts';
+import { processTelemetry } from './process-telemetry.ts';
 
 /** The ledger and the engine of one process, put together as the configuration says. */
 export type Platform = {
   engine: Engine;
   database: Database;
   postgres: PostgresHandle;
+  telemetry: Telemetry;
   close(graceMs: number): Promise<void>;
 };
 
@@ -38,12 +43,17 @@ export async function openPlatform({ config, out, migrates, concurrency }: Platf
     else await checkSchema(database.maintenance);
     const engine = new Engine({
       ...{ database, profile: config.profile, limits: { maxPayloadBytes: config.limits.payloadBytes } },
-      ...{ queues: config.workers.queues, concurrency: Math.max(1, concurrency) },
+      // What runs here simulates work: a job that is RUNNING must run, and its time must not pass while it waits for a slot.
+      ...{ queues: config.workers.queues, concurrency: Math.max(1, concurrency), lookahead: false },
+      ...{ heartbeatMs: config.execution.heartbeatMs, revokedKeysMs: config.execution.revokedKeysMs },
     });
+    const telemetry = processTelemetry(out);
+    observeExecution(engine.events, telemetry);
     if (concurrency > 0) registerBuiltIns(engine, config);
     await configureQueues(database, config);
     await engine.open();
-    return { engine, database, postgres, close: (graceMs) => close({ engine, database, postgres }, graceMs) };
+    const parts = { engine, database, postgres };
+    return { ...parts, telemetry, close: (graceMs) => close(parts, graceMs) };
   } catch (error) {
     await database.close();
     await postgres.close();
@@ -51,17 +61,25 @@ export async function openPlatform({ config, out, migrates, concurrency }: Platf
   }
 }
 
-async function close({ engine, database, postgres }: Omit<Platform, 'close'>, graceMs: number): Promise<void> {
+type Parts = Pick<Platform, 'engine' | 'database' | 'postgres'>;
+
+async function close({ engine, database, postgres }: Parts, graceMs: number): Promise<void> {
   await engine.drain(graceMs);
   await engine.submitter.idle();
   await database.close();
   await postgres.close();
 }
 
-function registerBuiltIns(engine: Engine, { simulation }: Config): void {
+function registerBuiltIns(engine: Engine, { simulation, execution }: Config): void {
   const { timeScale } = simulation;
-  const { status, issues } = engine.registry.register(simulateRegistration({ timeScale }) as unknown as Registration);
-  if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
+  const registrations = [
+    simulateRegistration({ timeScale }),
+    executionRegistration({ timeScale, activeJobs: execution.activeJobs }),
+  ];
+  for (const registration of registrations) {
+    const { status, issues } = engine.registry.register(registration as unknown as Registration);
+    if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
+  }
 }
 
 /** What the configuration says of queues is said again at every start; what it does not say stays as it is. */

@@ -2,8 +2,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
 import { AppError } from '../core/errors.ts';
+import type { ExecutionSettings } from '../core/execution/settings.ts';
 import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
 import { Assembly, type Entries } from './assemble.ts';
+import { executionOf } from './execution.ts';
 
 type QueueConfig = { readonly name: string; readonly order?: 'fifo' | 'fair'; readonly paused?: boolean };
 
@@ -38,6 +40,7 @@ export type Config = {
   };
   /** The policy that jobs start from: the sections [queue] and [retention]. */
   readonly profile: Policy;
+  readonly execution: ExecutionSettings;
   readonly queues: readonly QueueConfig[];
 };
 
@@ -120,6 +123,7 @@ function toConfig({ entries, queueNames }: Assembly, folder: string): Config {
       bodyBytes: get<number | null>('limits.body_size'),
     },
     profile: profileOf(get),
+    execution: executionOf(get),
     queues: [...queueNames].map((name) => ({
       name,
       order: get<'fifo' | 'fair' | undefined>(`queues."${name}".order`),

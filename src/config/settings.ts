@@ -1,3 +1,4 @@
+import { EXECUTION_TYPES } from '../core/execution/kinds.ts';
 import { DEFAULT_MAX_PAYLOAD_BYTES, HIGHEST_MAX_PAYLOAD_BYTES } from '../core/payload.ts';
 import { MAX_ATTEMPTS, PROFILES } from '../core/policy.ts';
 import type { Kind, Value } from './values.ts';
@@ -7,8 +8,8 @@ export type Setting = {
   /** Null: not set. */
   readonly default: Value | null;
   readonly help: string;
-  /** Shown as *** and never in full. */
-  readonly isSecret?: boolean;
+  /** Never shown in full: *** stands for it, or for the password in a URL. */
+  readonly secret?: 'whole' | 'password';
   /** Variables that mean it besides MILLRACE_<SECTION>_<KEY>, which wins over them. */
   readonly variables?: readonly string[];
 };
@@ -16,6 +17,7 @@ export type Setting = {
 const SECOND = 1_000;
 const DAY = 86_400_000;
 const PROFILE = PROFILES.gopherqueue;
+const EXECUTION = PROFILES.forgerun;
 
 const duration = (minMs = 1, maxMs?: number): Kind => ({ type: 'duration', minMs, maxMs });
 const integer = (min: number, max?: number): Kind => ({ type: 'integer', min, max });
@@ -52,7 +54,7 @@ const SETTINGS = {
       kind: { type: 'text' },
       default: null,
       help: 'the PostgreSQL to use; the embedded one unless named',
-      isSecret: true,
+      secret: 'password',
       variables: ['DATABASE_URL'],
     },
     home: {
@@ -66,6 +68,22 @@ const SETTINGS = {
   },
   auth: {
     key_lifetime: { kind: duration(SECOND, 3_650 * DAY), default: 90 * DAY, help: 'how long a new API key is valid' },
+    registration: {
+      kind: { type: 'text', choices: ['open', 'token'] },
+      default: 'open',
+      help: 'who may create clients under /v1 and issue their first keys: "open" is everybody, "token" whoever has the bootstrap token',
+    },
+    bootstrap_token: {
+      kind: { type: 'text' },
+      default: null,
+      help: 'the token that `registration = "token"` asks for',
+      secret: 'whole',
+    },
+    open_calls_per_minute: {
+      kind: integer(1),
+      default: 60,
+      help: 'calls without a key under /v1 from one address in a minute; more are answered 429',
+    },
   },
   workers: {
     concurrency: {
@@ -82,6 +100,16 @@ const SETTINGS = {
       default: 1,
       help: 'simulated durations are multiplied by it',
     },
+    failure_probability: {
+      kind: { type: 'number', min: 0, max: 1 },
+      default: 0.1,
+      help: 'the chance of a failing work kind where a submission under /v1 names none',
+    },
+    allowed_types: {
+      kind: { type: 'list', choices: EXECUTION_TYPES },
+      default: EXECUTION_TYPES,
+      help: 'the job types that /v1 accepts',
+    },
   },
   limits: {
     requests_per_minute: {
@@ -97,7 +125,22 @@ const SETTINGS = {
     body_size: {
       kind: { type: 'size', maxBytes: 1_073_741_824 },
       default: null,
-      help: 'the largest body of a request; 32MB unless set',
+      help: 'the largest body of a request; unless set, 256KB under /v1 and 32MB elsewhere',
+    },
+    quota: {
+      kind: integer(0, 2_147_483_647),
+      default: 0,
+      help: 'requests of a client under /v1 in a day of UTC; more are answered 429; 0 is without limit',
+    },
+    queue_size: {
+      kind: integer(1, 1_000_000_000),
+      default: 100_000,
+      help: 'jobs of /v1 that may wait in the queue; more are answered 503',
+    },
+    active_jobs: {
+      kind: integer(1, 1_000_000),
+      default: 1_000,
+      help: 'jobs of /v1 that may run at once over all workers; the others wait',
     },
   },
   queue: {
@@ -119,8 +162,56 @@ const SETTINGS = {
       help: 'how long an idempotency key is remembered',
     },
   },
+  execution: {
+    max_runtime: {
+      kind: duration(1, 30 * DAY),
+      default: EXECUTION.timeoutMs,
+      help: 'how long an attempt of a job of /v1 may run, multiplied by `simulation.time_scale`',
+    },
+    max_retries: {
+      kind: integer(0, MAX_ATTEMPTS - 1),
+      default: EXECUTION.maxAttempts - 1,
+      help: 'how often a failed job of /v1 may be retried',
+    },
+    backoff_base: {
+      kind: duration(0, 30 * DAY),
+      default: EXECUTION.backoff.initialDelayMs,
+      help: 'the wait before the first retry; it doubles with each further one',
+    },
+    backoff_max: {
+      kind: duration(0, 30 * DAY),
+      default: EXECUTION.backoff.maxDelayMs,
+      help: 'the longest wait before a retry',
+    },
+    lease: {
+      kind: duration(SECOND, DAY),
+      default: EXECUTION.leaseMs,
+      help: 'how long a worker may be silent before its jobs of /v1 count as lost',
+    },
+    heartbeat: {
+      kind: duration(100, DAY),
+      default: 5 * SECOND,
+      help: 'how often a worker reports that it is alive; at most half of the lease',
+    },
+    auto_retry: {
+      kind: { type: 'boolean' },
+      default: EXECUTION.autoRetry,
+      help: 'retry what may succeed when tried again without being asked to',
+    },
+    hide_foreign_jobs: {
+      kind: { type: 'boolean' },
+      default: false,
+      help: 'answer 404 instead of 403 for a job of another client',
+    },
+    duplicate_window: {
+      kind: duration(0, 30 * DAY),
+      default: 0,
+      help: 'how long an equal submission without a key is taken for a repeat; 0 is never',
+    },
+  },
   retention: {
     jobs: { kind: duration(0), default: PROFILE.retentionMs, help: 'how long a job is kept after it has ended' },
+    revoked_keys: { kind: duration(0), default: 90 * DAY, help: 'how long a revoked API key is remembered' },
   },
 } as const satisfies Record<string, Record<string, Setting>>;
 
@@ -136,10 +227,7 @@ export const QUEUE_SETTINGS = {
 
 /** Names that are agreed on for what is to come. They are refused, so that nobody believes them to work. */
 export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
-  auth: ['registration', 'bootstrap_token'],
-  simulation: ['failure_probability', 'allowed_types'],
-  limits: ['quota', 'queue_size', 'active_jobs'],
-  retention: ['revoked_keys', 'audit', 'logs', 'deadletter'],
+  retention: ['audit', 'logs', 'deadletter'],
   queues: ['depth_cap', 'concurrency', 'rate'],
 };
 

@@ -4,11 +4,11 @@ import { parseDuration } from '../core/duration.ts';
 export type Kind =
   | { readonly type: 'text'; readonly choices?: readonly string[] }
   | { readonly type: 'integer'; readonly min: number; readonly max?: number }
-  | { readonly type: 'number'; readonly above: number; readonly max: number }
+  | { readonly type: 'number'; readonly above?: number; readonly min?: number; readonly max: number }
   | { readonly type: 'boolean' }
   | { readonly type: 'duration'; readonly minMs?: number; readonly maxMs?: number }
   | { readonly type: 'size'; readonly maxBytes: number }
-  | { readonly type: 'list' };
+  | { readonly type: 'list'; readonly choices?: readonly string[] };
 
 export type Value = string | number | boolean | readonly string[];
 
@@ -33,7 +33,7 @@ export function readValue(given: unknown, kind: Kind): Read {
     case 'size':
       return readSize(given, kind);
     case 'list':
-      return readList(given);
+      return readList(given, kind.choices);
   }
 }
 
@@ -72,10 +72,15 @@ function readInteger(given: unknown, { min, max = Number.MAX_SAFE_INTEGER }: { m
   );
 }
 
-function readNumber(given: unknown, { above, max }: { above: number; max: number }): Read {
+function readNumber(given: unknown, { above, min = 0, max }: { above?: number; min?: number; max: number }): Read {
   const value = typeof given === 'bigint' ? Number(given) : given;
-  if (typeof value === 'number' && value > above && value <= max) return accept(value);
-  return refuse(`must be a number above ${above} and at most ${max}`);
+  const isEnough = typeof value === 'number' && (above === undefined ? value >= min : value > above);
+  if (isEnough && value <= max) return accept(value);
+  return refuse(
+    above === undefined
+      ? `must be a number from ${min} to ${max}`
+      : `must be a number above ${above} and at most ${max}`,
+  );
 }
 
 function readDuration(
@@ -100,10 +105,13 @@ function readSize(given: unknown, { maxBytes }: { maxBytes: number }): Read {
   return refuse(`must be from 1B to ${showSize(maxBytes)}`);
 }
 
-function readList(given: unknown): Read {
-  if (Array.isArray(given) && given.every((item) => typeof item === 'string' && item !== ''))
-    return accept(Object.freeze([...given]));
-  return refuse('must be a list of texts');
+function readList(given: unknown, choices: readonly string[] | undefined): Read {
+  if (!Array.isArray(given) || !given.every((item) => typeof item === 'string' && item !== ''))
+    return refuse('must be a list of texts');
+  if (choices === undefined) return accept(Object.freeze([...given]));
+  if (given.length > 0 && given.every((item) => choices.includes(item)))
+    return accept(Object.freeze([...new Set<string>(given)]));
+  return refuse(`must be a list of at least one of ${choices.map((choice) => `"${choice}"`).join(', ')}`);
 }
 
 /** As it would be written in a file. */

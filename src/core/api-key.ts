@@ -21,9 +21,10 @@ export const DEFAULT_KEY_LIFETIME_MS = 90 * 86_400_000;
 
 const PREFIX = 'mr';
 const ID_BYTES = 9;
-const SECRET_BYTES = 32;
+/** How many bytes the caller must draw for another secret of a key. */
+export const API_KEY_SECRET_BYTES = 32;
 /** How many bytes the caller must draw for one key. */
-export const API_KEY_RANDOM_BYTES = ID_BYTES + SECRET_BYTES;
+export const API_KEY_RANDOM_BYTES = ID_BYTES + API_KEY_SECRET_BYTES;
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const ID_LENGTH = 13;
@@ -41,7 +42,13 @@ export type ParsedApiKey = { readonly id: string; readonly secretHash: Uint8Arra
 export function formatApiKey(random: Uint8Array): ParsedApiKey & { readonly key: string } {
   if (random.length < API_KEY_RANDOM_BYTES) throw new RangeError(`${API_KEY_RANDOM_BYTES} bytes are needed`);
   const id = base62(random.subarray(0, ID_BYTES), ID_LENGTH);
-  const secret = base62(random.subarray(ID_BYTES, API_KEY_RANDOM_BYTES), SECRET_LENGTH);
+  return formatApiKeyWithId(id, random.subarray(ID_BYTES, API_KEY_RANDOM_BYTES));
+}
+
+/** A key that keeps its id and gets another secret. */
+export function formatApiKeyWithId(id: string, random: Uint8Array): ParsedApiKey & { readonly key: string } {
+  if (random.length < API_KEY_SECRET_BYTES) throw new RangeError(`${API_KEY_SECRET_BYTES} bytes are needed`);
+  const secret = base62(random.subarray(0, API_KEY_SECRET_BYTES), SECRET_LENGTH);
   const body = `${PREFIX}_${id}_${secret}`;
   return { id, secretHash: hashOf(secret), key: body + checksumOf(body) };
 }

@@ -131,6 +131,8 @@ export interface AppErrorOptions {
   readonly retryAfterMs?: number;
   /** Of QUOTA_EXCEEDED. */
   readonly quota?: Quota;
+  /** A finer word for doors that have one. */
+  readonly problem?: string;
   readonly cause?: unknown;
 }
 
@@ -139,6 +141,7 @@ export class AppError extends Error {
   readonly details: readonly Issue[];
   readonly retryAfterMs: number | undefined;
   readonly quota: Quota | undefined;
+  readonly problem: string | undefined;
 
   constructor(code: ErrorCode, options: AppErrorOptions = {}) {
     super(options.message ?? ERRORS[code].message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -147,6 +150,7 @@ export class AppError extends Error {
     this.details = options.details ?? [];
     this.retryAfterMs = options.retryAfterMs ?? options.quota?.retryAfterMs;
     this.quota = options.quota;
+    this.problem = options.problem;
   }
 
   get remedy(): string {

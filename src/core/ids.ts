@@ -27,6 +27,12 @@ export function attemptIdOf(jobId: string, leaseSeq: number | bigint): string {
   return stamp(take(digest, UUID_BYTES), 8);
 }
 
+/** The same change of the same job always gives the same event id. */
+export function eventIdOf(jobId: string, change: string): string {
+  const digest = createHash('sha256').update(`event:${jobId}:${change}`).digest();
+  return stamp(take(digest, UUID_BYTES), 8);
+}
+
 export function isUuid(value: unknown): value is string {
   return typeof value === 'string' && value.length === 36 && UUID.test(value);
 }

@@ -2,6 +2,7 @@ import type { Issue } from './errors.ts';
 import { suggestion } from './nearest-name.ts';
 import { PRIORITIES, type Priority, priorityNumber } from './priority.ts';
 import { FIELD_LIMITS, Issues, readCallbackUrl, readTags, readText, readWord } from './submission-fields.ts';
+import { refuseReservedType } from './submission-members.ts';
 
 /** What a caller may change of a job that has not ended. Null clears a member, absent members stay. */
 export interface JobUpdate {
@@ -32,6 +33,7 @@ export function checkUpdate(
     issues.add(member, 'UNKNOWN_MEMBER', `cannot be changed${suggestion(member, MEMBERS)}`);
   }
   const { type, priority, tags, correlationId, callbackUrl } = update;
+  refuseReservedType(type, '', issues);
   const word = priority === undefined ? null : readWord(priority, { field: 'priority', words: PRIORITIES }, issues);
   const label = { field: 'correlationId', max: FIELD_LIMITS.correlationId };
   const change: CheckedUpdate = {

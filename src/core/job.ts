@@ -21,6 +21,8 @@ export interface Job {
   readonly type: string;
   readonly queue: string;
   readonly state: JobState;
+  /** Scheduled, and a worker that lives has claimed it without having started it yet. */
+  readonly isLeased: boolean;
   readonly priority: Priority;
   readonly attempt: number;
   readonly attemptsStarted: number;
@@ -71,6 +73,8 @@ export interface StateTransition {
   readonly reason: Reason;
   readonly attempt: number;
   readonly actor: Actor | null;
+  /** A cancellation took the job from a worker that had claimed it and not started it. */
+  readonly wasClaimed?: true;
 }
 
 export interface AttemptInfo {

@@ -1,11 +1,17 @@
-import { MAX_ATTEMPTS } from './policy.ts';
+import { backoffDelayMs } from './backoff.ts';
+import { MAX_ATTEMPTS, type Policy } from './policy.ts';
 import type { JobState } from './states.ts';
 import { type Transition, transitions } from './transitions.ts';
 
 export interface ManualRetryParams {
   readonly job: { readonly state: JobState; readonly attemptsStarted: number; readonly maxAttempts: number };
   readonly resetAttempts: boolean;
-  readonly delayMs: number;
+  /** Null: as the policy says. */
+  readonly delayMs: number | null;
+  /** Of the job. Without `retriesByHand` a retry by hand extends the limit and waits for nothing. */
+  readonly policy?: Partial<Pick<Policy, 'retriesByHand'>> & Pick<Policy, 'backoff'>;
+  /** In [0, 1), for the jitter. */
+  readonly random?: number;
 }
 
 export type ManualRetry =
@@ -14,11 +20,20 @@ export type ManualRetry =
       readonly transition: Transition<'failed' | 'dead_letter', 'scheduled' | 'delayed'>;
       readonly attemptsStarted: number;
       readonly maxAttempts: number;
+      readonly delayMs: number;
+      /** The attempts are counted anew. */
+      readonly startsRound: boolean;
     }
+  /** Failed, and with no attempt left that a retry within the limit could take. */
+  | { readonly kind: 'exhausted' }
   | { readonly kind: 'not_retriable'; readonly message: string };
 
-/** A retry that a person asks for: a new round with `resetAttempts`, otherwise at least one more attempt. */
-export function decideManualRetry({ job, resetAttempts, delayMs }: ManualRetryParams): ManualRetry {
+/**
+ * A retry that a person asks for: a new round with `resetAttempts`, otherwise at least one more attempt. Where the policy keeps
+ * retries by hand within the limit, neither is to be had: the attempts that are left, and the backoff before each.
+ */
+export function decideManualRetry(params: ManualRetryParams): ManualRetry {
+  const { job, policy } = params;
   const { state } = job;
   if (state !== 'failed' && state !== 'dead_letter') {
     return {
@@ -26,12 +41,23 @@ export function decideManualRetry({ job, resetAttempts, delayMs }: ManualRetryPa
       message: `a job that is ${state} cannot be retried: only failed and dead_letter can`,
     };
   }
-  const attemptsStarted = resetAttempts ? 0 : job.attemptsStarted;
+  const isLimited = policy?.retriesByHand === 'within_limit';
+  if (isLimited && job.attemptsStarted >= job.maxAttempts) return { kind: 'exhausted' };
+  const startsRound = params.resetAttempts && !isLimited;
+  const attemptsStarted = startsRound ? 0 : job.attemptsStarted;
   const maxAttempts = Math.max(job.maxAttempts, attemptsStarted + 1);
   if (maxAttempts > MAX_ATTEMPTS) {
     return { kind: 'not_retriable', message: `the job has had ${MAX_ATTEMPTS} attempts: retry it with resetAttempts` };
   }
-  return { kind: 'queued', transition: retryEdge(state, delayMs > 0), attemptsStarted, maxAttempts };
+  const delayMs = params.delayMs ?? (isLimited ? ownDelayMs(params) : 0);
+  const transition = retryEdge(state, delayMs > 0);
+  return { kind: 'queued', transition, attemptsStarted, maxAttempts, delayMs, startsRound };
+}
+
+// A retry is numbered by the attempts that went before it.
+function ownDelayMs({ job, policy, random = 0.5 }: ManualRetryParams): number {
+  if (policy === undefined) return 0;
+  return backoffDelayMs({ policy: policy.backoff, retry: Math.max(1, job.attemptsStarted), random }).delayMs;
 }
 
 function retryEdge(state: 'failed' | 'dead_letter', isLater: boolean) {

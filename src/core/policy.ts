@@ -16,6 +16,10 @@ export interface Policy {
   readonly cancelGraceMs: number;
   readonly keyWindowMs: number;
   readonly retentionMs: number;
+  /** A cancel ends a running job and leaves a retrying one failed, at once; otherwise its handler is asked to stop. */
+  readonly cancelsAtOnce: boolean;
+  /** Whether a retry by hand grants an attempt beyond the limit. */
+  readonly retriesByHand: 'extend' | 'within_limit';
 }
 
 /** Some of a policy's values; absent members leave the choice to the next layer. */
@@ -47,6 +51,26 @@ export const PROFILES = {
     cancelGraceMs: 30 * SECOND,
     keyWindowMs: DAY,
     retentionMs: 30 * DAY,
+    cancelsAtOnce: false,
+    retriesByHand: 'extend',
+  }),
+  forgerun: Object.freeze({
+    profile: 'forgerun',
+    maxAttempts: 4,
+    timeoutMs: 2 * MINUTE,
+    leaseMs: 30 * SECOND,
+    lifetimeMs: null,
+    backoff: Object.freeze({ ...DEFAULT_BACKOFF, initialDelayMs: SECOND, maxDelayMs: MINUTE }),
+    autoRetry: false,
+    retryOnTimeout: true,
+    retryOnSystem: true,
+    onOrphan: 'fail',
+    cancelGraceMs: 0,
+    // A key lives as long as its job, with which it is removed.
+    keyWindowMs: 36_500 * DAY,
+    retentionMs: 30 * DAY,
+    cancelsAtOnce: true,
+    retriesByHand: 'within_limit',
   }),
 } as const satisfies Record<string, Policy>;
 

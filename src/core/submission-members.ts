@@ -47,3 +47,12 @@ export function refuseUnknownMembers(submission: object, issues: Issues): void {
     }
   }
 }
+
+/** Types whose jobs only one surface makes: their payload and policy are its own. */
+const RESERVED_PREFIX = 'forgerun.';
+const OWNER = 'forgerun';
+
+export function refuseReservedType(type: unknown, profile: string, issues: Issues): void {
+  if (profile === OWNER || typeof type !== 'string' || !type.startsWith(RESERVED_PREFIX)) return;
+  issues.add('type', 'RESERVED_TYPE', `must not begin with ${RESERVED_PREFIX}: such jobs come from the execution API`);
+}

@@ -21,7 +21,7 @@ import {
   readTimestamp,
   readWord,
 } from './submission-fields.ts';
-import { refuseUnknownMembers } from './submission-members.ts';
+import { refuseReservedType, refuseUnknownMembers } from './submission-members.ts';
 import { type RegistrationPolicy, readPolicyLayer, settlePolicy } from './submission-policy.ts';
 import { formatTimestamp, type TimestampInput } from './timestamp.ts';
 
@@ -81,6 +81,8 @@ export interface NormalizeParams {
   readonly registration?: RegistrationPolicy;
   readonly limits: SubmissionLimits;
   readonly profile: ProfileName | Policy;
+  /** Of the request behind the submission, where that is another thing; it tells repeats instead of the computed one. */
+  readonly fingerprint?: string;
 }
 
 export type NormalizedSubmission =
@@ -95,6 +97,7 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
     return { ok: false, issues: issues.list };
   }
   refuseUnknownMembers(submission, issues);
+  refuseReservedType(submission.type, profileNameOf(params.profile), issues);
   const requested = readRequested(submission, params.limits, issues);
   const policy = settlePolicy(
     { submission: requested.layer, registration: params.registration, profile: params.profile },
@@ -103,8 +106,11 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
   if (policy !== null) checkLifetime(requested, { lifetimeMs: policy.lifetimeMs, nowMs: params.nowMs }, issues);
   if (issues.list.length > 0 || policy === null || requested.payload === null)
     return { ok: false, issues: issues.list };
-  return { ok: true, job: newJob(requested as Complete, policy) };
+  return { ok: true, job: newJob(requested as Complete, policy, params.fingerprint) };
 }
+
+const profileNameOf = (profile: ProfileName | Policy): string =>
+  typeof profile === 'string' ? profile : profile.profile;
 
 interface Requested {
   readonly type: string | null;
@@ -189,7 +195,7 @@ function checkLifetime(requested: Requested, { lifetimeMs, nowMs }: LifetimePara
   }
 }
 
-function newJob(requested: Complete, policy: Policy): NewJob {
+function newJob(requested: Complete, policy: Policy, given: string | undefined): NewJob {
   const { scheduledAt, delayMs, idempotencyKey } = requested;
   return {
     type: requested.type,
@@ -201,7 +207,7 @@ function newJob(requested: Complete, policy: Policy): NewJob {
     runAt: scheduledAt,
     policy,
     idempotencyKey,
-    fingerprint: idempotencyKey === null ? null : fingerprintOf(requested),
+    fingerprint: idempotencyKey === null ? null : (given ?? fingerprintOf(requested)),
     correlationId: requested.correlationId,
     tags: requested.tags,
     dependsOn: requested.dependsOn,

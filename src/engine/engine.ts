@@ -32,6 +32,10 @@ export type EngineOptions = {
   lookahead?: boolean;
   pollMs?: number;
   expireEveryMs?: number;
+  /** The longest pause between two heartbeats; shorter leases shorten it. */
+  heartbeatMs?: number;
+  /** How long a revoked API key is remembered. */
+  revokedKeysMs?: number;
 };
 
 /** Later than this, polling finds it anyway. */
@@ -70,6 +74,7 @@ export class Engine implements Service {
       knowsQueue: (name) => this.settings.knowsQueue(name),
       onAccepted: (written) => this.#onAccepted(written),
     });
+    const slots = options.concurrency ?? 10;
     const onReady = () => this.hint('ready');
     const onReleased = () => this.hint('releases');
     this.notifier = new Notifier({ database, events, onHint: (hint) => this.#onHint(hint) });
@@ -94,15 +99,18 @@ export class Engine implements Service {
         onReleased,
       },
       name: options.name ?? `${hostname()}:${process.pid}`,
-      slots: options.concurrency ?? 10,
+      slots,
       queues: options.queues ?? ['*'],
-      lookahead: options.lookahead ?? true,
+      // A worker of one slot claims one job at a time.
+      lookahead: options.lookahead ?? slots > 1,
       pollMs: options.pollMs ?? 1_000,
+      heartbeatMs: options.heartbeatMs,
       onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),
       spawn: (execution, submission, join) => this.#spawn(execution, submission, join),
     });
     const rescuer = new Rescuer({ database, policies: this.policies, events, onReleased, onRescued: onReady });
-    const pruner = new Pruner({ database, events, onReleased, expireEveryMs: options.expireEveryMs });
+    const { expireEveryMs, revokedKeysMs } = options;
+    const pruner = new Pruner({ database, events, onReleased, expireEveryMs, revokedKeysMs });
     const projector = new Projector({ database, events });
     this.#background = [
       ...[this.settings, this.notifier, this.#stager, this.#releaser, this.#scheduler],

@@ -3,7 +3,16 @@ import type { Failure } from '../core/failure.ts';
 import type { JobState } from '../core/states.ts';
 import type { LogLevel } from './job-context.ts';
 
-type JobFacts = { jobId: string; type: string; attempt: number };
+export type JobFacts = {
+  jobId: string;
+  type: string;
+  attempt: number;
+  orgId: string;
+  tags: Readonly<Record<string, string>> | null;
+  createdAtMs: number;
+};
+
+export type StagedJob = Omit<JobFacts, 'createdAtMs'> & { from: 'delayed' | 'retrying' };
 
 /** What happens in this process, as it happens. A listener that throws hurts nobody else. */
 export type EngineEvents = {
@@ -13,6 +22,10 @@ export type EngineEvents = {
   cancelled: JobFacts;
   /** This worker no longer holds the job: what it did was refused. */
   lost: JobFacts;
+  /** The time of waiting jobs came and this process made them ready; told of all of them. */
+  staged: { jobs: readonly StagedJob[] };
+  /** This process ended the attempt of a worker that fell silent. */
+  rescued: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
   progress: JobFacts & { percent: number; message: string | null };
   log: JobFacts & { level: LogLevel; message: string; fields: Record<string, unknown> };
   /** Something failed that the engine will try again, mostly because the database is away. */

@@ -2,6 +2,7 @@ import type { AbortCause } from '../core/failure.ts';
 import { JobCancelledError, JobTimeoutError, LeaseLostError } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
 import type { StartedJob } from '../ledger/take-jobs.ts';
+import type { JobFacts } from './events.ts';
 import type { RegisteredHandler } from './registry.ts';
 
 const REASONS: Record<AbortCause, () => Error> = {
@@ -68,8 +69,9 @@ export class Execution {
     this.#controller?.abort(REASONS[cause]());
   }
 
-  get facts(): { jobId: string; type: string; attempt: number } {
-    return { jobId: this.job.id, type: this.job.jobType, attempt: this.job.attemptsStarted };
+  get facts(): JobFacts {
+    const { id, jobType, attemptsStarted, orgId, tags, createdAtMs } = this.job;
+    return { jobId: id, type: jobType, attempt: attemptsStarted, orgId, tags, createdAtMs };
   }
 
   get elapsedMs(): number {

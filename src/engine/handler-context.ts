@@ -51,6 +51,9 @@ export class HandlerContext implements JobContext {
   get tags(): Readonly<Record<string, string>> {
     return this.#execution.job.tags ?? {};
   }
+  get startedAt(): Date {
+    return new Date(Date.now() + this.#execution.startedMs - performance.now());
+  }
   get deadline(): Date {
     const { startedMs, timeLimitMs } = this.#execution;
     return new Date(Date.now() + startedMs + timeLimitMs - performance.now());
@@ -80,7 +83,6 @@ export class HandlerContext implements JobContext {
     if (!(percent >= 0 && percent <= 100)) {
       throw new AppError('INVALID_REQUEST', { message: `Progress is a number from 0 to 100, not ${percent}.` });
     }
-    const { job } = this.#execution;
     const text = message === undefined ? null : message.slice(0, MAX_PROGRESS_MESSAGE);
     const { landed, cancelRequested } = await reportProgress(this.#services.database.workers, {
       ...leaseOf(this.#execution),
@@ -88,8 +90,7 @@ export class HandlerContext implements JobContext {
       message: text,
     });
     this.#answer(landed, cancelRequested !== null);
-    const facts = { jobId: job.id, type: job.jobType, attempt: job.attemptsStarted };
-    this.#services.events.emit('progress', { ...facts, percent: Math.round(percent), message: text });
+    this.#services.events.emit('progress', { ...this.#execution.facts, percent: Math.round(percent), message: text });
   }
 
   async checkpoint(state: unknown): Promise<void> {
@@ -112,9 +113,7 @@ export class HandlerContext implements JobContext {
   }
 
   log(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
-    const { job } = this.#execution;
-    const facts = { jobId: job.id, type: job.jobType, attempt: job.attemptsStarted };
-    this.#services.events.emit('log', { ...facts, level, message, fields });
+    this.#services.events.emit('log', { ...this.#execution.facts, level, message, fields });
   }
 
   async assertOwned(client: Queryable): Promise<void> {

@@ -19,6 +19,7 @@ export type HeartbeatOptions = {
   events: EventHub;
   /** The shortest lease a job may have here; beats come six times as often. */
   leaseMs: number;
+  maxIntervalMs?: number;
   /** The ledger gave this worker up: everything it held is another's, and it needs a new name. */
   onDead(): void;
 };
@@ -43,7 +44,7 @@ export class Heartbeat implements Service {
 
   constructor(options: HeartbeatOptions) {
     this.#options = options;
-    this.#pulse[PULSE_INTERVAL] = intervalFor(options.leaseMs);
+    this.#pulse[PULSE_INTERVAL] = intervalFor(options.leaseMs, options.maxIntervalMs);
     this.#check = new Loop({
       name: 'heartbeat',
       round: () => this.#round(),
@@ -84,7 +85,7 @@ export class Heartbeat implements Service {
 
   /** A job with a shorter lease than any before came in. */
   shorten(leaseMs: number): void {
-    const intervalMs = intervalFor(leaseMs);
+    const intervalMs = intervalFor(leaseMs, this.#options.maxIntervalMs);
     if (intervalMs >= (this.#pulse[PULSE_INTERVAL] as number)) return;
     Atomics.store(this.#pulse, PULSE_INTERVAL, intervalMs);
     this.#check.wake();
@@ -126,6 +127,6 @@ export class Heartbeat implements Service {
   }
 }
 
-function intervalFor(leaseMs: number): number {
-  return Math.max(50, Math.min(MAX_INTERVAL_MS, Math.floor(leaseMs / BEATS_PER_LEASE)));
+export function intervalFor(leaseMs: number, maxMs = MAX_INTERVAL_MS): number {
+  return Math.max(50, Math.min(maxMs, Math.floor(leaseMs / BEATS_PER_LEASE)));
 }

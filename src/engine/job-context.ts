@@ -17,6 +17,8 @@ export type JobContext = {
   readonly createdAt: Date;
   readonly correlationId: string | null;
   readonly tags: Readonly<Record<string, string>>;
+  /** When this attempt began: a little before the handler did. */
+  readonly startedAt: Date;
   /** When the handler must be done: its timeout or the end of the job's lifetime, whichever is sooner. */
   readonly deadline: Date;
   readonly isCancelled: boolean;

@@ -2,6 +2,7 @@ import type { Database } from '../ledger/database.ts';
 import { expireJobs } from '../ledger/expire-jobs.ts';
 import { buryWorkers } from '../ledger/find-orphans.ts';
 import { pruneJobs } from '../ledger/prune.ts';
+import { pruneAccess } from '../ledger/prune-keys.ts';
 import { dropOldPartitions, ensurePartitions } from '../ledger/record-partitions.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
@@ -11,13 +12,23 @@ const PRUNE_LIMIT = 1_000;
 const EXPIRE_EVERY_MS = 60_000;
 const PRUNE_EVERY_MS = 300_000;
 const DAYS_AHEAD = 7;
+const REVOKED_KEYS_MS = 90 * 86_400_000;
+
+export type PrunerParams = {
+  database: Database;
+  events: EventHub;
+  expireEveryMs?: number;
+  /** How long a revoked key is remembered. */
+  revokedKeysMs?: number;
+  onReleased(): void;
+};
 
 /** Ends jobs that outlived their lifetime, removes what retention no longer keeps, and makes room for coming days. */
 export class Pruner implements Service {
   readonly #loops: Loop[];
 
-  constructor(params: { database: Database; events: EventHub; expireEveryMs?: number; onReleased(): void }) {
-    const { database, events } = params;
+  constructor(params: PrunerParams) {
+    const { database, events, revokedKeysMs = REVOKED_KEYS_MS } = params;
     const onError = (error: unknown, where: string) => events.emit('error', { error, where });
     const expire = async () => {
       const { again, released } = await expireJobs(database.maintenance, EXPIRE_LIMIT);
@@ -27,7 +38,8 @@ export class Pruner implements Service {
     const prune = async () => {
       await ensurePartitions(database.maintenance, { daysAhead: DAYS_AHEAD });
       const { jobs } = await pruneJobs(database.maintenance, PRUNE_LIMIT);
-      if (jobs === PRUNE_LIMIT) return 1_000;
+      const access = await pruneAccess(database.maintenance, { revokedKeysMs, limit: PRUNE_LIMIT });
+      if (Math.max(jobs, access.revokedKeys, access.replies) === PRUNE_LIMIT) return 1_000;
       await buryWorkers(database.maintenance);
       await dropOldPartitions(database.maintenance);
       return PRUNE_EVERY_MS;

@@ -10,6 +10,8 @@ import { settlement } from './settler.ts';
 const LIMIT = 500;
 const POLL_MS = 1_000;
 
+type Rescue = { orphan: Orphan } & ReturnType<typeof settlement>;
+
 export type RescuerOptions = {
   database: Database;
   policies: PolicyCache;
@@ -57,19 +59,29 @@ export class Rescuer implements Service {
     if (unstarted.length > 0) await returnExpired(database.maintenance, { workerId, jobs: unstarted });
     const started = orphans.filter((orphan) => orphan.state === 'running').toSorted((a, b) => a.seq - b.seq);
     if (started.length === 0) return;
-    const rows = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
-    const { released } = await settleJobs(database.maintenance, {
+    const settlements = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
+    const { landed, released } = await settleJobs(database.maintenance, {
       workerId,
-      jobs: rows,
+      jobs: settlements.map(({ row }) => row),
       by: 'dead_worker',
       closedClaims: [],
     });
+    for (const each of settlements) if (landed.has(each.row.leaseSeq)) this.#tell(each);
     if (released) onReleased();
   }
 
-  async #settlementOf(orphan: Orphan) {
+  #tell({ orphan, row, decision }: Rescue): void {
+    if (decision.failure === undefined) return;
+    const { id, jobType, attemptsStarted, orgId, tags, createdAtMs } = orphan;
+    this.#options.events.emit('rescued', {
+      ...{ jobId: id, type: jobType, attempt: attemptsStarted, orgId, tags, createdAtMs },
+      ...{ state: row.to, failure: decision.failure, delayMs: row.delayMs },
+    });
+  }
+
+  async #settlementOf(orphan: Orphan): Promise<Rescue> {
     const policy = await this.#options.policies.policyOf(orphan.policyId);
     const outcome = orphan.cancelRequested ? ({ kind: 'cancelled' } as const) : ({ kind: 'worker_lost' } as const);
-    return settlement({ job: orphan, policy, outcome, elapsedMs: 0 }).row;
+    return { orphan, ...settlement({ job: orphan, policy, outcome, elapsedMs: 0 }) };
   }
 }

@@ -11,6 +11,7 @@ const FLOOR_RESET_MS = 2_000;
 /** Makes delayed and retrying jobs ready when their time comes. Any number of processes may run one. */
 export class Stager implements Service {
   readonly #database: Database;
+  readonly #events: EventHub;
   readonly #onStaged: () => void;
   readonly #loop: Loop;
   #floor: Date | null = null;
@@ -18,6 +19,7 @@ export class Stager implements Service {
 
   constructor(params: { database: Database; events: EventHub; onStaged(): void }) {
     this.#database = params.database;
+    this.#events = params.events;
     this.#onStaged = params.onStaged;
     this.#loop = new Loop({
       name: 'stager',
@@ -45,9 +47,11 @@ export class Stager implements Service {
       this.#floor = null;
       this.#floorResetMs = nowMs;
     }
-    const { staged, nextInMs, floor } = await stageJobs(this.#database.workers, { limit: LIMIT, floor: this.#floor });
+    const asked = { limit: LIMIT, floor: this.#floor, namesJobs: this.#events.hears('staged') };
+    const { staged, nextInMs, floor, jobs } = await stageJobs(this.#database.workers, asked);
     this.#floor = floor;
     if (staged > 0) this.#onStaged();
+    if (jobs.length > 0) this.#events.emit('staged', { jobs });
     return Math.max(0, Math.min(MAX_WAIT_MS, nextInMs ?? MAX_WAIT_MS));
   }
 }

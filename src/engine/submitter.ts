@@ -5,13 +5,7 @@ import { AppError, type Issue } from '../core/errors.ts';
 import { uuidV4 } from '../core/ids.ts';
 import { type Policy, SUBMISSION_TIMEOUT_MS } from '../core/policy.ts';
 import { inheritPriority } from '../core/priority.ts';
-import {
-  DEFAULT_LIMITS,
-  type NewJob,
-  normalizeSubmission,
-  type Submission,
-  type SubmissionLimits,
-} from '../core/submission.ts';
+import { DEFAULT_LIMITS, normalizeSubmission, type Submission, type SubmissionLimits } from '../core/submission.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
@@ -36,12 +30,22 @@ export type SubmitterOptions = {
   onAccepted(written: readonly Written[]): void;
 };
 
+/** What a door settles for its callers. */
+export type SubmitOptions = {
+  /** The policy as it stands: what handlers registered for the type says nothing. */
+  profile?: Policy;
+  /** Of the request as it was made, where the submission is not what was asked for. */
+  fingerprint?: string;
+  id?: string;
+};
+
 export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: readonly Issue[] };
 export type Submitted = Written | { kind: 'invalid'; issues: readonly Issue[] };
 
 /** The attempt that spawns a job: the child is written only while it still holds its lease. */
 export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: boolean };
 
+const NO_OPTIONS: SubmitOptions = Object.freeze({});
 const MAX_BATCH = 1_000;
 const MAX_WAITING = 20_000;
 /** What connecting and writing may take at most, so that a caller has its answer within the submission timeout. */
@@ -72,30 +76,45 @@ export class Submitter {
   }
 
   /** Checks one submission and gives it its id and policy. Answers at once when its policy and queue were met before. */
-  prepare(orgId: string, submission: Submission, actor: string | null): Prepared | Promise<Prepared> {
-    const normalized = this.#normalize(submission);
+  prepare(
+    orgId: string,
+    submission: Submission,
+    actor: string | null,
+    options: SubmitOptions = NO_OPTIONS,
+  ): Prepared | Promise<Prepared> {
+    const normalized = this.#normalize(submission, options);
     if (!normalized.ok) return normalized;
     const { job } = normalized;
     const policyId = this.#options.policies.known(job.policy);
-    if (policyId === undefined || !this.#options.knowsQueue(job.queue)) return this.#introduce(orgId, job, actor);
-    return { ok: true, entry: { id: newJobId(), orgId, job, policyId, actor, placement: null } };
+    const entry = { id: options.id ?? newJobId(), orgId, job, policyId: policyId ?? 0, actor, placement: null };
+    if (policyId === undefined || !this.#options.knowsQueue(job.queue)) return this.#introduce(entry);
+    return { ok: true, entry };
   }
 
-  async #introduce(orgId: string, job: NewJob, actor: string | null): Promise<Prepared> {
-    const policyId = await this.#options.policies.idOf(job.policy);
-    await this.#options.ensureQueue(job.queue);
-    return { ok: true, entry: { id: newJobId(), orgId, job, policyId, actor, placement: null } };
+  async #introduce(entry: JobToWrite): Promise<Prepared> {
+    const policyId = await this.#options.policies.idOf(entry.job.policy);
+    await this.#options.ensureQueue(entry.job.queue);
+    return { ok: true, entry: { ...entry, policyId } };
   }
 
-  #normalize(submission: Submission) {
-    const { registrationOf, limits = DEFAULT_LIMITS, profile } = this.#options;
-    const registration = typeof submission?.type === 'string' ? registrationOf(submission.type) : undefined;
-    return normalizeSubmission(submission, { nowMs: Date.now(), registration, limits, profile });
+  #normalize(submission: Submission, options: SubmitOptions) {
+    const { registrationOf, limits = DEFAULT_LIMITS } = this.#options;
+    const { profile = this.#options.profile, fingerprint } = options;
+    const registration =
+      options.profile === undefined && typeof submission?.type === 'string'
+        ? registrationOf(submission.type)
+        : undefined;
+    return normalizeSubmission(submission, { nowMs: Date.now(), registration, limits, profile, fingerprint });
   }
 
   /** One job from one of many callers. */
-  async submit(orgId: string, submission: Submission, actor: string | null): Promise<Submitted> {
-    const preparing = this.prepare(orgId, submission, actor);
+  async submit(
+    orgId: string,
+    submission: Submission,
+    actor: string | null,
+    options?: SubmitOptions,
+  ): Promise<Submitted> {
+    const preparing = this.prepare(orgId, submission, actor, options);
     const prepared = preparing instanceof Promise ? await preparing : preparing;
     if (!prepared.ok) return { kind: 'invalid', issues: prepared.issues };
     const { entry } = prepared;

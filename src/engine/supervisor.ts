@@ -28,6 +28,7 @@ export type SupervisorOptions = {
   queues: readonly string[];
   lookahead: boolean;
   pollMs: number;
+  heartbeatMs?: number;
   spawn(execution: Execution, submission: Submission, join: boolean): Promise<string>;
   onReleased(): void;
   onDelayed(delayMs: number): void;
@@ -105,6 +106,7 @@ export class Supervisor {
     this.#worker = this.#makeWorker(id);
     this.#heartbeat = new Heartbeat({
       ...{ database, worker: this.#worker, events: this.#options.events, leaseMs: this.#shortestLease() },
+      maxIntervalMs: this.#options.heartbeatMs,
       onDead: () => {
         this.#isReborn = true;
         this.#poll.wake();

@@ -148,7 +148,6 @@ export class Worker {
       claim.claimNo,
       started.map((job) => job.leaseSeq),
     );
-    this.#options.onStarted(started);
     for (const job of started) {
       const registered = this.#options.registry.get(job.jobType);
       if (registered === undefined)
@@ -157,6 +156,8 @@ export class Worker {
       if (policy === null) continue;
       this.#waiting.push(new Execution({ job, policy, registered, claimNo: claim.claimNo, startedMs: claim.sentMs }));
     }
+    // With every policy known: a lease shorter than any before quickens the heartbeat.
+    this.#options.onStarted(started);
   }
 
   /** Asked for until the database answers: the job is started, and nobody but us knows of it. Null: no database any more. */

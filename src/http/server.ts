@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Engine } from '../engine/engine.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Door, Http } from './door.ts';
 import { installAuthentication } from './shared/authentication.ts';
 import { answerConnectionError } from './shared/connection-errors.ts';
@@ -10,7 +11,10 @@ import type { Authenticator, RateLimiter } from './shared/identity.ts';
 import { installInFlight } from './shared/in-flight.ts';
 import { installOpenApi } from './shared/openapi.ts';
 import { installQueryValues } from './shared/query-values.ts';
+import { installQuietContinue } from './shared/quiet-continue.ts';
 import { installSafeJson } from './shared/safe-json.ts';
+import { installErrorPages } from './system/error-pages.ts';
+import { installMetrics } from './system/metrics.ts';
 import { installSystem } from './system/routes.ts';
 
 export type ServerOptions = {
@@ -29,6 +33,8 @@ export type ServerOptions = {
   /** How long a client may take to send the headers, and the whole of a request. */
   headersTimeoutMs?: number;
   receiveTimeoutMs?: number;
+  /** What the process counts is then answered at /metrics. */
+  telemetry?: Telemetry;
   onFault?: FaultObserver;
 };
 
@@ -55,9 +61,12 @@ export async function buildServer(options: ServerOptions): Promise<Http> {
   installSafeJson(http);
   installQueryValues(http);
   installErrors(http, doors, options.onFault);
+  installQuietContinue(http, doors);
   installAuthentication(http, options);
   await installOpenApi(http, options);
   installSystem(http, options);
+  if (options.telemetry !== undefined) installMetrics(http, { engine, telemetry: options.telemetry });
+  installErrorPages(http);
   for (const door of doors) {
     await http.register(async (scope) => door.register(scope as unknown as Http, engine), { prefix: door.prefix });
   }

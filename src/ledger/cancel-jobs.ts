@@ -1,6 +1,7 @@
 import { decideCancellation } from '../core/cancellation.ts';
 import type { JobState } from '../core/states.ts';
-import { countedText, RECORD, recordedText } from './record-events.ts';
+import { IS_LEASED } from './job-row.ts';
+import { countedText, RECORD, recordedText, tookText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 export type CancelParams = {
@@ -13,29 +14,47 @@ export type CancelParams = {
 
 export type CancelledJob = {
   id: string;
-  kind: 'cancelled' | 'requested' | 'already_final' | 'not_found';
+  /** `retry_dropped`: it had failed and waited for its next attempt; it stays failed. */
+  kind: 'cancelled' | 'requested' | 'retry_dropped' | 'already_final' | 'not_found';
   previousState: JobState | null;
 };
 
-// A job whose handler is at work is asked to stop; any other that has not ended is cancelled on the spot. A second request
-// may make the first one forced, never gentler. Jobs are found by id alone: an index led by the org could be walked whole.
+// A job whose handler is at work is asked to stop, unless its policy cancels at once: then the handler's lease ends with the
+// statement, and its worker learns of that. Any other job that has not ended is cancelled on the spot. A second request may make
+// the first one forced, never gentler. Jobs are found by id alone: an index led by the org could be walked whole. The token of a
+// job that waits goes with it, because a claim that finds only such tokens brings its worker nothing; one that a claim holds, it drops.
 const CANCEL = statement(
   'cancel_jobs',
   `WITH ${RECORD}, locked AS MATERIALIZED (
-  SELECT j.seq, j.id, j.state, j.is_held FROM millrace.jobs j
-  WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq FOR UPDATE
+  SELECT j.seq, j.id, j.state, j.is_held, j.queue, j.job_type, j.priority, j.order_key, ${IS_LEASED} AS is_leased,
+    coalesce((p.body->>'cancelsAtOnce')::boolean, false) AS at_once
+  FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
+  WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq FOR UPDATE OF j
 ), cancelled AS (
-  UPDATE millrace.jobs j SET state = 'cancelled', completed_at = millrace.clock(), updated_at = millrace.clock(),
+  UPDATE millrace.jobs j SET
+    state = (CASE WHEN l.at_once AND l.state = 'retrying' THEN 'failed' ELSE 'cancelled' END)::millrace.job_state,
+    completed_at = millrace.clock(), updated_at = millrace.clock(),
     worker_id = NULL, is_held = false, result = NULL, result_bytes = NULL, ${countedText()}
   FROM locked l
   WHERE j.org_id = $1::uuid AND j.seq = l.seq
-    AND (l.is_held OR l.state IN ('pending', 'delayed', 'scheduled', 'retrying'))
+    AND (l.is_held OR l.state IN ('pending', 'delayed', 'scheduled', 'retrying') OR (l.at_once AND l.state = 'running'))
   RETURNING j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
+    j.state AS to_state, CASE WHEN l.state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
+    CASE WHEN $3::text IS NOT NULL OR l.is_leased THEN json_strip_nulls(json_build_object(
+      'reason', $3::text, 'claimed', CASE WHEN l.is_leased THEN true END)) END AS detail,
     j.has_dependents OR j.joins_parent AS is_awaited
 ), requested AS (
   INSERT INTO millrace.cancel_requests AS r (org_id, seq, is_forced, reason, actor, requested_at)
-  SELECT $1::uuid, seq, $5::bool, $3::text, $4::text, millrace.clock() FROM locked WHERE state = 'running' AND NOT is_held
+  SELECT $1::uuid, seq, $5::bool, $3::text, $4::text, millrace.clock() FROM locked
+  WHERE state = 'running' AND NOT is_held AND NOT at_once
   ON CONFLICT (org_id, seq) DO UPDATE SET is_forced = true WHERE excluded.is_forced AND NOT r.is_forced
+), tokens AS MATERIALIZED (
+  SELECT r.tid FROM locked l CROSS JOIN LATERAL (
+    SELECT r.ctid AS tid FROM millrace.ready r WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority
+      AND r.order_key = l.order_key AND r.seq = l.seq FOR UPDATE SKIP LOCKED) r
+  WHERE l.state = 'scheduled'
+), dropped AS (
+  DELETE FROM millrace.ready r USING tokens t WHERE r.ctid = t.tid
 ), forgotten AS (
   DELETE FROM millrace.waiting w USING cancelled c WHERE w.org_id = $1::uuid AND w.seq = c.seq
 ), released AS (
@@ -46,37 +65,39 @@ const CANCEL = statement(
       source: 'cancelled',
       orgId: '$1::uuid',
       from: 'from_state',
-      to: `'cancelled'`,
-      reason: `'cancelled'`,
+      to: 'to_state',
+      reason: `CASE to_state WHEN 'failed' THEN 'retry_dropped' ELSE 'cancelled' END`,
       actor: '$4::text',
     },
-    detail: `CASE WHEN $3::text IS NOT NULL THEN json_build_object('reason', $3::text) END`,
-    groupBy: ['from_state'],
+    tookMs: 'took_ms',
+    detail: 'detail',
+    groupBy: ['from_state', 'to_state'],
   })}
 )
-SELECT id, state, is_held FROM locked`,
+SELECT id, state, is_held, at_once FROM locked`,
 );
+
+type Row = { id: string; state: JobState; is_held: boolean; at_once: boolean };
 
 /** Cancels jobs or asks their handlers to stop. One answer per id, in the order given. */
 export async function cancelJobs(db: Queryable, params: CancelParams): Promise<CancelledJob[]> {
   const { orgId, ids, reason, actor, force } = params;
-  const rows = await run<{ id: string; state: JobState; is_held: boolean }>(db, CANCEL, [
-    orgId,
-    ids,
-    reason,
-    actor,
-    force,
-  ]);
+  const rows = await run<Row>(db, CANCEL, [orgId, ids, reason, actor, force]);
   const found = new Map(rows.map((row) => [row.id, row]));
   return ids.map((id) => {
     const row = found.get(id.toLowerCase());
     if (row === undefined) return { id, kind: 'not_found', previousState: null };
     return {
       id,
-      kind: row.is_held ? 'cancelled' : KINDS[decideCancellation(row.state).kind],
+      kind: row.is_held ? 'cancelled' : KINDS[decideCancellation(row.state, row.at_once).kind],
       previousState: row.state,
     };
   });
 }
 
-const KINDS = { cancel: 'cancelled', request: 'requested', already_complete: 'already_final' } as const;
+const KINDS = {
+  cancel: 'cancelled',
+  request: 'requested',
+  drop_retry: 'retry_dropped',
+  already_complete: 'already_final',
+} as const;

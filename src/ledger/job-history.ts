@@ -1,35 +1,60 @@
 import { ACTOR_TYPES, type Actor, type StateTransition } from '../core/job.ts';
 import type { JobState } from '../core/states.ts';
 import type { Reason } from '../core/transitions.ts';
+import { uuidArray } from './binary-array.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 const HISTORY = statement(
   'job_history',
-  `SELECT e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor
+  `SELECT j.id, e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor,
+     e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed
    FROM millrace.jobs j JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
-   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE ORDER BY e.n`,
+   WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq, e.n`,
 );
 
 type Row = {
+  id: string;
   from_state: JobState | null;
   to_state: JobState;
   at: Date | string;
   reason: Reason;
   attempt: number;
   actor: string | null;
+  was_claimed: boolean;
 };
 
 /** Every change of state of a job, oldest first; empty when the org has no such job. */
 export async function jobHistory(db: Queryable, orgId: string, id: string): Promise<StateTransition[]> {
-  const rows = await run<Row>(db, HISTORY, [orgId, id]);
-  return rows.map((row) => ({
+  const rows = await run<Row>(db, HISTORY, [orgId, uuidArray([id])]);
+  return rows.map(toTransition);
+}
+
+/** The same for many jobs; one that the org does not have is absent. */
+export async function jobHistories(
+  db: Queryable,
+  orgId: string,
+  ids: readonly string[],
+): Promise<Map<string, StateTransition[]>> {
+  const rows = await run<Row>(db, HISTORY, [orgId, uuidArray(ids)]);
+  const histories = new Map<string, StateTransition[]>();
+  for (const row of rows) {
+    const history = histories.get(row.id);
+    if (history === undefined) histories.set(row.id, [toTransition(row)]);
+    else history.push(toTransition(row));
+  }
+  return histories;
+}
+
+function toTransition(row: Row): StateTransition {
+  return {
     from: row.from_state,
     to: row.to_state,
     at: new Date(row.at),
     reason: row.reason,
     attempt: row.attempt,
     actor: toActor(row.actor),
-  }));
+    ...(row.was_claimed ? { wasClaimed: true } : {}),
+  };
 }
 
 /** Actors are stored as `type:id`; a bare word is a part of the system. */

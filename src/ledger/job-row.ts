@@ -5,13 +5,19 @@ import type { Payload } from '../core/payload.ts';
 import { priorityName } from '../core/priority.ts';
 import type { JobState } from '../core/states.ts';
 
+/** Whether a worker that lives holds job `j` without having started it. Only a claimed one pays for the look. */
+export const IS_LEASED = `CASE WHEN j.state = 'scheduled' AND j.worker_id IS NOT NULL THEN
+    coalesce((SELECT w.stopped_at IS NULL AND w.beat_at > millrace.clock() - interval '1 ms' * (
+      SELECT (p.body->>'leaseMs')::float8 FROM millrace.policies p WHERE p.id = j.policy_id)
+     FROM millrace.workers w WHERE w.id = j.worker_id), false) ELSE false END`;
+
 // JSON leaves the database as text: parsing it is left to whoever looks inside, and numbers keep every digit.
 // Dependencies and parents cost a lookup only for the few jobs that have them.
 export const JOB_COLUMNS = `
   j.id, j.seq, j.org_id, j.job_type, j.queue, j.state, j.priority, j.attempts_started, j.attempt_slot, j.max_attempts,
   j.created_at, j.updated_at, j.run_at, j.scheduled_at, j.started_at, j.completed_at, j.lifetime_deadline,
   j.payload::text AS payload, j.payload_bytes, j.last_error::text AS last_error, j.tags::text AS tags, j.correlation_id,
-  j.idempotency_key, j.callback_url, j.dependency_type, c.requested_at AS cancel_requested_at,
+  j.idempotency_key, j.callback_url, j.dependency_type, ${IS_LEASED} AS is_leased, c.requested_at AS cancel_requested_at,
   g.percent, g.message AS progress_message, g.updated_at AS progress_at,
   CASE WHEN j.parent_seq IS NOT NULL THEN
     (SELECT p.id FROM millrace.jobs p WHERE p.org_id = j.org_id AND p.seq = j.parent_seq) END AS parent_id,
@@ -33,6 +39,7 @@ export type JobRow = {
   job_type: string;
   queue: string;
   state: JobState;
+  is_leased: boolean;
   priority: number;
   attempts_started: number;
   attempt_slot: number;
@@ -68,6 +75,7 @@ export function toJob(row: JobRow): Job {
     type: row.job_type,
     queue: row.queue,
     state: row.state,
+    isLeased: row.is_leased,
     priority: priorityName(row.priority),
     attempt: currentAttempt(row.attempts_started),
     attemptsStarted: row.attempts_started,

@@ -3,7 +3,7 @@ import { type Queryable, run, statement } from './statement.ts';
 // Walks each org from its oldest job on, in windows of the index, and leaves it at the first window that ends with a job too
 // young for any retention: the cost follows what is to go, not what is kept. A job that a pending one still looks at
 // stays. The end is checked again under the row's lock: a manual retry in between saves the job. A record goes with the last of its
-// jobs; what two pruners at once leave behind goes with its day.
+// jobs; what two pruners at once leave behind goes with its day. A key goes with the job it stands for, however long it was to hold.
 const PRUNE_JOBS = statement(
   'prune_jobs',
   `WITH seen AS MATERIALIZED (
@@ -19,13 +19,17 @@ const PRUNE_JOBS = statement(
      ORDER BY s.org_id, s.seq LIMIT $4::int4
    ), gone AS (
      DELETE FROM millrace.jobs j USING due d
-     WHERE j.org_id = d.org_id AND j.seq = d.seq AND j.completed_at = d.completed_at RETURNING j.org_id, j.seq, j.record_ids
+     WHERE j.org_id = d.org_id AND j.seq = d.seq AND j.completed_at = d.completed_at 
+     RETURNING j.org_id, j.seq, j.id, j.job_type, j.idempotency_key, j.record_ids
    ), progress AS (
      DELETE FROM millrace.progress t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), checkpoints AS (
      DELETE FROM millrace.checkpoints t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), cancels AS (
      DELETE FROM millrace.cancel_requests t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
+   ), keys AS (
+     DELETE FROM millrace.idempotency_keys k USING gone g WHERE g.idempotency_key IS NOT NULL
+       AND k.org_id = g.org_id AND k.scope = g.job_type AND k.key = g.idempotency_key AND k.job_id = g.id
    ), needs AS (
      DELETE FROM millrace.dependencies t USING gone g
      WHERE t.org_id = g.org_id AND (t.job_seq = g.seq OR t.depends_on_seq = g.seq)

@@ -1,4 +1,5 @@
 import { decideManualRetry } from '../core/manual-retry.ts';
+import type { Policy } from '../core/policy.ts';
 import type { JobState } from '../core/states.ts';
 import { countedText, RECORD, recordedText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
@@ -8,21 +9,36 @@ export type RetryParams = {
   id: string;
   resetAttempts: boolean;
   priority: number | null;
+  /** Null: as the job's policy says. */
   delayMs: number | null;
+  /** In [0, 1), for the jitter of that delay. */
+  random?: number;
   actor: string | null;
 };
 
 export type RetriedJob =
-  | { kind: 'queued'; state: 'scheduled' | 'delayed'; scheduledFor: Date }
+  | { kind: 'queued'; state: 'scheduled' | 'delayed'; scheduledFor: Date; attemptSlot: number; updatedAt: Date }
+  /** It failed with its last attempt, and its policy grants no more. */
+  | { kind: 'exhausted'; state: JobState }
   | { kind: 'not_retriable'; state: JobState }
   | { kind: 'not_found' };
 
-type Found = { seq: number; state: JobState; attempts_started: number; max_attempts: number; event_count: number };
+type Found = {
+  seq: number;
+  state: JobState;
+  attempts_started: number;
+  max_attempts: number;
+  event_count: number;
+  policy: Policy;
+};
+
+type Written = { run_at_ms: number; attempt_slot: number; updated_at_ms: number };
 
 const READ = statement(
   'read_job_to_retry',
-  `SELECT seq, state, attempts_started, max_attempts, event_count FROM millrace.jobs
-  WHERE id = $2::uuid AND (org_id = $1::uuid) IS TRUE`,
+  `SELECT j.seq, j.state, j.attempts_started, j.max_attempts, j.event_count, p.body AS policy
+  FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
+  WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE`,
 );
 
 // The event count guards: a job that moved since it was read has another one.
@@ -54,37 +70,42 @@ const RETRY = statement(
     ...{ source: 'retried', from: '$9', to: 'state', reason: '$10::text', actor: '$11::text', groupBy: ['state'] },
   })}
 )
-SELECT ceil(extract(epoch FROM run_at) * 1000)::float8 AS run_at_ms FROM retried`,
+SELECT ceil(extract(epoch FROM run_at) * 1000)::float8 AS run_at_ms, attempt_slot,
+  floor(extract(epoch FROM updated_at) * 1000)::float8 AS updated_at_ms FROM retried`,
 );
 
 /** Gives a failed job another attempt because a person asked for it. */
 export async function retryJob(db: Queryable, params: RetryParams): Promise<RetriedJob> {
-  const delayMs = Math.ceil(params.delayMs ?? 0);
   for (;;) {
     const [job] = await run<Found>(db, READ, [params.orgId, params.id]);
     if (job === undefined) return { kind: 'not_found' };
     const decision = decideManualRetry({
       job: { state: job.state, attemptsStarted: job.attempts_started, maxAttempts: job.max_attempts },
       resetAttempts: params.resetAttempts,
-      delayMs,
+      delayMs: params.delayMs,
+      policy: job.policy,
+      random: params.random ?? Math.random(),
     });
-    if (decision.kind === 'not_retriable') return { kind: 'not_retriable', state: job.state };
+    if (decision.kind !== 'queued') return { kind: decision.kind, state: job.state };
     const { transition, maxAttempts } = decision;
-    const [written] = await run<{ run_at_ms: number }>(db, RETRY, [
+    const [written] = await run<Written>(db, RETRY, [
       params.orgId,
       job.seq,
       job.event_count,
       transition.to,
-      delayMs,
+      Math.ceil(decision.delayMs),
       params.priority,
       maxAttempts,
-      params.resetAttempts,
+      decision.startsRound,
       transition.from,
       transition.reason,
       params.actor,
     ]);
     if (written !== undefined)
-      return { kind: 'queued', state: transition.to, scheduledFor: new Date(written.run_at_ms) };
+      return {
+        ...{ kind: 'queued', state: transition.to, scheduledFor: new Date(written.run_at_ms) },
+        ...{ attemptSlot: written.attempt_slot, updatedAt: new Date(written.updated_at_ms) },
+      };
     // Someone else moved the job in between: look again.
   }
 }

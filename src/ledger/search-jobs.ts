@@ -21,7 +21,13 @@ import { type Queryable, run, statement } from './statement.ts';
 
 export type { JobFilter };
 
-export type SearchPage = { cursor?: string | null; limit?: number; order?: SearchOrder };
+export type SearchPage = {
+  cursor?: string | null;
+  limit?: number;
+  order?: SearchOrder;
+  /** False for readers who do not show how many there are: counting costs as much as the page. */
+  total?: boolean;
+};
 
 export type FoundJobs = {
   jobs: Job[];
@@ -165,7 +171,7 @@ export async function searchJobs(
   db: Queryable,
   orgId: string,
   filter: JobFilter = {},
-  { cursor, limit = DEFAULT_LIMIT, order = 'CREATED_DESC' }: SearchPage = {},
+  { cursor, limit = DEFAULT_LIMIT, order = 'CREATED_DESC', total: counts = true }: SearchPage = {},
 ): Promise<FoundJobs> {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) throw invalidLimit();
   const search: Search = {
@@ -177,7 +183,8 @@ export async function searchJobs(
   if (search.bounds.low + 1 >= search.bounds.high) return NOTHING;
   const { rows, source } = await look(db, search, filter);
   const page = cut(rows, search);
-  if (!page.hasMore && search.after === null) return { ...page, totalCount: page.jobs.length, totalIsEstimate: false };
+  const isAll = !page.hasMore && search.after === null;
+  if (isAll || !counts) return { ...page, totalCount: page.jobs.length, totalIsEstimate: !isAll };
   const total = await totalOf(db, { ...search, source });
   return { ...page, ...total, totalCount: Math.max(total.totalCount, page.jobs.length) };
 }

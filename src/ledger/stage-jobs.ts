@@ -20,7 +20,7 @@ const STAGE = statement(
     attempt_slot = j.attempt_slot + (l.state = 'retrying')::int4, ${countedText()}
   FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
   RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq, j.event_count,
-    j.attempts_started, j.round, l.state AS from_state
+    j.attempts_started, j.round, j.id, j.tags, l.state AS from_state
 ), made_ready AS (
   INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
   SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM staged
@@ -34,7 +34,9 @@ SELECT (SELECT count(*) FROM staged) AS staged,
   (SELECT floor(extract(epoch FROM max(run_at)) * 1000)::float8 FROM due) AS floor_ms,
   ceil(extract(epoch FROM CASE WHEN (SELECT count(*) FROM due) >= $1::int4 THEN interval '0' ELSE
     (SELECT run_at FROM millrace.timers WHERE run_at > millrace.clock() ORDER BY run_at LIMIT 1) - millrace.clock() END) * 1000)::float8
-    AS next_in_ms`,
+    AS next_in_ms,
+  (SELECT json_agg(json_build_object('jobId', id, 'type', job_type, 'orgId', org_id, 'attempt', attempts_started, 'tags', tags,
+    'from', from_state)) FROM staged WHERE $3::bool) AS jobs`,
 );
 
 export type Staged = {
@@ -43,16 +45,30 @@ export type Staged = {
   nextInMs: number | null;
   /** Where the next look may begin. */
   floor: Date | null;
+  /** Only where they were asked for. */
+  jobs: readonly StagedRow[];
 };
 
+type StagedRow = {
+  jobId: string;
+  type: string;
+  orgId: string;
+  attempt: number;
+  tags: Record<string, string> | null;
+  from: 'delayed' | 'retrying';
+};
+
+export type StageParams = { limit: number; floor: Date | null; namesJobs?: boolean };
+
 /** Makes the jobs ready whose time has come. A timer that no longer fits its job is dropped. */
-export async function stageJobs(db: Queryable, params: { limit: number; floor: Date | null }): Promise<Staged> {
-  type Row = { staged: number; floor_ms: number | null; next_in_ms: number | null };
-  const [row] = await run<Row>(db, STAGE, [params.limit, params.floor]);
-  const { staged, floor_ms, next_in_ms } = row as Row;
+export async function stageJobs(db: Queryable, params: StageParams): Promise<Staged> {
+  type Row = { staged: number; floor_ms: number | null; next_in_ms: number | null; jobs: StagedRow[] | null };
+  const [row] = await run<Row>(db, STAGE, [params.limit, params.floor, params.namesJobs ?? false]);
+  const { staged, floor_ms, next_in_ms, jobs } = row as Row;
   return {
     staged,
     nextInMs: next_in_ms,
     floor: floor_ms === null ? params.floor : new Date(floor_ms),
+    jobs: jobs ?? [],
   };
 }

@@ -27,6 +27,8 @@ export type StatementObserver = (observation: {
   name: string;
   durationMs: number;
   rows: number;
+  /** A failure without a state is one of the connection. */
+  failed: boolean;
   sqlState: string | null;
 }) => void;
 
@@ -49,12 +51,13 @@ export async function run<Row>(db: Queryable, made: Statement, values: unknown[]
         name: made.name,
         durationMs: performance.now() - startedAt,
         rows: result.rows.length,
+        failed: false,
         sqlState: null,
       });
       return result.rows as Row[];
     } catch (error) {
       const sqlState = sqlStateOf(error);
-      observer?.({ name: made.name, durationMs: performance.now() - startedAt, rows: 0, sqlState });
+      observer?.({ name: made.name, durationMs: performance.now() - startedAt, rows: 0, failed: true, sqlState });
       // Inside a user's transaction the whole transaction is void, so only a connection of ours may try again.
       if (sqlState === null || !RETRIED_SQL_STATES.has(sqlState) || attempt >= MAX_TRIES || !isOurs(db))
         throw translated(error);

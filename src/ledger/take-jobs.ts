@@ -38,7 +38,8 @@ export type TakeParams = { workerId: number; lanes: readonly Lane[]; limit: numb
 const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
   max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, tags`;
 
-// Parameters: worker, limit, claim number, then the lanes.
+// Parameters: worker, limit, claim number, then the lanes. The clock is that of the transaction, and one that waited for its room
+// may have begun before the job was ready: a job still starts no earlier than that.
 function takeText({ lanes, candidates }: { lanes: string; candidates: string }): string {
   return `
 WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
@@ -46,7 +47,7 @@ WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
 ), ${leasedText(2)}
 , started AS (
   UPDATE millrace.jobs j SET state = 'running', worker_id = $1::int8, lease_seq = l.lease_seq, previous_lease_seq = j.started_lease_seq,
-    started_lease_seq = l.lease_seq, started_at = millrace.clock(), updated_at = millrace.clock(),
+    started_lease_seq = l.lease_seq, started_at = greatest(millrace.clock(), j.scheduled_at), updated_at = millrace.clock(),
     attempts_started = j.attempts_started + 1, ${countedText()}
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND j.state = 'scheduled' AND j.worker_id IS NULL
   RETURNING ${STARTED_COLUMNS.replace(/\w+/g, (column) => `j.${column}`)}, j.event_count, j.round, ${tookText('j.scheduled_at')} AS took_ms

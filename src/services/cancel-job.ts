@@ -17,6 +17,7 @@ export type CancelParams = { orgId: string; reason: string | null; force: boolea
 const WORDS: Record<CancelledJob['kind'], { status: CancellationResult['status']; message: string }> = {
   cancelled: { status: 'CANCELLED', message: 'The job is cancelled.' },
   requested: { status: 'CANCEL_REQUESTED', message: 'The job is running and was asked to stop.' },
+  retry_dropped: { status: 'CANCELLED', message: 'The job had failed; the attempt it waited for is cancelled.' },
   already_final: { status: 'ALREADY_COMPLETE', message: 'The job had ended before.' },
   not_found: { status: 'NOT_FOUND', message: 'The job does not exist.' },
 };
@@ -93,11 +94,17 @@ async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: Cance
 }
 
 /** One answer per id, in the order given. What is no id at all names no job. */
-async function cancelIds(engine: Engine, ids: readonly string[], params: CancelParams): Promise<CancelledJob[]> {
+export async function cancelIds(engine: Engine, ids: readonly string[], params: CancelParams): Promise<CancelledJob[]> {
   const { orgId, reason, actor, force } = params;
   const results = await cancelJobs(engine.database.api, { orgId, ids: ids.filter(isUuid), reason, actor, force });
-  if (results.some((result) => result.kind === 'requested')) engine.hint('cancel');
-  if (results.some((result) => result.kind === 'cancelled')) engine.hint('releases');
+  // A running job may have ended without its handler, which is to be told.
+  if (
+    results.some(
+      ({ kind, previousState }) => kind === 'requested' || (kind === 'cancelled' && previousState === 'running'),
+    )
+  )
+    engine.hint('cancel');
+  if (results.some(({ kind }) => kind === 'cancelled' || kind === 'retry_dropped')) engine.hint('releases');
   const found = new Map(results.map((result) => [result.id, result]));
   return ids.map((id) => found.get(id) ?? { id, kind: 'not_found', previousState: null });
 }

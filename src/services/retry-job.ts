@@ -32,7 +32,7 @@ export async function retryJob(engine: Engine, id: string, params: RetryParams):
     priority: params.priority === undefined ? null : priorityNumber(params.priority),
   });
   if (retried.kind === 'not_found') return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
-  if (retried.kind === 'not_retriable')
+  if (retried.kind !== 'queued')
     return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
   engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
   return { jobId: id, status: 'QUEUED', newState: retried.state, scheduledFor: retried.scheduledFor };

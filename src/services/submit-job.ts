@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { AppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
+import type { SubmitOptions } from '../engine/submitter.ts';
 import { getJob } from '../ledger/get-job.ts';
 import type { Written } from '../ledger/submit-jobs.ts';
 import {
@@ -17,17 +18,18 @@ export type SubmitJobParams = {
   actor: string | null;
   /** A client inside the caller's own transaction: the job exists exactly when that commits. */
   client?: pg.ClientBase;
+  options?: SubmitOptions;
 };
 
 /** Accepts one job. A repeat of the same request answers with the first one's job; another request with its key is refused. */
 export async function submitJob(engine: Engine, params: SubmitJobParams): Promise<SubmissionResult> {
-  const { orgId, submission, actor, client } = params;
+  const { orgId, submission, actor, client, options } = params;
   if (client === undefined) {
-    const submitted = await engine.submitter.submit(orgId, submission, actor);
+    const submitted = await engine.submitter.submit(orgId, submission, actor, options);
     if (submitted.kind === 'invalid') throw invalidSubmission(submitted.issues);
     return resultOf(engine, { orgId, written: submitted, client });
   }
-  const prepared = await engine.submitter.prepare(orgId, submission, actor);
+  const prepared = await engine.submitter.prepare(orgId, submission, actor, options);
   if (!prepared.ok) throw invalidSubmission(prepared.issues);
   const [written] = await engine.submitter.writePlaced([prepared.entry], client);
   engine.hintLater();

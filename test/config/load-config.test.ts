@@ -189,7 +189,7 @@ describe('a configuration that is wrong', () => {
     ['[limits]\nrequest_per_minute = 1', 'limits.request_per_minute is not known (did you mean requests_per_minute?)'],
     ['[queues.a]\nordr = "fifo"', 'queues."a".ordr is not known (did you mean order?)'],
     ['[queues]\na = "fifo"', 'a queue is configured in a section of its own, [queues."name"]'],
-    ['[auth]\nregistration = "open"', 'auth.registration has no effect in this version: remove it'],
+    ['[retention]\naudit = "1d"', 'retention.audit has no effect in this version: remove it'],
     ['[queues.a]\nrate = 5', 'queues."a".rate has no effect in this version: remove it'],
     ['[server]\nport = "80"', 'server.port must be a whole number from 0 to 65535'],
     ['[server]\nport = 65536', 'server.port must be a whole number from 0 to 65535'],
@@ -218,17 +218,17 @@ describe('a configuration that is wrong', () => {
     [{ MILLRACE_SERVER_PROT: '1' }, 'server.prot is not known (did you mean port?) (from MILLRACE_SERVER_PROT)'],
     [{ PORT: 'http' }, 'server.port must be a whole number from 0 to 65535 (from PORT)'],
     [{ MILLRACE_SERVER_TRUST_PROXY: 'maybe' }, 'server.trust_proxy must be true or false'],
-    [{ MILLRACE_AUTH_BOOTSTRAP_TOKEN: 'x' }, 'auth.bootstrap_token has no effect in this version'],
+    [{ MILLRACE_RETENTION_LOGS: 'x' }, 'retention.logs has no effect in this version'],
   ])('is refused in the environment too: %j', (environment, sentence) => {
     expect(refusal('', environment).message).toContain(sentence);
   });
 
   it('is told everything that is wrong, and where it stands', () => {
-    const error = refusal('[server]\nport = -1\nhots = "x"', { MILLRACE_LIMITS_QUOTA: '5' });
+    const error = refusal('[server]\nport = -1\nhots = "x"', { MILLRACE_QUEUE_RATE: '5' });
     expect(error.details.map(({ field, code }) => [field, code])).toEqual([
       ['server.port', 'INVALID_VALUE'],
       ['server.hots', 'UNKNOWN_MEMBER'],
-      ['limits.quota', 'UNKNOWN_MEMBER'],
+      ['queue.rate', 'UNKNOWN_MEMBER'],
     ]);
     expect(error.message).toMatch(/\(from .+millrace\.toml\)/);
   });

@@ -5,9 +5,11 @@ import { describe, expect, it } from 'vitest';
 import {
   API_KEY_RANDOM_BYTES,
   API_KEY_SCOPES,
+  API_KEY_SECRET_BYTES,
   DEFAULT_KEY_LIFETIME_MS,
   DEFAULT_SCOPES,
   formatApiKey,
+  formatApiKeyWithId,
   isApiKeyId,
   isSameSecret,
   parseApiKey,
@@ -88,6 +90,16 @@ describe('what is no API key', () => {
 
   it.each(['', '123', '0Fv3qLxk9TzPa0', '0Fv3qLxk9TzP_', "0'; DROP--123"])('%j is no id', (text) => {
     expect(isApiKeyId(text)).toBe(false);
+  });
+});
+
+describe('another secret', () => {
+  it('for a key keeps its id and is a key like any other', () => {
+    const { id, key } = formatApiKey(randomBytes(API_KEY_RANDOM_BYTES));
+    const next = formatApiKeyWithId(id, randomBytes(API_KEY_SECRET_BYTES));
+    expect(parseApiKey(next.key)).toEqual({ id, secretHash: next.secretHash });
+    expect(next.key).not.toBe(key);
+    expect(() => formatApiKeyWithId(id, randomBytes(API_KEY_SECRET_BYTES - 1))).toThrow(RangeError);
   });
 });
 

@@ -6,14 +6,17 @@ import { onTestFinished } from 'vitest';
 
 const SCRIPT = fileURLToPath(new URL('./fixtures/worker.ts', import.meta.url));
 
+/** The second argument of the script is the org to work for, or whatever else the script makes of it. */
+export type ProcessParams = { url: string; org: string; script?: string };
+
 /** A worker in a process of its own, and what it has said so far. */
 export class WorkerProcess {
   readonly said: string[] = [];
   readonly #child: ChildProcess;
   readonly #listeners = new Set<() => void>();
 
-  constructor(params: { url: string; org: string }) {
-    const child = spawn(process.execPath, [SCRIPT, params.url, params.org], { stdio: ['pipe', 'pipe', 'inherit'] });
+  constructor({ script = SCRIPT, url, org }: ProcessParams) {
+    const child = spawn(process.execPath, [script, url, org], { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#child = child;
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
       this.said.push(line);
@@ -22,7 +25,7 @@ export class WorkerProcess {
     onTestFinished(() => this.kill());
   }
 
-  static async start(params: { url: string; org: string }): Promise<WorkerProcess> {
+  static async start(params: ProcessParams): Promise<WorkerProcess> {
     const worker = new WorkerProcess(params);
     await worker.says('ready');
     return worker;

@@ -17,10 +17,18 @@ export type OpenApi = {
   components: { schemas: Record<string, unknown> };
 };
 
-export type Exchange = { method: string; path: string; sent: unknown; status: number; body: unknown };
+export type Exchange = {
+  method: string;
+  path: string;
+  sent: unknown;
+  status: number;
+  body: unknown;
+  /** Where an answer has several, or the first is not the one meant. */
+  contentType?: string;
+};
 
-// What answers write, which is narrower than what the standard allows: UTC with milliseconds.
-const TIMESTAMP = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
+// What answers write, which is narrower than what the standard allows: UTC with milliseconds or microseconds.
+const TIMESTAMP = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}(?:\d{3})?Z$/;
 
 export class Contract {
   readonly document: OpenApi;
@@ -40,18 +48,30 @@ export class Contract {
   }
 
   /** Throws unless the document allows this exchange. */
-  check({ method, path, sent, status, body }: Exchange): void {
+  check({ method, path, sent, status, body, contentType }: Exchange): void {
     const template = this.#templateOf(method, path);
     const at = ['paths', template, method.toLowerCase()];
     const operation = this.document.paths[template]?.[method.toLowerCase()];
     if (operation?.responses[status] === undefined)
       throw new Error(`${method} ${template}: ${status} is not documented`);
-    const [type = 'application/json'] = Object.keys(operation.responses[status]?.content ?? {});
+    const types = Object.keys(operation.responses[status]?.content ?? {});
+    const type = contentType ?? types[0] ?? 'application/json';
+    if (!types.includes(type)) throw new Error(`${method} ${template}: ${status} is not documented as ${type}`);
     this.#validate([...at, 'responses', String(status), 'content', type, 'schema'], body);
     // A batch is answered even where jobs in it are rejected.
     const isAccepted = status >= 200 && status < 300 && !((body as { rejected?: number }).rejected ?? 0);
     if (isAccepted && sent !== undefined)
       this.#validate([...at, 'requestBody', 'content', 'application/json', 'schema'], sent);
+  }
+
+  /** Whether there is such an operation at all. */
+  has(method: string, path: string): boolean {
+    return this.#templatesOf(method, path).length > 0;
+  }
+
+  /** Throws unless the value is of the named shape. */
+  checkShape(name: string, value: unknown): void {
+    this.#validate(['components', 'schemas', name], value);
   }
 
   /** Throws unless every example of a named shape is one that the shape allows. Answers how many there are. */
@@ -66,6 +86,13 @@ export class Contract {
   }
 
   #templateOf(method: string, path: string): string {
+    const templates = this.#templatesOf(method, path);
+    const exact = templates.sort((left, right) => left.split('{').length - right.split('{').length)[0];
+    if (exact === undefined) throw new Error(`${method} ${path} is not in the document`);
+    return exact;
+  }
+
+  #templatesOf(method: string, path: string): string[] {
     const parts = path.split('/');
     const fits = (template: string) => {
       const wanted = template.split('/');
@@ -73,12 +100,9 @@ export class Contract {
         wanted.length === parts.length && wanted.every((part, index) => part === parts[index] || part.startsWith('{'))
       );
     };
-    const templates = Object.keys(this.document.paths).filter(
+    return Object.keys(this.document.paths).filter(
       (each) => fits(each) && this.document.paths[each]?.[method.toLowerCase()] !== undefined,
     );
-    const exact = templates.sort((left, right) => left.split('{').length - right.split('{').length)[0];
-    if (exact === undefined) throw new Error(`${method} ${path} is not in the document`);
-    return exact;
   }
 
   #validate(pointer: readonly string[], value: unknown): void {

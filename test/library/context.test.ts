@@ -65,7 +65,11 @@ describe('the context of a handler', () => {
     await Promise.all([stage.end(jobId), stage.end(loud)]);
     stop();
     expect(heard).toEqual([
-      { jobId: loud, type: 'act', attempt: 1, level: 'warn', message: 'nearly full', fields: { percent: 93 } },
+      {
+        ...{ jobId: loud, type: 'act', attempt: 1, tags: null },
+        ...{ orgId: expect.any(String), createdAtMs: expect.any(Number) },
+        ...{ level: 'warn', message: 'nearly full', fields: { percent: 93 } },
+      },
     ]);
   });
 });

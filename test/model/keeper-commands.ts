@@ -85,7 +85,7 @@ async function look(model: Model, { ledger }: System): Promise<Orphan[]> {
       lifetimeLeftMs: job.deadlineMs === null ? null : job.deadlineMs - model.nowMs,
       cancelRequested: job.cancel !== null,
     }));
-  const found = orphans.map(({ orgId, seq, policyId, jobType, ...orphan }) => orphan);
+  const found = orphans.map(({ orgId, seq, policyId, jobType, tags, createdAtMs, ...orphan }) => orphan);
   const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1);
   expect(found.toSorted(byId), 'the orphans').toEqual(expected.toSorted(byId));
   return orphans;

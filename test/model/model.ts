@@ -34,7 +34,7 @@ export class Model {
   readonly jobs: ModelJob[] = [];
   readonly workers = new Map<number, { beatAtMs: number; isStopped: boolean }>();
   readonly leases: GivenLease[] = [];
-  /** Places in the line for workers. A cancelled job leaves its place behind until a claim comes by. */
+  /** Places in the line for workers. A cancelled job takes its place with it. */
   readonly line = new Set<ModelJob>();
   /** Ended or held since the releaser last looked. */
   readonly news = new Set<ModelJob>();
@@ -158,6 +158,7 @@ export class Model {
       return 'requested';
     }
     this.#move(job, 'cancelled', 'cancelled');
+    this.line.delete(job);
     return 'cancelled';
   }
 

@@ -19,8 +19,8 @@ export const configPrint = defineCommand({
 async function run({ values, out }: Invocation): Promise<number> {
   const { entries, file } = settingsOf(values);
   const settings = [...entries].map(([name, { value, source }]) => {
-    const { kind, isSecret } = settingOf(name);
-    const shown = isSecret === true && typeof value === 'string' ? maskPassword(value) : value;
+    const { kind, secret } = settingOf(name);
+    const shown = secret !== undefined && typeof value === 'string' ? masked(value, secret) : value;
     return { name, value: shown, shown: showValue(shown, kind), source };
   });
   out.answer({ file, settings: settings.map(({ shown, ...facts }) => ({ ...facts, written: shown })) }, () => [
@@ -33,6 +33,9 @@ async function run({ values, out }: Invocation): Promise<number> {
   ]);
   return EXIT.ok;
 }
+
+const masked = (value: string, secret: 'whole' | 'password'): string =>
+  secret === 'whole' ? '***' : maskPassword(value);
 
 function settingOf(name: string): Setting {
   const [section, key] = [name.slice(0, name.indexOf('.')), name.slice(name.lastIndexOf('.') + 1)];

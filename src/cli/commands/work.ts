@@ -15,7 +15,11 @@ const OPTIONS = {
   queues: { type: 'string', multiple: true, value: 'A,B', help: 'the queues to work on; default: all of them' },
   name: { type: 'string', value: 'NAME', help: 'how this worker is called in histories; default: host and process id' },
   grace: { type: 'string', value: 'DURATION', help: 'how long running jobs may go on after a stop; default 30s' },
-  lookahead: { type: 'boolean', negative: true, help: 'start jobs a moment before a slot is free; on unless negated' },
+  lookahead: {
+    type: 'boolean',
+    negative: true,
+    help: 'start jobs a moment before a slot is free; on where there is more than one slot',
+  },
 } as const;
 
 export const work = defineCommand({

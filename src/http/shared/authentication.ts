@@ -1,14 +1,21 @@
 import type { FastifyReply } from 'fastify';
 import { AppError } from '../../core/errors.ts';
 import type { Http } from '../door.ts';
-import type { Authenticator, Identity, LimitVerdict, RateLimiter, Scope } from './identity.ts';
+import {
+  type Authenticator,
+  type Identity,
+  type LimitVerdict,
+  type RateLimiter,
+  refusedTo,
+  type Scope,
+} from './identity.ts';
 import { RATE_WINDOW_SECONDS } from './rate-limiter.ts';
 
 const LIMIT_NAME = 'requests_per_minute';
 
 /**
  * Routes that name scopes are for callers whose key has them all, within the rate of their org. Every other route is open and
- * sees no identity.
+ * sees no identity, as are open calls that show no key.
  */
 export function installAuthentication(
   http: Http,
@@ -18,9 +25,10 @@ export function installAuthentication(
   // Streams outlive the check at their start and ask again while they are open.
   if (!http.hasDecorator('authenticator')) http.decorate('authenticator', authenticator);
   http.addHook('onRequest', async (request, reply) => {
-    const scopes = request.routeOptions.config?.scopes;
-    if (scopes === undefined) return;
-    const identity = await identify(authenticator, request.headers.authorization, reply);
+    const { scopes, isOpenCall } = request.routeOptions.config ?? {};
+    const { authorization } = request.headers;
+    if (scopes === undefined || (isOpenCall === true && authorization === undefined)) return;
+    const identity = await identify(authenticator, authorization, reply);
     requireScopes(identity, scopes);
     const verdict = await limiter.take(identity.orgId);
     sayLimit(reply, verdict);
@@ -47,7 +55,8 @@ function requireScopes(identity: Identity, scopes: readonly Scope[]): void {
   const missing = scopes.filter((scope) => !identity.scopes.has(scope));
   if (missing.length === 0) return;
   const message = `The API key lacks the scope ${missing.join(', ')}.`;
-  throw new AppError('FORBIDDEN', { message, details: [{ field: 'authorization', code: 'MISSING_SCOPE', message }] });
+  const details = [{ field: 'authorization', code: 'MISSING_SCOPE', message }];
+  throw refusedTo(identity.orgId, new AppError('FORBIDDEN', { message, details }));
 }
 
 const secondsUp = (ms: number): number => Math.max(1, Math.ceil(ms / 1_000));

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, isAppError } from '../../core/errors.ts';
-import type { Door, Http } from '../door.ts';
+import type { Door, ErrorResponse, Http } from '../door.ts';
 import { bodyTooLarge } from './safe-json.ts';
 import { statusOf } from './statuses.ts';
 import { issuesOf } from './validation-issues.ts';
@@ -39,15 +39,23 @@ export function installErrors(http: Http, doors: readonly Door[], onFault: Fault
 export type ErrorAnswer = { error: AppError; request: FastifyRequest; reply: FastifyReply; doors: readonly Door[] };
 
 export function sendError({ error, request, reply, doors }: ErrorAnswer): FastifyReply {
-  const status = statusOf(error.code);
-  reply.code(status).header('x-request-id', request.id).type('application/json; charset=utf-8');
+  const { status, contentType, headers = {}, body } = responseTo(error, request, doorOf(request.url, doors));
+  reply.code(status).headers(headers).header('x-request-id', request.id).type(contentType);
   if (status === 503 || status === 429) {
     reply.header('retry-after', Math.max(1, Math.ceil((error.retryAfterMs ?? RETRY_AFTER_MS) / 1_000)));
   }
   if (hasLongUpload(request)) reply.header('connection', 'close');
-  const body = doorOf(request.url, doors)?.render(error, request.id) ?? renderPlainly(error, request.id);
   // Said here as text: an error must not fail on the schema of the answer it stands in for.
   return reply.serializer(JSON.stringify).send(body);
+}
+
+function responseTo(error: AppError, request: FastifyRequest, door: Door | undefined): ErrorResponse {
+  if (door?.respond !== undefined) return door.respond(error, request);
+  return {
+    status: statusOf(error.code),
+    contentType: 'application/json; charset=utf-8',
+    body: door?.render(error, request.id) ?? renderPlainly(error, request.id),
+  };
 }
 
 /** The rest of a body must be read before the connection can serve again; beyond this it is cheaper to make a new one. */
@@ -75,7 +83,8 @@ const pathOf = (url: string): string => url.split('?', 1)[0] as string;
 
 /** Everything the program or its HTTP library may throw, as an error of the catalogue. */
 export function toAppError(error: unknown, request: FastifyRequest): AppError {
-  if (isAppError(error)) return statusOf(error.code) === 500 ? fault(error) : error;
+  // A door with finer words than the catalogue knows what to say of such an error.
+  if (isAppError(error)) return statusOf(error.code) === 500 && error.problem === undefined ? fault(error) : error;
   const { code, validation, validationContext, statusCode } = (error ?? {}) as FastifyError;
   if (validation !== undefined) {
     const details = issuesOf(validation, validationContext ?? 'body');

@@ -27,7 +27,22 @@ export type Identity = {
 export const actorOf = (identity: Identity): string => `api_key:${identity.keyId}`;
 
 /** Proves who calls from the Authorization header; throws UNAUTHORIZED or FORBIDDEN. */
-export type Authenticator = { authenticate(authorization: string | undefined): Promise<Identity> };
+export type Authenticator = {
+  authenticate(authorization: string | undefined): Promise<Identity>;
+  /** A key was changed: what is remembered of it is no longer true. */
+  forget?(keyId: string): void;
+};
+
+const refusedOrgs = new WeakMap<AppError, string>();
+
+/** Notes whose key was refused: no caller is told, but a log should say it. */
+export function refusedTo(orgId: string, error: AppError): AppError {
+  refusedOrgs.set(error, orgId);
+  return error;
+}
+
+/** The org whose key was refused; null when there is no such key. */
+export const orgRefused = (error: AppError): string | null => refusedOrgs.get(error) ?? null;
 
 /** What the limiter says of one request; headers are set from it whether or not it is allowed. */
 export type LimitVerdict = {
@@ -47,6 +62,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Scopes the caller's key must have. A route without this member is open to everybody. */
     scopes?: readonly Scope[];
+    /** Callers who show no key at all are let in too, without an identity; those who show one are held to its scopes. */
+    isOpenCall?: boolean;
   }
 }
 

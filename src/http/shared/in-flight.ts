@@ -52,8 +52,10 @@ function sweep(entries: Map<ServerResponse, Entry>, requestTimeoutMs: number): v
 const busy = (): AppError =>
   new AppError('UNAVAILABLE', { message: 'Too many requests are under way.', retryAfterMs: RETRY_AFTER_MS });
 
-const late = (): AppError =>
-  new AppError('UNAVAILABLE', {
-    message: 'The request took too long. What it asked for may still happen.',
-    retryAfterMs: RETRY_AFTER_MS,
+function late(): AppError {
+  const message = 'The request took too long. What it asked for may still happen.';
+  return new AppError('UNAVAILABLE', {
+    ...{ message, retryAfterMs: RETRY_AFTER_MS },
+    details: [{ field: 'request', code: 'REQUEST_TIMEOUT', message }],
   });
+}

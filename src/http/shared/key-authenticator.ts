@@ -4,7 +4,7 @@ import type { Engine } from '../../engine/engine.ts';
 import { unavailable, within } from '../../services/bounded-wait.ts';
 import { createKeyLookup, type KeyLookup, type StoredApiKey } from '../../services/look-up-keys.ts';
 import { BoundedMap } from './bounded-map.ts';
-import type { Authenticator, Identity, Scope } from './identity.ts';
+import { type Authenticator, type Identity, refusedTo, type Scope } from './identity.ts';
 
 export type KeyAuthenticatorOptions = {
   database: Engine['database'];
@@ -15,6 +15,10 @@ export type KeyAuthenticatorOptions = {
 
 const TRUST_MS = 3_000;
 const UNKNOWN_TRUST_MS = 1_000;
+/** A reading older than this is doubted where the secret does not fit: the key may have another since. */
+const FRESH_MS = 100;
+/** So that wrong secrets do not become a way to make the ledger work. */
+const DOUBT_EVERY_MS = 1_000;
 const CAPACITY = 10_000;
 const MAX_WAIT_MS = 1_500;
 const AFTER_FAILURE_MS = 250;
@@ -32,6 +36,9 @@ export class KeyAuthenticator implements Authenticator {
   readonly #trustMs: number;
   readonly #known: BoundedMap<Reading>;
   readonly #unknown: BoundedMap<number>;
+  /** When the secret of a key was last doubted, and when a key was last forgotten. */
+  readonly #doubted: BoundedMap<number>;
+  readonly #forgotten: BoundedMap<number>;
   readonly #asking = new Map<string, Promise<Reading | null>>();
   readonly #used = new Set<string>();
   readonly #capacity: number;
@@ -44,17 +51,44 @@ export class KeyAuthenticator implements Authenticator {
     this.#capacity = capacity;
     this.#known = new BoundedMap(capacity);
     this.#unknown = new BoundedMap(capacity);
+    this.#doubted = new BoundedMap(capacity);
+    this.#forgotten = new BoundedMap(capacity);
   }
 
   async authenticate(authorization: string | undefined): Promise<Identity> {
     const { id, secretHash } = credentialOf(authorization);
-    const reading = this.#trusted(id) ?? (await this.#read(id));
+    let reading = this.#trusted(id) ?? (await this.#read(id));
+    let isSame = reading !== null && isSameSecret(secretHash, reading.key.secretHash);
+    if (reading !== null && !isSame && this.#isToDoubt(id, reading)) {
+      reading = await within(MAX_WAIT_MS, this.#askLedger(id));
+      isSame = reading !== null && isSameSecret(secretHash, reading.key.secretHash);
+    }
     // The same refusal for an id that nobody has and for a wrong secret.
-    if (reading === null || !isSameSecret(secretHash, reading.key.secretHash)) throw refuse('UNKNOWN');
-    if (reading.key.isRevoked) throw refuse('REVOKED');
-    if (performance.now() - reading.askedAtMs >= reading.key.expiresInMs) throw refuse('EXPIRED');
+    if (reading === null) throw refuse('UNKNOWN');
+    const { orgId } = reading.identity;
+    if (!isSame) throw refusedTo(orgId, refuse('UNKNOWN'));
+    if (reading.key.isRevoked) throw refusedTo(orgId, refuse('REVOKED'));
+    if (performance.now() - reading.askedAtMs >= reading.key.expiresInMs) throw refusedTo(orgId, refuse('EXPIRED'));
     this.#noteUse(id);
     return reading.identity;
+  }
+
+  /** The next request with the key is judged by what the ledger says then. */
+  forget(id: string): void {
+    this.#known.delete(id);
+    this.#unknown.delete(id);
+    this.#doubted.delete(id);
+    // An answer under way may tell what was before: nobody else waits for it, and it is not kept.
+    this.#asking.delete(id);
+    this.#forgotten.set(id, performance.now());
+  }
+
+  #isToDoubt(id: string, { askedAtMs }: Reading): boolean {
+    const nowMs = performance.now();
+    const doubtedAtMs = this.#doubted.get(id) ?? Number.NEGATIVE_INFINITY;
+    if (nowMs - askedAtMs < FRESH_MS || nowMs - doubtedAtMs < DOUBT_EVERY_MS) return false;
+    this.#doubted.set(id, nowMs);
+    return true;
   }
 
   /** Writes what is still to be written of the keys' use. */
@@ -83,7 +117,9 @@ export class KeyAuthenticator implements Authenticator {
   #ask(id: string): Promise<Reading | null> {
     const asked = this.#asking.get(id);
     if (asked !== undefined) return asked;
-    const asking = this.#askLedger(id).finally(() => this.#asking.delete(id));
+    const asking = this.#askLedger(id).finally(() => {
+      if (this.#asking.get(id) === asking) this.#asking.delete(id);
+    });
     this.#asking.set(id, asking);
     return asking;
   }
@@ -94,13 +130,14 @@ export class KeyAuthenticator implements Authenticator {
       this.#failedAtMs = performance.now();
       throw error;
     });
+    const isOutdated = askedAtMs <= (this.#forgotten.get(id) ?? Number.NEGATIVE_INFINITY);
     if (key === null) {
       this.#known.delete(id);
-      this.#unknown.set(id, askedAtMs);
+      if (!isOutdated) this.#unknown.set(id, askedAtMs);
       return null;
     }
     const reading = { key, identity: identityOfKey(key), askedAtMs };
-    this.#known.set(id, reading);
+    if (!isOutdated) this.#known.set(id, reading);
     return reading;
   }
 

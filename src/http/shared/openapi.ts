@@ -63,15 +63,17 @@ type Documented = { schema: FastifySchema | undefined; url: string; route: Route
 
 /** What a route need not say itself: its door's tag, the key it asks for, and the errors any route may answer. */
 function documented({ schema = {}, url, route, doors }: Documented): FastifySchema {
-  const scopes = route.config?.scopes;
+  const door = doorOf(url, doors);
+  const config = route.config ?? {};
+  const { scopes } = config;
   const method = [route.method].flat()[0] as string;
   const own = (schema.response ?? {}) as Record<string, unknown>;
   return {
     ...schema,
-    tags: schema.tags ?? [doorOf(url, doors)?.tag ?? 'system'],
+    tags: schema.tags ?? [door?.tag ?? 'system'],
     operationId: schema.operationId ?? operationIdOf(method, url),
-    ...(scopes === undefined ? {} : { security: [{ bearer: [...scopes] }] }),
-    response: { ...errorResponses(schema, route.config ?? {}), ...own },
+    ...(scopes === undefined ? {} : { security: [{ bearer: [...scopes] }, ...(config.isOpenCall ? [{}] : [])] }),
+    response: { ...(door?.errorResponses?.({ method, schema, config }) ?? errorResponses(schema, config)), ...own },
   } as FastifySchema;
 }
 

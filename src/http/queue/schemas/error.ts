@@ -1,5 +1,7 @@
-import { type TSchema, Type } from 'typebox';
+import { Type } from 'typebox';
 import { duration, named, shape } from './shapes.ts';
+
+export { answer } from '../../shared/shapes.ts';
 
 export const ErrorDetail = shape('ErrorDetail', {
   field: Type.String({ description: 'The member it is about.' }),
@@ -65,7 +67,3 @@ export function errorResponses<const Status extends ErrorStatus = never>(...more
     ReturnType<typeof errorResponse>
   >;
 }
-
-/** An answer with its meaning. */
-export const answer = <T extends TSchema & { $id: string }>(schema: T, description: string) =>
-  named(schema, { description });

@@ -1,56 +1,16 @@
-import { type Static, type TObject, type TSchema, Type } from 'typebox';
+import { Type } from 'typebox';
 import { PRIORITIES } from '../../../core/priority.ts';
 import { FIELD_LIMITS } from '../../../core/submission-fields.ts';
+import { word, wordOrNull } from '../../shared/shapes.ts';
 import { STATE_WORD_LIST, type StateWord } from '../words.ts';
 
-/** One of a few words. */
-export const word = <const Word extends string>(words: readonly Word[], description?: string) =>
-  Type.Unsafe<Word>({ type: 'string', enum: [...words], ...(description === undefined ? {} : { description }) });
-
-export const wordOrNull = <const Word extends string>(words: readonly Word[], description?: string) =>
-  Type.Unsafe<Word | null>({
-    type: ['string', 'null'],
-    enum: [...words, null],
-    ...(description === undefined ? {} : { description }),
-  });
-
-export const textOrNull = (description: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], description });
-
-/** A shape with a name in the document. Use it with `named`, and add it to the server once. */
-export const shape = <const Id extends string, P extends Record<string, TSchema>>(
-  $id: Id,
-  properties: P,
-  options: { description?: string; examples?: readonly unknown[] } = {},
-): TObject<P> & { $id: Id } => {
-  const { examples, ...rest } = options;
-  const listed = examples === undefined ? {} : { examples: [...examples] };
-  return Type.Object(properties, { $id, title: $id, additionalProperties: false, ...rest, ...listed }) as TObject<P> & {
-    $id: Id;
-  };
-};
-
-/** A reference to a shape, by its name. */
-export const named = <T extends TSchema & { $id: string }>(schema: T, options: { description?: string } = {}) =>
-  Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#`, ...options });
+export { named, shape, textOrNull, timestamp, timestampOrNull, word, wordOrNull } from '../../shared/shapes.ts';
 
 const EXAMPLE_ID = '3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11';
 
 export const JobId = Type.String({ description: 'A job id, assigned by the system.', examples: [EXAMPLE_ID] });
 
 export const JobParams = Type.Object({ id: JobId });
-
-/** As answers show it; requests may use any offset and leave out seconds. */
-export const timestamp = (description: string) =>
-  Type.String({ format: 'date-time', description, examples: ['2024-01-15T10:30:00.000Z'] });
-
-export const timestampOrNull = (description: string) =>
-  Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    format: 'date-time',
-    description,
-    examples: ['2024-01-15T10:30:00.000Z'],
-  });
 
 export const timestampInput = (description: string) =>
   Type.String({ description: `${description} ISO 8601 with any offset.`, examples: ['2024-01-15T10:30:00Z'] });

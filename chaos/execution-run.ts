@@ -1,0 +1,38 @@
+// node chaos/execution-run.ts [--jobs 10000] [--seed 1] [--time-scale 0.01]: drives a server of its own through every kind of job
+// many times over, and looks at every step between states that any job took. Prints how often each was seen, and fails when a
+// forbidden one was, or when any job differs from the catalogue.
+import { parseArgs } from 'node:util';
+import { embeddedHost } from '../src/cli/simulate/embedded.ts';
+import { runSimulation } from '../src/cli/simulate/run.ts';
+import { WORK_KINDS } from '../src/core/execution/kinds.ts';
+
+const { values } = parseArgs({
+  options: {
+    jobs: { type: 'string', default: '10000' },
+    seed: { type: 'string', default: '1' },
+    'time-scale': { type: 'string', default: '0.01' },
+    concurrency: { type: 'string', default: '128' },
+  },
+});
+const timeScale = Number(values['time-scale']);
+const host = await embeddedHost({ timeScale });
+try {
+  const { jury, stats, elapsedMs } = await runSimulation(host, {
+    plan: {
+      choice: { order: 'each', kinds: WORK_KINDS },
+      ...{ clients: 20, jobs: Number(values.jobs), seed: Number(values.seed), farFutureMs: 0 },
+    },
+    ...{ durationMs: null, pace: { concurrency: Number(values.concurrency) }, timeScale },
+    ...{ expectations: new Map(), receiverPort: 0, signal: new AbortController().signal },
+  });
+  console.table(jury.pairs().filter(({ isAllowed, count }) => isAllowed || count > 0));
+  for (const { kind, jobId, problem } of jury.findings.slice(0, 20)) console.log(kind, jobId, problem);
+  const forbidden = jury.pairs().filter(({ isAllowed, count }) => !isAllowed && count > 0);
+  const seconds = (elapsedMs / 1_000).toFixed(1);
+  console.log(
+    `${stats.submitted} jobs in ${seconds} s: ${forbidden.length} forbidden steps, ${jury.problemCount} problems`,
+  );
+  process.exitCode = forbidden.length === 0 && jury.problemCount === 0 ? 0 : 1;
+} finally {
+  await host.close();
+}

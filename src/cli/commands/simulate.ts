@@ -1,0 +1,75 @@
+import { writeFile } from 'node:fs/promises';
+import { AppError } from '../../core/errors.ts';
+import { defineCommand, EXIT, type Invocation } from '../command.ts';
+import { embeddedHost } from '../simulate/embedded.ts';
+import { type Host, remoteHost } from '../simulate/host.ts';
+import { htmlReport } from '../simulate/html-report.ts';
+import { LiveView } from '../simulate/live-view.ts';
+import { readOptions, SIMULATE_OPTIONS, type SimulateSettings } from '../simulate/options.ts';
+import { runSimulation } from '../simulate/run.ts';
+import { type Summary, summarize, summaryLines } from '../simulate/summary.ts';
+import { listenForStop } from '../stop-signals.ts';
+
+export const simulate = defineCommand({
+  name: 'simulate',
+  summary: 'drive a server through every kind of job, and check that each ends as the catalogue says',
+  takes: '',
+  minArgs: 0,
+  maxArgs: 0,
+  options: SIMULATE_OPTIONS,
+  details: [
+    'Makes clients of its own and uses the public API alone. Issues the cancels, retries, duplicates, callbacks and restarts that a',
+    'kind needs, then compares the state, outcome and events of every job with the catalogue. Without --jobs and --duration every',
+    'kind is driven once by every client. Exits with 1 when anything differs or a job is lost.',
+  ].join('\n'),
+  examples: [
+    'millrace simulate --embedded --all --time-scale 0.01',
+    'millrace simulate --url http://127.0.0.1:8484 --kinds SUCCESS_FAST,CANCEL_DURING_RUN --jobs 100',
+    'millrace simulate --embedded --mix SUCCESS_FAST=9,FAIL_IMMEDIATE=1 --rate 500/s --duration 1m --time-scale 0.01 --html run.html',
+  ],
+  isLongRunning: true,
+  run,
+});
+
+async function run({ values, out }: Invocation<typeof SIMULATE_OPTIONS>): Promise<number> {
+  const settings = readOptions(values);
+  const stop = listenForStop(() => {});
+  const interruption = new AbortController();
+  void stop.asked.then(() => interruption.abort());
+  const view = new LiveView(out);
+  let host: Host | null = null;
+  try {
+    host = await openHost(settings, (sentence) => out.note(sentence));
+    out.note(`Driving ${host.url}.`);
+    const done = await runSimulation(host, {
+      ...{ ...settings.run, signal: interruption.signal, onStart: (stats) => view.start(stats) },
+    });
+    view.stop();
+    const { seed, clients } = settings.run.plan;
+    const summary = summarize(done, { url: host.url, seed, clients, timeScale: settings.run.timeScale });
+    await savePage(settings.html, summary);
+    out.answer(summary, () => summaryLines(summary, out));
+    if (summary.wasInterrupted) return EXIT.interrupted;
+    return summary.ok ? EXIT.ok : EXIT.failed;
+  } finally {
+    view.stop();
+    await host?.close();
+    stop.release();
+  }
+}
+
+function openHost({ host, run: { timeScale } }: SimulateSettings, note: (sentence: string) => void): Promise<Host> {
+  if (host.kind === 'remote') return remoteHost(host);
+  note('Starting a server for this run.');
+  return embeddedHost({ timeScale, databaseUrl: host.databaseUrl });
+}
+
+async function savePage(file: string | null, summary: Summary): Promise<void> {
+  if (file === null) return;
+  try {
+    await writeFile(file, htmlReport(summary));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new AppError('UNAVAILABLE', { message: `The page could not be written to ${file}: ${why}.`, cause });
+  }
+}

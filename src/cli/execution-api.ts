@@ -1,0 +1,32 @@
+import type { ExecutionSettings } from '../core/execution/settings.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Door } from '../http/door.ts';
+import { AddressLimiter } from '../http/execution/address-limiter.ts';
+import { executionDoor } from '../http/execution/door.ts';
+import type { Authenticator } from '../http/shared/identity.ts';
+import { Admission } from '../services/execution/admission.ts';
+import type { ExecutionContext } from '../services/execution/context.ts';
+import { createQuota } from '../services/execution/take-quota.ts';
+import { ExecutionMetrics } from '../telemetry/execution-metrics.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
+
+export type ExecutionApiParams = {
+  engine: Engine;
+  settings: ExecutionSettings;
+  telemetry: Telemetry;
+  metrics?: ExecutionMetrics;
+  authenticator: Authenticator;
+};
+
+/** The execution API put together: what its services work with, and its door. */
+export function composeExecution(params: ExecutionApiParams): { context: ExecutionContext; door: Door } {
+  const { engine, settings, telemetry, authenticator } = params;
+  const context: ExecutionContext = {
+    ...{ engine, settings, telemetry },
+    metrics: params.metrics ?? new ExecutionMetrics(telemetry),
+    admission: new Admission(engine, { queueSize: settings.queueSize }),
+  };
+  const addressLimiter = new AddressLimiter({ callsPerMinute: settings.openCallsPerMinute });
+  const quota = settings.quota > 0 ? createQuota(engine.database, settings.quota) : null;
+  return { context, door: executionDoor(context, { authenticator, addressLimiter, quota }) };
+}

@@ -1,0 +1,124 @@
+import { type ExpectedOutcome, KINDS, WORK_KINDS, type WorkKind } from '../../core/execution/kinds.ts';
+import { EXECUTION_STATES, type ExecutionState, isAllowed } from '../../core/execution/states.ts';
+import { judge, judgeRefusal } from './check.ts';
+import type { Away } from './host.ts';
+import { count } from './stats.ts';
+import type { ReportRow } from './wire.ts';
+import type { Observed, ObservedJob } from './world.ts';
+
+export type Finding = { readonly kind: WorkKind | null; readonly jobId: string | null; readonly problem: string };
+
+export type KindTally = {
+  readonly kind: WorkKind;
+  readonly expected: ExpectedOutcome;
+  /** How often it was driven, and how often that went as the catalogue says. */
+  driven: number;
+  asExpected: number;
+  missed: number;
+  jobs: number;
+};
+
+/** How often a step from one state to another was seen. */
+export type PairCount = { from: ExecutionState; to: ExecutionState; isAllowed: boolean; count: number };
+
+type Docket = { observed: Observed; job: ObservedJob };
+
+const MAX_FINDINGS = 1_000;
+
+/** Compares what the server reports of every job with what its kind promises. */
+export class Jury {
+  readonly findings: Finding[] = [];
+  readonly tallies = new Map<WorkKind, KindTally>();
+  /** Every finding counts, also beyond those that are kept. */
+  problemCount = 0;
+  /** What fell due while the server was away may be as late as its return. */
+  away: Away | undefined;
+  readonly #expectations: ReadonlyMap<WorkKind, ExpectedOutcome>;
+  readonly #open = new Map<string, Docket>();
+  readonly #heard = new Set<string>();
+  readonly #differing = new Set<Observed>();
+  readonly #steps = new Map<string, number>();
+
+  constructor(expectations: ReadonlyMap<WorkKind, ExpectedOutcome>) {
+    this.#expectations = expectations;
+  }
+
+  /** What a driver saw. */
+  enter(observed: Observed): void {
+    const { kind } = observed.plan;
+    const tally = this.#tally(kind);
+    tally.driven++;
+    tally.missed += observed.missed;
+    tally.jobs += observed.jobs.length;
+    for (const job of observed.jobs) {
+      if (this.#open.has(job.jobId)) this.#find(observed, job.jobId, 'its id was given to two submissions');
+      this.#open.set(job.jobId, { observed, job });
+    }
+    const expected = this.#expected(kind);
+    for (const problem of [...observed.problems, ...judgeRefusal(observed, expected)]) {
+      this.#find(observed, observed.jobs[0]?.jobId ?? null, problem);
+    }
+  }
+
+  /** What the server reports of one job; `known` is what was found wrong with it already. */
+  hear(row: ReportRow, known: readonly string[] = []): void {
+    this.#countSteps(row);
+    const docket = this.#open.get(row.job_id);
+    const { observed = null } = docket ?? {};
+    if (this.#heard.has(row.job_id)) this.#find(observed, row.job_id, 'is reported twice');
+    this.#heard.add(row.job_id);
+    const problems =
+      docket === undefined
+        ? ['is a job that nobody submitted']
+        : judge({ ...docket, row, expected: this.#expected(docket.observed.plan.kind), away: this.away });
+    for (const problem of [...known, ...problems]) this.#find(observed, row.job_id, problem);
+  }
+
+  /** Called when everything was heard. */
+  close(): void {
+    for (const [jobId, { observed }] of this.#open) {
+      if (!this.#heard.has(jobId)) this.#find(observed, jobId, 'was accepted and is not in the report: lost');
+    }
+    for (const { plan } of this.#differing) this.#tally(plan.kind).asExpected--;
+    for (const tally of this.tallies.values()) tally.asExpected += tally.driven;
+  }
+
+  /** All 49, the allowed ones first. */
+  pairs(): PairCount[] {
+    const all = EXECUTION_STATES.flatMap((from) =>
+      EXECUTION_STATES.map((to) => ({
+        ...{ from, to, isAllowed: isAllowed(from, to), count: this.#steps.get(`${from} ${to}`) ?? 0 },
+      })),
+    );
+    return all.sort((a, b) => Number(b.isAllowed) - Number(a.isAllowed));
+  }
+
+  /** In the order of the catalogue. */
+  kinds(): KindTally[] {
+    return WORK_KINDS.flatMap((kind) => this.tallies.get(kind) ?? []);
+  }
+
+  #find(observed: Observed | null, jobId: string | null, problem: string): void {
+    this.problemCount++;
+    if (observed !== null) this.#differing.add(observed);
+    if (this.findings.length < MAX_FINDINGS) this.findings.push({ kind: observed?.plan.kind ?? null, jobId, problem });
+  }
+
+  #countSteps({ events }: ReportRow): void {
+    for (const { prev_state, next_state } of events) {
+      if (prev_state !== null) count(this.#steps, `${prev_state} ${next_state}`);
+    }
+  }
+
+  #expected(kind: WorkKind): ExpectedOutcome {
+    return this.#expectations.get(kind) ?? KINDS[kind].expected;
+  }
+
+  #tally(kind: WorkKind): KindTally {
+    const known = this.tallies.get(kind);
+    if (known !== undefined) return known;
+    const tally = { kind, expected: this.#expected(kind), driven: 0, asExpected: 0, missed: 0, jobs: 0 };
+    this.tallies.set(kind, tally);
+    return tally;
+  }
+}

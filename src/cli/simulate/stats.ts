@@ -1,0 +1,86 @@
+import type { ExecutionState } from '../../core/execution/states.ts';
+import type { Exchange } from './api.ts';
+import { Histogram } from './histogram.ts';
+import type { ReportRow } from './wire.ts';
+
+/** What happened in one second of the run. */
+export type Second = { submitted: number; finished: number; errors: number };
+
+/** Everything counted while the simulator runs. */
+export class Stats {
+  readonly startedMs = performance.now();
+  /** From the intended time of a submission to its answer. */
+  readonly submitMs = new Histogram();
+  /** From when a job was due to when it first ran, by its events. */
+  readonly waitMs = new Histogram();
+  /** Of the attempt that gave the outcome. */
+  readonly runMs = new Histogram();
+  readonly exchangeMs = new Histogram();
+  readonly exchanges = new Map<string, number>();
+  readonly seconds: Second[] = [];
+  readonly ended = new Map<ExecutionState, number>();
+  submitted = 0;
+  /** Answers that asked to come again later, and connections that were cut. */
+  pauses = 0;
+  cuts = 0;
+  faults = 0;
+
+  exchange({ route, status, ms }: Exchange): void {
+    count(this.exchanges, `${route} ${status || 'cut'}`);
+    this.exchangeMs.add(ms);
+    if (status === 0) this.cuts++;
+    else if (status === 429 || status === 503) this.pauses++;
+    else if (status >= 500) this.faults++;
+    else return;
+    this.#second().errors++;
+  }
+
+  accepted(sinceIntendedMs: number, jobs = 1): void {
+    this.submitted += jobs;
+    this.submitMs.add(sinceIntendedMs);
+    this.#second().submitted += jobs;
+  }
+
+  finished(state: ExecutionState): void {
+    count(this.ended, state);
+    this.#second().finished++;
+  }
+
+  /** From when a job was due, or was accepted, to its first run; and how long the last one took. */
+  reported({ execution_at, events, started_at, duration_ms }: ReportRow): void {
+    const created = events[0]?.timestamp;
+    const running = events.find(({ event_name }) => event_name === 'job.running')?.timestamp;
+    if (created !== undefined && running !== undefined) {
+      const dueMs = Math.max(Date.parse(created), execution_at === null ? 0 : Date.parse(execution_at));
+      this.waitMs.add(Math.max(0, Date.parse(running) - dueMs));
+    }
+    if (started_at !== null && duration_ms !== null) this.runMs.add(duration_ms);
+  }
+
+  /** A job that had ended goes on. */
+  reopened(state: ExecutionState): void {
+    count(this.ended, state, -1);
+  }
+
+  get finishedCount(): number {
+    return [...this.ended.values()].reduce((sum, one) => sum + one, 0);
+  }
+
+  /** What the last whole second saw. */
+  get lastSecond(): Second {
+    const now = Math.floor((performance.now() - this.startedMs) / 1_000);
+    return this.seconds[now - 1] ?? EMPTY;
+  }
+
+  #second(): Second {
+    const now = Math.floor((performance.now() - this.startedMs) / 1_000);
+    while (this.seconds.length <= now) this.seconds.push({ ...EMPTY });
+    return this.seconds[now] as Second;
+  }
+}
+
+const EMPTY: Second = Object.freeze({ submitted: 0, finished: 0, errors: 0 });
+
+export function count<K>(counts: Map<K, number>, key: K, more = 1): void {
+  counts.set(key, (counts.get(key) ?? 0) + more);
+}

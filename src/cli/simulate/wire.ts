@@ -1,0 +1,74 @@
+/** What the execution API sends, as a client reads it. */
+import type { ExecutionType, WorkKind } from '../../core/execution/kinds.ts';
+import type { ExecutionOutcome, ExecutionState } from '../../core/execution/states.ts';
+
+/** What an answer has instead when the call was refused. */
+export type Problem = {
+  readonly code?: string;
+  readonly detail?: string;
+  readonly errors?: readonly { readonly field: string }[];
+};
+
+export type Accepted = {
+  readonly job_id: string;
+  readonly state: ExecutionState;
+  readonly created_at: string;
+} & Problem;
+
+export type Changed = {
+  readonly job_id: string;
+  readonly state: ExecutionState;
+  readonly updated_at: string;
+  readonly attempt?: number;
+} & Problem;
+
+type Definition = {
+  readonly work_kind: WorkKind;
+  readonly duration_ms: number;
+  readonly should_fail: boolean;
+  readonly payload_size: number;
+};
+
+type Failure = { readonly code: string; readonly message: string; readonly retryable: boolean };
+
+export type JobView = {
+  readonly job_id: string;
+  readonly type: ExecutionType;
+  readonly state: ExecutionState;
+  readonly outcome: ExecutionOutcome | null;
+  readonly execution_at: string | null;
+  readonly attempt: number;
+  readonly definition: Definition | null;
+  readonly failure?: Failure | null;
+} & Problem;
+
+export type EventView = {
+  readonly event_id: string;
+  readonly job_id: string;
+  readonly event_name: string;
+  readonly prev_state: ExecutionState | null;
+  readonly next_state: ExecutionState;
+  readonly timestamp: string;
+  readonly scenario: WorkKind;
+  readonly attempt?: number;
+  readonly reason?: string;
+};
+
+export type ReportView = {
+  readonly job_id: string;
+  readonly outcome: ExecutionOutcome;
+  readonly events: readonly EventView[];
+  readonly started_at: string | null;
+  readonly finished_at: string;
+  readonly duration_ms: number;
+  readonly failure?: Failure | null;
+} & Problem;
+
+/** A row of `GET /v1/reports?events=true`: a job with what its report says. */
+export type ReportRow = Omit<JobView, 'definition'> & {
+  readonly work_kind: WorkKind | null;
+  readonly started_at: string | null;
+  readonly finished_at: string | null;
+  readonly duration_ms: number | null;
+  readonly events: readonly EventView[];
+};

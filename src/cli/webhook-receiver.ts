@@ -1,0 +1,178 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/**
+ * How a receiver treats a delivery. It is the first segment of the path, so that one receiver serves every mode at once.
+ *
+ * - `ok` answers 200; `slow` does so after `ms`, 3 000 unless told
+ * - `timeout` never answers; with `times`, only the first so many attempts of a message go unanswered
+ * - `5xx` answers 500; `5xx-then-ok` answers 200 after `times` attempts, one unless told
+ * - `gone` answers 410, `redirect` 302 to `/ok`, `retry-after` 503 with `Retry-After: s`, one second unless told, then 200
+ */
+export type ReceiverMode =
+  | 'ok'
+  | 'timeout'
+  | `timeout?times=${number}`
+  | '5xx'
+  | '5xx-then-ok'
+  | `5xx-then-ok?times=${number}`
+  | 'slow'
+  | `slow?ms=${number}`
+  | 'gone'
+  | 'redirect'
+  | 'retry-after'
+  | `retry-after?s=${number}`;
+
+export type Received = {
+  readonly at: Date;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly body: string;
+  /** The header `webhook-id`. */
+  readonly messageId: string | null;
+  /** Whether the signature is right; null where the receiver was given nothing to verify with. */
+  readonly verified: boolean | null;
+};
+
+export type ReceiverOptions = {
+  /** 127.0.0.1 unless told. */
+  host?: string;
+  /** A free one unless told. */
+  port?: number;
+  verify?(message: Pick<Received, 'headers' | 'body'>): boolean;
+};
+
+export type Receiver = {
+  /** `label` keeps the deliveries of one job, or of one test, apart from those of others in the same mode. */
+  url(mode: ReceiverMode, label?: string): string;
+  received(): readonly Received[];
+  /** Resolves when what was received so far satisfies the condition. */
+  until(isEnough: (received: readonly Received[]) => boolean): Promise<void>;
+  close(): Promise<void>;
+};
+
+const MAX_BODY_BYTES = 1_048_576;
+const SLOW_MS = 3_000;
+
+/** Receives webhooks as well, or as badly, as the path of each says. */
+export async function openReceiver(options: ReceiverOptions = {}): Promise<Receiver> {
+  const desk = new Desk(options);
+  const server = createServer((request, response) => void desk.serve(request, response));
+  const { host = '127.0.0.1', port = 0 } = options;
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen({ host, port }, resolve));
+  const { port: bound } = server.address() as AddressInfo;
+  const origin = `http://${host.includes(':') ? `[${host}]` : host}:${bound}`;
+  return {
+    url: (mode, label) => urlOf({ origin, mode, label }),
+    received: () => desk.received,
+    until: (isEnough) => desk.until(isEnough),
+    close: () =>
+      new Promise((resolve) => {
+        desk.close();
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function urlOf({ origin, mode, label }: { origin: string; mode: ReceiverMode; label?: string }): string {
+  const [name, query] = mode.split('?');
+  const path = label === undefined ? name : `${name}/${encodeURIComponent(label)}`;
+  return `${origin}/${path}${query === undefined ? '' : `?${query}`}`;
+}
+
+class Desk {
+  readonly received: Received[] = [];
+  readonly #verify: ReceiverOptions['verify'];
+  readonly #waiters = new Set<() => void>();
+  readonly #attempts = new Map<string, number>();
+  readonly #closing = new AbortController();
+
+  constructor({ verify }: ReceiverOptions) {
+    this.#verify = verify;
+  }
+
+  async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.on('error', () => {});
+    const body = await readBody(request).catch(() => null);
+    if (body === null) return void response.destroy();
+    const message = this.#note(request, body);
+    await this.#answer(message, response);
+  }
+
+  until(isEnough: (received: readonly Received[]) => boolean): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const look = () => {
+      if (!isEnough(this.received)) return;
+      this.#waiters.delete(look);
+      resolve();
+    };
+    this.#waiters.add(look);
+    look();
+    return promise;
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  #note({ headers, url = '/' }: IncomingMessage, body: string): Received {
+    const id = headers['webhook-id'];
+    const message: Received = {
+      ...{ at: new Date(), path: url, headers, body },
+      messageId: typeof id === 'string' ? id : null,
+      verified: this.#verify?.({ headers, body }) ?? null,
+    };
+    this.received.push(message);
+    for (const look of [...this.#waiters]) look();
+    return message;
+  }
+
+  async #answer(message: Received, response: ServerResponse): Promise<void> {
+    const { pathname, searchParams } = new URL(message.path, 'http://receiver');
+    const number = (name: string, otherwise: number) => Number(searchParams.get(name) ?? otherwise);
+    const attempt = this.#attemptOf(message);
+    const answer = (status: number, headers: Record<string, string> = {}) => response.writeHead(status, headers).end();
+    switch (pathname.split('/')[1]) {
+      case 'ok':
+        return void answer(200);
+      case 'slow':
+        await delay(number('ms', SLOW_MS), undefined, { signal: this.#closing.signal }).catch(() => {});
+        return void answer(200);
+      case 'timeout': // Unanswered until the caller gives up or the receiver closes.
+        return void (attempt > number('times', Number.POSITIVE_INFINITY) && answer(200));
+      case '5xx':
+        return void answer(500);
+      case '5xx-then-ok':
+        return void answer(attempt > number('times', 1) ? 200 : 500);
+      case 'gone':
+        return void answer(410);
+      case 'redirect':
+        return void answer(302, { location: '/ok' });
+      case 'retry-after':
+        return void (attempt > 1 ? answer(200) : answer(503, { 'retry-after': String(number('s', 1)) }));
+      default:
+        return void answer(404);
+    }
+  }
+
+  /** Of one message, or of one path where messages have no id. */
+  #attemptOf({ messageId, path }: Received): number {
+    const key = `${path} ${messageId}`;
+    const attempt = (this.#attempts.get(key) ?? 0) + 1;
+    this.#attempts.set(key, attempt);
+    return attempt;
+  }
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_BODY_BYTES) throw new Error('the body is too large');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}

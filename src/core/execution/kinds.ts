@@ -1,0 +1,159 @@
+/** The job type of everything the execution API submits. */
+export const EXECUTION_TYPE = 'forgerun.simulated';
+
+export const EXECUTION_TYPES = ['EXECUTE', 'DEFERRED', 'EMIT_EVENT'] as const;
+
+export type ExecutionType = (typeof EXECUTION_TYPES)[number];
+
+export const WORK_KINDS = [
+  'SUCCESS_FAST',
+  'SUCCESS_NORMAL',
+  'SUCCESS_SLOW',
+  'FAIL_IMMEDIATE',
+  'FAIL_AFTER_PROGRESS',
+  'FAIL_AFTER_RETRYABLE',
+  'RUNS_LONG',
+  'RUNS_OVER_TIMEOUT',
+  'CPU_BURST',
+  'MEMORY_SPIKE',
+  'IO_HEAVY',
+  'MANY_SMALL_OUTPUTS',
+  'LARGE_OUTPUT',
+  'CANCEL_BEFORE_START',
+  'CANCEL_DURING_RUN',
+  'RETRY_ON_FAIL',
+  'RETRY_LIMIT_REACHED',
+  'DUPLICATE_SUBMIT_SAME_KEY',
+  'DUPLICATE_SUBMIT_DIFFERENT_KEY',
+  'WEBHOOK_SUCCESS',
+  'WEBHOOK_TIMEOUT',
+  'WEBHOOK_5XX',
+  'WEBHOOK_RETRIES_EXHAUSTED',
+  'WEBHOOK_SLOW_RECEIVER',
+  'SCHEDULED_ON_TIME',
+  'SCHEDULED_LATE_RECOVERY',
+  'SCHEDULED_FAR_FUTURE',
+  'PAYLOAD_SMALL',
+  'PAYLOAD_MEDIUM',
+  'PAYLOAD_LARGE',
+  'PAYLOAD_INVALID',
+] as const;
+
+export type WorkKind = (typeof WORK_KINDS)[number];
+
+export const EXPECTED_OUTCOMES = ['SUCCEEDED', 'FAILED', 'CANCELED', 'REJECTED'] as const;
+
+export type ExpectedOutcome = (typeof EXPECTED_OUTCOMES)[number];
+
+/** What somebody outside must do for a kind to show what it is for. */
+export type Drive =
+  | 'plain'
+  | 'cancel_queued'
+  | 'cancel_running'
+  | 'retry_once'
+  | 'retry_to_limit'
+  | 'same_key'
+  | 'other_key'
+  | 'webhook'
+  | 'deferred'
+  | 'deferred_restart'
+  | 'deferred_far'
+  | 'rejected';
+
+export type KindSpec = {
+  readonly durationMs: number | 'over_max_runtime';
+  readonly shouldFail: boolean;
+  readonly payloadKb: number;
+  /** How the job ends when it is driven as `drive` says. */
+  readonly expected: ExpectedOutcome;
+  readonly failure: 'none' | 'temporary' | 'permanent' | 'timeout';
+  /** The last attempt that fails: 0 for none, Infinity for all. */
+  readonly failsUntilAttempt: number;
+  /** Equal parts of the work. Progress is reported between them. */
+  readonly steps: number;
+  /** Pieces in which the output is made. */
+  readonly outputs: number;
+  readonly drive: Drive;
+  readonly temper: 'success' | 'failure' | 'slow';
+  readonly types: readonly ExecutionType[];
+};
+
+const plain: KindSpec = {
+  durationMs: 2_000,
+  shouldFail: false,
+  payloadKb: 4,
+  expected: 'SUCCEEDED',
+  failure: 'none',
+  failsUntilAttempt: 0,
+  steps: 1,
+  outputs: 1,
+  drive: 'plain',
+  temper: 'success',
+  types: EXECUTION_TYPES,
+};
+
+const failing: KindSpec = {
+  ...plain,
+  shouldFail: true,
+  expected: 'FAILED',
+  failure: 'permanent',
+  failsUntilAttempt: Number.POSITIVE_INFINITY,
+  temper: 'failure',
+};
+
+const deferred: KindSpec = { ...plain, drive: 'deferred', types: ['DEFERRED'] };
+
+/** The catalogue: a kind always means the same behaviour. */
+export const KINDS: Readonly<Record<WorkKind, KindSpec>> = deepFreeze({
+  SUCCESS_FAST: { ...plain, durationMs: 1_000 },
+  SUCCESS_NORMAL: { ...plain, durationMs: 10_000, payloadKb: 16, steps: 4 },
+  SUCCESS_SLOW: { ...plain, durationMs: 90_000, payloadKb: 32, steps: 10, temper: 'slow' },
+  FAIL_IMMEDIATE: { ...failing, durationMs: 500, payloadKb: 1 },
+  FAIL_AFTER_PROGRESS: { ...failing, durationMs: 20_000, payloadKb: 8, steps: 4 },
+  FAIL_AFTER_RETRYABLE: { ...failing, durationMs: 5_000, payloadKb: 8, failure: 'temporary' },
+  RUNS_LONG: { ...plain, durationMs: 110_000, payloadKb: 32, steps: 10, temper: 'slow' },
+  RUNS_OVER_TIMEOUT: { ...failing, durationMs: 'over_max_runtime', payloadKb: 8, failure: 'timeout' },
+  CPU_BURST: { ...plain, durationMs: 8_000 },
+  MEMORY_SPIKE: { ...plain, durationMs: 12_000, payloadKb: 64 },
+  IO_HEAVY: { ...plain, durationMs: 15_000, payloadKb: 32, steps: 5 },
+  MANY_SMALL_OUTPUTS: { ...plain, durationMs: 9_000, payloadKb: 16, outputs: 16 },
+  LARGE_OUTPUT: { ...plain, durationMs: 9_000, payloadKb: 256 },
+  CANCEL_BEFORE_START: { ...plain, durationMs: 5_000, expected: 'CANCELED', drive: 'cancel_queued' },
+  CANCEL_DURING_RUN: { ...plain, durationMs: 10_000, expected: 'CANCELED', drive: 'cancel_running' },
+  RETRY_ON_FAIL: {
+    ...failing,
+    durationMs: 3_000,
+    expected: 'SUCCEEDED',
+    failure: 'temporary',
+    failsUntilAttempt: 1,
+    drive: 'retry_once',
+  },
+  RETRY_LIMIT_REACHED: { ...failing, durationMs: 3_000, failure: 'temporary', drive: 'retry_to_limit' },
+  DUPLICATE_SUBMIT_SAME_KEY: { ...plain, drive: 'same_key' },
+  DUPLICATE_SUBMIT_DIFFERENT_KEY: { ...plain, drive: 'other_key' },
+  WEBHOOK_SUCCESS: { ...plain, drive: 'webhook' },
+  WEBHOOK_TIMEOUT: { ...plain, drive: 'webhook' },
+  WEBHOOK_5XX: { ...plain, drive: 'webhook' },
+  WEBHOOK_RETRIES_EXHAUSTED: { ...plain, drive: 'webhook' },
+  WEBHOOK_SLOW_RECEIVER: { ...plain, drive: 'webhook' },
+  SCHEDULED_ON_TIME: deferred,
+  SCHEDULED_LATE_RECOVERY: { ...deferred, drive: 'deferred_restart' },
+  SCHEDULED_FAR_FUTURE: { ...deferred, drive: 'deferred_far' },
+  PAYLOAD_SMALL: { ...plain, payloadKb: 1 },
+  PAYLOAD_MEDIUM: { ...plain, payloadKb: 16 },
+  PAYLOAD_LARGE: { ...plain, payloadKb: 256 },
+  PAYLOAD_INVALID: { ...plain, durationMs: 0, payloadKb: 0, expected: 'REJECTED', drive: 'rejected' },
+} as const satisfies Record<WorkKind, KindSpec>);
+
+export function isWorkKind(value: unknown): value is WorkKind {
+  return typeof value === 'string' && Object.hasOwn(KINDS, value);
+}
+
+export function isExecutionType(value: unknown): value is ExecutionType {
+  return (EXECUTION_TYPES as readonly unknown[]).includes(value);
+}
+
+function deepFreeze(kinds: Record<WorkKind, KindSpec>): Readonly<Record<WorkKind, KindSpec>> {
+  for (const spec of Object.values(kinds)) Object.freeze(spec);
+  return Object.freeze(kinds);
+}

@@ -1,0 +1,197 @@
+import type { AppError, ErrorCode } from '../errors.ts';
+
+type Problem = { readonly status: number; readonly title: string; readonly action: string };
+
+/** Every error of the execution API: its status, its name and what the caller can do about it. */
+export const PROBLEMS = {
+  RFA_REQUEST_MALFORMED: {
+    status: 400,
+    title: 'Malformed request',
+    action: 'Send JSON of the documented shape with every required member.',
+  },
+  RFA_JOB_VALIDATION_FAILED: {
+    status: 400,
+    title: 'Validation failed',
+    action: 'Correct the members named in errors and send the request again.',
+  },
+  RFA_AUTH_INVALID_CREDENTIALS: {
+    status: 401,
+    title: 'Invalid credentials',
+    action: 'Send a valid API key as Authorization: Bearer <key>.',
+  },
+  RFA_AUTH_TOKEN_EXPIRED: {
+    status: 401,
+    title: 'Credentials expired',
+    action: 'Use another key of the client, or have a new one issued.',
+  },
+  RFA_AUTH_FORBIDDEN: {
+    status: 403,
+    title: 'Forbidden',
+    action: 'Use the key of the client that owns it, with the permission it needs.',
+  },
+  RFA_AUTH_API_KEY_DISABLED: {
+    status: 403,
+    title: 'API key disabled',
+    action: 'Use another key: this one was revoked.',
+  },
+  RFA_JOB_NOT_FOUND: {
+    status: 404,
+    title: 'Job not found',
+    action: 'Check the job id; a report exists once its job has ended, and both are removed when their retention ends.',
+  },
+  RFA_CLIENT_NOT_FOUND: { status: 404, title: 'Client not found', action: 'Check the client id.' },
+  RFA_KEY_NOT_FOUND: { status: 404, title: 'Key not found', action: 'Check the key id.' },
+  RFA_WEBHOOK_NOT_FOUND: { status: 404, title: 'Webhook not found', action: 'Check the webhook id.' },
+  RFA_REQUEST_NOT_FOUND: {
+    status: 404,
+    title: 'Path not found',
+    action: 'Check the path against the documentation of the API.',
+  },
+  RFA_REQUEST_METHOD_NOT_ALLOWED: {
+    status: 405,
+    title: 'Method not allowed',
+    action: 'Use a method named in the Allow header.',
+  },
+  RFA_REQUEST_NOT_ACCEPTABLE: {
+    status: 406,
+    title: 'Not acceptable',
+    action: 'Accept application/json, or leave the Accept header out.',
+  },
+  RFA_JOB_CONFLICT: {
+    status: 409,
+    title: 'Conflict',
+    action: 'Read the job and decide anew; a job without attempts left is submitted again as a new one.',
+  },
+  RFA_KEY_CONFLICT: {
+    status: 409,
+    title: 'Key conflict',
+    action: 'Another request was first: use the key that it was given.',
+  },
+  RFA_EXEC_IDEMPOTENCY_CONFLICT: {
+    status: 409,
+    title: 'Idempotency key reused',
+    action: 'Use a new key for new work, or repeat the first request unchanged.',
+  },
+  RFA_REQUEST_PAYLOAD_TOO_LARGE: { status: 413, title: 'Payload too large', action: 'Send a smaller body.' },
+  RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE: {
+    status: 415,
+    title: 'Unsupported media type',
+    action: 'Send the body as application/json, uncompressed.',
+  },
+  RFA_REQUEST_RATE_LIMITED: {
+    status: 429,
+    title: 'Too many requests',
+    action: 'Wait for the seconds given in Retry-After, and send fewer requests.',
+  },
+  RFA_INTERNAL: {
+    status: 500,
+    title: 'Internal error',
+    action: 'Retry later; report it with the instance if it stays.',
+  },
+  RFA_STORAGE_DB_ERROR: { status: 503, title: 'Database error', action: 'Retry later: nothing was changed.' },
+  RFA_STORAGE_UNAVAILABLE: {
+    status: 503,
+    title: 'Storage unavailable',
+    action: 'Retry later, with the same idempotency key if the request creates something.',
+  },
+  RFA_EXEC_QUEUE_FULL: {
+    status: 503,
+    title: 'Queue full',
+    action: 'Retry after the seconds given in Retry-After, lower the load, or add workers.',
+  },
+  RFA_EXEC_WORKER_UNAVAILABLE: {
+    status: 503,
+    title: 'No worker available',
+    action: 'Start a worker; jobs stay queued until there is one.',
+  },
+  RFA_CONFIG_INVALID: {
+    status: 503,
+    title: 'Server misconfigured',
+    action: 'Have the operator correct the configuration.',
+  },
+  RFA_EXEC_TIMEOUT: {
+    status: 504,
+    title: 'Timed out',
+    action: 'Retry later, with the same idempotency key if the request creates something.',
+  },
+  RFA_DEPENDENCY_TIMEOUT: {
+    status: 504,
+    title: 'Dependency timed out',
+    action: 'Retry later; check the database if it stays.',
+  },
+} as const satisfies Record<string, Problem>;
+
+export type ProblemCode = keyof typeof PROBLEMS;
+
+export const PROBLEM_CODES = Object.keys(PROBLEMS) as ProblemCode[];
+
+export function isProblemCode(value: unknown): value is ProblemCode {
+  return typeof value === 'string' && Object.hasOwn(PROBLEMS, value);
+}
+
+/** Which problem an error is to a caller of the execution API: the one it names itself, or the one its code means. */
+export function problemOf(error: AppError): ProblemCode {
+  if (isProblemCode(error.problem)) return error.problem;
+  const rule = RULES[error.code];
+  return typeof rule === 'function' ? rule(error) : (rule ?? 'RFA_INTERNAL');
+}
+
+type Rule = ProblemCode | ((error: AppError) => ProblemCode);
+
+const RULES: Partial<Record<ErrorCode, Rule>> = {
+  INVALID_REQUEST: refusalOf,
+  NOT_SERIALIZABLE: 'RFA_JOB_VALIDATION_FAILED',
+  UNAUTHORIZED: (error) => (has(error, EXPIRED) ? 'RFA_AUTH_TOKEN_EXPIRED' : 'RFA_AUTH_INVALID_CREDENTIALS'),
+  FORBIDDEN: (error) => (has(error, REVOKED) ? 'RFA_AUTH_API_KEY_DISABLED' : 'RFA_AUTH_FORBIDDEN'),
+  NOT_FOUND: 'RFA_REQUEST_NOT_FOUND',
+  CONFLICT: 'RFA_JOB_CONFLICT',
+  DUPLICATE: 'RFA_EXEC_IDEMPOTENCY_CONFLICT',
+  QUOTA_EXCEEDED: 'RFA_REQUEST_RATE_LIMITED',
+  INVALID_CONFIG: 'RFA_CONFIG_INVALID',
+  TIMED_OUT: 'RFA_EXEC_TIMEOUT',
+  SHUTTING_DOWN: 'RFA_STORAGE_UNAVAILABLE',
+  UNAVAILABLE: (error) => {
+    if (has(error, LATE)) return 'RFA_EXEC_TIMEOUT';
+    return isStatementFailure(error) ? 'RFA_STORAGE_DB_ERROR' : 'RFA_STORAGE_UNAVAILABLE';
+  },
+  INTERNAL_ERROR: (error) => (isStatementFailure(error) ? 'RFA_STORAGE_DB_ERROR' : 'RFA_INTERNAL'),
+  DATABASE_UNREACHABLE: 'RFA_STORAGE_UNAVAILABLE',
+};
+
+const EXPIRED: ReadonlySet<string> = new Set(['EXPIRED']);
+const REVOKED: ReadonlySet<string> = new Set(['REVOKED']);
+const LATE: ReadonlySet<string> = new Set(['REQUEST_TIMEOUT']);
+const UNSUPPORTED: ReadonlySet<string> = new Set(['UNSUPPORTED_MEDIA_TYPE', 'UNSUPPORTED_ENCODING']);
+const MALFORMED: ReadonlySet<string> = new Set([
+  'INVALID_JSON',
+  'INVALID_TYPE',
+  'REQUIRED',
+  'TOO_DEEP',
+  'INVALID_TEXT',
+  'INVALID_ENCODING',
+]);
+
+const has = ({ details }: AppError, codes: ReadonlySet<string>): boolean => details.some(({ code }) => codes.has(code));
+
+function refusalOf(error: AppError): ProblemCode {
+  if (error.details.some(({ field, code }) => field === 'body' && code === 'PAYLOAD_TOO_LARGE')) {
+    return 'RFA_REQUEST_PAYLOAD_TOO_LARGE';
+  }
+  if (has(error, UNSUPPORTED)) return 'RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE';
+  // Without a member to blame, the request as a whole could not be read.
+  return error.details.length === 0 || has(error, MALFORMED) ? 'RFA_REQUEST_MALFORMED' : 'RFA_JOB_VALIDATION_FAILED';
+}
+
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+// Connections, resources, and a server that is going or coming: the database as a whole is away.
+const AWAY = /^(?:08|53|57P)/;
+
+/** Whether the database answered and said no, rather than being out of reach. */
+function isStatementFailure({ cause }: AppError): boolean {
+  for (let each = cause; typeof each === 'object' && each !== null; each = (each as { cause?: unknown }).cause) {
+    const { code } = each as { code?: unknown };
+    // Five letters and digits with a digit among them: `EPIPE` and its like are the operating system's.
+    if (typeof code === 'string' && SQLSTATE.test(code) && /\d/.test(code)) return !AWAY.test(code);
+  }
+  return false;
+}

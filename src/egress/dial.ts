@@ -1,0 +1,88 @@
+import { connect, type NetConnectOpts, type Socket } from 'node:net';
+import { type SecureContext, connect as startTls, type TLSSocket } from 'node:tls';
+import { type IpAddress, isSameAddress, parseIp } from '../core/ip-address.ts';
+import { EgressFault } from './fault.ts';
+
+/** An address that was looked at, with the text to dial it by. */
+export type Candidate = { readonly text: string; readonly address: IpAddress };
+
+export type DialParams = {
+  readonly to: Candidate;
+  readonly port: number;
+  readonly signal: AbortSignal;
+  readonly open?: (options: NetConnectOpts) => Socket;
+};
+
+const MAPPED = 0xffff_0000_0000n;
+const V4_BITS = 0xffff_ffffn;
+
+/** Connects to the very address given and makes sure of it: no name is looked up and no other address tried. */
+export async function dial(params: DialParams): Promise<Socket> {
+  const { to, port, signal } = params;
+  signal.throwIfAborted();
+  const family = to.address.version;
+  const socket = (params.open ?? connect)({ host: to.text, port, family, autoSelectFamily: false, noDelay: true });
+  await ready({ socket, event: 'connect', signal, fault: (text) => new EgressFault('CONNECT', text) });
+  if (isPeer(socket.remoteAddress, to.address)) return socket;
+  socket.destroy();
+  throw new EgressFault('CONNECT', `connected to another address than ${to.text}`);
+}
+
+/** A socket that speaks both families shows an IPv4 peer as mapped; only here is that unwrapped. */
+function isPeer(remote: string | undefined, dialled: IpAddress): boolean {
+  const peer = remote === undefined ? null : parseIp(remote);
+  if (peer === null) return false;
+  if (isSameAddress(peer, dialled)) return true;
+  return dialled.version === 4 && peer.version === 6 && peer.value === (MAPPED | (dialled.value & V4_BITS));
+}
+
+export type SecureParams = {
+  readonly socket: Socket;
+  readonly host: string;
+  readonly isLiteral: boolean;
+  readonly context: SecureContext;
+  readonly signal: AbortSignal;
+};
+
+/** The certificate is always verified, for the host of the URL and not for the address. */
+export async function secure(params: SecureParams): Promise<TLSSocket> {
+  const { host, isLiteral, signal, context, socket } = params;
+  const tls = startTls({
+    socket,
+    host,
+    servername: isLiteral ? '' : host,
+    ALPNProtocols: ['http/1.1'],
+    secureContext: context,
+    rejectUnauthorized: true,
+  });
+  await ready({ socket: tls, event: 'secureConnect', signal, fault: (text) => new EgressFault('TLS', text) });
+  return tls;
+}
+
+type Readying = {
+  readonly socket: Socket;
+  readonly event: 'connect' | 'secureConnect';
+  readonly signal: AbortSignal;
+  readonly fault: (message: string) => EgressFault;
+};
+
+/** A socket that does not get ready is destroyed, whatever the reason. */
+async function ready({ socket, event, signal, fault }: Readying): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  // This listener stays for good, so that no later error of the socket is ever without one.
+  const onError = (error: Error) => reject(fault(error.message));
+  const onClose = () => reject(fault('the connection was closed before it was ready'));
+  const onAbort = () => reject(signal.reason);
+  socket.once(event, resolve).on('error', onError).once('close', onClose);
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  try {
+    await promise;
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  } finally {
+    socket.off('close', onClose);
+    signal.removeEventListener('abort', onAbort);
+  }
+}

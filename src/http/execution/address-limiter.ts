@@ -1,0 +1,53 @@
+import { isIPv6 } from 'node:net';
+import { BoundedMap } from '../shared/bounded-map.ts';
+import type { LimitVerdict } from '../shared/identity.ts';
+
+export type AddressLimiterOptions = { callsPerMinute: number; capacity?: number; nowMs?: () => number };
+
+type Window = { calls: number; readonly endsAtMs: number };
+
+const WINDOW_MS = 60_000;
+const CAPACITY = 10_000;
+
+/**
+ * Counts the calls that need no key, by the address they come from. In this process alone: such a call costs little, and the
+ * count only has to keep one sender from making clients without end.
+ */
+export class AddressLimiter {
+  readonly #limit: number;
+  readonly #windows: BoundedMap<Window>;
+  readonly #nowMs: () => number;
+
+  constructor({ callsPerMinute, capacity = CAPACITY, nowMs = () => performance.now() }: AddressLimiterOptions) {
+    this.#limit = callsPerMinute;
+    this.#windows = new BoundedMap(capacity);
+    this.#nowMs = nowMs;
+  }
+
+  take(address: string): LimitVerdict {
+    const network = networkOf(address);
+    const nowMs = this.#nowMs();
+    const found = this.#windows.get(network);
+    const window = found !== undefined && found.endsAtMs > nowMs ? found : { calls: 0, endsAtMs: nowMs + WINDOW_MS };
+    if (window !== found) this.#windows.set(network, window);
+    const allowed = window.calls < this.#limit;
+    if (allowed) window.calls++;
+    return { allowed, limit: this.#limit, remaining: this.#limit - window.calls, resetMs: window.endsAtMs - nowMs };
+  }
+}
+
+const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
+
+/** Whoever has one address of version 6 has a whole /64 of them: they count as one. */
+function networkOf(address: string): string {
+  const mapped = MAPPED.exec(address)?.[1];
+  if (mapped !== undefined || !isIPv6(address)) return mapped ?? address;
+  const [head = '', tail] = (address.split('%', 1)[0] as string).toLowerCase().split('::');
+  const groups = head === '' ? [] : head.split(':');
+  const rest = tail === undefined || tail === '' ? [] : tail.split(':');
+  while (groups.length + rest.length < 8) groups.push('0');
+  return [...groups, ...rest]
+    .slice(0, 4)
+    .map((group) => group.replace(/^0+(?=.)/, ''))
+    .join(':');
+}

@@ -1,0 +1,25 @@
+import type { ExecutionContext } from '../../services/execution/context.ts';
+import { listExecutions } from '../../services/execution/list-executions.ts';
+import type { Http } from '../door.ts';
+import { answer } from '../shared/shapes.ts';
+import { callerOf, needs } from './operation.ts';
+import { readListQuery } from './read-filter.ts';
+import { renderExecution } from './render.ts';
+import { ExecutionJobList, ExecutionListQuery } from './schemas/lists.ts';
+
+const schema = {
+  operationId: 'listExecutions',
+  summary: 'List jobs',
+  description:
+    'Jobs of the client that match every filter given, newest first, a page at a time. Repeat a parameter, or separate by commas, for a list of values.',
+  querystring: ExecutionListQuery,
+  response: { 200: answer(ExecutionJobList, 'A page of jobs.') },
+};
+
+export function listJobsRoute(http: Http, context: ExecutionContext): void {
+  http.get('/jobs', { schema, ...needs('jobs:read') }, async (request) => {
+    const { filter, page } = readListQuery(request.query);
+    const { jobs, nextCursor, hasMore } = await listExecutions(context, callerOf(request), filter, page);
+    return { jobs: jobs.map(renderExecution), next_cursor: nextCursor, has_more: hasMore };
+  });
+}

@@ -1,0 +1,97 @@
+import type { Static } from 'typebox';
+import { AppError } from '../../core/errors.ts';
+import type { ReportRow } from '../../services/execution/stream-reports.ts';
+import { type RenderedRow, renderRow } from './render.ts';
+import type { ExecutionTotals, REPORT_FORMATS } from './schemas/lists.ts';
+
+export type ReportFormat = (typeof REPORT_FORMATS)[number];
+
+type Rows = AsyncIterable<readonly ReportRow[]>;
+
+type Format = { readonly mediaType: string; readonly contentType: string; text(rows: Rows): AsyncGenerator<string> };
+
+// In the order they are preferred in when the caller has no preference.
+export const FORMATS: Readonly<Record<ReportFormat, Format>> = {
+  json: { mediaType: 'application/json', contentType: 'application/json; charset=utf-8', text: jsonText },
+  ndjson: { mediaType: 'application/x-ndjson', contentType: 'application/x-ndjson; charset=utf-8', text: linesText },
+  csv: { mediaType: 'text/csv', contentType: 'text/csv; charset=utf-8; header=present', text: csvText },
+};
+
+/** The format named in the query, else the one that the Accept header wants most. */
+export function chooseFormat(named: ReportFormat | undefined, accept: string | undefined): ReportFormat {
+  if (named !== undefined || accept === undefined) return named ?? 'json';
+  const ranges = accept.split(',').map(readRange);
+  const formats = Object.keys(FORMATS) as ReportFormat[];
+  const wanted = formats.map((format) => ({ format, weight: weightOf(FORMATS[format].mediaType, ranges) }));
+  return wanted.reduce((best, each) => (each.weight > best.weight ? each : best)).format;
+}
+
+type Range = { readonly type: string; readonly weight: number };
+
+function readRange(text: string): Range {
+  const [type = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase());
+  const weight = parameters.find((parameter) => parameter.startsWith('q='));
+  return { type, weight: weight === undefined ? 1 : Number(weight.slice(2)) || 0 };
+}
+
+/** The most specific range that covers a type decides. */
+function weightOf(mediaType: string, ranges: readonly Range[]): number {
+  const specificity = [mediaType, `${mediaType.split('/')[0]}/*`, '*/*'];
+  for (const name of specificity) {
+    const range = ranges.find(({ type }) => type === name);
+    if (range !== undefined) return range.weight;
+  }
+  return 0;
+}
+
+export function refuseEvents(format: ReportFormat, withEvents: boolean): void {
+  if (format !== 'csv' || !withEvents) return;
+  const message = 'events do not fit into CSV: ask for json or ndjson, or leave them out';
+  throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'events', code: 'NOT_IN_CSV', message }] });
+}
+
+async function* jsonText(rows: Rows): AsyncGenerator<string> {
+  const totals: Static<typeof ExecutionTotals> = { jobs: 0, by_state: {}, by_outcome: {}, by_work_kind: {} };
+  yield '{"reports":[';
+  for await (const page of rows) {
+    const rendered = page.map(renderRow);
+    const separator = totals.jobs === 0 ? '' : ',';
+    for (const row of rendered) count(totals, row);
+    if (rendered.length > 0) yield separator + rendered.map((row) => JSON.stringify(row)).join(',');
+  }
+  yield `],"totals":${JSON.stringify(totals)}}`;
+}
+
+function count(totals: Static<typeof ExecutionTotals>, row: RenderedRow): void {
+  const add = (counts: Record<string, number>, name: string | null) => {
+    if (name !== null) counts[name] = (counts[name] ?? 0) + 1;
+  };
+  totals.jobs++;
+  add(totals.by_state, row.state);
+  add(totals.by_outcome, row.outcome);
+  add(totals.by_work_kind, row.work_kind);
+}
+
+async function* linesText(rows: Rows): AsyncGenerator<string> {
+  for await (const page of rows) yield page.map((row) => `${JSON.stringify(renderRow(row))}\n`).join('');
+}
+
+const COLUMNS = [
+  ...(['job_id', 'type', 'work_kind', 'state', 'outcome', 'attempt', 'created_at', 'execution_at'] as const),
+  ...(['updated_at', 'started_at', 'finished_at', 'duration_ms'] as const),
+];
+
+async function* csvText(rows: Rows): AsyncGenerator<string> {
+  yield `${COLUMNS.join(',')},failure_code,failure_message\r\n`;
+  for await (const page of rows) yield page.map((row) => csvLine(renderRow(row))).join('');
+}
+
+function csvLine(row: RenderedRow): string {
+  const values = [...COLUMNS.map((column) => row[column]), row.failure?.code, row.failure?.message];
+  return `${values.map(csvValue).join(',')}\r\n`;
+}
+
+function csvValue(value: string | number | null | undefined): string {
+  const text = String(value ?? '');
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

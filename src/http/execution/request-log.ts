@@ -1,0 +1,47 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { ExecutionContext } from '../../services/execution/context.ts';
+import type { Http } from '../door.ts';
+
+/** One log line and one measurement for each request of the door, however it ended. */
+export function installRequestLog(http: Http, { telemetry, metrics }: ExecutionContext): void {
+  http.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? 'none';
+    metrics.request(route, request.method, reply.statusCode, reply.elapsedTime / 1_000);
+    telemetry.log[levelOf(request, reply)]('request', fieldsOf(request, reply));
+  });
+}
+
+function levelOf(request: FastifyRequest, { statusCode }: FastifyReply): 'info' | 'warn' | 'error' {
+  if (statusCode === 500 || isWriteInDoubt(request)) return 'error';
+  return statusCode > 500 ? 'warn' : 'info';
+}
+
+function fieldsOf(request: FastifyRequest, reply: FastifyReply) {
+  const jobId = request.jobId ?? (request.params as { job_id?: string } | undefined)?.job_id;
+  const clientId = request.identity?.orgId;
+  const { problem } = request;
+  return {
+    request_id: request.id,
+    action: actionOf(request),
+    ...(clientId === undefined ? {} : { client_id: clientId }),
+    ...(typeof jobId === 'string' ? { job_id: jobId.slice(0, 100) } : {}),
+    ...(problem == null ? {} : { error_code: problem.code, error_message: problem.message }),
+    ...(isWriteInDoubt(request) ? { recovery_needed: true } : {}),
+    method: request.method,
+    status: reply.statusCode,
+    duration_ms: Math.round(reply.elapsedTime * 10) / 10,
+  };
+}
+
+/** Whether a write met the storage failing under it: all of it was kept or nothing, and only the caller's repeat tells which. */
+const isWriteInDoubt = ({ method, problem }: FastifyRequest): boolean =>
+  method !== 'GET' && method !== 'HEAD' && problem?.code.startsWith('RFA_STORAGE_') === true;
+
+const VERBS = /^(?:submit|cancel|retry|get|list|create|issue|renew|revoke)/;
+
+/** What was asked for in a word: submit, cancel, retry, get, report and so on. */
+function actionOf({ routeOptions, method }: FastifyRequest): string {
+  const { operationId = '' } = (routeOptions.schema ?? {}) as { operationId?: string };
+  if (operationId.endsWith('Report') || operationId.endsWith('Reports')) return 'report';
+  return VERBS.exec(operationId)?.[0] ?? method.toLowerCase();
+}

@@ -1,0 +1,65 @@
+import { Type } from 'typebox';
+import { EVENT_NAMES, EVENT_REASONS } from '../../../core/execution/events.ts';
+import { WORK_KINDS } from '../../../core/execution/kinds.ts';
+import { EXECUTION_OUTCOMES, EXECUTION_STATES } from '../../../core/execution/states.ts';
+import { named, shape, timestamp, timestampOrNull, word, wordOrNull } from '../../shared/shapes.ts';
+import { FailureOrNull } from './job.ts';
+
+const EXAMPLE_ID = '3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11';
+
+const EXAMPLE_EVENT = {
+  event_id: '9a0f7c1e-52a7-8d1b-9a64-0f4c2b7de310',
+  job_id: EXAMPLE_ID,
+  event_name: 'job.created',
+  prev_state: null,
+  next_state: 'CREATED',
+  timestamp: '2024-01-15T10:30:00.000000Z',
+  scenario: 'SUCCESS_FAST',
+  attempt: 1,
+};
+
+export const ExecutionEvent = shape(
+  'ExecutionEvent',
+  {
+    event_id: Type.String({ description: 'The same event has the same id whenever it is told.' }),
+    job_id: Type.String(),
+    event_name: word(EVENT_NAMES),
+    prev_state: wordOrNull(EXECUTION_STATES, 'Null for the first event.'),
+    next_state: word(EXECUTION_STATES),
+    timestamp: Type.String({
+      pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{6}Z$',
+      description: 'RFC 3339 in UTC with microseconds; grows from event to event of a job.',
+      examples: ['2024-01-15T10:30:00.000000Z'],
+    }),
+    scenario: word(WORK_KINDS, 'The work kind of the job.'),
+    attempt: Type.Integer({ minimum: 1 }),
+    reason: Type.Optional(word(EVENT_REASONS, 'Why, where there is more to say than the name does.')),
+    retries_exhausted: Type.Optional(Type.Boolean({ description: 'True when no attempt is left.' })),
+  },
+  { description: 'One change of state.', examples: [EXAMPLE_EVENT] },
+);
+
+export const ExecutionReport = shape(
+  'ExecutionReport',
+  {
+    job_id: Type.String(),
+    outcome: word(EXECUTION_OUTCOMES),
+    events: Type.Array(named(ExecutionEvent), { description: 'Every change of state, oldest first.' }),
+    started_at: timestampOrNull('Of the attempt that gave the outcome; null for a job that never started.'),
+    finished_at: timestamp('When the outcome came.'),
+    duration_ms: Type.Integer({ minimum: 0, description: 'From started_at to finished_at; 0 without a start.' }),
+    failure: FailureOrNull,
+  },
+  {
+    description: 'What became of a job that has ended.',
+    examples: [
+      {
+        ...{ job_id: EXAMPLE_ID, outcome: 'SUCCESS', events: [EXAMPLE_EVENT] },
+        ...{ started_at: '2024-01-15T10:30:00.012Z', finished_at: '2024-01-15T10:30:01.015Z' },
+        ...{ duration_ms: 1_003, failure: null },
+      },
+    ],
+  },
+);
+
+export const REPORT_SHAPES = [ExecutionEvent, ExecutionReport];

@@ -1,0 +1,45 @@
+import type { FastifyRequest } from 'fastify';
+import { AppError } from '../../core/errors.ts';
+import { type ReadRequest, readExecutionRequest } from '../../core/execution/request.ts';
+import { formatTimestamp } from '../../core/timestamp.ts';
+import type { ExecutionContext } from '../../services/execution/context.ts';
+import { submitExecution } from '../../services/execution/submit-execution.ts';
+import type { Http } from '../door.ts';
+import { answer, named } from '../shared/shapes.ts';
+import { callerOf, judgedByService, needs, problemResponses } from './operation.ts';
+import { ExecutionAccepted, ExecutionSubmission } from './schemas/submission.ts';
+
+const schema = {
+  operationId: 'submitExecution',
+  summary: 'Submit a job',
+  description:
+    'Accepts a job and generates its definition; it is stored durably when the answer is sent. A repeat with the same idempotency key and content gives the first job; the same key with other content is refused (409). A full queue refuses jobs that are due at once (503).',
+  body: named(ExecutionSubmission),
+  response: { ...problemResponses(409), 202: answer(ExecutionAccepted, 'The job is accepted.') },
+};
+
+export function submitJobRoute(http: Http, context: ExecutionContext): void {
+  http.post('/jobs', { schema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
+    const receivedAtMs = Date.now();
+    const { allowedTypes } = context.settings;
+    const read = readExecutionRequest(request.body, { headerKey: headerKeyOf(request), allowedTypes });
+    if (!read.ok) throw refusal(read);
+    const submitted = await submitExecution(context, callerOf(request), read.request, receivedAtMs);
+    request.jobId = submitted.jobId;
+    const { jobId, state, createdAt } = submitted;
+    return reply.code(202).send({ job_id: jobId, state, created_at: formatTimestamp(createdAt) });
+  });
+}
+
+function headerKeyOf({ headers }: FastifyRequest): string | undefined {
+  const key = headers['idempotency-key'];
+  return Array.isArray(key) ? key[0] : key;
+}
+
+const PROBLEMS_OF = { malformed: 'RFA_REQUEST_MALFORMED', invalid: 'RFA_JOB_VALIDATION_FAILED' } as const;
+
+function refusal({ kind, issues }: Extract<ReadRequest, { ok: false }>): AppError {
+  const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : '';
+  const message = `${issues[0]?.message ?? 'the request is not valid'}${more}`;
+  return new AppError('INVALID_REQUEST', { message, details: issues, problem: PROBLEMS_OF[kind] });
+}

@@ -1,0 +1,48 @@
+import { type Static, type TObject, type TSchema, Type } from 'typebox';
+
+/** One of a few words. */
+export const word = <const Word extends string>(words: readonly Word[], description?: string) =>
+  Type.Unsafe<Word>({ type: 'string', enum: [...words], ...(description === undefined ? {} : { description }) });
+
+export const wordOrNull = <const Word extends string>(words: readonly Word[], description?: string) =>
+  Type.Unsafe<Word | null>({
+    type: ['string', 'null'],
+    enum: [...words, null],
+    ...(description === undefined ? {} : { description }),
+  });
+
+export const textOrNull = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], description });
+
+/** A shape with a name in the document. Use it with `named`, and add it to the server once. */
+export const shape = <const Id extends string, P extends Record<string, TSchema>>(
+  $id: Id,
+  properties: P,
+  options: { description?: string; examples?: readonly unknown[] } = {},
+): TObject<P> & { $id: Id } => {
+  const { examples, ...rest } = options;
+  const listed = examples === undefined ? {} : { examples: [...examples] };
+  return Type.Object(properties, { $id, title: $id, additionalProperties: false, ...rest, ...listed }) as TObject<P> & {
+    $id: Id;
+  };
+};
+
+/** A reference to a shape, by its name. */
+export const named = <T extends TSchema & { $id: string }>(schema: T, options: { description?: string } = {}) =>
+  Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#`, ...options });
+
+/** An answer with its meaning. */
+export const answer = <T extends TSchema & { $id: string }>(schema: T, description: string) =>
+  named(schema, { description });
+
+/** As answers show it; requests may use any offset and leave out seconds. */
+export const timestamp = (description: string) =>
+  Type.String({ format: 'date-time', description, examples: ['2024-01-15T10:30:00.000Z'] });
+
+export const timestampOrNull = (description: string) =>
+  Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    format: 'date-time',
+    description,
+    examples: ['2024-01-15T10:30:00.000Z'],
+  });

@@ -1,0 +1,25 @@
+import { type Queryable, run, statement } from './statement.ts';
+
+const COUNT = statement(
+  'queue_depth',
+  `SELECT count(*)::int4 AS depth
+   FROM (SELECT FROM millrace.ready WHERE queue = $1 AND job_type = $2 LIMIT $3::int4) AS waiting`,
+);
+
+// Whoever holds it knows that nobody else adds to a queue that is nearly full.
+const ADMISSION_LOCK = 0x4d694164; // "MiAd"
+const LOCK = statement('lock_admission', `SELECT pg_advisory_xact_lock(${ADMISSION_LOCK})`);
+
+export type Waiting = { queue: string; jobType: string; atMost: number };
+
+/** How many jobs of a type wait for a worker, counted no further than asked. */
+export async function queueDepth(db: Queryable, { queue, jobType, atMost }: Waiting): Promise<number> {
+  const [row] = await run<{ depth: number }>(db, COUNT, [queue, jobType, atMost]);
+  return (row as { depth: number }).depth;
+}
+
+/** Inside a transaction: the depth cannot grow by anybody else who asks this way until that ends. */
+export async function lockedQueueDepth(db: Queryable, waiting: Waiting): Promise<number> {
+  await run(db, LOCK);
+  return queueDepth(db, waiting);
+}

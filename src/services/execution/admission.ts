@@ -1,0 +1,149 @@
+import type pg from 'pg';
+import { AppError, isAppError } from '../../core/errors.ts';
+import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { inTransaction } from '../../ledger/database.ts';
+import { lockedQueueDepth, queueDepth } from '../../ledger/queue-depth.ts';
+import { sqlStateOf } from '../../ledger/statement.ts';
+
+type Work = (client?: pg.ClientBase) => Promise<unknown>;
+type Waiter = { work: Work; resolve(value: unknown): void; reject(error: unknown): void };
+
+const QUEUE = 'q:default';
+/** How long a reading of the queue is trusted, with what was admitted since. */
+const READING_MS = 200;
+/**
+ * Nearer to the limit than this nothing is trusted but a count under the lock. Wide enough for what other processes admit
+ * while a reading is trusted, and what is on its way to the ledger while it is counted.
+ */
+const SMALLEST_MARGIN = 2_000;
+const MAX_BATCH = 100;
+const MAX_WAITING = 2_000;
+const RETRY_AFTER_MS = 1_000;
+const LOCK_TIMEOUT = '55P03';
+
+const queueFull = (cause?: unknown): AppError =>
+  new AppError('UNAVAILABLE', {
+    message: 'The queue is full. Nothing was accepted.',
+    problem: 'RFA_EXEC_QUEUE_FULL',
+    retryAfterMs: RETRY_AFTER_MS,
+    cause,
+  });
+
+/**
+ * Lets jobs into the queue while there is room. Far from the limit a reading of the last moment is enough. Near it
+ * admissions of all processes stand in line behind one lock and count, so that the limit is met exactly.
+ */
+export class Admission {
+  readonly #engine: Pick<Engine, 'database'>;
+  readonly #queueSize: number;
+  readonly #margin: number;
+  #depth = 0;
+  #readAtMs = Number.NEGATIVE_INFINITY;
+  #reading: Promise<void> | null = null;
+  #line: Waiter[] = [];
+  #isServing = false;
+
+  constructor(engine: Pick<Engine, 'database'>, { queueSize }: { queueSize: number }) {
+    this.#engine = engine;
+    this.#queueSize = queueSize;
+    this.#margin = Math.max(SMALLEST_MARGIN, Math.floor(queueSize / 10));
+  }
+
+  /** Does the work, on a client inside a transaction where one is given, or refuses with QUEUE_FULL and does nothing. */
+  async admit<T>(work: (client?: pg.ClientBase) => Promise<T>): Promise<T> {
+    const isSmall = this.#queueSize <= this.#margin;
+    if (!isSmall) await this.#keepReading();
+    if (isSmall || this.#depth + this.#margin >= this.#queueSize) return (await this.#standInLine(work)) as T;
+    this.#depth++;
+    return this.pass(work);
+  }
+
+  /** For a job that enters the queue later, however full it is now: only its writing can be too much. */
+  pass<T>(work: () => Promise<T>): Promise<T> {
+    return work().catch((error) => {
+      throw explained(error);
+    });
+  }
+
+  /** Read again before the reading is too old, so that under load nobody waits for it. */
+  #keepReading(): Promise<void> | undefined {
+    const ageMs = performance.now() - this.#readAtMs;
+    if (ageMs >= READING_MS) return this.#read();
+    if (ageMs >= READING_MS / 2) this.#read().catch(() => {});
+    return undefined;
+  }
+
+  /** One question at a time; whoever comes meanwhile waits for the same. */
+  #read(): Promise<void> {
+    this.#reading ??= this.#countUp().finally(() => {
+      this.#reading = null;
+    });
+    return this.#reading;
+  }
+
+  async #countUp(): Promise<void> {
+    this.#note(await queueDepth(this.#engine.database.api, this.#waiting()));
+  }
+
+  #note(depth: number): void {
+    this.#depth = depth;
+    this.#readAtMs = performance.now();
+  }
+
+  #waiting() {
+    return { queue: QUEUE, jobType: EXECUTION_TYPE, atMost: this.#queueSize };
+  }
+
+  #standInLine(work: Work): Promise<unknown> {
+    if (this.#line.length >= MAX_WAITING) return Promise.reject(queueFull());
+    return new Promise((resolve, reject) => {
+      this.#line.push({ work, resolve, reject });
+      void this.#serve();
+    });
+  }
+
+  /** One transaction at a time in this process: those in line must not hold every connection. */
+  async #serve(): Promise<void> {
+    if (this.#isServing) return;
+    this.#isServing = true;
+    while (this.#line.length > 0) {
+      const batch = this.#line.splice(0, MAX_BATCH);
+      await this.#admitExactly(batch).catch((error) => {
+        const refusal = sqlStateOf(error) === LOCK_TIMEOUT ? queueFull(error) : error;
+        for (const { reject } of batch) reject(refusal);
+      });
+    }
+    this.#isServing = false;
+  }
+
+  async #admitExactly(batch: readonly Waiter[]): Promise<void> {
+    const { api } = this.#engine.database;
+    const answers = await inTransaction(api, async (client) => {
+      const depth = await lockedQueueDepth(client, this.#waiting());
+      const room = Math.max(0, this.#queueSize - depth);
+      const admitted: (() => void)[] = [];
+      for (const waiter of batch.slice(0, room)) admitted.push(await attempt(client, waiter));
+      this.#note(depth + admitted.length);
+      return admitted;
+    });
+    for (const answer of answers) answer();
+    for (const { reject } of batch.slice(answers.length)) reject(queueFull());
+  }
+}
+
+/** Work that fails leaves no trace and does not spoil that of the others. The answer is given once all is committed. */
+async function attempt(client: pg.ClientBase, { work, resolve, reject }: Waiter): Promise<() => void> {
+  await client.query('SAVEPOINT admission');
+  try {
+    const value = await work(client);
+    await client.query('RELEASE SAVEPOINT admission');
+    return () => resolve(value);
+  } catch (error) {
+    await client.query('ROLLBACK TO SAVEPOINT admission');
+    return () => reject(explained(error));
+  }
+}
+
+/** More waits to be written than the submitter holds: that too is a queue that is full. */
+const explained = (error: unknown): unknown => (isAppError(error, 'QUOTA_EXCEEDED') ? queueFull(error) : error);

@@ -1,0 +1,43 @@
+import { AppError } from '../../core/errors.ts';
+import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
+import { listWorkers, type WorkerInfo } from '../../ledger/workers.ts';
+import type { ExecutionContext } from './context.ts';
+
+const LEDGER_MS = 1_000;
+const SILENT_AFTER_MS = 30_000;
+const RETRY_AFTER_MS = 1_000;
+
+/** Whether a job would be done now: the ledger answers in time, and some worker that runs these jobs is alive. */
+export async function checkExecutionHealth({
+  engine,
+}: Pick<ExecutionContext, 'engine'>): Promise<{ workers: number; latencyMs: number }> {
+  const startedAtMs = performance.now();
+  const known = await inTime(listWorkers(engine.database.maintenance));
+  const workers = known.filter(isAlive).length;
+  if (workers > 0) return { workers, latencyMs: Math.round((performance.now() - startedAtMs) * 10) / 10 };
+  throw new AppError('UNAVAILABLE', {
+    message: 'No worker is alive: jobs are accepted and wait.',
+    problem: 'RFA_EXEC_WORKER_UNAVAILABLE',
+    retryAfterMs: RETRY_AFTER_MS,
+  });
+}
+
+const isAlive = ({ types, stoppedAt, silentMs }: WorkerInfo): boolean =>
+  types.includes(EXECUTION_TYPE) && stoppedAt === null && silentMs < SILENT_AFTER_MS;
+
+async function inTime<T>(asked: Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(late()), LEDGER_MS);
+  try {
+    return await Promise.race([asked, promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const late = (): AppError =>
+  new AppError('TIMED_OUT', {
+    message: `The database gave no answer within ${LEDGER_MS} ms.`,
+    problem: 'RFA_DEPENDENCY_TIMEOUT',
+    retryAfterMs: RETRY_AFTER_MS,
+  });

@@ -1,0 +1,80 @@
+import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
+import type { Job } from '../../core/job.ts';
+import { getJobs } from '../../ledger/get-job.ts';
+import { type SearchPage, searchJobs } from '../../ledger/search-jobs.ts';
+import type { Caller, ExecutionContext } from './context.ts';
+import { type ExecutionFilter, matches, toJobFilter } from './execution-filter.ts';
+import { type ExecutionView, viewOf } from './read-execution.ts';
+
+export const EXECUTION_ORDERS = ['created', 'updated'] as const;
+
+export type ExecutionPage = {
+  readonly cursor?: string;
+  readonly limit?: number;
+  /** Newest first, by the time of submission or of the last change of state. */
+  readonly order?: (typeof EXECUTION_ORDERS)[number];
+};
+
+export type ListedExecutions = { jobs: ExecutionView[]; nextCursor: string | null; hasMore: boolean };
+
+const ORDERS = { created: 'CREATED_DESC', updated: 'UPDATED_DESC' } as const;
+const DEFAULT_LIMIT = 100;
+/** Looks at the ledger for one page. Where few of the jobs found match, the page is given out short, with more to come. */
+const MAX_LOOKS = 5;
+
+/** Jobs of one client that match every filter given, a page at a time. */
+export async function listExecutions(
+  c: ExecutionContext,
+  caller: Caller,
+  filter: ExecutionFilter,
+  page: ExecutionPage,
+): Promise<ListedExecutions> {
+  const { jobs, ...rest } = await findExecutions(c, caller, filter, page);
+  return { jobs: jobs.map(({ view }) => view), ...rest };
+}
+
+export type FoundExecution = { readonly job: Job; readonly view: ExecutionView };
+
+export type FoundExecutions = { jobs: FoundExecution[]; nextCursor: string | null; hasMore: boolean };
+
+export async function findExecutions(
+  c: ExecutionContext,
+  caller: Caller,
+  filter: ExecutionFilter,
+  { cursor, limit = DEFAULT_LIMIT, order = 'created' }: ExecutionPage,
+): Promise<FoundExecutions> {
+  if (filter.ids !== undefined) return named(c, caller, { ids: filter.ids, filter, order });
+  const jobs: FoundExecution[] = [];
+  const jobFilter = toJobFilter(filter);
+  if (jobFilter === null) return { jobs, nextCursor: null, hasMore: false };
+  let nextCursor: string | null = cursor ?? null;
+  for (let look = 1; ; look++) {
+    const page: SearchPage = { cursor: nextCursor, limit: limit - jobs.length, order: ORDERS[order], total: false };
+    const found = await searchJobs(c.engine.database.api, caller.clientId, jobFilter, page);
+    for (const job of found.jobs) {
+      const view = viewOf(job);
+      if (matches(view, filter)) jobs.push({ job, view });
+    }
+    nextCursor = found.nextCursor;
+    if (!found.hasMore || jobs.length === limit || look === MAX_LOOKS)
+      return { jobs, nextCursor, hasMore: found.hasMore };
+  }
+}
+
+type Named = { ids: readonly string[]; filter: ExecutionFilter; order: NonNullable<ExecutionPage['order']> };
+
+/** Jobs that are asked for by id need no search: they are read, and looked at here. */
+async function named(c: ExecutionContext, caller: Caller, { ids, filter, order }: Named): Promise<FoundExecutions> {
+  const found = await getJobs(c.engine.database.api, caller.clientId, [...new Set(ids.map((id) => id.toLowerCase()))]);
+  const jobs = found
+    .filter(({ type }) => type === EXECUTION_TYPE)
+    .map((job) => ({ job, view: viewOf(job) }))
+    .filter(({ view }) => matches(view, filter))
+    .sort((left, right) => NEWER[order](left.job, right.job));
+  return { jobs, nextCursor: null, hasMore: false };
+}
+
+const NEWER = {
+  created: (left: Job, right: Job) => right.seq - left.seq,
+  updated: (left: Job, right: Job) => right.updatedAt.getTime() - left.updatedAt.getTime() || right.seq - left.seq,
+} as const;

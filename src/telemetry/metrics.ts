@@ -1,0 +1,152 @@
+/** The values of a metric's labels, by name. */
+type Labels = Readonly<Record<string, string | number>>;
+
+export type Counter = { add(labels?: Labels, by?: number): void };
+export type Gauge = { set(value: number, labels?: Labels): void };
+export type Histogram = { observe(value: number, labels?: Labels): void };
+
+type Kind = 'counter' | 'gauge' | 'histogram';
+
+export type MetricDefinition = {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly labels: readonly string[];
+  readonly help: string;
+};
+
+type Definition = { name: string; help: string; labels: readonly string[]; buckets?: readonly number[] };
+
+/** What a process counts and measures, in the text format that Prometheus reads (0.0.4). */
+export class Metrics {
+  readonly #families = new Map<string, Family>();
+  readonly #scrapers: (() => Promise<void>)[] = [];
+
+  /** Asking twice for a name gives the same metric. */
+  counter(name: string, help: string, labels: readonly string[] = []): Counter {
+    const family = this.#family('counter', { name, help, labels });
+    return { add: (values, by = 1) => family.add(by, values) };
+  }
+
+  gauge(name: string, help: string, labels: readonly string[] = []): Gauge {
+    const family = this.#family('gauge', { name, help, labels });
+    return { set: (value, values) => family.set(value, values) };
+  }
+
+  /** `buckets` are upper bounds in ascending order; the one that takes everything is added. */
+  histogram(name: string, help: string, buckets: readonly number[], labels: readonly string[] = []): Histogram {
+    const family = this.#family('histogram', { name, help, labels, buckets });
+    return { observe: (value, values) => family.observe(value, values) };
+  }
+
+  /** Called before every text, for what is not counted here but asked for. One that fails is left out. */
+  onScrape(measure: () => Promise<void>): void {
+    this.#scrapers.push(measure);
+  }
+
+  /** What there is, in the order it was first asked for. */
+  definitions(): MetricDefinition[] {
+    return [...this.#families.values()].map((family) => family.definition);
+  }
+
+  async text(): Promise<string> {
+    await Promise.allSettled(this.#scrapers.map((measure) => measure()));
+    return [...this.#families.values()].map((family) => family.text()).join('');
+  }
+
+  #family(kind: Kind, definition: Definition): Family {
+    const { name, labels } = definition;
+    const known = this.#families.get(name);
+    if (known === undefined) {
+      const made = new Family(kind, definition);
+      this.#families.set(name, made);
+      return made;
+    }
+    if (known.kind === kind && known.labels.join() === labels.join()) return known;
+    throw new Error(`The metric ${name} is a ${known.kind} of (${known.labels.join(', ')}) already.`);
+  }
+}
+
+/** For a histogram, how often each bucket was hit, then the sum; for the others one number. */
+type Series = { readonly labels: string; readonly values: number[] };
+
+/** One name with all its label values. */
+class Family {
+  readonly kind: Kind;
+  readonly labels: readonly string[];
+  readonly #definition: Definition;
+  readonly #buckets: readonly number[];
+  readonly #series = new Map<string, Series>();
+
+  constructor(kind: Kind, definition: Definition) {
+    this.kind = kind;
+    this.#definition = definition;
+    this.labels = definition.labels;
+    this.#buckets = [...(definition.buckets ?? []), Number.POSITIVE_INFINITY];
+    // Without labels there is one series, and it is there from the start, so that a rate can be told from the first event on.
+    if (this.labels.length === 0) this.#of({});
+  }
+
+  get definition(): MetricDefinition {
+    const { name, help } = this.#definition;
+    return { name, kind: this.kind, labels: this.labels, help };
+  }
+
+  add(by: number, labels: Labels = {}): void {
+    const { values } = this.#of(labels);
+    values[0] = (values[0] as number) + by;
+  }
+
+  set(value: number, labels: Labels = {}): void {
+    this.#of(labels).values[0] = value;
+  }
+
+  observe(value: number, labels: Labels = {}): void {
+    const { values } = this.#of(labels);
+    const bucket = this.#buckets.findIndex((bound) => value <= bound);
+    values[bucket] = (values[bucket] as number) + 1;
+    values[this.#buckets.length] = (values[this.#buckets.length] as number) + value;
+  }
+
+  text(): string {
+    const { name, help } = this.#definition;
+    const lines = [
+      `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`,
+      `# TYPE ${name} ${this.kind}`,
+    ];
+    for (const series of this.#series.values()) {
+      if (this.kind === 'histogram') lines.push(...this.#histogramLines(series));
+      else lines.push(`${name}${braced(series.labels)} ${series.values[0]}`);
+    }
+    return `${lines.join('\n')}\n`;
+  }
+
+  #histogramLines({ labels, values }: Series): string[] {
+    const { name } = this.#definition;
+    let count = 0;
+    const lines = this.#buckets.map((bound, index) => {
+      count += values[index] as number;
+      const le = `le="${bound === Number.POSITIVE_INFINITY ? '+Inf' : bound}"`;
+      return `${name}_bucket${braced(labels === '' ? le : `${labels},${le}`)} ${count}`;
+    });
+    lines.push(
+      `${name}_sum${braced(labels)} ${values[this.#buckets.length]}`,
+      `${name}_count${braced(labels)} ${count}`,
+    );
+    return lines;
+  }
+
+  #of(given: Labels): Series {
+    const labels = this.labels.map((label) => `${label}="${escaped(given[label] ?? '')}"`).join(',');
+    let series = this.#series.get(labels);
+    if (series === undefined) {
+      series = { labels, values: new Array(this.kind === 'histogram' ? this.#buckets.length + 1 : 1).fill(0) };
+      this.#series.set(labels, series);
+    }
+    return series;
+  }
+}
+
+const braced = (labels: string): string => (labels === '' ? '' : `{${labels}}`);
+
+const escaped = (value: string | number): string =>
+  String(value).replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');

@@ -1,0 +1,146 @@
+import { describe, expect, it } from 'vitest';
+import { remoteHost } from '../../src/cli/simulate/host.ts';
+import { type Run, type RunOptions, runSimulation } from '../../src/cli/simulate/run.ts';
+import { KINDS, WORK_KINDS, type WorkKind } from '../../src/core/execution/kinds.ts';
+import { useExecution } from '../http/execution-fixture.ts';
+
+// Half the usual scale: the longest kinds keep away from their timeout although the server shares a process with its callers.
+const TIME_SCALE = 0.006;
+const server = useExecution({ timeScale: TIME_SCALE });
+
+type Asked = Partial<Omit<RunOptions, 'plan'>> & { kinds: readonly WorkKind[]; jobs: number; clients?: number };
+
+async function simulate({ kinds, jobs, clients = 1, ...rest }: Asked): Promise<Run> {
+  return runSimulation(await remoteHost({ url: server.url }), {
+    plan: { choice: { order: 'each', kinds }, clients, jobs, seed: 1, farFutureMs: 0 },
+    ...{ durationMs: null, pace: { concurrency: 32 }, timeScale: TIME_SCALE, expectations: new Map(), receiverPort: 0 },
+    ...{ signal: new AbortController().signal, ...rest },
+  });
+}
+
+const tallyOf = ({ jury }: Run, kind: WorkKind) => jury.tallies.get(kind);
+const steps = ({ jury }: Run): string[] =>
+  jury
+    .pairs()
+    .filter(({ count }) => count > 0)
+    .map(({ from, to, count }) => `${from} ${to} ${count}`);
+
+describe('a simulated run', () => {
+  it('of 500 scenarios by 20 clients loses nothing, doubles nothing and sees no forbidden step [FR-01.04] [FR-02.02] [FR-04.02]', async () => {
+    const run = await simulate({ kinds: WORK_KINDS, jobs: 500, clients: 20 });
+    expect(run.jury.findings).toEqual([]);
+    const kinds = run.jury.kinds();
+    expect(kinds.map(({ kind }) => kind)).toEqual(WORK_KINDS);
+    for (const { driven, asExpected } of kinds) expect(asExpected).toBe(driven);
+    expect(run.jury.pairs().filter(({ isAllowed, count }) => !isAllowed && count > 0)).toEqual([]);
+    const allowed = run.jury.pairs().filter(({ isAllowed, count }) => isAllowed && count > 0);
+    expect(allowed.length).toBeGreaterThanOrEqual(8);
+    expect(run.notes).toEqual(['restart: not performed (see --embedded and --restart)']);
+    const jobs = kinds.reduce((sum, tally) => sum + tally.jobs, 0);
+    expect(run.stats.submitted).toBe(jobs);
+    expect(run.stats.runMs.count + (run.stats.ended.get('CANCELED') ?? 0)).toBeGreaterThanOrEqual(jobs);
+  });
+
+  it('retries once where the second attempt succeeds, and until it is refused where none does', async () => {
+    const once = await simulate({ kinds: ['RETRY_ON_FAIL'], jobs: 1 });
+    expect(once.jury.findings).toEqual([]);
+    expect(steps(once)).toContain('FAILED QUEUED 1');
+    const limit = await simulate({ kinds: ['RETRY_LIMIT_REACHED'], jobs: 1 });
+    expect(limit.jury.findings).toEqual([]);
+    expect(steps(limit)).toContain('FAILED QUEUED 3');
+    expect(limit.stats.exchanges.get('POST /jobs/:job_id/retry 409')).toBe(1);
+  });
+
+  it('submits duplicates with one key and with two', async () => {
+    const same = await simulate({ kinds: ['DUPLICATE_SUBMIT_SAME_KEY'], jobs: 3 });
+    expect(same.jury.findings).toEqual([]);
+    expect(tallyOf(same, 'DUPLICATE_SUBMIT_SAME_KEY')?.jobs).toBe(3);
+    const other = await simulate({ kinds: ['DUPLICATE_SUBMIT_DIFFERENT_KEY'], jobs: 3 });
+    expect(other.jury.findings).toEqual([]);
+    expect(tallyOf(other, 'DUPLICATE_SUBMIT_DIFFERENT_KEY')?.jobs).toBe(6);
+  });
+
+  it('cancels while the job runs', async () => {
+    const run = await simulate({ kinds: ['CANCEL_DURING_RUN'], jobs: 2 });
+    expect(run.jury.findings).toEqual([]);
+    expect(steps(run)).toContain('RUNNING CANCELED 2');
+  });
+
+  it('names a callback to the receiver where the kind is about webhooks', async () => {
+    const kinds = WORK_KINDS.filter((kind) => KINDS[kind].drive === 'webhook');
+    const run = await simulate({ kinds, jobs: kinds.length });
+    expect(run.jury.findings).toEqual([]);
+    const stored = server.ledger.db.api.query<{ callback_url: string }>(
+      `SELECT callback_url FROM millrace.jobs WHERE tags->>'work_kind' LIKE 'WEBHOOK_%' ORDER BY seq DESC LIMIT 5`,
+    );
+    const paths = (await stored).rows.map(({ callback_url }) => new URL(callback_url).pathname.split('/')[1]);
+    expect(paths.sort()).toEqual(['5xx', '5xx-then-ok', 'ok', 'slow', 'timeout']);
+  });
+
+  it('restarts the server when the time of a job has come, where it can', async () => {
+    const fell: number[] = [];
+    const host = {
+      ...(await remoteHost({ url: server.url })),
+      restart: async (untilMs: number) => {
+        await server.worker('none');
+        const fromMs = Date.now();
+        await expect.poll(() => Date.now(), { timeout: 20_000 }).toBeGreaterThan(untilMs);
+        await server.worker('start');
+        fell.push(untilMs);
+        return { fromMs, toMs: Date.now() };
+      },
+    };
+    const run = await runSimulation(host, {
+      plan: {
+        choice: { order: 'each', kinds: ['SCHEDULED_LATE_RECOVERY'] },
+        clients: 2,
+        jobs: 4,
+        seed: 1,
+        farFutureMs: 0,
+      },
+      ...{
+        durationMs: null,
+        pace: { concurrency: 1 },
+        timeScale: TIME_SCALE,
+        expectations: new Map(),
+        receiverPort: 0,
+      },
+      signal: new AbortController().signal,
+    });
+    expect(run.jury.findings).toEqual([]);
+    expect(fell).toHaveLength(1);
+    expect(run.notes).toEqual([]);
+  });
+
+  it('goes on for a duration at a rate', async () => {
+    const pace = { ratePerSecond: 100 };
+    const jobs = Number.POSITIVE_INFINITY;
+    const run = await simulate({ kinds: ['SUCCESS_FAST'], jobs, durationMs: 500, pace, clients: 2 });
+    expect(run.jury.findings).toEqual([]);
+    const driven = tallyOf(run, 'SUCCESS_FAST')?.driven ?? 0;
+    expect(driven).toBeGreaterThan(0);
+    expect(driven).toBeLessThanOrEqual(51);
+  });
+
+  it('says what differs when a kind is expected to end otherwise', async () => {
+    const expectations = new Map([['SUCCESS_FAST', 'FAILED']] as const);
+    const run = await simulate({ kinds: ['SUCCESS_FAST', 'CPU_BURST'], jobs: 2, expectations });
+    expect(run.jury.findings).toMatchObject([{ kind: 'SUCCESS_FAST', problem: 'ended SUCCEEDED, expected FAILED' }]);
+    expect(tallyOf(run, 'CPU_BURST')).toMatchObject({ driven: 1, asExpected: 1 });
+    expect(tallyOf(run, 'SUCCESS_FAST')).toMatchObject({ driven: 1, asExpected: 0 });
+  });
+
+  it('ends without a verdict when it is interrupted', async () => {
+    const stop = new AbortController();
+    const running = simulate({ kinds: ['SCHEDULED_FAR_FUTURE'], jobs: 1, signal: stop.signal });
+    await expect.poll(async () => (await countOf('SCHEDULED_FAR_FUTURE')) > 0).toBe(true);
+    stop.abort();
+    expect(await running).toMatchObject({ wasInterrupted: true });
+  });
+});
+
+async function countOf(kind: WorkKind): Promise<number> {
+  const text = `SELECT count(*)::int AS count FROM millrace.jobs WHERE tags->>'work_kind' = $1 AND state = 'delayed'`;
+  const { rows } = await server.ledger.db.api.query<{ count: number }>(text, [kind]);
+  return rows[0]?.count ?? 0;
+}

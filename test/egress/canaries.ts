@@ -1,0 +1,34 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:net';
+
+/** Listeners on every address of this machine, in both families, that count who comes. */
+export type Canaries = { readonly port: number; accepted(): number; close(): Promise<void> };
+
+export async function openCanaries(): Promise<Canaries> {
+  let accepted = 0;
+  const canary = () =>
+    createServer((socket) => {
+      accepted++;
+      socket
+        .on('error', () => undefined)
+        .resume()
+        .end('HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\ncanary');
+    });
+  const [v4, v6] = [canary(), canary()];
+  const port = await listen(v4, '0.0.0.0', 0);
+  await listen(v6, '::', port);
+  return {
+    port,
+    accepted: () => accepted,
+    close: async () => {
+      await Promise.all([v4, v6].map((server) => once(server.close(), 'close')));
+    },
+  };
+}
+
+async function listen(server: Server, host: string, port: number): Promise<number> {
+  server.listen({ host, port, ipv6Only: host === '::' });
+  await once(server, 'listening');
+  const address = server.address();
+  return typeof address === 'object' && address !== null ? address.port : 0;
+}

@@ -1,0 +1,123 @@
+import { tmpdir } from 'node:os';
+import type pg from 'pg';
+import { describe, expect, it } from 'vitest';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { AppError } from '../../src/core/errors.ts';
+import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
+import { openDatabase } from '../../src/ledger/database.ts';
+import { queueDepth } from '../../src/ledger/queue-depth.ts';
+import { Admission } from '../../src/services/execution/admission.ts';
+import { submitJob } from '../../src/services/submit-job.ts';
+import { until } from '../library/fixture.ts';
+import { type TestClient, useExecution } from './execution-fixture.ts';
+
+const { queueSize: QUEUE_SIZE } = loadConfig({ environment: { MILLRACE_LIMITS_QUEUE_SIZE: '5' }, folder: tmpdir() })
+  .config.execution;
+
+const server = useExecution({ queueSize: QUEUE_SIZE });
+
+const submit = (client: TestClient, request: object = {}) =>
+  client.post('/jobs', { type: 'EXECUTE', work_kind: 'SUCCESS_FAST', ...request });
+
+const idsOf = async ({ clientId }: TestClient): Promise<string[]> => {
+  const { rows } = await server.ledger.db.api.query('SELECT id FROM millrace.jobs WHERE org_id = $1', [clientId]);
+  return rows.map(({ id }) => id as string).sort();
+};
+
+const depth = () => queueDepth(server.ledger.db.api, { queue: 'q:default', jobType: EXECUTION_TYPE, atMost: 1_000 });
+
+/** Lets every job be done, then stops the worker: what is submitted from here on stays in the queue. */
+async function withoutWorker(): Promise<void> {
+  const text = `SELECT FROM millrace.jobs WHERE state NOT IN ('completed', 'failed', 'dead_letter', 'cancelled')`;
+  await server.worker('start');
+  await until(async () => (await server.ledger.db.api.query(text)).rowCount === 0);
+  await server.worker('none');
+}
+
+describe('a full queue', () => {
+  it('refuses with 503 QUEUE_FULL and Retry-After, and writes nothing [FR-14.28] [FR-14.34] [FR-14.65] [FR-17.03] [FR-18.03]', async () => {
+    expect(QUEUE_SIZE).toBe(5);
+    await withoutWorker();
+    const client = await server.client();
+    for (let job = 0; job < QUEUE_SIZE; job++) await client.submit();
+    const before = await idsOf(client);
+    const key = 'a key that was never used';
+    const { status, body, headers } = await submit(client, { idempotency_key: key });
+    expect([status, body.code]).toEqual([503, 'RFA_EXEC_QUEUE_FULL']);
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(await idsOf(client)).toEqual(before);
+    const keys = 'SELECT FROM millrace.idempotency_keys WHERE org_id = $1';
+    expect((await server.ledger.db.api.query(keys, [client.clientId])).rowCount).toBe(0);
+    await withoutWorker();
+    expect((await submit(client, { idempotency_key: key })).status).toBe(202);
+  });
+
+  it('never drops what it took: of many at once as many are accepted as fit, each is done, the others were told [FR-14.29]', async () => {
+    await withoutWorker();
+    const client = await server.client();
+    const answers = await Promise.all(Array.from({ length: 4 * QUEUE_SIZE }, () => submit(client)));
+    const accepted = answers.filter(({ status }) => status === 202).map(({ body }) => body.job_id as string);
+    expect(accepted).toHaveLength(QUEUE_SIZE);
+    expect(answers.filter(({ status }) => status === 503)).toHaveLength(3 * QUEUE_SIZE);
+    expect(await idsOf(client)).toEqual(accepted.sort());
+    await server.worker('start');
+    for (const id of accepted) await client.reached(id, 'SUCCEEDED');
+  });
+
+  it('takes a job for later, which enters it at its time [FR-14.29]', async () => {
+    await withoutWorker();
+    const client = await server.client();
+    for (let job = 0; job < QUEUE_SIZE; job++) await client.submit();
+    const executionAt = new Date(Date.now() + 1_000).toISOString();
+    const { status, body } = await submit(client, {
+      type: 'DEFERRED',
+      work_kind: 'SCHEDULED_ON_TIME',
+      execution_at: executionAt,
+    });
+    expect(status).toBe(202);
+    await server.worker('start');
+    await client.reached(body.job_id, 'SUCCEEDED');
+  });
+});
+
+describe('admission', () => {
+  const isQueueFull = (error: unknown) => (error as AppError).problem === 'RFA_EXEC_QUEUE_FULL';
+
+  it('is exact over processes, and for repeats and failures in between', async () => {
+    await withoutWorker();
+    const { clientId: orgId } = await server.client();
+    const elsewhere = openDatabase({ url: server.ledger.db.url, apiPool: 3 });
+    const options = { profile: server.settings.profile };
+    try {
+      const admissions = [server.engine, { database: elsewhere }].map(
+        (engine) => new Admission(engine, { queueSize: 8 }),
+      );
+      const work = (index: number) => async (client?: pg.ClientBase) => {
+        if (index % 5 === 0) throw new AppError('DUPLICATE');
+        if (index % 7 === 0) return client?.query('SELECT nothing_of_the_sort');
+        const submission = { type: EXECUTION_TYPE, payload: {} };
+        return submitJob(server.engine, { orgId, submission, actor: null, client, options });
+      };
+      const admitted = await Promise.allSettled(
+        Array.from({ length: 60 }, (_, index) => admissions[index % 2]?.admit<unknown>(work(index))),
+      );
+      const full = admitted.filter((each) => each.status === 'rejected' && isQueueFull(each.reason));
+      expect(admitted.filter(({ status }) => status === 'fulfilled')).toHaveLength(8);
+      expect(full.length).toBeGreaterThan(0);
+      expect(await depth()).toBe(8);
+    } finally {
+      await elsewhere.close();
+    }
+  });
+
+  it('far from the limit does not hold a transaction, and a writer that has too much to do is a full queue [FR-14.34]', async () => {
+    const admission = new Admission(server.engine, { queueSize: 100_000 });
+    expect(await admission.admit(async (client) => client)).toBeUndefined();
+    const overflow = admission.admit(() => Promise.reject(new AppError('QUOTA_EXCEEDED')));
+    await expect(overflow).rejects.toMatchObject({ code: 'UNAVAILABLE', problem: 'RFA_EXEC_QUEUE_FULL' });
+    const later = admission.pass(() => Promise.reject(new AppError('QUOTA_EXCEEDED')));
+    await expect(later).rejects.toMatchObject({ problem: 'RFA_EXEC_QUEUE_FULL' });
+    const failure = admission.admit(() => Promise.reject(new AppError('DUPLICATE')));
+    await expect(failure).rejects.toMatchObject({ code: 'DUPLICATE' });
+  });
+});

@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest';
+import { type Span, Tracer } from '../../src/telemetry/trace.ts';
+
+function tracing(): { tracer: Tracer; spans: Span[] } {
+  const spans: Span[] = [];
+  return { tracer: new Tracer((span) => spans.push(span)), spans };
+}
+
+describe('a trace', () => {
+  it('holds together what was started below one another', () => {
+    const { tracer, spans } = tracing();
+    const outer = tracer.start('outer');
+    const inner = tracer.start('inner', outer.traceparent);
+    inner.end({ job_id: 'j' });
+    outer.end();
+    const [first, second] = spans as [Span, Span];
+    expect(first).toMatchObject({ name: 'inner', parentId: second.spanId, attributes: { job_id: 'j' } });
+    expect(second).toMatchObject({ name: 'outer', parentId: null, attributes: {} });
+    expect(first.traceId).toBe(second.traceId);
+    expect(first.startedAtMs).toBeGreaterThanOrEqual(second.startedAtMs);
+    expect(first.endedAtMs).toBeGreaterThanOrEqual(first.startedAtMs);
+    expect(outer.traceparent).toBe(`00-${second.traceId}-${second.spanId}-01`);
+  });
+
+  it('goes on from a parent that came from elsewhere', () => {
+    const { tracer, spans } = tracing();
+    tracer.start('x', `00-${'a'.repeat(32)}-${'b'.repeat(16)}-00`).end();
+    expect(spans[0]).toMatchObject({ traceId: 'a'.repeat(32), parentId: 'b'.repeat(16) });
+  });
+
+  it.each([
+    undefined,
+    '',
+    'nonsense',
+    `00-${'0'.repeat(32)}-${'b'.repeat(16)}-01`,
+    `00-${'a'.repeat(32)}-${'0'.repeat(16)}-01`,
+    `ff-${'a'.repeat(32)}-${'b'.repeat(16)}-01`,
+    `00-${'a'.repeat(31)}-${'b'.repeat(16)}-01`,
+  ])('starts anew where the parent is %j', (parent) => {
+    const { tracer, spans } = tracing();
+    tracer.start('x', parent).end();
+    expect(spans[0]).toMatchObject({ parentId: null, traceId: expect.stringMatching(/^[0-9a-f]{32}$/) });
+    expect(spans[0]?.traceId).not.toBe('a'.repeat(32));
+  });
+
+  it('ends a span once, and may begin it earlier', () => {
+    const { tracer, spans } = tracing();
+    const span = tracer.start('x', undefined, 1_000);
+    span.end({ first: true });
+    span.end({ second: true });
+    expect(spans).toMatchObject([{ startedAtMs: 1_000, attributes: { first: true } }]);
+  });
+});
