@@ -1,5 +1,6 @@
 import { lockRoom } from '../ledger/claim-room.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
+import type { Queryable } from '../ledger/statement.ts';
 import { type StartedJob, type TakeParams, takeCappedJobs, takeJobs } from '../ledger/take-jobs.ts';
 import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
@@ -26,7 +27,7 @@ export type ProducerOptions = {
   reconcile(): Promise<void>;
 };
 
-type Flight = { limit: number; sentMs: number; wakes: number };
+type Flight = { limit: number; sentMs: number; wakes: number; db: Queryable };
 
 const MAX_PER_STATEMENT = 500;
 const MAX_ERROR_DELAY_MS = 2_000;
@@ -52,6 +53,7 @@ export class Producer {
   #isScheduled = false;
   #failures = 0;
   #suspectUntilMs = 0;
+  #secondLook: NodeJS.Timeout | null = null;
 
   constructor(options: ProducerOptions) {
     this.#options = options;
@@ -64,6 +66,16 @@ export class Producer {
     this.#isHungry = true;
     this.#wakes++;
     this.pumpSoon();
+  }
+
+  /**
+   * A job is being written on this connection: look for it there, right behind the statement that brings it, instead of asking
+   * on another once its answer is here. Only while nothing else is to do. Answers whether the job will be looked for.
+   */
+  follow(db: Queryable): boolean {
+    if (this.#flights > 0 || this.#options.hasCaps() || this.#room() === 0) return false;
+    this.#launch(this.#room(), db);
+    return true;
   }
 
   serve(queues: readonly string[]): void {
@@ -93,9 +105,13 @@ export class Producer {
     if (!this.#isHungry || this.#flights === MAX_FLIGHTS) return;
     const limit = this.#room();
     if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
+    this.#launch(limit, this.#options.database.claiming);
+  }
+
+  #launch(limit: number, db: Queryable): void {
     this.#flights++;
     this.#asked += limit;
-    this.#fly({ limit, sentMs: performance.now(), wakes: this.#wakes }).catch((error) => this.#report(error));
+    this.#fly({ limit, sentMs: performance.now(), wakes: this.#wakes, db }).catch((error) => this.#report(error));
   }
 
   #room(): number {
@@ -106,14 +122,12 @@ export class Producer {
   }
 
   async #fly(flight: Flight): Promise<void> {
-    const { limit, sentMs } = flight;
+    const { limit, sentMs, db } = flight;
     const claimNo = this.#options.claims.next();
     let started: StartedJob[];
     try {
-      started = await this.#take({
-        ...{ workerId: this.#options.workerId, limit, claimNo },
-        lanes: this.#lanes.next(sentMs),
-      });
+      const lanes = this.#lanes.next(sentMs);
+      started = await this.#take(db, { workerId: this.#options.workerId, limit, claimNo, lanes });
     } catch (error) {
       return this.#recover(error);
     } finally {
@@ -131,9 +145,9 @@ export class Producer {
     this.pumpSoon();
   }
 
-  #take(params: TakeParams): Promise<StartedJob[]> {
+  #take(db: Queryable, params: TakeParams): Promise<StartedJob[]> {
     const { database, hasCaps, types } = this.#options;
-    if (!hasCaps()) return takeJobs(database.claiming, params);
+    if (!hasCaps()) return takeJobs(db, params);
     return inTransaction(database.workers, async (client) => {
       const room = await lockRoom(client, [...types]);
       return takeCappedJobs(client, params, room);
@@ -151,8 +165,15 @@ export class Producer {
     // What was submitted while the statement was under way it may not have seen. A claim that got some, but fewer than it
     // asked for, has emptied the queue or met another process: look again in a while.
     this.#isHungry = started.length === limit || this.#wakes !== wakes;
-    if (started.length > 0 && !this.#isHungry) setTimeout(() => this.wake(), SECOND_LOOK_MS).unref();
+    if (started.length > 0 && !this.#isHungry) this.#lookAgain();
     if (started.length === 0) this.#lanes.reset(sentMs);
+  }
+
+  #lookAgain(): void {
+    this.#secondLook ??= setTimeout(() => {
+      this.#secondLook = null;
+      this.wake();
+    }, SECOND_LOOK_MS).unref();
   }
 
   /** Nobody knows whether the statement took effect; what it gave us unawares is given back once the database answers. */

@@ -32,8 +32,10 @@ export type SubmitterOptions = {
   /** A queue that nobody heard of yet becomes known before its first job. */
   ensureQueue(name: string): Promise<void>;
   knowsQueue(name: string): boolean;
+  /** A job is being written on this connection: an idle worker here may look for it there. Answers whether one does. */
+  follow(db: Queryable, type: string): boolean;
   /** Called with what was accepted, so that idle workers look at once. */
-  onAccepted(written: readonly Written[]): void;
+  onAccepted(written: readonly Written[], isFollowed: boolean): void;
 };
 
 export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: readonly Issue[] };
@@ -55,7 +57,7 @@ export class Submitter {
   constructor(options: SubmitterOptions) {
     this.#options = options;
     this.#batcher = createBatcher<JobToWrite, Written>({
-      send: (entries) => this.write(options.database.submitting, entries),
+      send: (entries) => this.#send(entries),
       maxItems: MAX_BATCH,
       maxInFlight: 2,
       splitAbove: 32,
@@ -104,10 +106,19 @@ export class Submitter {
     return written as Written;
   }
 
+  async #send(entries: readonly JobToWrite[]): Promise<Written[]> {
+    const db = this.#options.database.submitting;
+    const writing = submitJobs(db, entries, this.#options.fairQueues());
+    const isFollowed = isLone(entries) && this.#options.follow(db, entries[0].job.type);
+    const written = await writing;
+    this.#options.onAccepted(written, isFollowed);
+    return written;
+  }
+
   /** Writes entries without dependencies in one statement. */
   async write(db: Queryable, entries: readonly JobToWrite[]): Promise<Written[]> {
     const written = await submitJobs(db, entries, this.#options.fairQueues());
-    this.#options.onAccepted(written);
+    this.#options.onAccepted(written, false);
     return written;
   }
 
@@ -118,7 +129,7 @@ export class Submitter {
       return submitJobs(db, entries, this.#options.fairQueues());
     };
     const written = client === undefined ? await inTransaction(this.#options.database.api, work) : await work(client);
-    this.#options.onAccepted(written);
+    this.#options.onAccepted(written, false);
     return written;
   }
 
@@ -134,7 +145,7 @@ export class Submitter {
       return submitJobs(client, [entry], this.#options.fairQueues());
     });
     if (written === null) return null;
-    this.#options.onAccepted(written);
+    this.#options.onAccepted(written, false);
     return written[0] as Written;
   }
 
@@ -142,6 +153,10 @@ export class Submitter {
     return this.#batcher.idle();
   }
 }
+
+/** A single job that no key can hold up: whatever follows on its connection comes at once. */
+const isLone = (entries: readonly JobToWrite[]): entries is readonly [JobToWrite] =>
+  entries.length === 1 && entries[0]?.job.idempotencyKey === null;
 
 const pool = Buffer.allocUnsafe(16 * 256);
 let used = pool.length;
