@@ -72,7 +72,8 @@ export class Engine implements Service {
       fairQueues: () => this.settings.fairQueues,
       ensureQueue: (name) => this.settings.ensureQueue(name),
       knowsQueue: (name) => this.settings.knowsQueue(name),
-      onAccepted: (written) => this.#onAccepted(written),
+      follow: (db, type) => this.#isRunning && this.#supervisor.follow(db, type),
+      onAccepted: (written, isFollowed) => this.#onAccepted(written, isFollowed),
     });
     const slots = options.concurrency ?? 10;
     const onReady = () => this.hint('ready');
@@ -185,7 +186,7 @@ export class Engine implements Service {
     else this.settings.wake();
   }
 
-  #onAccepted(written: readonly Written[]): void {
+  #onAccepted(written: readonly Written[], isFollowed: boolean): void {
     let isReady = false;
     let isTimed = false;
     let isPending = false;
@@ -195,7 +196,8 @@ export class Engine implements Service {
       else if (each.state === 'delayed') isTimed = true;
       else isPending = true;
     }
-    if (isReady) this.hint('ready');
+    if (isReady && isFollowed) this.notifier.hint('ready');
+    else if (isReady) this.hint('ready');
     if (isTimed) this.hint('timers');
     if (isPending) this.hint('releases');
   }

@@ -5,6 +5,7 @@ import type { Lane, StartedJob } from '../ledger/take-jobs.ts';
 const LAG = 1_000;
 /** Retried and deferred jobs keep their old place in the order, below any floor. They wait no longer than this for it. */
 const RESET_AFTER_MS = 500;
+const SPARE_RUNS = 8;
 
 /**
  * The lanes a worker claims from, each with a moving lower bound. Without the bound a claim walks the entries of every job
@@ -15,6 +16,8 @@ export class Lanes {
   #lanes: Lane[] = [];
   #byKey = new Map<string, Lane>();
   #resetAt = 0;
+  /** Of the last claim that got any. */
+  #jobsPerRun = 1;
 
   set(queues: readonly string[], types: readonly string[]): void {
     this.#lanes = [];
@@ -39,10 +42,23 @@ export class Lanes {
     for (const lane of this.#lanes) lane.floor = 0;
   }
 
-  raise(started: readonly StartedJob[]): void {
+  /** How many runs are likely to hold so many jobs, with some to spare. */
+  runsFor(jobs: number): number {
+    return Math.min(jobs, Math.ceil((jobs * 1.5) / this.#jobsPerRun) + SPARE_RUNS);
+  }
+
+  /** Lifts the bounds to what was claimed. Answers from how many runs that came. */
+  raise(started: readonly StartedJob[]): number {
+    let runs = 0;
+    let previous: StartedJob | undefined;
     for (const job of started) {
+      if (job.orderKey === previous?.orderKey && job.jobType === previous.jobType) continue;
+      previous = job;
+      runs++;
       const lane = this.#byKey.get(`${job.queue}\n${job.jobType}\n${job.priority}`);
       if (lane !== undefined && job.orderKey - LAG > lane.floor) lane.floor = job.orderKey - LAG;
     }
+    if (runs > 0) this.#jobsPerRun = started.length / runs;
+    return runs;
   }
 }

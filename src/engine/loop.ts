@@ -6,6 +6,8 @@ export type LoopOptions = {
   /** One round. Answers how long to wait for the next; `wake` cuts the wait short. */
   round(): Promise<number>;
   onError(error: unknown, name: string): void;
+  /** The first round comes within this time and not at once, so that what can wait does not crowd a start. */
+  firstWithinMs?: number;
 };
 
 const MAX_ERROR_DELAY_MS = 5_000;
@@ -42,6 +44,8 @@ export class Loop implements Service {
 
   async #run(): Promise<void> {
     let failures = 0;
+    const { firstWithinMs = 0 } = this.#options;
+    if (firstWithinMs > 0) await this.#sleep(Math.random() * firstWithinMs);
     while (!this.#isStopping) {
       this.#isWoken = false;
       let delayMs: number;

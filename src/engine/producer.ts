@@ -1,6 +1,7 @@
 import { lockRoom } from '../ledger/claim-room.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
-import { type StartedJob, type TakeParams, takeCappedJobs, takeJobs } from '../ledger/take-jobs.ts';
+import type { Queryable } from '../ledger/statement.ts';
+import { type StartedJob, type Taken, type TakeParams, takeCappedJobs, takeJobs } from '../ledger/take-jobs.ts';
 import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
 import { Lanes } from './lanes.ts';
@@ -26,11 +27,13 @@ export type ProducerOptions = {
   reconcile(): Promise<void>;
 };
 
-type Flight = { limit: number; sentMs: number; wakes: number };
+type Flight = { limit: number; sentMs: number; wakes: number; db: Queryable };
 
 const MAX_PER_STATEMENT = 500;
 const MAX_ERROR_DELAY_MS = 2_000;
 const SECOND_LOOK_MS = 100;
+/** Another process holds what is first in line for the length of a statement, or it was gone. */
+const CONTENDED_MS = 10;
 /** On one connection: the database turns to the second as soon as it is done with the first. */
 const MAX_FLIGHTS = 2;
 /** What a statement must ask for to go out while another is under way. */
@@ -52,6 +55,7 @@ export class Producer {
   #isScheduled = false;
   #failures = 0;
   #suspectUntilMs = 0;
+  #secondLook: NodeJS.Timeout | null = null;
 
   constructor(options: ProducerOptions) {
     this.#options = options;
@@ -64,6 +68,16 @@ export class Producer {
     this.#isHungry = true;
     this.#wakes++;
     this.pumpSoon();
+  }
+
+  /**
+   * A job is being written on this connection: look for it there, right behind the statement that brings it, instead of asking
+   * on another once its answer is here. Only while nothing else is to do. Answers whether the job will be looked for.
+   */
+  follow(db: Queryable): boolean {
+    if (this.#flights > 0 || this.#options.hasCaps() || this.#room() === 0) return false;
+    this.#launch(this.#room(), db);
+    return true;
   }
 
   serve(queues: readonly string[]): void {
@@ -93,9 +107,13 @@ export class Producer {
     if (!this.#isHungry || this.#flights === MAX_FLIGHTS) return;
     const limit = this.#room();
     if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
+    this.#launch(limit, this.#options.database.claiming);
+  }
+
+  #launch(limit: number, db: Queryable): void {
     this.#flights++;
     this.#asked += limit;
-    this.#fly({ limit, sentMs: performance.now(), wakes: this.#wakes }).catch((error) => this.#report(error));
+    this.#fly({ limit, sentMs: performance.now(), wakes: this.#wakes, db }).catch((error) => this.#report(error));
   }
 
   #room(): number {
@@ -106,24 +124,24 @@ export class Producer {
   }
 
   async #fly(flight: Flight): Promise<void> {
-    const { limit, sentMs } = flight;
+    const { limit, sentMs, db } = flight;
     const claimNo = this.#options.claims.next();
-    let started: StartedJob[];
+    const runs = this.#lanes.runsFor(limit);
+    let taken: Taken;
     try {
-      started = await this.#take({
-        ...{ workerId: this.#options.workerId, limit, claimNo },
-        lanes: this.#lanes.next(sentMs),
-      });
+      const lanes = this.#lanes.next(sentMs);
+      taken = await this.#take(db, { workerId: this.#options.workerId, limit, claimNo, lanes, runs });
     } catch (error) {
       return this.#recover(error);
     } finally {
       this.#asked -= limit;
     }
     this.#failures = 0;
+    const { started } = taken;
     await this.#options.begin(started, { claimNo, sentMs });
     if (sentMs < this.#suspectUntilMs && this.#flights === 1)
       await this.#options.reconcile().catch((error) => this.#report(error));
-    this.#observe(started, flight);
+    this.#observe(taken, { ...flight, runs });
     this.#flights--;
     // The next statement goes out before these jobs run: the database works while handlers do.
     this.#pump();
@@ -131,28 +149,38 @@ export class Producer {
     this.pumpSoon();
   }
 
-  #take(params: TakeParams): Promise<StartedJob[]> {
+  #take(db: Queryable, params: TakeParams): Promise<Taken> {
     const { database, hasCaps, types } = this.#options;
-    if (!hasCaps()) return takeJobs(database.claiming, params);
+    if (!hasCaps()) return takeJobs(db, params);
     return inTransaction(database.workers, async (client) => {
       const room = await lockRoom(client, [...types]);
       return takeCappedJobs(client, params, room);
     });
   }
 
-  #observe(started: readonly StartedJob[], { limit, sentMs, wakes }: Flight): void {
+  #observe({ started, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight & { runs: number }): void {
     const { running, waiting } = this.#options.load();
-    this.#lanes.raise(started);
+    const wasFull = started.length === limit || this.#lanes.raise(started) >= runs;
     this.#lookahead.observe({
-      wasFull: started.length === limit,
+      wasFull,
       idleSlots: this.#options.slots - running,
       waiting: waiting - started.length,
+      sentMs,
+      returnedMs: performance.now(),
     });
     // What was submitted while the statement was under way it may not have seen. A claim that got some, but fewer than it
     // asked for, has emptied the queue or met another process: look again in a while.
-    this.#isHungry = started.length === limit || this.#wakes !== wakes;
-    if (started.length > 0 && !this.#isHungry) setTimeout(() => this.wake(), SECOND_LOOK_MS).unref();
+    this.#isHungry = wasFull || this.#wakes !== wakes;
+    if (hasMore) this.#lookAgain(Math.random() * CONTENDED_MS);
+    else if (started.length > 0 && !this.#isHungry) this.#lookAgain(SECOND_LOOK_MS);
     if (started.length === 0) this.#lanes.reset(sentMs);
+  }
+
+  #lookAgain(delayMs: number): void {
+    this.#secondLook ??= setTimeout(() => {
+      this.#secondLook = null;
+      this.wake();
+    }, delayMs).unref();
   }
 
   /** Nobody knows whether the statement took effect; what it gave us unawares is given back once the database answers. */

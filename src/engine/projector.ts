@@ -10,6 +10,7 @@ const MAX_TRANSACTIONS = 16_384;
 const IDLE_MS = 2_000;
 const PRUNE_LIMIT = 10_000;
 const PRUNE_EVERY_MS = 300_000;
+const PRUNE_FIRST_WITHIN_MS = 60_000;
 
 /**
  * Adds up what happened, so that counting and searching need not read it all. Every process has one; whichever comes first does
@@ -25,8 +26,8 @@ export class Projector implements Service {
     const onError = (error: unknown, where: string) => events.emit('error', { error, where });
     this.#database = database;
     this.#loops = [
-      new Loop({ name: 'projector', round: () => this.round(), onError }),
-      new Loop({ name: 'rollup pruner', round: () => this.#prune(), onError }),
+      new Loop({ name: 'projector', round: () => this.round(), onError, firstWithinMs: IDLE_MS }),
+      new Loop({ name: 'rollup pruner', round: () => this.#prune(), onError, firstWithinMs: PRUNE_FIRST_WITHIN_MS }),
     ];
   }
 

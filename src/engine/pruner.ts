@@ -23,17 +23,20 @@ export type PrunerParams = {
   onReleased(): void;
 };
 
+/** Nothing is owed to anybody at once, and processes that start together should not all begin with it. */
+const FIRST_WITHIN_MS = 20_000;
+
 /** Ends jobs that outlived their lifetime, removes what retention no longer keeps, and makes room for coming days. */
 export class Pruner implements Service {
   readonly #loops: Loop[];
 
   constructor(params: PrunerParams) {
-    const { database, events, revokedKeysMs = REVOKED_KEYS_MS } = params;
+    const { database, events, expireEveryMs = EXPIRE_EVERY_MS, revokedKeysMs = REVOKED_KEYS_MS } = params;
     const onError = (error: unknown, where: string) => events.emit('error', { error, where });
     const expire = async () => {
       const { again, released } = await expireJobs(database.maintenance, EXPIRE_LIMIT);
       if (released) params.onReleased();
-      return again ? 0 : (params.expireEveryMs ?? EXPIRE_EVERY_MS);
+      return again ? 0 : expireEveryMs;
     };
     const prune = async () => {
       await ensurePartitions(database.maintenance, { daysAhead: DAYS_AHEAD });
@@ -45,8 +48,8 @@ export class Pruner implements Service {
       return PRUNE_EVERY_MS;
     };
     this.#loops = [
-      new Loop({ name: 'expirer', round: expire, onError }),
-      new Loop({ name: 'pruner', round: prune, onError }),
+      new Loop({ name: 'expirer', round: expire, onError, firstWithinMs: Math.min(expireEveryMs, FIRST_WITHIN_MS) }),
+      new Loop({ name: 'pruner', round: prune, onError, firstWithinMs: FIRST_WITHIN_MS }),
     ];
   }
 

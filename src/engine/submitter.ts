@@ -26,8 +26,10 @@ export type SubmitterOptions = {
   /** A queue that nobody heard of yet becomes known before its first job. */
   ensureQueue(name: string): Promise<void>;
   knowsQueue(name: string): boolean;
+  /** A job is being written on this connection: an idle worker here may look for it there. Answers whether one does. */
+  follow(db: Queryable, type: string): boolean;
   /** Called with what was accepted, so that idle workers look at once. */
-  onAccepted(written: readonly Written[]): void;
+  onAccepted(written: readonly Written[], isFollowed: boolean): void;
 };
 
 /** What a door settles for its callers. */
@@ -59,7 +61,7 @@ export class Submitter {
   constructor(options: SubmitterOptions) {
     this.#options = options;
     this.#batcher = createBatcher<JobToWrite, Written>({
-      send: (entries) => this.write(options.database.submitting, entries),
+      send: (entries) => this.#send(entries),
       maxItems: MAX_BATCH,
       maxInFlight: 2,
       splitAbove: 32,
@@ -123,10 +125,19 @@ export class Submitter {
     return written as Written;
   }
 
+  async #send(entries: readonly JobToWrite[]): Promise<Written[]> {
+    const db = this.#options.database.submitting;
+    const writing = submitJobs(db, entries, this.#options.fairQueues());
+    const isFollowed = isLone(entries) && this.#options.follow(db, entries[0].job.type);
+    const written = await writing;
+    this.#options.onAccepted(written, isFollowed);
+    return written;
+  }
+
   /** Writes entries without dependencies in one statement. */
   async write(db: Queryable, entries: readonly JobToWrite[]): Promise<Written[]> {
     const written = await submitJobs(db, entries, this.#options.fairQueues());
-    this.#options.onAccepted(written);
+    this.#options.onAccepted(written, false);
     return written;
   }
 
@@ -137,7 +148,7 @@ export class Submitter {
       return submitJobs(db, entries, this.#options.fairQueues());
     };
     const written = client === undefined ? await inTransaction(this.#options.database.api, work) : await work(client);
-    this.#options.onAccepted(written);
+    this.#options.onAccepted(written, false);
     return written;
   }
 
@@ -153,7 +164,7 @@ export class Submitter {
       return submitJobs(client, [entry], this.#options.fairQueues());
     });
     if (written === null) return null;
-    this.#options.onAccepted(written);
+    this.#options.onAccepted(written, false);
     return written[0] as Written;
   }
 
@@ -161,6 +172,10 @@ export class Submitter {
     return this.#batcher.idle();
   }
 }
+
+/** A single job that no key can hold up: whatever follows on its connection comes at once. */
+const isLone = (entries: readonly JobToWrite[]): entries is readonly [JobToWrite] =>
+  entries.length === 1 && entries[0]?.job.idempotencyKey === null;
 
 const pool = Buffer.allocUnsafe(16 * 256);
 let used = pool.length;

@@ -5,6 +5,7 @@ import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { announceType } from '../ledger/job-types.ts';
 import { raiseVirtualTime } from '../ledger/queues.ts';
+import type { Queryable } from '../ledger/statement.ts';
 import type { StartedJob } from '../ledger/take-jobs.ts';
 import { registerWorker, stopWorker } from '../ledger/workers.ts';
 import type { EventHub } from './events.ts';
@@ -66,6 +67,11 @@ export class Supervisor {
 
   wake(): void {
     this.#worker?.wake();
+  }
+
+  /** A job of this type is being written on this connection. Answers whether it will be looked for at once. */
+  follow(db: Queryable, type: string): boolean {
+    return this.#options.registry.get(type) !== undefined && this.#worker?.follow(db) === true;
   }
 
   checkCancels(): void {

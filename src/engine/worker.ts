@@ -2,7 +2,7 @@ import { classify } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
-import { isUnavailable } from '../ledger/statement.ts';
+import { isUnavailable, type Queryable } from '../ledger/statement.ts';
 import type { StartedJob } from '../ledger/take-jobs.ts';
 import { Claims } from './claims.ts';
 import { Completer } from './completer.ts';
@@ -86,6 +86,11 @@ export class Worker {
   /** There may be work: look now. */
   wake(): void {
     this.#producer.wake();
+  }
+
+  /** A job that may be ours is being written on this connection. */
+  follow(db: Queryable): boolean {
+    return this.#producer.follow(db);
   }
 
   /** Look for work in these queues from now on. */

@@ -51,7 +51,7 @@ const CANCEL = statement(
 ), tokens AS MATERIALIZED (
   SELECT r.tid FROM locked l CROSS JOIN LATERAL (
     SELECT r.ctid AS tid FROM millrace.ready r WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority
-      AND r.order_key = l.order_key AND r.seq = l.seq FOR UPDATE SKIP LOCKED) r
+      AND r.order_key = l.order_key AND r.seqs[r.taken + 1 :] = ARRAY[l.seq] FOR UPDATE SKIP LOCKED) r
   WHERE l.state = 'scheduled'
 ), dropped AS (
   DELETE FROM millrace.ready r USING tokens t WHERE r.ctid = t.tid

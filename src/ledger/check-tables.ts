@@ -25,7 +25,7 @@ const NO_MIXED_ORGS = statement(
   'check_orgs',
   `SELECT 'I8' AS invariant, named.org_id, j.id AS job_id, named.source || ' names a job of org ' || j.org_id AS what
    FROM (
-     SELECT 'ready' AS source, org_id, seq FROM millrace.ready
+     SELECT 'ready' AS source, org_id, seq FROM millrace.ready_jobs
      UNION ALL SELECT 'timers', org_id, seq FROM millrace.timers
      UNION ALL SELECT 'waiting', org_id, seq FROM millrace.waiting
      UNION ALL SELECT 'claims', org_id, unnest(seqs) FROM millrace.claims
@@ -51,7 +51,8 @@ const EVERY_WAITER_HAS_A_TOKEN = statement(
   'check_tokens',
   `SELECT 'T1' AS invariant, j.org_id, j.id AS job_id, 'a ' || j.state || ' job has no ready token' AS what FROM millrace.jobs j
    WHERE j.state = 'scheduled' AND j.worker_id IS NULL
-     AND NOT EXISTS (SELECT FROM millrace.ready t WHERE t.org_id = j.org_id AND t.seq = j.seq)
+     AND NOT EXISTS (SELECT FROM millrace.ready_jobs t WHERE t.org_id = j.org_id AND t.seq = j.seq AND t.queue = j.queue
+       AND t.job_type = j.job_type AND t.priority = j.priority)
    UNION ALL
    SELECT 'T1', j.org_id, j.id, 'a ' || j.state || ' job has no timer' FROM millrace.jobs j
    WHERE j.state IN ('delayed', 'retrying')

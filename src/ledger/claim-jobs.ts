@@ -1,7 +1,7 @@
 import { int2Array, int8Array, textArray } from './binary-array.ts';
-import { candidatesText, lanesText, leasedText } from './claim-text.ts';
+import { candidatesText, IS_STILL_THERE, lanesText, leasedText } from './claim-text.ts';
 import { type Queryable, run, statement } from './statement.ts';
-import { type Lane, type StartedJob, type StartedRow, toStartedJob } from './take-jobs.ts';
+import { type Lane, type StartedJob, startedText } from './take-jobs.ts';
 
 /** A job under lease that has not started: `attemptsStarted` does not count the attempt to come. */
 export type ClaimedJob = StartedJob;
@@ -12,23 +12,19 @@ export type ClaimParams = { workerId: number; lanes: readonly Lane[]; limit: num
 const CLAIM = statement(
   'claim_jobs',
   `WITH lanes AS MATERIALIZED (${lanesText(2)}
-), candidates AS MATERIALIZED (${candidatesText(6)}
+), candidates AS MATERIALIZED (${candidatesText({ limit: 6, runs: 6 })}
 ), ${leasedText(6)}
 , claimed AS (
   UPDATE millrace.jobs j SET worker_id = $1::int8, lease_seq = l.lease_seq
-  FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND j.state = 'scheduled' AND j.worker_id IS NULL
-  RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, j.order_key,
+  FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
+  RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, l.order_key,
     j.attempts_started, j.max_attempts, j.policy_id, j.created_at, j.lifetime_deadline, j.payload, j.payload_bytes,
     j.idempotency_key, j.correlation_id, j.tags
 ), noted AS (
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $1::int8, $7::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type
 )
-SELECT org_id, seq, id, lease_seq, started_lease_seq AS previous_lease_seq, job_type, queue, priority, order_key,
-  attempts_started, max_attempts, policy_id, extract(epoch FROM created_at)::float8 * 1000 AS created_at_ms,
-  extract(epoch FROM lifetime_deadline - millrace.clock())::float8 * 1000 AS lifetime_left_ms,
-  payload, payload_bytes, idempotency_key, correlation_id, tags
-FROM claimed`,
+SELECT ${startedText('started_lease_seq')} FROM claimed`,
 );
 
 /** Leases ready jobs to a worker without starting them. */
@@ -36,7 +32,7 @@ export async function claimJobs(
   db: Queryable,
   { workerId, lanes, limit, claimNo }: ClaimParams,
 ): Promise<ClaimedJob[]> {
-  const rows = await run<StartedRow>(db, CLAIM, [
+  return run<StartedJob>(db, CLAIM, [
     workerId,
     textArray(lanes.map((lane) => lane.queue)),
     textArray(lanes.map((lane) => lane.jobType)),
@@ -45,5 +41,4 @@ export async function claimJobs(
     limit,
     claimNo,
   ]);
-  return rows.map(toStartedJob);
 }

@@ -12,13 +12,24 @@ export const lanesText = (first: number): string => `
   SELECT * FROM unnest($${first}::text[], $${first + 1}::text[], $${first + 2}::int2[], $${first + 3}::int8[])
     AS l(queue, job_type, priority, floor) WHERE ${IS_OPEN}`;
 
-export const candidatesText = (limit: number): string => `
-  SELECT c.tid FROM lanes l
-  CROSS JOIN LATERAL (
-    SELECT r.ctid AS tid, r.priority, r.order_key FROM millrace.ready r
-    WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
-    ORDER BY r.order_key LIMIT ${withSpare(limit)}) c
-  ORDER BY c.priority, c.order_key LIMIT ${withSpare(limit)}`;
+const LEFT = 'cardinality(r.seqs) - r.taken';
+
+/** How many jobs the runs before this one have, in claim order, within a group. */
+const beforeText = (
+  of: string,
+  partition = '',
+) => `coalesce(sum(${of}.jobs) OVER (${partition} ORDER BY ${of}.priority, ${of}.order_key
+      ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)`;
+
+/** The first runs in line, as many as are needed. `runs` is how many are looked at in each lane. */
+export const candidatesText = ({ limit, runs }: { limit: number; runs: number }): string => `
+  SELECT tid, jobs AS allowed FROM (
+    SELECT c.*, ${beforeText('c')} AS before FROM lanes l
+    CROSS JOIN LATERAL (
+      SELECT r.ctid AS tid, r.priority, r.order_key, ${LEFT} AS jobs FROM millrace.ready r
+      WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
+      ORDER BY r.order_key LIMIT $${runs}::int4) c
+  ) line WHERE before < ${withSpare(limit)} ORDER BY priority, order_key`;
 
 /** The same lanes, each with the room its type has left in `rooms`. */
 export const cappedLanesText = (first: number, rooms: number): string => `
@@ -29,29 +40,44 @@ export const cappedLanesText = (first: number, rooms: number): string => `
  * Of each type and of each capped org no more than its room, under the locks of `claim-room.ts`. Three parameters from `orgs`
  * on: the capped orgs, their rooms, and those that are full.
  */
-export const cappedCandidatesText = (limit: number, orgs: number): string => `
-  SELECT tid FROM (
-    SELECT c.*, l.room, o.room AS org_room,
-      row_number() OVER (PARTITION BY l.job_type ORDER BY c.priority, c.order_key) AS nth_of_type,
-      row_number() OVER (PARTITION BY c.org_id ORDER BY c.priority, c.order_key) AS nth_of_org
-    FROM lanes l
-    CROSS JOIN LATERAL (
-      SELECT r.ctid AS tid, r.priority, r.order_key, r.org_id FROM millrace.ready r
-      WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
-        AND r.org_id <> ALL ($${orgs + 2}::uuid[])
-      ORDER BY r.order_key LIMIT ${withSpare(limit)}) c
-    LEFT JOIN unnest($${orgs}::uuid[], $${orgs + 1}::int4[]) AS o(org_id, room) ON o.org_id = c.org_id
-  ) ranked
-  WHERE nth_of_type <= room AND (org_room IS NULL OR nth_of_org <= org_room)
-  ORDER BY priority, order_key LIMIT ${withSpare(limit)}`;
+export const cappedCandidatesText = ({ limit, runs, orgs }: { limit: number; runs: number; orgs: number }): string => `
+  SELECT tid, allowed FROM (
+    SELECT *, ${beforeText('fitting')} AS before FROM (
+      SELECT tid, priority, order_key, allowed, allowed AS jobs FROM (
+        SELECT *, least(jobs, room - before_of_type, coalesce(org_room - before_of_org, jobs)) AS allowed FROM (
+          SELECT c.*, l.room, o.room AS org_room, ${beforeText('c', 'PARTITION BY l.job_type')} AS before_of_type,
+            ${beforeText('c', 'PARTITION BY c.org_id')} AS before_of_org
+          FROM lanes l
+          CROSS JOIN LATERAL (
+            SELECT r.ctid AS tid, r.priority, r.order_key, r.org_id, ${LEFT} AS jobs FROM millrace.ready r
+            WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
+              AND r.org_id <> ALL ($${orgs + 2}::uuid[])
+            ORDER BY r.order_key LIMIT $${runs}::int4) c
+          LEFT JOIN unnest($${orgs}::uuid[], $${orgs + 1}::int4[]) AS o(org_id, room) ON o.org_id = c.org_id
+        ) counted
+      ) ranked WHERE allowed > 0
+    ) fitting
+  ) line WHERE before < ${withSpare(limit)} ORDER BY priority, order_key`;
 
-/** From candidates to leases: lock what nobody else holds, take its token, give it the next fencing token. */
+/**
+ * From candidates to leases: lock runs that nobody else holds, take jobs from their fronts, give each the next fencing token. A run
+ * that another claim shortened meanwhile is not met again under its old address and left out.
+ */
 export const leasedText = (limit: number): string => `picked AS MATERIALIZED (
-  SELECT r.tid FROM candidates c
-  CROSS JOIN LATERAL (SELECT ctid AS tid FROM millrace.ready WHERE ctid = c.tid FOR UPDATE SKIP LOCKED) r
-  LIMIT $${limit}::int4
-), taken AS (
-  DELETE FROM millrace.ready r USING picked p WHERE r.ctid = p.tid RETURNING r.org_id, r.seq
+  SELECT r.*, least(c.allowed, ${LEFT}) AS jobs FROM candidates c
+  CROSS JOIN LATERAL (SELECT ctid AS tid, * FROM millrace.ready WHERE ctid = c.tid FOR UPDATE SKIP LOCKED) r
+), cut AS MATERIALIZED (
+  SELECT *, least(jobs, $${limit}::int4 - before)::int4 AS cut FROM (SELECT *, ${beforeText('picked')} AS before FROM picked) p
+  WHERE before < $${limit}::int4
+), spent AS (
+  DELETE FROM millrace.ready r USING cut c WHERE r.ctid = c.tid AND c.taken + c.cut = cardinality(c.seqs)
+), shortened AS (
+  UPDATE millrace.ready r SET taken = c.taken + c.cut, order_key = c.seqs[c.taken + c.cut + 1] FROM cut c WHERE r.ctid = c.tid AND c.taken + c.cut < cardinality(c.seqs)
 ), leased AS MATERIALIZED (
-  SELECT org_id, seq, nextval('millrace.lease_seq') AS lease_seq FROM taken
+  SELECT c.org_id, c.queue, c.job_type, c.priority, c.order_key, u.seq, nextval('millrace.lease_seq') AS lease_seq
+  FROM cut c CROSS JOIN LATERAL unnest(c.seqs[c.taken + 1 : c.taken + c.cut]) AS u(seq)
 )`;
+
+/** A token may be of a job that moved on, or to another lane, since. */
+export const IS_STILL_THERE = `j.state = 'scheduled' AND j.worker_id IS NULL AND j.queue = l.queue AND j.job_type = l.job_type
+    AND j.priority = l.priority`;

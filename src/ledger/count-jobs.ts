@@ -42,7 +42,7 @@ ${inRange('rollups', 'r.job_type, r.priority, r.submitted, r.completed, r.failed
 ${inRange('rollup_latencies', 'r.kind, r.bucket, r.attempts, r.max_ms')}
   UNION ALL SELECT kind, bucket, attempts, max_ms FROM (${LATENCIES}) l WHERE second >= (SELECT second FROM since)
 ), tokens AS MATERIALIZED (
-  SELECT seq FROM (SELECT org_id, seq FROM millrace.ready LIMIT ${MAX_READY}) r WHERE org_id = $1::uuid
+  SELECT seq FROM (SELECT org_id, seq FROM millrace.ready_jobs LIMIT ${MAX_READY}) r WHERE org_id = $1::uuid
   UNION (SELECT seq FROM millrace.timers WHERE org_id = $1::uuid LIMIT ${MAX_TOKENS})
   UNION (SELECT seq FROM millrace.waiting WHERE org_id = $1::uuid LIMIT ${MAX_TOKENS})
   UNION SELECT unnest(seqs) FROM millrace.claims WHERE org_id = $1::uuid
@@ -51,7 +51,7 @@ ${inRange('rollup_latencies', 'r.kind, r.bucket, r.attempts, r.max_ms')}
   FROM tokens t CROSS JOIN LATERAL (SELECT * FROM millrace.jobs j WHERE j.org_id = $1::uuid AND j.seq = t.seq OFFSET 0) j
   WHERE j.completed_at IS NULL
 ), too_many AS (
-  SELECT unnest(ARRAY['scheduled']) AS state WHERE EXISTS (SELECT FROM millrace.ready OFFSET ${MAX_READY - 1})
+  SELECT unnest(ARRAY['scheduled']) AS state WHERE EXISTS (SELECT FROM millrace.ready_jobs OFFSET ${MAX_READY - 1})
   UNION SELECT unnest(ARRAY['delayed', 'retrying'])
     WHERE EXISTS (SELECT FROM millrace.timers WHERE org_id = $1::uuid OFFSET ${MAX_TOKENS - 1})
   UNION SELECT unnest(ARRAY['pending', 'running'])

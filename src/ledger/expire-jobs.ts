@@ -5,18 +5,18 @@ import { type Queryable, run, statement } from './statement.ts';
 // Every job that waits has a token with its deadline, so a sweep over three narrow tables finds them all. A token past its
 // deadline goes in any case: its job ends here, or left it behind (a manual retry, which alone sets a new deadline, writes
 // a new token). Jobs that run are not touched: their worker aborts them, or its rescuer does.
-const takenText = (table: 'ready' | 'timers' | 'waiting') => `
+const takenText = (table: 'ready' | 'timers' | 'waiting', returned = 'seq') => `
   DELETE FROM millrace.${table} WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM millrace.${table} WHERE dies_at < millrace.clock() LIMIT $1::int4 FOR UPDATE SKIP LOCKED))
-  RETURNING org_id, seq`;
+  RETURNING org_id, ${returned}`;
 
 const EXPIRE = statement(
   'expire_jobs',
-  `WITH ${RECORD}, from_ready AS (${takenText('ready')}
+  `WITH ${RECORD}, from_ready AS (${takenText('ready', 'seqs[taken + 1 :] AS seqs')}
 ), from_timers AS (${takenText('timers')}
 ), from_waiting AS (${takenText('waiting')}
 ), found AS MATERIALIZED (
-  SELECT org_id, seq FROM from_ready UNION SELECT org_id, seq FROM from_timers UNION SELECT org_id, seq FROM from_waiting
+  SELECT org_id, unnest(seqs) AS seq FROM from_ready UNION SELECT org_id, seq FROM from_timers UNION SELECT org_id, seq FROM from_waiting
 ), locked AS MATERIALIZED (
   SELECT j.org_id, j.seq, j.state FROM found f JOIN millrace.jobs j ON j.org_id = f.org_id AND j.seq = f.seq
   WHERE (j.state IN ('pending', 'delayed', 'scheduled', 'retrying') OR (j.state = 'running' AND j.is_held))

@@ -21,8 +21,9 @@ const EXPLAIN = statement(
      (SELECT count(*)::int4 FROM millrace.workers w WHERE w.stopped_at IS NULL
         AND w.beat_at > millrace.clock() - ${SILENT_AFTER} AND j.job_type = ANY (w.types) AND w.queues && ARRAY[j.queue, '*']) AS workers,
      CASE WHEN j.state = 'scheduled' AND j.worker_id IS NULL THEN
-       (SELECT count(*)::int4 FROM (SELECT FROM millrace.ready r WHERE r.queue = j.queue AND r.job_type = j.job_type
-          AND (r.priority, r.order_key) < (j.priority, j.order_key) LIMIT ${MAX_COUNTED_AHEAD}) ahead) END AS ahead,
+       (SELECT count(*)::int4 FROM (SELECT FROM millrace.ready_jobs r WHERE r.queue = j.queue AND r.job_type = j.job_type
+          AND (r.priority, r.run_key) < (j.priority, j.order_key) AND (r.priority, r.order_key) < (j.priority, j.order_key)
+          LIMIT ${MAX_COUNTED_AHEAD}) ahead) END AS ahead,
      h.name AS holder, h.host AS holder_host, extract(epoch FROM millrace.clock() - h.beat_at)::float8 * 1000 AS holder_silent_ms,
      (p.body->>'leaseMs')::float8 AS lease_ms, c.is_forced, c.requested_at AS cancel_requested_at,
      CASE WHEN j.is_held THEN (SELECT count(*)::int4 FROM millrace.jobs k WHERE k.org_id = j.org_id AND k.parent_seq = j.seq

@@ -2,8 +2,8 @@ import { type Queryable, run, statement } from './statement.ts';
 
 const COUNT = statement(
   'queue_depth',
-  `SELECT count(*)::int4 AS depth
-   FROM (SELECT FROM millrace.ready WHERE queue = $1 AND job_type = $2 LIMIT $3::int4) AS waiting`,
+  `SELECT coalesce(sum(cardinality(seqs) - taken), 0)::int4 AS depth
+   FROM (SELECT seqs, taken FROM millrace.ready WHERE queue = $1 AND job_type = $2 LIMIT $3::int4) AS waiting`,
 );
 
 // Whoever holds it knows that nobody else adds to a queue that is nearly full.

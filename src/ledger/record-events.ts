@@ -8,8 +8,9 @@ export const RECORD_ID = '(SELECT id FROM record)';
 export const countedText = (job = 'j'): string =>
   `event_count = ${job}.event_count + 1, record_ids = ${job}.record_ids || ${RECORD_ID}`;
 
-/** The milliseconds since a time, as a record keeps them. */
-export const tookText = (since: string): string => `(date_part('epoch', millrace.clock() - ${since}) * 1000)::real`;
+/** The milliseconds between two times, as a record keeps them. */
+export const tookText = (since: string, until = 'millrace.clock()'): string =>
+  `(date_part('epoch', ${until} - ${since}) * 1000)::real`;
 
 /** SQL expressions over the rows of `source`; what is absent is the same for all its rows, or null. */
 export type RecordedParams = {

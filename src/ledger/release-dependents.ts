@@ -77,8 +77,8 @@ const WRITE = statement(
     CASE WHEN i.from_state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
     i.to_state IS NOT NULL AND (j.has_dependents OR j.joins_parent) AS is_awaited
 ), made_ready AS (
-  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
-  SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM moved WHERE state = 'scheduled'
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM moved WHERE state = 'scheduled'
 ), timed AS (
   INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
   SELECT run_at, lifetime_deadline, seq, org_id FROM moved WHERE state = 'delayed'

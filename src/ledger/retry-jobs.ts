@@ -58,8 +58,8 @@ const RETRY = statement(
   WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.event_count = $3::int4
   RETURNING j.*
 ), made_ready AS (
-  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
-  SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM retried WHERE state = 'scheduled'
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM retried WHERE state = 'scheduled'
 ), timed AS (
   INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
   SELECT run_at, lifetime_deadline, seq, org_id FROM retried WHERE state = 'delayed'

@@ -21,8 +21,8 @@ WITH ${by === 'dead_worker' ? `${LOCKED_WORKER}, ` : ''}input AS MATERIALIZED (
     ${by === 'dead_worker' ? `AND ${IS_SILENT}` : ''}
   RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq
 ), made_ready AS (
-  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
-  SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM returned
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM returned
 ), closed AS (
   DELETE FROM millrace.claims c USING unnest($5::int8[]) AS k(claim_no) WHERE c.worker_id = $1::int8 AND c.claim_no = k.claim_no
 )

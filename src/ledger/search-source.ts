@@ -32,7 +32,7 @@ const BIN_US = BIN_MS * 1_000;
 const SIFTABLE = 20_000;
 
 const TOKENS = `
-  SELECT seq FROM millrace.ready WHERE org_id = $1::uuid
+  SELECT seq FROM millrace.ready_jobs WHERE org_id = $1::uuid
   UNION ALL SELECT seq FROM millrace.timers WHERE org_id = $1::uuid
   UNION ALL SELECT seq FROM millrace.waiting WHERE org_id = $1::uuid
   UNION ALL SELECT unnest(seqs) FROM millrace.claims WHERE org_id = $1::uuid`;
@@ -135,7 +135,7 @@ const PROBE = statement(
      (SELECT count(*) = ${PROBED_POSTINGS} FROM (SELECT FROM millrace.postings
      WHERE org_id = $1::uuid AND term = t.term COLLATE "C" LIMIT ${PROBED_POSTINGS}) p) AS has_more
    FROM unnest($2::text[]) AS t(term)
-   UNION ALL SELECT 'tokens', NULL, (SELECT count(*) FROM (SELECT FROM millrace.ready LIMIT ${FEW}) r)
+   UNION ALL SELECT 'tokens', NULL, (SELECT count(*) FROM (SELECT FROM millrace.ready_jobs LIMIT ${FEW}) r)
      + (SELECT count(*) FROM (SELECT FROM millrace.timers WHERE org_id = $1::uuid LIMIT ${FEW}) r)
      + (SELECT count(*) FROM (SELECT FROM millrace.waiting WHERE org_id = $1::uuid LIMIT ${FEW}) r)
      + (SELECT coalesce(sum(cardinality(seqs)), 0) FROM millrace.claims WHERE org_id = $1::uuid), false WHERE $3::boolean

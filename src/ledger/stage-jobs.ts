@@ -22,8 +22,8 @@ const STAGE = statement(
   RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq, j.event_count,
     j.attempts_started, j.round, j.id, j.tags, l.state AS from_state
 ), made_ready AS (
-  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
-  SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM staged
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM staged
 ), recorded AS (
   ${recordedText({
     ...{ source: 'staged', from: 'from_state', to: `'scheduled'`, groupBy: ['from_state'] },

@@ -58,6 +58,10 @@ const KEYS = `, keyed AS (
   LEFT JOIN keyed k ON k.org_id = i.org_id AND k.scope = i.job_type AND k.key = i.key
 )`;
 
+/** Neighbours in line share a run, so many at most that one can be taken from cheaply. A fair queue orders each job by itself. */
+const RUN_OF_NEIGHBOURS = 'seq >> 7';
+const RUN_IN_FAIR_QUEUE = `CASE WHEN queue IN (SELECT queue FROM stamped) THEN -seq ELSE ${RUN_OF_NEIGHBOURS} END`;
+
 function submitText({ keyed, fair }: { keyed: boolean; fair: boolean }): string {
   const source = keyed ? '(SELECT * FROM fresh WHERE existing_id IS NULL OR existing_id = id)' : 'input';
   const orderKey = fair
@@ -89,8 +93,9 @@ WITH ${RECORD}, input AS MATERIALIZED (
   FROM ${source} i ${stamps}
   RETURNING seq, org_id, state, priority, order_key, run_at, lifetime_deadline, queue, job_type, actor, tags IS NOT NULL AS is_tagged
 ), made_ready AS (
-  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
-  SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM inserted WHERE state = 'scheduled'
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT min(order_key), lifetime_deadline, org_id, priority, queue, job_type, array_agg(seq ORDER BY seq) FROM inserted
+  WHERE state = 'scheduled' GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${fair ? RUN_IN_FAIR_QUEUE : RUN_OF_NEIGHBOURS}
 ), timed AS (
   INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
   SELECT run_at, lifetime_deadline, seq, org_id FROM inserted WHERE state = 'delayed'
@@ -128,8 +133,9 @@ WITH ${RECORD}, input AS MATERIALIZED (
     millrace.clock() + lifetime_ms * interval '1 ms', seq, policy_id, 'scheduled', priority, priority, max_attempts, 1, ARRAY[${RECORD_ID}], queue,
     job_type, payload FROM input
 ), made_ready AS (
-  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
-  SELECT seq, seq, millrace.clock() + lifetime_ms * interval '1 ms', org_id, priority, queue, job_type FROM input
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT min(seq), millrace.clock() + lifetime_ms * interval '1 ms', org_id, priority, queue, job_type, array_agg(seq ORDER BY seq)
+  FROM input GROUP BY org_id, queue, job_type, priority, lifetime_ms, ${RUN_OF_NEIGHBOURS}
 ), recorded AS (
   INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs)
   SELECT ${RECORD_ID}, millrace.clock(), org_id, 'pending', 'scheduled', priority, job_type, 'submitted', array_agg(seq)

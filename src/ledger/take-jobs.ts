@@ -1,5 +1,12 @@
 import { int2Array, int8Array, textArray } from './binary-array.ts';
-import { candidatesText, cappedCandidatesText, cappedLanesText, lanesText, leasedText } from './claim-text.ts';
+import {
+  candidatesText,
+  cappedCandidatesText,
+  cappedLanesText,
+  IS_STILL_THERE,
+  lanesText,
+  leasedText,
+} from './claim-text.ts';
 import { countedText, RECORD, recordedText, tookText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
@@ -33,13 +40,37 @@ export type StartedJob = {
   tags: Record<string, string> | null;
 };
 
-export type TakeParams = { workerId: number; lanes: readonly Lane[]; limit: number; claimNo: number };
+export type TakeParams = {
+  workerId: number;
+  lanes: readonly Lane[];
+  limit: number;
+  claimNo: number;
+  /** How many runs to look at in each lane; a run has one job at least. */
+  runs?: number;
+};
+
+export type Taken = {
+  started: StartedJob[];
+  /** There may be more in line: other claims held it at this moment, or what was met here were tokens of jobs that moved on. */
+  hasMore: boolean;
+};
 
 const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
   max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, tags`;
 
-// Parameters: worker, limit, claim number, then the lanes. The clock is that of the transaction, and one that waited for its room
-// may have begun before the job was ready: a job still starts no earlier than that.
+/** What a statement that gives jobs to a worker answers, member by member: no row is copied into another shape. */
+export const startedText = (
+  previousLease: string,
+): string => `org_id AS "orgId", seq AS "seq", id AS "id", lease_seq AS "leaseSeq",
+  ${previousLease} AS "previousLeaseSeq", job_type AS "jobType", queue AS "queue", priority AS "priority", order_key AS "orderKey",
+  attempts_started AS "attemptsStarted", max_attempts AS "maxAttempts", policy_id AS "policyId",
+  date_part('epoch', created_at) * 1000 AS "createdAtMs",
+  date_part('epoch', lifetime_deadline - millrace.clock()) * 1000 AS "lifetimeLeftMs",
+  payload AS "payload", payload_bytes AS "payloadBytes", idempotency_key AS "idempotencyKey", correlation_id AS "correlationId",
+  tags AS "tags"`;
+
+// Parameters: worker, limit, claim number, the lanes in four, how many runs to look at. The clock is that of the statement, and a job may
+// be committed between its reading and the snapshot: no job starts before it was ready.
 function takeText({ lanes, candidates }: { lanes: string; candidates: string }): string {
   return `
 WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
@@ -49,8 +80,8 @@ WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
   UPDATE millrace.jobs j SET state = 'running', worker_id = $1::int8, lease_seq = l.lease_seq, previous_lease_seq = j.started_lease_seq,
     started_lease_seq = l.lease_seq, started_at = greatest(millrace.clock(), j.scheduled_at), updated_at = millrace.clock(),
     attempts_started = j.attempts_started + 1, ${countedText()}
-  FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND j.state = 'scheduled' AND j.worker_id IS NULL
-  RETURNING ${STARTED_COLUMNS.replace(/\w+/g, (column) => `j.${column}`)}, j.event_count, j.round, ${tookText('j.scheduled_at')} AS took_ms
+  FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
+  RETURNING ${STARTED_COLUMNS.replace(/\w+/g, (column) => (column === 'order_key' ? `l.${column}` : `j.${column}`))}, j.event_count, j.round, ${tookText('j.scheduled_at', 'j.started_at')} AS took_ms
 ), claimed AS (
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM started GROUP BY org_id, job_type
@@ -60,45 +91,30 @@ WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
     ...{ workerId: '$1::int8', tookMs: 'took_ms' },
   })}
 )
-SELECT org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
-       max_attempts, policy_id, date_part('epoch', created_at) * 1000 AS created_at_ms,
-       date_part('epoch', lifetime_deadline - millrace.clock()) * 1000 AS lifetime_left_ms,
-       payload, payload_bytes, idempotency_key, correlation_id, tags
-FROM started`;
+SELECT ${startedText('previous_lease_seq')} FROM started
+UNION ALL SELECT ${Array.from(startedText('x').matchAll(/ AS "/g), () => 'NULL').join(', ')}
+WHERE (SELECT count(*) FROM started) < $2::int4 AND ((SELECT count(*) FROM candidates) > (SELECT count(*) FROM picked)
+  OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM started))`;
 }
 
-const TAKE = statement('take_jobs', takeText({ lanes: lanesText(4), candidates: candidatesText(2) }));
+const TAKE = statement(
+  'take_jobs',
+  takeText({ lanes: lanesText(4), candidates: candidatesText({ limit: 2, runs: 8 }) }),
+);
 const TAKE_CAPPED = statement(
   'take_capped_jobs',
-  takeText({ lanes: cappedLanesText(4, 8), candidates: cappedCandidatesText(2, 9) }),
+  takeText({ lanes: cappedLanesText(4, 9), candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 10 }) }),
 );
 
-/** As the statements that give jobs to workers answer. */
-export type StartedRow = {
-  org_id: string;
-  seq: number;
-  id: string;
-  lease_seq: number;
-  previous_lease_seq: number;
-  job_type: string;
-  queue: string;
-  priority: number;
-  order_key: number;
-  attempts_started: number;
-  max_attempts: number;
-  policy_id: number;
-  created_at_ms: number;
-  lifetime_left_ms: number | null;
-  payload: unknown;
-  payload_bytes: Buffer | null;
-  idempotency_key: string | null;
-  correlation_id: string | null;
-  tags: Record<string, string> | null;
-};
-
 /** Claims and starts ready jobs, in claim order, at most `limit`. */
-export async function takeJobs(db: Queryable, params: TakeParams): Promise<StartedJob[]> {
-  return (await run<StartedRow>(db, TAKE, parametersOf(params))).map(toStartedJob);
+export async function takeJobs(db: Queryable, params: TakeParams): Promise<Taken> {
+  return takenOf(await run<StartedJob>(db, TAKE, parametersOf(params)));
+}
+
+function takenOf(rows: StartedJob[]): Taken {
+  const hasMore = rows.at(-1)?.seq === null;
+  if (hasMore) rows.pop();
+  return { started: rows, hasMore };
 }
 
 /** How many more jobs of each type and of each capped org may run. Types without a cap are absent. */
@@ -107,7 +123,7 @@ export type Room = { types: ReadonlyMap<string, number>; orgs: ReadonlyMap<strin
 const UNLIMITED = 0x7fff_ffff;
 
 /** The same within the room that `claim-room.ts` found and keeps locked. */
-export async function takeCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<StartedJob[]> {
+export async function takeCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Taken> {
   const full = [...room.orgs].filter(([, left]) => left <= 0).map(([orgId]) => orgId);
   const values = [
     ...parametersOf(params),
@@ -116,10 +132,10 @@ export async function takeCappedJobs(db: Queryable, params: TakeParams, room: Ro
     [...room.orgs.values()],
     full,
   ];
-  return (await run<StartedRow>(db, TAKE_CAPPED, values)).map(toStartedJob);
+  return takenOf(await run<StartedJob>(db, TAKE_CAPPED, values));
 }
 
-function parametersOf({ workerId, lanes, limit, claimNo }: TakeParams): unknown[] {
+function parametersOf({ workerId, lanes, limit, claimNo, runs = limit }: TakeParams): unknown[] {
   return [
     workerId,
     limit,
@@ -128,29 +144,6 @@ function parametersOf({ workerId, lanes, limit, claimNo }: TakeParams): unknown[
     textArray(lanes.map((lane) => lane.jobType)),
     int2Array(lanes.map((lane) => lane.priority)),
     int8Array(lanes.map((lane) => lane.floor)),
+    runs,
   ];
-}
-
-export function toStartedJob(row: StartedRow): StartedJob {
-  return {
-    orgId: row.org_id,
-    seq: row.seq,
-    id: row.id,
-    leaseSeq: row.lease_seq,
-    previousLeaseSeq: row.previous_lease_seq,
-    jobType: row.job_type,
-    queue: row.queue,
-    priority: row.priority,
-    orderKey: row.order_key,
-    attemptsStarted: row.attempts_started,
-    maxAttempts: row.max_attempts,
-    policyId: row.policy_id,
-    createdAtMs: row.created_at_ms,
-    lifetimeLeftMs: row.lifetime_left_ms,
-    payload: row.payload,
-    payloadBytes: row.payload_bytes,
-    idempotencyKey: row.idempotency_key,
-    correlationId: row.correlation_id,
-    tags: row.tags,
-  };
 }

@@ -16,7 +16,7 @@ export type UpdatedJob =
   | { kind: 'too_late'; state: JobState; field: 'job' | 'priority' | 'type' };
 
 // No event and no new \`updated_at\`: neither is a change of state. A ready job that changes its lane gets a new token; the old
-// one is taken away unless a worker holds it at this moment, in which case the job is about to start anyway.
+// one no longer fits it and is dropped by whoever takes it.
 const UPDATE = statement(
   'update_job',
   `WITH locked AS MATERIALIZED (
@@ -34,13 +34,9 @@ const UPDATE = statement(
     callback_url = CASE WHEN $9::bool THEN $10::text ELSE j.callback_url END
   FROM allowed a WHERE j.org_id = a.org_id AND j.seq = a.seq
   RETURNING j.seq
-), dropped AS (
-  DELETE FROM millrace.ready WHERE ctid IN (
-    SELECT r.ctid FROM millrace.ready r JOIN allowed a ON a.moves AND r.queue = a.queue AND r.job_type = a.job_type
-      AND r.priority = a.priority AND r.order_key = a.order_key AND r.seq = a.seq FOR UPDATE OF r SKIP LOCKED)
 ), made_ready AS (
-  INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
-  SELECT seq, order_key, lifetime_deadline, org_id, coalesce($4::int2, priority), queue, coalesce($3::text, job_type)
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT order_key, lifetime_deadline, org_id, coalesce($4::int2, priority), queue, coalesce($3::text, job_type), ARRAY[seq]
   FROM allowed WHERE moves
 )
 SELECT l.state, l.is_final, l.is_taken, EXISTS (SELECT FROM changed) AS updated FROM locked l`,

@@ -53,7 +53,7 @@ describe('doctor', () => {
 
   it('names what is wrong, and ends with 1', async () => {
     const job = await ledger.putJob('scheduled', { orgId: DEFAULT_ORG_ID });
-    await ledger.db.api.query('DELETE FROM millrace.ready WHERE seq = $1', [job.seq]);
+    await ledger.db.api.query('DELETE FROM millrace.ready WHERE seqs = ARRAY[$1::int8]', [job.seq]);
     const people = await run(['doctor'], here());
     expect(people.code).toBe(1);
     expect(people.stdout).toMatch(/^T1 +1 found /m);

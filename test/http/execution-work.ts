@@ -36,7 +36,7 @@ export async function claimOne(ledger: TestLedger): Promise<LeasedTestJob | null
 /** The same, and the attempt starts. */
 export async function startOne(ledger: TestLedger): Promise<LeasedTestJob | null> {
   const workerId = await ledger.registerWorker();
-  const [job] = await takeJobs(ledger.db.workers, asked(workerId));
+  const [job] = (await takeJobs(ledger.db.workers, asked(workerId))).started;
   return job === undefined ? null : { ...job, workerId };
 }
 

@@ -48,8 +48,8 @@ describe('a claim', () => {
   test('drops a token whose job has moved on', async () => {
     const job = await ledger.putJob('cancelled');
     await db().query({
-      text: `INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
-        SELECT seq, order_key, NULL, org_id, priority, queue, job_type FROM millrace.jobs WHERE id = $1`,
+      text: `INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+        SELECT order_key, NULL, org_id, priority, queue, job_type, ARRAY[seq] FROM millrace.jobs WHERE id = $1`,
       values: [job.id],
     });
     expect(await ledger.tokensOf(job, 'ready')).toBe(1);

@@ -57,8 +57,8 @@ describe('a job past its total lifetime', () => {
   test('takes its lease with it when a stale token names it', async () => {
     const leased = await ledger.lease(await ledger.submitOne(mortal));
     await ledger.db.api.query(
-      `INSERT INTO millrace.ready (seq, order_key, dies_at, org_id, priority, queue, job_type)
-       SELECT seq, order_key, lifetime_deadline, org_id, priority, queue, job_type FROM millrace.jobs WHERE id = $1`,
+      `INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+       SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM millrace.jobs WHERE id = $1`,
       [leased.id],
     );
     await ledger.moveClock(LIFETIME_MS + 1);

@@ -133,12 +133,13 @@ export class TestLedger {
   /** Claims and starts the job; its type must be its own. */
   async start(job: TestJob, workerId?: number): Promise<LeasedTestJob & { started: StartedJob }> {
     const worker = workerId ?? (await this.registerWorker());
-    const [first] = await takeJobs(this.db.workers, {
+    const taken = await takeJobs(this.db.workers, {
       workerId: worker,
       lanes: lanesOf(job),
       limit: 1,
       claimNo: ++this.#claimNo,
     });
+    const [first] = taken.started;
     if (first === undefined) throw new Error(`job ${job.seq} could not be started`);
     return { ...job, leaseSeq: first.leaseSeq, workerId: worker, started: first };
   }
@@ -218,7 +219,8 @@ export class TestLedger {
     job: { orgId: string; seq: number },
     table: 'ready' | 'timers' | 'waiting' | 'releases',
   ): Promise<number> {
-    const text = `SELECT count(*)::int4 AS count FROM millrace.${table} WHERE org_id = $1 AND seq = $2`;
+    const source = table === 'ready' ? 'ready_jobs' : table;
+    const text = `SELECT count(*)::int4 AS count FROM millrace.${source} WHERE org_id = $1 AND seq = $2`;
     return (await this.db.api.query(text, [job.orgId, job.seq])).rows[0].count;
   }
 }

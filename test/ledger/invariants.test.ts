@@ -57,8 +57,8 @@ test('a ledger larger than one batch is read to its end', async () => {
          priority, requested_priority, max_attempts, event_count, ARRAY[-n], queue, job_type, payload
        FROM millrace.jobs, generate_series(1, 2500) n WHERE org_id = $1 AND seq = $2 RETURNING *
      ), ready AS (
-       INSERT INTO millrace.ready (seq, order_key, org_id, priority, queue, job_type)
-       SELECT seq, order_key, org_id, priority, queue, job_type FROM copied
+       INSERT INTO millrace.ready (order_key, org_id, priority, queue, job_type, seqs)
+       SELECT order_key, org_id, priority, queue, job_type, ARRAY[seq] FROM copied
      )
      INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs)
      SELECT record_ids[1], created_at, org_id, 'pending', 'scheduled', priority, job_type, 'submitted', ARRAY[seq] FROM copied`,
@@ -180,7 +180,7 @@ describe('histories', () => {
 
 describe('I8: a row of one org that names a job of another', () => {
   const rows: Record<string, string> = {
-    ready: `INSERT INTO millrace.ready (seq, order_key, org_id, priority, queue, job_type) VALUES ($2, 1, $1, 2, 'q', 't')`,
+    ready: `INSERT INTO millrace.ready (order_key, org_id, priority, queue, job_type, seqs) VALUES (1, $1, 2, 'q', 't', ARRAY[$2::int8])`,
     timers: 'INSERT INTO millrace.timers (run_at, seq, org_id) VALUES (now(), $2, $1)',
     waiting: 'INSERT INTO millrace.waiting (seq, org_id) VALUES ($2, $1)',
     claims: `INSERT INTO millrace.claims VALUES (1, 1, $1, 't', ARRAY[$2::int8])`,
@@ -220,7 +220,8 @@ describe('tokens', () => {
   ] as const)('T1: a %s job without its row in %s', async (state, table) => {
     const job = await ledger.putJob(state);
     expect(await check()).toEqual([]);
-    await sql(`DELETE FROM millrace.${table} WHERE seq = $1`, [job.seq]);
+    const which = table === 'ready' ? 'seqs = ARRAY[$1::int8]' : 'seq = $1';
+    await sql(`DELETE FROM millrace.${table} WHERE ${which}`, [job.seq]);
     await expectFound(job, 'T1', new RegExp(`a ${state} job`));
   });
 

@@ -35,8 +35,8 @@ test('statement names fit into what PostgreSQL keeps of a name', async () => {
 test('the claim walks the ready jobs in the order of their index', async () => {
   await importLedger();
   await ledger.db.maintenance.query(
-    `INSERT INTO millrace.ready (seq, order_key, org_id, priority, queue, job_type)
-     SELECT n, n, '00000000-0000-4000-8000-000000000000', n % 5, 'q:default', 'type-' || n % 20 FROM generate_series(1, 10000) n`,
+    `INSERT INTO millrace.ready (order_key, org_id, priority, queue, job_type, seqs)
+     SELECT n, '00000000-0000-4000-8000-000000000000', n % 5, 'q:default', 'type-' || n % 20, ARRAY[n] FROM generate_series(1, 10000) n`,
   );
   await ledger.db.maintenance.query('ANALYZE millrace.ready');
   const lanes = [
@@ -45,7 +45,7 @@ test('the claim walks the ready jobs in the order of their index', async () => {
     [2, 2],
     [0, 0],
   ];
-  const plan = await planOf('millrace_take_jobs', [1, 64, 1, ...lanes]);
+  const plan = await planOf('millrace_take_jobs', [1, 64, 1, ...lanes, 64]);
   expect(plan).toContain('ready_in_claim_order');
   expect(plan).not.toContain('Seq Scan on ready');
 });

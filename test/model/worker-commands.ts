@@ -66,7 +66,7 @@ export async function advanceFor(model: Model, system: System, params: Advancing
   const landed = finished.filter((lease) => model.settle(lease, SUCCESS)).map((lease) => lease.leaseSeq);
   expect([...answer.landed].toSorted(), 'jobs that were finished').toEqual(landed.toSorted());
   for (const lease of finished) system.letGo(lease);
-  const given = await takeJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
+  const { started: given } = await takeJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
   const expected = model.takeFromLine(types, limit).map((job) => job.id);
   for (const lease of system.receive(model, { workerId, claimNo, expected, given })) model.start(lease);
 }
