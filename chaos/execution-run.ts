@@ -4,6 +4,7 @@
 import { parseArgs } from 'node:util';
 import { embeddedHost } from '../src/cli/simulate/embedded.ts';
 import { runSimulation } from '../src/cli/simulate/run.ts';
+import { openReceiver } from '../src/cli/webhook-receiver.ts';
 import { WORK_KINDS } from '../src/core/execution/kinds.ts';
 
 const { values } = parseArgs({
@@ -15,7 +16,8 @@ const { values } = parseArgs({
   },
 });
 const timeScale = Number(values['time-scale']);
-const host = await embeddedHost({ timeScale });
+const receiver = await openReceiver();
+const host = await embeddedHost({ timeScale, receiver: new URL(receiver.url('ok')).host });
 try {
   const { jury, stats, elapsedMs } = await runSimulation(host, {
     plan: {
@@ -23,7 +25,7 @@ try {
       ...{ clients: 20, jobs: Number(values.jobs), seed: Number(values.seed), farFutureMs: 0 },
     },
     ...{ durationMs: null, pace: { concurrency: Number(values.concurrency) }, timeScale },
-    ...{ expectations: new Map(), receiverPort: 0, signal: new AbortController().signal },
+    ...{ expectations: new Map(), receiver, signal: new AbortController().signal },
   });
   console.table(jury.pairs().filter(({ isAllowed, count }) => isAllowed || count > 0));
   for (const { kind, jobId, problem } of jury.findings.slice(0, 20)) console.log(kind, jobId, problem);
@@ -35,4 +37,5 @@ try {
   process.exitCode = forbidden.length === 0 && jury.problemCount === 0 ? 0 : 1;
 } finally {
   await host.close();
+  await receiver.close();
 }

@@ -22,12 +22,12 @@ export async function openApi(
   platform: Platform,
   { config, out }: { config: Config; out: Output },
 ): Promise<ApiServer> {
-  const { engine, database, telemetry } = platform;
+  const { engine, database, telemetry, webhooks } = platform;
   const { requestsPerMinute, bodyBytes } = config.limits;
   const { host, port, ...bounds } = config.server;
   const authenticator = new KeyAuthenticator({ database });
   const settings = config.execution;
-  const { door: executionDoor } = composeExecution({ engine, settings, telemetry, authenticator });
+  const { door: executionDoor } = composeExecution({ engine, settings, telemetry, authenticator, webhooks });
   const doors = [queueDoor, executionDoor];
   const http = await buildServer({
     ...{ engine, authenticator, doors, telemetry, version: programVersion(), ...bounds },

@@ -1,11 +1,13 @@
+import { PUBLIC_ONLY } from '../core/address-policy.ts';
 import type { ExecutionSettings } from '../core/execution/settings.ts';
+import { readTargetUrl } from '../core/target-url.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Door } from '../http/door.ts';
 import { AddressLimiter } from '../http/execution/address-limiter.ts';
 import { executionDoor } from '../http/execution/door.ts';
 import type { Authenticator } from '../http/shared/identity.ts';
 import { Admission } from '../services/execution/admission.ts';
-import type { ExecutionContext } from '../services/execution/context.ts';
+import type { ExecutionContext, WebhookParts } from '../services/execution/context.ts';
 import { createQuota } from '../services/execution/take-quota.ts';
 import { ExecutionMetrics } from '../telemetry/execution-metrics.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
@@ -16,6 +18,22 @@ export type ExecutionApiParams = {
   telemetry: Telemetry;
   metrics?: ExecutionMetrics;
   authenticator: Authenticator;
+  /** Without them only public addresses may be named, and the text of a URL is all that is looked at. */
+  webhooks?: WebhookParts;
+};
+
+const DAY_MS = 86_400_000;
+
+const BY_TEXT_ALONE: WebhookParts = {
+  guard: {
+    async check(url) {
+      const read = readTargetUrl(url, PUBLIC_ONLY);
+      return read.ok ? null : read.refusal;
+    },
+  },
+  addresses: PUBLIC_ONLY,
+  secretOverlapMs: DAY_MS,
+  onQueued() {},
 };
 
 /** The execution API put together: what its services work with, and its door. */
@@ -25,6 +43,7 @@ export function composeExecution(params: ExecutionApiParams): { context: Executi
     ...{ engine, settings, telemetry },
     metrics: params.metrics ?? new ExecutionMetrics(telemetry),
     admission: new Admission(engine, { queueSize: settings.queueSize }),
+    webhooks: params.webhooks ?? BY_TEXT_ALONE,
   };
   const addressLimiter = new AddressLimiter({ callsPerMinute: settings.openCallsPerMinute });
   const quota = settings.quota > 0 ? createQuota(engine.database, settings.quota) : null;

@@ -9,11 +9,14 @@ import { type Database, openDatabase } from '../ledger/database.ts';
 import { checkSchema, migrate } from '../ledger/migrate.ts';
 import { configureQueue } from '../ledger/queues.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
+import type { WebhookParts } from '../services/execution/context.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Watched } from './database-watch.ts';
+import { composeDeliveries, type Deliveries, openEgress } from './deliveries.ts';
 import { observeExecution } from './execution-telemetry.ts';
 import type { Output } from './output.ts';
 import { processTelemetry } from './process-telemetry.ts';
+import { observeWebhooks } from './webhook-telemetry.ts';
 
 /** The ledger and the engine of one process, put together as the configuration says. */
 export type Platform = {
@@ -21,6 +24,12 @@ export type Platform = {
   database: Database;
   postgres: PostgresHandle;
   telemetry: Telemetry;
+  /** What the API needs of webhooks. */
+  webhooks: WebhookParts;
+  /** Runs jobs and sends webhooks from here on. */
+  start(): Promise<void>;
+  /** Lets what runs finish for so long; nothing runs afterwards. */
+  drain(graceMs: number): Promise<void>;
   close(graceMs: number): Promise<void>;
 };
 
@@ -42,18 +51,20 @@ export async function openPlatform({ config, out, migrates, concurrency }: Platf
     if (migrates || postgres.kind === 'embedded') await migrate(database.maintenance);
     else await checkSchema(database.maintenance);
     const engine = new Engine({
-      ...{ database, profile: config.profile, limits: { maxPayloadBytes: config.limits.payloadBytes } },
+      ...{ database, profile: config.profile },
+      limits: { maxPayloadBytes: config.limits.payloadBytes, addresses: config.egress.policy },
       // What runs here simulates work: a job that is RUNNING must run, and its time must not pass while it waits for a slot.
       ...{ queues: config.workers.queues, concurrency: Math.max(1, concurrency), lookahead: false },
       ...{ heartbeatMs: config.execution.heartbeatMs, revokedKeysMs: config.execution.revokedKeysMs },
     });
     const telemetry = processTelemetry(out);
     observeExecution(engine.events, telemetry);
+    observeWebhooks(engine.events, telemetry);
     if (concurrency > 0) registerBuiltIns(engine, config);
+    const deliveries = composeDeliveries({ engine, config, egress: openEgress(config) });
     await configureQueues(database, config);
     await engine.open();
-    const parts = { engine, database, postgres };
-    return { ...parts, telemetry, close: (graceMs) => close(parts, graceMs) };
+    return platformOf({ engine, database, postgres, telemetry, deliveries });
   } catch (error) {
     await database.close();
     await postgres.close();
@@ -61,13 +72,30 @@ export async function openPlatform({ config, out, migrates, concurrency }: Platf
   }
 }
 
-type Parts = Pick<Platform, 'engine' | 'database' | 'postgres'>;
+type Parts = Pick<Platform, 'engine' | 'database' | 'postgres' | 'telemetry'> & { deliveries: Deliveries };
 
-async function close({ engine, database, postgres }: Parts, graceMs: number): Promise<void> {
-  await engine.drain(graceMs);
-  await engine.submitter.idle();
-  await database.close();
-  await postgres.close();
+function platformOf({ deliveries, ...parts }: Parts): Platform {
+  const { engine, database, postgres } = parts;
+  const drain = async (graceMs: number): Promise<void> => {
+    // No delivery is to become a job that nobody here will run.
+    await deliveries.stop();
+    await engine.drain(graceMs);
+  };
+  return {
+    ...parts,
+    webhooks: deliveries.parts,
+    drain,
+    async start() {
+      await engine.start();
+      await deliveries.start();
+    },
+    async close(graceMs) {
+      await drain(graceMs);
+      await engine.submitter.idle();
+      await database.close();
+      await postgres.close();
+    },
+  };
 }
 
 function registerBuiltIns(engine: Engine, { simulation, execution }: Config): void {

@@ -6,6 +6,7 @@ import type { ExecutionSettings } from '../core/execution/settings.ts';
 import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
 import { Assembly, type Entries } from './assemble.ts';
 import { executionOf } from './execution.ts';
+import { type EgressSettings, egressOf, type WebhookSettings, webhooksOf } from './webhooks.ts';
 
 type QueueConfig = { readonly name: string; readonly order?: 'fifo' | 'fair'; readonly paused?: boolean };
 
@@ -41,6 +42,8 @@ export type Config = {
   /** The policy that jobs start from: the sections [queue] and [retention]. */
   readonly profile: Policy;
   readonly execution: ExecutionSettings;
+  readonly webhooks: WebhookSettings;
+  readonly egress: EgressSettings;
   readonly queues: readonly QueueConfig[];
 };
 
@@ -124,6 +127,8 @@ function toConfig({ entries, queueNames }: Assembly, folder: string): Config {
     },
     profile: profileOf(get),
     execution: executionOf(get),
+    webhooks: webhooksOf(get),
+    egress: egressOf(get),
     queues: [...queueNames].map((name) => ({
       name,
       order: get<'fifo' | 'fair' | undefined>(`queues."${name}".order`),

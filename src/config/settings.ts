@@ -209,6 +209,61 @@ const SETTINGS = {
       help: 'how long an equal submission without a key is taken for a repeat; 0 is never',
     },
   },
+  webhooks: {
+    timeout: {
+      kind: duration(100, 600 * SECOND),
+      default: 10 * SECOND,
+      help: 'how long one call of a webhook may take, from the first packet to the end of the answer',
+    },
+    max_retries: {
+      kind: integer(0, 20),
+      default: 5,
+      help: 'how often a failed call is repeated before it is given up',
+    },
+    backoff_base: {
+      kind: duration(1, 30 * DAY),
+      default: SECOND,
+      help: 'the wait before the first repetition; it doubles with each further one',
+    },
+    backoff_max: { kind: duration(1, 30 * DAY), default: 300 * SECOND, help: 'the longest wait before a repetition' },
+    concurrency: {
+      kind: integer(2, 10_000),
+      default: 256,
+      help: 'calls under way at once in a process, at most half of them to addresses that failed last',
+    },
+    disable_after: {
+      kind: duration(SECOND, 3_650 * DAY),
+      default: 5 * DAY,
+      help: 'a webhook that did nothing but fail for so long is disabled',
+    },
+    secret_overlap: {
+      kind: duration(0, 365 * DAY),
+      default: DAY,
+      help: 'how long the old secret still signs after it was replaced',
+    },
+  },
+  egress: {
+    allow: {
+      kind: { type: 'list', of: 'range' },
+      default: [],
+      help: 'addresses that may be called although they are not public: "10.1.0.0/16", "::1"',
+    },
+    targets: {
+      kind: { type: 'list', of: 'local place' },
+      default: [],
+      help: 'single places of this machine that may be called: "127.0.0.1:9000"; only while `server.host` is this machine too',
+    },
+    connect_timeout: {
+      kind: duration(100, 600 * SECOND),
+      default: 10 * SECOND,
+      help: 'how long a connection to an address that a user named may take',
+    },
+    dns_timeout: {
+      kind: duration(100, 600 * SECOND),
+      default: 5 * SECOND,
+      help: 'how long its name may take to resolve',
+    },
+  },
   retention: {
     jobs: { kind: duration(0), default: PROFILE.retentionMs, help: 'how long a job is kept after it has ended' },
     revoked_keys: { kind: duration(0), default: 90 * DAY, help: 'how long a revoked API key is remembered' },

@@ -1,4 +1,6 @@
+import { specialRangeOf } from '../core/address-policy.ts';
 import { parseDuration } from '../core/duration.ts';
+import { parseIp, parseRange } from '../core/ip-address.ts';
 
 /** How a setting is written, and what it means to the program. Durations become milliseconds, sizes bytes. */
 export type Kind =
@@ -8,7 +10,7 @@ export type Kind =
   | { readonly type: 'boolean' }
   | { readonly type: 'duration'; readonly minMs?: number; readonly maxMs?: number }
   | { readonly type: 'size'; readonly maxBytes: number }
-  | { readonly type: 'list'; readonly choices?: readonly string[] };
+  | { readonly type: 'list'; readonly choices?: readonly string[]; readonly of?: 'range' | 'local place' };
 
 export type Value = string | number | boolean | readonly string[];
 
@@ -33,7 +35,7 @@ export function readValue(given: unknown, kind: Kind): Read {
     case 'size':
       return readSize(given, kind);
     case 'list':
-      return readList(given, kind.choices);
+      return readList(given, kind);
   }
 }
 
@@ -105,13 +107,35 @@ function readSize(given: unknown, { maxBytes }: { maxBytes: number }): Read {
   return refuse(`must be from 1B to ${showSize(maxBytes)}`);
 }
 
-function readList(given: unknown, choices: readonly string[] | undefined): Read {
+function readList(
+  given: unknown,
+  { choices, of }: { choices?: readonly string[]; of?: 'range' | 'local place' },
+): Read {
   if (!Array.isArray(given) || !given.every((item) => typeof item === 'string' && item !== ''))
     return refuse('must be a list of texts');
+  const wrong = of === undefined ? undefined : given.find((item) => !FORMS[of].fits(item));
+  if (of !== undefined && wrong !== undefined)
+    return refuse(`must be a list of ${FORMS[of].name}, and "${wrong}" is none`);
   if (choices === undefined) return accept(Object.freeze([...given]));
   if (given.length > 0 && given.every((item) => choices.includes(item)))
     return accept(Object.freeze([...new Set<string>(given)]));
   return refuse(`must be a list of at least one of ${choices.map((choice) => `"${choice}"`).join(', ')}`);
+}
+
+const FORMS = {
+  range: {
+    name: 'addresses or ranges such as "10.1.0.0/16" or "::1"',
+    fits: (text: string) => parseRange(text) !== null,
+  },
+  'local place': { name: 'places on this machine such as "127.0.0.1:9000" or "[::1]:9000"', fits: isLocalPlace },
+} as const;
+
+const PLACE = /^(?:\[([0-9a-f:]+)\]|([0-9.]+)):([1-9]\d{0,4})$/i;
+
+function isLocalPlace(text: string): boolean {
+  const [, v6, v4, port] = PLACE.exec(text) ?? [];
+  const address = parseIp(v6 ?? v4 ?? '');
+  return address !== null && specialRangeOf(address) === 'loopback' && Number(port) <= 65_535;
 }
 
 /** As it would be written in a file. */

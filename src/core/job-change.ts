@@ -1,7 +1,8 @@
+import type { AddressPolicy } from './address-policy.ts';
 import type { Issue } from './errors.ts';
 import { suggestion } from './nearest-name.ts';
 import { PRIORITIES, type Priority, priorityNumber } from './priority.ts';
-import { FIELD_LIMITS, Issues, readCallbackUrl, readTags, readText, readWord } from './submission-fields.ts';
+import { FIELD_LIMITS, Issues, readTags, readText, readUrl, readWord } from './submission-fields.ts';
 import { refuseReservedType } from './submission-members.ts';
 
 /** What a caller may change of a job that has not ended. Null clears a member, absent members stay. */
@@ -26,6 +27,7 @@ const MEMBERS = ['type', 'priority', 'tags', 'correlationId', 'callbackUrl'] as 
 /** The five members of a job that stay open to change; everything else of it is read-only. */
 export function checkUpdate(
   update: JobUpdate,
+  { addresses }: { readonly addresses?: AddressPolicy } = {},
 ): { readonly ok: true; readonly change: CheckedUpdate } | { readonly ok: false; readonly issues: readonly Issue[] } {
   const issues = new Issues();
   for (const member of Object.keys(update)) {
@@ -44,7 +46,7 @@ export function checkUpdate(
     priority: word === null ? undefined : priorityNumber(word),
     tags: tags == null ? tags : readTags(tags, issues),
     correlationId: correlationId == null ? correlationId : readText(correlationId, label, issues),
-    callbackUrl: callbackUrl == null ? callbackUrl : readCallbackUrl(callbackUrl, issues),
+    callbackUrl: callbackUrl == null ? callbackUrl : readUrl(callbackUrl, { field: 'callbackUrl', addresses }, issues),
   };
   return issues.list.length === 0 ? { ok: true, change } : { ok: false, issues: issues.list };
 }

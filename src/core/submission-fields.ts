@@ -1,8 +1,10 @@
+import type { AddressPolicy } from './address-policy.ts';
 import { breadthIssue, DEPENDENCY_TYPES, MAX_BREADTH } from './dependencies.ts';
 import { parseDuration } from './duration.ts';
 import type { Issue } from './errors.ts';
 import { isUuid } from './ids.ts';
 import { suggestion } from './nearest-name.ts';
+import { readTargetUrl, type UrlRefusal } from './target-url.ts';
 import { parseTimestamp } from './timestamp.ts';
 
 /** Lengths are in characters, as PostgreSQL counts them. */
@@ -131,11 +133,26 @@ export function readDependencyType(value: unknown, issues: Issues) {
   return readWord(value, { field: 'dependencyType', words: DEPENDENCY_TYPES }, issues);
 }
 
-export function readCallbackUrl(value: unknown, issues: Issues): string | null {
-  const text = readText(value, { field: 'callbackUrl', max: FIELD_LIMITS.callbackUrl, isName: true }, issues);
+/** Without a policy any http or https address will do; with one, only what may be called as far as its text tells. */
+export function readUrl(
+  value: unknown,
+  { field, addresses }: { readonly field: string; readonly addresses: AddressPolicy | undefined },
+  issues: Issues,
+): string | null {
+  const text = readText(value, { field, max: FIELD_LIMITS.callbackUrl, isName: true }, issues);
   if (text === null) return null;
-  const url = URL.parse(text);
-  if (url !== null && (url.protocol === 'http:' || url.protocol === 'https:')) return text;
-  issues.add('callbackUrl', 'INVALID_URL', 'must be an absolute http or https address');
+  if (addresses === undefined) {
+    const protocol = URL.parse(text)?.protocol;
+    if (protocol === 'http:' || protocol === 'https:') return text;
+    issues.add(field, 'INVALID_URL', 'must be an absolute http or https address');
+    return null;
+  }
+  const read = readTargetUrl(text, addresses);
+  if (read.ok) return text;
+  addUrlRefusal(field, read.refusal, issues);
   return null;
+}
+
+export function addUrlRefusal(field: string, { code, message }: UrlRefusal, issues: Issues): void {
+  issues.add(field, code === 'ADDRESS' ? 'FORBIDDEN_ADDRESS' : 'INVALID_URL', `is refused: ${message}`);
 }

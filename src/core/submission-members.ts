@@ -1,3 +1,4 @@
+import { DELIVERY_PROFILE, DELIVERY_TYPE } from './delivery-policy.ts';
 import { suggestion } from './nearest-name.ts';
 import type { Issues } from './submission-fields.ts';
 
@@ -48,11 +49,16 @@ export function refuseUnknownMembers(submission: object, issues: Issues): void {
   }
 }
 
-/** Types whose jobs only one surface makes: their payload and policy are its own. */
-const RESERVED_PREFIX = 'forgerun.';
-const OWNER = 'forgerun';
+/** Types whose jobs only one part of the system makes, by the profile they come with: payload and policy are its own. */
+const RESERVED_TYPES = [
+  { prefix: 'forgerun.', profile: 'forgerun', owner: 'the execution API' },
+  { prefix: DELIVERY_TYPE, profile: DELIVERY_PROFILE, owner: 'events that are delivered' },
+] as const;
 
 export function refuseReservedType(type: unknown, profile: string, issues: Issues): void {
-  if (profile === OWNER || typeof type !== 'string' || !type.startsWith(RESERVED_PREFIX)) return;
-  issues.add('type', 'RESERVED_TYPE', `must not begin with ${RESERVED_PREFIX}: such jobs come from the execution API`);
+  if (typeof type !== 'string') return;
+  for (const { prefix, profile: own, owner } of RESERVED_TYPES) {
+    if (profile === own || !type.startsWith(prefix)) continue;
+    issues.add('type', 'RESERVED_TYPE', `must not begin with ${prefix}: such jobs come from ${owner}`);
+  }
 }

@@ -1,3 +1,4 @@
+import type { AddressPolicy } from './address-policy.ts';
 import type { BackoffStrategy } from './backoff.ts';
 import { fingerprint } from './canonical-json.ts';
 import { DEFAULT_DEPENDENCY_TYPE, type DependencyType } from './dependencies.ts';
@@ -11,7 +12,6 @@ import {
   DEFAULT_QUEUE,
   FIELD_LIMITS,
   Issues,
-  readCallbackUrl,
   readDependencies,
   readDependencyType,
   readDuration,
@@ -19,6 +19,7 @@ import {
   readTags,
   readText,
   readTimestamp,
+  readUrl,
   readWord,
 } from './submission-fields.ts';
 import { refuseReservedType, refuseUnknownMembers } from './submission-members.ts';
@@ -72,6 +73,8 @@ export interface NewJob {
 
 export interface SubmissionLimits {
   readonly maxPayloadBytes: number;
+  /** Which addresses a callback may name beside the global ones; without a policy, any. */
+  readonly addresses?: AddressPolicy;
 }
 
 export const DEFAULT_LIMITS: SubmissionLimits = Object.freeze({ maxPayloadBytes: DEFAULT_MAX_PAYLOAD_BYTES });
@@ -148,7 +151,7 @@ function readRequested(given: Submission, limits: SubmissionLimits, issues: Issu
     dependencyType:
       (given.dependencyType == null ? null : readDependencyType(given.dependencyType, issues)) ??
       DEFAULT_DEPENDENCY_TYPE,
-    callbackUrl: given.callbackUrl == null ? null : readCallbackUrl(given.callbackUrl, issues),
+    callbackUrl: given.callbackUrl == null ? null : readCallbackUrl(given.callbackUrl, limits, issues),
   };
 }
 
@@ -174,6 +177,10 @@ function readPriority(priority: unknown, queue: string, issues: Issues): Priorit
 
 function readLabel(value: unknown, field: 'idempotencyKey' | 'correlationId', issues: Issues): string | null {
   return value == null ? null : readText(value, { field, max: FIELD_LIMITS[field] }, issues);
+}
+
+function readCallbackUrl(url: unknown, { addresses }: SubmissionLimits, issues: Issues): string | null {
+  return readUrl(url, { field: 'callbackUrl', addresses }, issues);
 }
 
 interface LifetimeParams {

@@ -1,11 +1,12 @@
 import { hostname } from 'node:os';
 import { AppError } from '../core/errors.ts';
 import type { Policy } from '../core/policy.ts';
-import type { Submission, SubmissionLimits } from '../core/submission.ts';
+import { DEFAULT_LIMITS, type Submission, type SubmissionLimits } from '../core/submission.ts';
 import type { Database } from '../ledger/database.ts';
 import { PolicyCache } from '../ledger/intern-policies.ts';
 import { ensurePartitions } from '../ledger/record-partitions.ts';
 import type { Written } from '../ledger/submit-jobs.ts';
+import { type Crew, type CrewParts, Crews } from './crews.ts';
 import { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
 import type { Service } from './loop.ts';
@@ -38,6 +39,8 @@ export type EngineOptions = {
   revokedKeysMs?: number;
 };
 
+type SpawnParams = { execution: Execution; submission: Submission; join: boolean; workerId: number };
+
 /** Later than this, polling finds it anyway. */
 const HINTS_AFTER_COMMIT_MS = [10, 50, 250];
 
@@ -45,6 +48,7 @@ const HINTS_AFTER_COMMIT_MS = [10, 50, 250];
 export class Engine implements Service {
   readonly database: Database;
   readonly events = new EventHub();
+  readonly limits: SubmissionLimits;
   readonly policies: PolicyCache;
   readonly registry: HandlerRegistry;
   readonly settings: Settings;
@@ -53,7 +57,7 @@ export class Engine implements Service {
   readonly #stager: Stager;
   readonly #releaser: Releaser;
   readonly #scheduler: Scheduler;
-  readonly #supervisor: Supervisor;
+  readonly #crews: Crews;
   readonly #background: readonly Service[];
   readonly #profile: Policy;
   #isRunning = false;
@@ -63,16 +67,17 @@ export class Engine implements Service {
     const { events } = this;
     this.#profile = profile;
     this.database = database;
+    this.limits = options.limits ?? DEFAULT_LIMITS;
     this.policies = new PolicyCache(database.api);
     this.registry = new HandlerRegistry(profile);
-    this.settings = new Settings({ database, events, onChange: () => this.#supervisor.refresh() });
+    this.settings = new Settings({ database, events, onChange: () => this.#crews.refresh() });
     this.submitter = new Submitter({
-      ...{ database, profile, policies: this.policies, limits: options.limits },
-      registrationOf: (type) => this.registry.get(type)?.layer ?? this.settings.registrationOf(type),
+      ...{ database, profile, policies: this.policies, limits: this.limits },
+      registrationOf: (type) => this.#crews.handlerOf(type)?.layer ?? this.settings.registrationOf(type),
       fairQueues: () => this.settings.fairQueues,
       ensureQueue: (name) => this.settings.ensureQueue(name),
       knowsQueue: (name) => this.settings.knowsQueue(name),
-      follow: (db, type) => this.#isRunning && this.#supervisor.follow(db, type),
+      follow: (db, type) => this.#isRunning && this.#crews.follow(db, type),
       onAccepted: (written, isFollowed) => this.#onAccepted(written, isFollowed),
     });
     const slots = options.concurrency ?? 10;
@@ -89,26 +94,8 @@ export class Engine implements Service {
         await this.submitter.writePlaced([prepared.entry], client);
       },
     });
-    this.#supervisor = new Supervisor({
-      ...{
-        database,
-        events,
-        profile,
-        policies: this.policies,
-        registry: this.registry,
-        settings: this.settings,
-        onReleased,
-      },
-      name: options.name ?? `${hostname()}:${process.pid}`,
-      slots,
-      queues: options.queues ?? ['*'],
-      // A worker of one slot claims one job at a time.
-      lookahead: options.lookahead ?? slots > 1,
-      pollMs: options.pollMs ?? 1_000,
-      heartbeatMs: options.heartbeatMs,
-      onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),
-      spawn: (execution, submission, join) => this.#spawn(execution, submission, join),
-    });
+    this.#crews = new Crews({ profile, make: (parts) => this.#makeSupervisor(options, parts) });
+    this.#crews.join({ name: '', slots, queues: options.queues ?? ['*'], registry: this.registry });
     const rescuer = new Rescuer({ database, policies: this.policies, events, onReleased, onRescued: onReady });
     const { expireEveryMs, revokedKeysMs } = options;
     const pruner = new Pruner({ database, events, onReleased, expireEveryMs, revokedKeysMs });
@@ -117,6 +104,11 @@ export class Engine implements Service {
       ...[this.settings, this.notifier, this.#stager, this.#releaser, this.#scheduler],
       ...[rescuer, pruner, projector],
     ];
+  }
+
+  /** Must precede the start. */
+  addCrew(crew: Crew): void {
+    this.#crews.add(crew);
   }
 
   /** Must precede the first submission: learns what queues and types there are. */
@@ -137,7 +129,7 @@ export class Engine implements Service {
 
   /** Whether some worker, here or elsewhere, has said that it handles the type. */
   knowsType(type: string): boolean {
-    return this.registry.get(type) !== undefined || this.settings.registrationOf(type) !== undefined;
+    return this.#crews.handlerOf(type) !== undefined || this.settings.registrationOf(type) !== undefined;
   }
 
   get isRunning(): boolean {
@@ -147,14 +139,14 @@ export class Engine implements Service {
   async start(): Promise<void> {
     if (this.#isRunning) return;
     this.#isRunning = true;
-    await this.#supervisor.start();
+    await this.#crews.start();
     for (const service of this.#background) await service.start();
   }
 
   /** Stops claiming, lets handlers finish for `graceMs`, gives the rest back, then stops everything else. */
   async drain(graceMs: number): Promise<void> {
     if (!this.#isRunning) return;
-    await this.#supervisor.drain(graceMs);
+    await this.#crews.drain(graceMs);
     await Promise.all(this.#background.map((service) => service.stop()));
     this.#isRunning = false;
   }
@@ -179,10 +171,10 @@ export class Engine implements Service {
   }
 
   #onHint(hint: Hint): void {
-    if (hint === 'ready') this.#supervisor.wake();
+    if (hint === 'ready') this.#crews.wake();
     else if (hint === 'timers') this.#stager.wake();
     else if (hint === 'releases') this.#releaser.wake();
-    else if (hint === 'cancel') this.#supervisor.checkCancels();
+    else if (hint === 'cancel') this.#crews.checkCancels();
     else this.settings.wake();
   }
 
@@ -196,18 +188,36 @@ export class Engine implements Service {
       else if (each.state === 'delayed') isTimed = true;
       else isPending = true;
     }
-    if (isReady && isFollowed) this.notifier.hint('ready');
-    else if (isReady) this.hint('ready');
+    if (isReady && !isFollowed) this.#crews.wakeFirst();
+    if (isReady) this.notifier.hint('ready');
     if (isTimed) this.hint('timers');
     if (isPending) this.hint('releases');
   }
 
-  async #spawn(execution: Execution, submission: Submission, join: boolean): Promise<string> {
+  #makeSupervisor(options: EngineOptions, { name, slots, queues, registry }: CrewParts): Supervisor {
+    const { database, events, policies, settings } = this;
+    const ownName = options.name ?? `${hostname()}:${process.pid}`;
+    const supervisor: Supervisor = new Supervisor({
+      ...{ database, events, policies, settings, profile: options.profile, registry, slots, queues },
+      name: name === '' ? ownName : `${ownName}/${name}`,
+      // A worker of one slot claims one job at a time.
+      lookahead: options.lookahead ?? slots > 1,
+      pollMs: options.pollMs ?? 1_000,
+      heartbeatMs: options.heartbeatMs,
+      onReleased: () => this.hint('releases'),
+      onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),
+      spawn: (execution, submission, join) =>
+        this.#spawn({ execution, submission, join, workerId: supervisor.workerId }),
+    });
+    return supervisor;
+  }
+
+  async #spawn({ execution, submission, join, workerId }: SpawnParams): Promise<string> {
     const { job } = execution;
     const actor = `system:job ${job.id}`;
     const prepared = await this.submitter.prepare(job.orgId, submission, actor);
     if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
-    const lease = { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, workerId: this.#supervisor.workerId, join };
+    const lease = { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, workerId, join };
     const written = await this.submitter.spawn(lease, prepared.entry, submission.priority == null);
     if (written === null) {
       execution.abort('lost_lease');

@@ -14,6 +14,24 @@ export type JobFacts = {
 
 export type StagedJob = Omit<JobFacts, 'createdAtMs'> & { from: 'delayed' | 'retrying' };
 
+export type WebhookAttempt = {
+  orgId: string;
+  webhookId: string;
+  deliveryId: string;
+  /** The name of the event that is delivered. */
+  event: string;
+  /** Null for what tells of no job. */
+  jobId: string | null;
+  /** The trace of the job, as its payload has it. */
+  traceparent: string | null;
+  attempt: number;
+  verdict: 'delivered' | 'retry' | 'failed' | 'gone';
+  /** Null where no answer came. */
+  status: number | null;
+  errorCode: string | null;
+  durationMs: number;
+};
+
 /** What happens in this process, as it happens. A listener that throws hurts nobody else. */
 export type EngineEvents = {
   started: JobFacts;
@@ -28,6 +46,8 @@ export type EngineEvents = {
   rescued: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
   progress: JobFacts & { percent: number; message: string | null };
   log: JobFacts & { level: LogLevel; message: string; fields: Record<string, unknown> };
+  /** One call of a webhook or callback has ended and is written down. */
+  webhookAttempt: WebhookAttempt;
   /** Something failed that the engine will try again, mostly because the database is away. */
   error: { error: unknown; where: string };
 };

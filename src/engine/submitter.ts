@@ -8,6 +8,7 @@ import { inheritPriority } from '../core/priority.ts';
 import { DEFAULT_LIMITS, normalizeSubmission, type Submission, type SubmissionLimits } from '../core/submission.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
+import { CallbackOrgs } from '../ledger/callback-orgs.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
 import { lockParent } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
@@ -57,9 +58,12 @@ const STATEMENT_MS = 10_000;
 export class Submitter {
   readonly #options: SubmitterOptions;
   readonly #batcher: Batcher<JobToWrite, Written>;
+  /** An org is known to use callbacks before its first job with one. */
+  readonly callbackOrgs: CallbackOrgs;
 
   constructor(options: SubmitterOptions) {
     this.#options = options;
+    this.callbackOrgs = new CallbackOrgs(options.database.api);
     this.#batcher = createBatcher<JobToWrite, Written>({
       send: (entries) => this.#send(entries),
       maxItems: MAX_BATCH,
@@ -89,13 +93,15 @@ export class Submitter {
     const { job } = normalized;
     const policyId = this.#options.policies.known(job.policy);
     const entry = { id: options.id ?? newJobId(), orgId, job, policyId: policyId ?? 0, actor, placement: null };
-    if (policyId === undefined || !this.#options.knowsQueue(job.queue)) return this.#introduce(entry);
+    const isCalledBack = job.callbackUrl !== null && !this.callbackOrgs.has(orgId);
+    if (policyId === undefined || isCalledBack || !this.#options.knowsQueue(job.queue)) return this.#introduce(entry);
     return { ok: true, entry };
   }
 
   async #introduce(entry: JobToWrite): Promise<Prepared> {
     const policyId = await this.#options.policies.idOf(entry.job.policy);
     await this.#options.ensureQueue(entry.job.queue);
+    if (entry.job.callbackUrl !== null) await this.callbackOrgs.ensure(entry.orgId);
     return { ok: true, entry: { ...entry, policyId } };
   }
 

@@ -1,3 +1,4 @@
+import { checkDeliveries, type DeliveryFinding } from './check-deliveries.ts';
 import { type CheckedEvent, type CheckedJob, checkHistory, type Finding } from './check-history.ts';
 import { checkTables, type TableRow } from './check-tables.ts';
 import { type Queryable, run, statement } from './statement.ts';
@@ -32,7 +33,7 @@ type Row = {
 };
 
 export type Violation = {
-  invariant: Finding['invariant'] | TableRow['invariant'];
+  invariant: Finding['invariant'] | TableRow['invariant'] | DeliveryFinding['invariant'];
   orgId: string;
   jobId: string;
   what: string;
@@ -50,6 +51,7 @@ export async function checkInvariants(db: Queryable): Promise<Violation[]> {
     jobId: job_id,
     what,
   }));
+  violations.push(...(await checkDeliveries(db)));
   let from: { org_id: string; seq: number } = { org_id: FIRST_ORG, seq: -1 };
   for (;;) {
     const rows: Row[] = await run<Row>(db, READ_HISTORIES, [from.org_id, from.seq, BATCH]);

@@ -1,10 +1,11 @@
+import { DELIVERY_TYPE } from '../core/delivery-policy.ts';
 import type { Engine } from '../engine/engine.ts';
 import { listWorkers, type WorkerInfo } from '../ledger/workers.ts';
 
 export type Readiness = {
   readonly ready: boolean;
   readonly ledger: { readonly reachable: boolean; readonly latencyMs: number | null };
-  /** Workers of any process that handle something and were heard of lately; null when the ledger cannot be asked. */
+  /** Workers of any process that run jobs and were heard of lately; null when the ledger cannot be asked. */
   readonly workers: number | null;
   readonly reasons: readonly string[];
 };
@@ -22,7 +23,7 @@ export async function checkReadiness(engine: Engine): Promise<Readiness> {
   }
   const latencyMs = Math.round((performance.now() - startedAtMs) * 10) / 10;
   const isAlive = ({ types, stoppedAt, silentMs }: WorkerInfo) =>
-    types.length > 0 && stoppedAt === null && silentMs < SILENT_AFTER_MS;
+    types.some((type) => type !== DELIVERY_TYPE) && stoppedAt === null && silentMs < SILENT_AFTER_MS;
   const alive = workers.filter(isAlive).length;
   const reasons = alive === 0 ? ['No worker is alive: jobs are accepted and wait.'] : [];
   return { ready: alive > 0, ledger: { reachable: true, latencyMs }, workers: alive, reasons };

@@ -7,6 +7,7 @@ import {
   DEFAULT_SCOPES,
   formatApiKey,
 } from '../core/api-key.ts';
+import { SYSTEM_ORG_ID } from '../core/delivery-policy.ts';
 import { AppError, type Issue } from '../core/errors.ts';
 import { isUuid } from '../core/ids.ts';
 import { suggestion } from '../core/nearest-name.ts';
@@ -46,7 +47,7 @@ export function createKey(database: Database, params: CreateKeyParams): Promise<
 export async function createKeyOn(db: Queryable, params: CreateKeyParams): Promise<CreatedKey> {
   const { orgId, name = 'api key', projectId = null, lifetimeMs = DEFAULT_KEY_LIFETIME_MS } = params;
   const scopes = [...new Set(params.scopes ?? DEFAULT_SCOPES)] as ApiKeyScope[];
-  const issues = checkKey({ name, scopes, projectId, lifetimeMs });
+  const issues = checkKey({ orgId, name, scopes, projectId, lifetimeMs });
   if (issues.length > 0) {
     throw new AppError('INVALID_REQUEST', {
       message: issues.map(({ message }) => message).join('; '),
@@ -65,10 +66,13 @@ export async function createKeyOn(db: Queryable, params: CreateKeyParams): Promi
   return { id, key, orgId, projectId, name, scopes, createdAt, expiresAt };
 }
 
-type Wanted = { name: string; scopes: readonly string[]; projectId: string | null; lifetimeMs: number };
+type Wanted = { orgId: string; name: string; scopes: readonly string[]; projectId: string | null; lifetimeMs: number };
 
-function checkKey({ name, scopes, projectId, lifetimeMs }: Wanted): Issue[] {
+function checkKey({ orgId, name, scopes, projectId, lifetimeMs }: Wanted): Issue[] {
   const issues: Issue[] = [];
+  if (orgId === SYSTEM_ORG_ID) {
+    issues.push({ field: 'orgId', code: 'RESERVED_ORG', message: "this org is the system's own and has no keys" });
+  }
   if (name.length < 1 || name.length > MAX_NAME_LENGTH) {
     issues.push({ field: 'name', code: 'OUT_OF_RANGE', message: `a name has 1 to ${MAX_NAME_LENGTH} characters` });
   }

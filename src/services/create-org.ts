@@ -6,6 +6,8 @@ import { createOrg as insertOrg } from '../ledger/orgs.ts';
 
 const SLUG = /^[a-z0-9][a-z0-9._-]{0,99}$/;
 
+const RESERVED = 'millrace.';
+
 /** Makes an org with the limits of the configuration, or its own. */
 export async function createOrg(
   database: Database,
@@ -15,6 +17,10 @@ export async function createOrg(
     const message =
       'a slug has 1 to 100 lower-case letters, digits, dots, dashes and underscores, the first a letter or a digit';
     throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'slug', code: 'INVALID_SLUG', message }] });
+  }
+  if (slug.startsWith(RESERVED)) {
+    const message = `a slug does not begin with ${RESERVED}: such orgs are the system's own`;
+    throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'slug', code: 'RESERVED_SLUG', message }] });
   }
   const id = randomUUID();
   const isNew = await inTransaction(database.api, async (client) => {

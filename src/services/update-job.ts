@@ -17,11 +17,12 @@ export async function updateJob(
   id: string,
   { orgId, update }: { orgId: string; update: JobUpdate },
 ): Promise<JobView | null> {
-  const checked = checkUpdate(update);
+  const checked = checkUpdate(update, engine.limits);
   if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
   const { type } = checked.change;
   if (type !== undefined && !engine.knowsType(type)) throw unknownType(type);
   if (!isUuid(id)) return null;
+  if (checked.change.callbackUrl != null) await engine.submitter.callbackOrgs.ensure(orgId);
   const updated = await updateInLedger(engine.database.api, { orgId, id, change: checked.change });
   if (updated.kind === 'not_found') return null;
   if (updated.kind === 'too_late') throw new AppError('CONFLICT', { message: `Job ${id} ${TOO_LATE[updated.field]}.` });

@@ -46,7 +46,7 @@ describe('doctor', () => {
       await ledger.putJob(state);
     const { code, stdout } = await run(['doctor'], here());
     expect(code).toBe(0);
-    for (const check of ['I3', 'I4', 'I5', 'I6', 'I8', 'I9', 'T1', 'T2'])
+    for (const check of ['I3', 'I4', 'I5', 'I6', 'I7', 'I8', 'I9', 'T1', 'T2'])
       expect(stdout).toMatch(new RegExp(`^${check} +ok `, 'm'));
     expect(stdout).toMatch(/All is well: \d+ jobs checked\.\n$/);
   });

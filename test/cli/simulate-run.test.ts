@@ -1,20 +1,29 @@
+import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { remoteHost } from '../../src/cli/simulate/host.ts';
 import { type Run, type RunOptions, runSimulation } from '../../src/cli/simulate/run.ts';
+import { loadConfig } from '../../src/config/load-config.ts';
 import { KINDS, WORK_KINDS, type WorkKind } from '../../src/core/execution/kinds.ts';
-import { useExecution } from '../http/execution-fixture.ts';
+import { useDelivering } from '../http/delivering-server.ts';
 
-// Half the usual scale: the longest kinds keep away from their timeout although the server shares a process with its callers.
 const TIME_SCALE = 0.006;
-const server = useExecution({ timeScale: TIME_SCALE });
+// Timeouts are not scaled: the server shares a process with its callers and the receiver, and no job is to fail for that.
+const { profile } = loadConfig({
+  environment: { MILLRACE_EXECUTION_BACKOFF_BASE: '10ms', MILLRACE_EXECUTION_BACKOFF_MAX: '50ms' },
+  folder: tmpdir(),
+}).config.execution;
+const server = useDelivering({
+  execution: { timeScale: TIME_SCALE, profile },
+  environment: { MILLRACE_WEBHOOKS_TIMEOUT: '1s', MILLRACE_WEBHOOKS_MAX_RETRIES: '3' },
+});
 
 type Asked = Partial<Omit<RunOptions, 'plan'>> & { kinds: readonly WorkKind[]; jobs: number; clients?: number };
 
 async function simulate({ kinds, jobs, clients = 1, ...rest }: Asked): Promise<Run> {
   return runSimulation(await remoteHost({ url: server.url }), {
     plan: { choice: { order: 'each', kinds }, clients, jobs, seed: 1, farFutureMs: 0 },
-    ...{ durationMs: null, pace: { concurrency: 32 }, timeScale: TIME_SCALE, expectations: new Map(), receiverPort: 0 },
-    ...{ signal: new AbortController().signal, ...rest },
+    ...{ durationMs: null, pace: { concurrency: 32 }, timeScale: TIME_SCALE, expectations: new Map() },
+    ...{ receiver: server.receiver, signal: new AbortController().signal, ...rest },
   });
 }
 
@@ -66,15 +75,16 @@ describe('a simulated run', () => {
     expect(steps(run)).toContain('RUNNING CANCELED 2');
   });
 
-  it('names a callback to the receiver where the kind is about webhooks', async () => {
+  it('names a callback to the receiver where the kind is about webhooks, and judges what was delivered there', async () => {
     const kinds = WORK_KINDS.filter((kind) => KINDS[kind].drive === 'webhook');
+    const before = server.receiver.received().length;
     const run = await simulate({ kinds, jobs: kinds.length });
     expect(run.jury.findings).toEqual([]);
-    const stored = server.ledger.db.api.query<{ callback_url: string }>(
-      `SELECT callback_url FROM millrace.jobs WHERE tags->>'work_kind' LIKE 'WEBHOOK_%' ORDER BY seq DESC LIMIT 5`,
-    );
-    const paths = (await stored).rows.map(({ callback_url }) => new URL(callback_url).pathname.split('/')[1]);
-    expect(paths.sort()).toEqual(['5xx', '5xx-then-ok', 'ok', 'slow', 'timeout']);
+    expect(run.notes).toEqual([]);
+    const arrived = server.receiver.received().slice(before);
+    const modes = new Set(arrived.map(({ path }) => path.split(/[/?]/)[1]));
+    expect([...modes].sort()).toEqual(['5xx', '5xx-then-ok', 'ok', 'slow', 'timeout']);
+    expect(run.deliveries).toBe(server.receiver.received().length);
   });
 
   it('restarts the server when the time of a job has come, where it can', async () => {
@@ -103,7 +113,7 @@ describe('a simulated run', () => {
         pace: { concurrency: 1 },
         timeScale: TIME_SCALE,
         expectations: new Map(),
-        receiverPort: 0,
+        receiver: server.receiver,
       },
       signal: new AbortController().signal,
     });

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { afterAll, beforeAll } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
+import { PUBLIC_ONLY } from '../../src/core/address-policy.ts';
 import type { ExecutionReport } from '../../src/core/execution/report.ts';
 import type { ExecutionRequest } from '../../src/core/execution/request.ts';
 import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
@@ -139,6 +140,10 @@ export class Simulation {
       ...{ engine, telemetry, settings },
       metrics: new ExecutionMetrics(telemetry),
       admission: new Admission(engine, { queueSize: settings.queueSize }),
+      webhooks: {
+        ...{ guard: { check: async () => null }, addresses: PUBLIC_ONLY, secretOverlapMs: 0 },
+        onQueued() {},
+      },
     };
   }
 

@@ -6,8 +6,10 @@ import { afterAll, beforeAll } from 'vitest';
 import { composeExecution } from '../../src/cli/execution-api.ts';
 import { observeExecution } from '../../src/cli/execution-telemetry.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
+import type { AddressPolicy } from '../../src/core/address-policy.ts';
 import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
 import { PROFILES } from '../../src/core/policy.ts';
+import { DEFAULT_LIMITS } from '../../src/core/submission.ts';
 import { Engine } from '../../src/engine/engine.ts';
 import type { Registration } from '../../src/engine/registry.ts';
 import { executionRegistration } from '../../src/handlers/execution.ts';
@@ -19,7 +21,7 @@ import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import type { Database } from '../../src/ledger/database.ts';
 import { createKey } from '../../src/services/create-key.ts';
-import type { ExecutionContext } from '../../src/services/execution/context.ts';
+import type { ExecutionContext, WebhookParts } from '../../src/services/execution/context.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { Telemetry } from '../../src/telemetry/telemetry.ts';
@@ -158,6 +160,10 @@ export class ExecutionServer {
   settings!: ExecutionSettings;
   url!: string;
   contract!: Contract;
+  /** Which addresses jobs may name as callbacks; any unless told. */
+  addresses?: AddressPolicy;
+  /** Where webhooks are sent; nothing is sent unless told. */
+  webhooks?: WebhookParts;
 
   constructor(ledger: TestLedger, overrides: Partial<ExecutionSettings>) {
     this.ledger = ledger;
@@ -179,7 +185,9 @@ export class ExecutionServer {
 
   /** An engine on the same ledger that knows the work, not yet at work. */
   async newEngine(database: Database = this.ledger.db): Promise<Engine> {
-    const engine = new Engine({ database, profile: PROFILES.gopherqueue, concurrency: 50 });
+    const { addresses } = this;
+    const limits = addresses === undefined ? undefined : { ...DEFAULT_LIMITS, addresses };
+    const engine = new Engine({ database, profile: PROFILES.gopherqueue, concurrency: 50, limits });
     await engine.open();
     const { timeScale, activeJobs } = this.settings;
     engine.registry.register(executionRegistration({ timeScale, activeJobs }) as unknown as Registration);
@@ -199,8 +207,8 @@ export class ExecutionServer {
     const { database } = engine;
     const settings = { ...this.settings, ...overrides };
     const authenticator = options.authenticator ?? new KeyAuthenticator({ database });
-    const { telemetry } = this;
-    const { context, door } = composeExecution({ engine, settings, telemetry, authenticator });
+    const { telemetry, webhooks } = this;
+    const { context, door } = composeExecution({ engine, settings, telemetry, authenticator, webhooks });
     this.context ??= context;
     const http = await buildServer({
       ...{ engine, doors: [queueDoor, door], version: '0.0.0-test', authenticator, telemetry },

@@ -69,7 +69,7 @@ describe('POST /v1/jobs', () => {
     },
   );
 
-  it.each(['https://example.com/hook', 'http://localhost:9/hook?a=b'])(
+  it.each(['https://example.com/hook', 'http://example.com:8080/hook?a=b'])(
     'takes the callback %s and keeps it [FR-07.03] [FR-08.24]',
     async (callback) => {
       const client = await server.client();

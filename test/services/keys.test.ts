@@ -25,6 +25,12 @@ describe('orgs', () => {
     await expect(createOrg(ledger.db, { slug })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
   });
 
+  it("of the system are nobody else's: none can be made, and its own gets no key", async () => {
+    await expect(createOrg(ledger.db, { slug: 'millrace.mine' })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    const { id } = await requireOrg(ledger.db, 'millrace.system');
+    await expect(createKey(ledger.db, { orgId: id })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+  });
+
   it('nobody made are not found', async () => {
     await expect(requireOrg(ledger.db, 'nobody')).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });

@@ -13,6 +13,7 @@ const CHECKS = {
   I4: 'every history is a chain of legal changes of state',
   I5: 'every job says what its last event says',
   I6: 'nothing starts again without a reason to',
+  I7: 'every event is one delivery for each target it is for',
   I8: 'no row mixes orgs',
   I9: 'no two leases hold a job at once',
   T1: 'every job that waits can be found by what moves it on',

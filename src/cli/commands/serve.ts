@@ -8,7 +8,7 @@ import { listenForStop } from '../stop-signals.ts';
 
 export const serve = defineCommand({
   name: 'serve',
-  summary: 'answer the HTTP API; jobs run in other processes',
+  summary: 'answer the HTTP API and send webhooks; jobs run in other processes',
   takes: '',
   minArgs: 0,
   maxArgs: 0,
@@ -33,7 +33,7 @@ async function run(invocation: Invocation<typeof LISTEN_OPTIONS>): Promise<numbe
   let api: ApiServer | null = null;
   try {
     api = await openApi(platform, { config, out });
-    await platform.engine.start();
+    await platform.start();
     const url = await api.listen();
     const database = maskPassword(platform.postgres.url);
     const lines = [

@@ -9,6 +9,7 @@ import { readOptions, SIMULATE_OPTIONS, type SimulateSettings } from '../simulat
 import { runSimulation } from '../simulate/run.ts';
 import { type Summary, summarize, summaryLines } from '../simulate/summary.ts';
 import { listenForStop } from '../stop-signals.ts';
+import { openReceiver, type Receiver } from '../webhook-receiver.ts';
 
 export const simulate = defineCommand({
   name: 'simulate',
@@ -38,11 +39,12 @@ async function run({ values, out }: Invocation<typeof SIMULATE_OPTIONS>): Promis
   void stop.asked.then(() => interruption.abort());
   const view = new LiveView(out);
   let host: Host | null = null;
+  const receiver = await openReceiver({ port: settings.receiverPort });
   try {
-    host = await openHost(settings, (sentence) => out.note(sentence));
+    host = await openHost(settings, { receiver, note: (sentence) => out.note(sentence) });
     out.note(`Driving ${host.url}.`);
     const done = await runSimulation(host, {
-      ...{ ...settings.run, signal: interruption.signal, onStart: (stats) => view.start(stats) },
+      ...{ ...settings.run, receiver, signal: interruption.signal, onStart: (stats) => view.start(stats) },
     });
     view.stop();
     const { seed, clients } = settings.run.plan;
@@ -54,14 +56,17 @@ async function run({ values, out }: Invocation<typeof SIMULATE_OPTIONS>): Promis
   } finally {
     view.stop();
     await host?.close();
+    await receiver.close();
     stop.release();
   }
 }
 
-function openHost({ host, run: { timeScale } }: SimulateSettings, note: (sentence: string) => void): Promise<Host> {
+type Surroundings = { receiver: Receiver; note: (sentence: string) => void };
+
+function openHost({ host, run: { timeScale } }: SimulateSettings, { receiver, note }: Surroundings): Promise<Host> {
   if (host.kind === 'remote') return remoteHost(host);
   note('Starting a server for this run.');
-  return embeddedHost({ timeScale, databaseUrl: host.databaseUrl });
+  return embeddedHost({ timeScale, databaseUrl: host.databaseUrl, receiver: new URL(receiver.url('ok')).host });
 }
 
 async function savePage(file: string | null, summary: Summary): Promise<void> {

@@ -49,14 +49,14 @@ async function run(invocation: Invocation<typeof LISTEN_OPTIONS>): Promise<numbe
   let graceMs = 0;
   try {
     api = await openApi(platform, { config, out });
-    await platform.engine.start();
+    await platform.start();
     await greet(platform, { url: await api.listen(), config, out });
     await stop.asked;
     graceMs = config.workers.drainGraceMs;
     out.event({ event: 'stopping' }, 'Stopping.');
   } finally {
     watch.stop();
-    await Promise.all([api?.close(), platform.engine.drain(graceMs)]);
+    await Promise.all([api?.close(), platform.drain(graceMs)]);
     await platform.close(0);
     stop.release();
   }

@@ -3,7 +3,16 @@ import { request as requestSecurely, Agent as SecureAgent } from 'node:https';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ExecutionType, WorkKind } from '../../core/execution/kinds.ts';
-import type { Accepted, Changed, JobView, ReportRow, ReportView } from './wire.ts';
+import type {
+  Accepted,
+  CallbackPage,
+  CallbackView,
+  Changed,
+  DeliveryPage,
+  JobView,
+  ReportRow,
+  ReportView,
+} from './wire.ts';
 
 /** `ms` is how long the last exchange took; `waitedMs` what went by before it, because the server asked for a pause or was away. */
 export type Answer<T> = { readonly status: number; readonly body: T; readonly ms: number; readonly waitedMs: number };
@@ -98,6 +107,24 @@ export class ExecutionApi {
   list(key: string, ids: readonly string[]): Promise<Answer<{ jobs: JobView[] }>> {
     const query = new URLSearchParams({ ids: ids.join(','), limit: String(ids.length) });
     return this.#send({ ...read('/jobs', `/jobs?${query}`), key });
+  }
+
+  /** Every address that jobs of the client named, the newest first. */
+  async *callbacks(key: string): AsyncGenerator<CallbackView> {
+    for (let cursor = ''; ; ) {
+      const query = `kind=callback${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`;
+      const page = await this.#send<CallbackPage>({ ...read('/webhooks', `/webhooks?${query}`), key });
+      const { webhooks, next_cursor } = mustBe(page, 200);
+      yield* webhooks;
+      if (next_cursor === null) return;
+      cursor = next_cursor;
+    }
+  }
+
+  /** What was to be told to one address. */
+  deliveries(key: string, webhookId: string): Promise<Answer<DeliveryPage>> {
+    const path = `/webhooks/${webhookId}/deliveries?limit=200`;
+    return this.#send({ ...read('/webhooks/:webhook_id/deliveries', path), key });
   }
 
   health(): Promise<Answer<unknown>> {

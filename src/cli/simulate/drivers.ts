@@ -2,6 +2,7 @@ import { type Drive, KINDS, type WorkKind } from '../../core/execution/kinds.ts'
 import type { ReceiverMode } from '../webhook-receiver.ts';
 import type { Answer } from './api.ts';
 import { judgeView } from './check.ts';
+import { SLOW_MS } from './deliveries.ts';
 import type { PlannedJob } from './plan.ts';
 import { isFinal } from './watch-jobs.ts';
 import type { Accepted, Problem } from './wire.ts';
@@ -42,7 +43,7 @@ const MODES: Partial<Record<WorkKind, ReceiverMode>> = {
   WEBHOOK_TIMEOUT: 'timeout?times=1',
   WEBHOOK_5XX: '5xx-then-ok?times=1',
   WEBHOOK_RETRIES_EXHAUSTED: '5xx',
-  WEBHOOK_SLOW_RECEIVER: 'slow?ms=1000',
+  WEBHOOK_SLOW_RECEIVER: `slow?ms=${SLOW_MS}`,
 };
 
 /** A server that calls no address of this machine still has to do the work. */
@@ -54,7 +55,8 @@ async function runWithCallback(world: World, plan: PlannedJob, turn: Turn): Prom
   if (answer.status !== 202) return refused(plan, answer);
   const job = await ended(world, plan, answer.body.job_id);
   const notes = isGuarded ? ['callbacks: the server refuses to call this machine; driven without'] : [];
-  return observed(plan, { jobs: [once(answer)], problems: judgeView(plan, job), notes });
+  const submitted: ObservedJob = isGuarded ? once(answer) : { ...once(answer), callback };
+  return observed(plan, { jobs: [submitted], problems: judgeView(plan, job), notes });
 }
 
 type Twice = { world: World; plan: PlannedJob; turn: Turn; secondKey: string };

@@ -12,6 +12,8 @@ export type EmbeddedOptions = {
   readonly timeScale: number;
   /** A database to use instead of one of its own. */
   readonly databaseUrl?: string;
+  /** Where it may send callbacks on this machine, as `127.0.0.1:9000`. */
+  readonly receiver?: string;
   /** Settings besides those of the simulator. */
   readonly settings?: Readonly<Record<string, string>>;
 };
@@ -25,6 +27,9 @@ const SETTINGS = {
   MILLRACE_AUTH_OPEN_CALLS_PER_MINUTE: '1000000',
   MILLRACE_EXECUTION_BACKOFF_BASE: '10ms',
   MILLRACE_EXECUTION_BACKOFF_MAX: '50ms',
+  MILLRACE_WEBHOOKS_TIMEOUT: '1s',
+  MILLRACE_WEBHOOKS_BACKOFF_BASE: '10ms',
+  MILLRACE_WEBHOOKS_BACKOFF_MAX: '50ms',
 };
 
 const MAX_RUNTIME_MS = 120_000;
@@ -105,12 +110,13 @@ class Server {
   #environment(): Record<string, string | undefined> {
     const isOwn = ([name]: [string, unknown]) => !/^(?:MILLRACE_|DATABASE_URL$|PORT$)/.test(name);
     const inherited = Object.fromEntries(Object.entries(process.env).filter(isOwn));
-    const { timeScale, settings } = this.#options;
+    const { timeScale, settings, receiver } = this.#options;
     const scaled = {
       MILLRACE_SIMULATION_TIME_SCALE: String(timeScale),
       MILLRACE_EXECUTION_MAX_RUNTIME: `${maxRuntimeMs(timeScale)}ms`,
     };
-    return { ...inherited, ...SETTINGS, ...scaled, ...settings };
+    const opened = receiver === undefined ? {} : { MILLRACE_EGRESS_TARGETS: receiver };
+    return { ...inherited, ...SETTINGS, ...scaled, ...opened, ...settings };
   }
 }
 

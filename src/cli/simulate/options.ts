@@ -40,7 +40,8 @@ export type SimulateSettings = {
   readonly host:
     | { readonly kind: 'embedded'; readonly databaseUrl?: string }
     | { readonly kind: 'remote'; readonly url: string; readonly restart?: string };
-  readonly run: Omit<RunOptions, 'signal' | 'onStart'>;
+  readonly run: Omit<RunOptions, 'signal' | 'onStart' | 'receiver'>;
+  readonly receiverPort: number;
   readonly html: string | null;
 };
 
@@ -63,9 +64,9 @@ export function readOptions(values: Values): SimulateSettings {
     run: {
       ...{ plan: { choice, clients, jobs, seed, farFutureMs }, durationMs, pace: readPace(values), timeScale },
       expectations: readExpectations(values.expect),
-      receiverPort: readInteger(values['receiver-port'], 'receiver-port', 0) ?? 0,
       bootstrapToken: settingsOf(values).config.execution.bootstrapToken ?? undefined,
     },
+    receiverPort: readInteger(values['receiver-port'], 'receiver-port', 0) ?? 0,
     html: values.html ?? null,
   };
 }

@@ -1,7 +1,8 @@
 import { type ExpectedOutcome, KINDS, type WorkKind } from '../../core/execution/kinds.ts';
-import { openReceiver } from '../webhook-receiver.ts';
+import type { Receiver } from '../webhook-receiver.ts';
 import { ExecutionApi } from './api.ts';
 import { judgeReport } from './check.ts';
+import { DeliveryJudge } from './deliveries.ts';
 import { DRIVERS } from './drivers.ts';
 import type { Host } from './host.ts';
 import { Jury } from './jury.ts';
@@ -18,7 +19,8 @@ export type RunOptions = {
   readonly pace: { readonly ratePerSecond: number } | { readonly concurrency: number };
   readonly timeScale: number;
   readonly expectations: ReadonlyMap<WorkKind, ExpectedOutcome>;
-  readonly receiverPort: number;
+  /** Where callbacks go. */
+  readonly receiver: Receiver;
   readonly bootstrapToken?: string;
   readonly signal: AbortSignal;
   /** Given what can be watched, as soon as there is something. */
@@ -38,9 +40,8 @@ export type Run = {
 export async function runSimulation(host: Host, options: RunOptions): Promise<Run> {
   const stats = new Stats();
   options.onStart?.(stats);
-  const { signal, bootstrapToken, timeScale } = options;
+  const { signal, bootstrapToken, timeScale, receiver } = options;
   const api = new ExecutionApi({ url: host.url, signal, bootstrapToken, onExchange: (one) => stats.exchange(one) });
-  const receiver = await openReceiver({ port: options.receiverPort });
   try {
     const clients = await Promise.all(Array.from({ length: options.plan.clients }, () => api.register()));
     const watch = new JobWatch({ api, signal });
@@ -48,7 +49,6 @@ export async function runSimulation(host: Host, options: RunOptions): Promise<Ru
     return await new Simulation(world, host, options).run();
   } finally {
     api.close();
-    await receiver.close();
   }
 }
 
@@ -61,6 +61,8 @@ class Simulation {
   readonly #jury: Jury;
   readonly #notes = new Set<string>();
   readonly #underWay = new Set<Promise<void>>();
+  /** Where jobs tell of themselves, by their ids. */
+  readonly #callbacks = new Map<string, string>();
   /** Jobs whose time is to pass while the server is away: they come last, so that the others are not disturbed. */
   readonly #parked: PlannedJob[] = [];
 
@@ -134,6 +136,7 @@ class Simulation {
         this.#underWay.delete(driving);
         if (this.#world.signal.aborted) return;
         for (const note of observed.notes) this.#notes.add(note);
+        for (const { jobId, callback } of observed.jobs) if (callback) this.#callbacks.set(jobId, callback);
         this.#jury.enter(observed);
       });
     this.#underWay.add(driving);
@@ -144,10 +147,14 @@ class Simulation {
   async #hearAll(): Promise<void> {
     const { api, clients, stats } = this.#world;
     const looksCloser = stats.submitted <= FEW_JOBS;
+    const deliveries = new DeliveryJudge(this.#world);
     for (const { apiKey } of clients) {
       for await (const row of api.reports(apiKey)) {
         stats.reported(row);
-        this.#jury.hear(row, looksCloser ? judgeReport(row, await api.report(apiKey, row.job_id)) : []);
+        const known = looksCloser ? judgeReport(row, await api.report(apiKey, row.job_id)) : [];
+        const url = this.#callbacks.get(row.job_id);
+        if (url !== undefined) known.push(...(await deliveries.judge({ apiKey, url, row })));
+        this.#jury.hear(row, known);
       }
     }
   }

@@ -72,3 +72,25 @@ export type ReportRow = Omit<JobView, 'definition'> & {
   readonly duration_ms: number | null;
   readonly events: readonly EventView[];
 };
+
+/** Where jobs of a client tell of themselves. */
+export type CallbackView = { readonly webhook_id: string; readonly url: string };
+
+export type CallbackPage = {
+  readonly webhooks: readonly CallbackView[];
+  readonly next_cursor: string | null;
+} & Problem;
+
+export type DeliveryView = {
+  readonly message_id: string;
+  readonly event: string;
+  readonly state: 'queued' | 'delivering' | 'retrying' | 'delivered' | 'failed';
+  readonly attempts: readonly {
+    readonly status: number | null;
+    readonly error_code: string | null;
+    readonly duration_ms: number;
+  }[];
+  readonly ended_at: string | null;
+};
+
+export type DeliveryPage = { readonly deliveries?: readonly DeliveryView[] } & Problem;

@@ -27,6 +27,8 @@ export type ObservedJob = {
   readonly expected: ExecutionState | null;
   /** How often it must have run; null where that is not known. */
   readonly runs: number | null;
+  /** Where it tells of itself. */
+  readonly callback?: string;
 };
 
 /** What was seen while a planned job was driven. The rest is in the server's report. */

@@ -34,8 +34,8 @@ export const EVENT_REASONS = [
 
 type ExecutionEventReason = (typeof EVENT_REASONS)[number];
 
-/** One change of state, as the execution API tells it. */
-export type ExecutionEvent = {
+/** One change of state in the words of the execution API. */
+export type StateChange = {
   readonly eventId: string;
   readonly jobId: string;
   readonly eventName: ExecutionEventName;
@@ -44,51 +44,62 @@ export type ExecutionEvent = {
   readonly nextState: ExecutionState;
   /** RFC 3339 in UTC with microseconds, growing within a job. */
   readonly timestamp: string;
-  readonly scenario: WorkKind;
   /** The attempt that was granted by then, from 1. */
   readonly attempt: number;
   readonly reason?: ExecutionEventReason;
   readonly retriesExhausted?: true;
 };
 
-export type ProjectParams = {
+/** A change of state of a job of the execution API. */
+export type ExecutionEvent = StateChange & { readonly scenario: WorkKind };
+
+type HistoryParams = {
   readonly jobId: string;
-  readonly scenario: WorkKind;
   readonly maxAttempts: number;
   readonly history: readonly StateTransition[];
+  /** Jobs of other doors go where the execution API's cannot; they are told in the same words all the same. */
+  readonly isForeign?: boolean;
 };
 
+export type ProjectParams = Omit<HistoryParams, 'isForeign'> & { readonly scenario: WorkKind };
+
 /** The history of a job in the words of the execution API; the same history always gives the same events. */
-export function projectEvents(params: ProjectParams): ExecutionEvent[] {
+export function projectEvents({ scenario, ...params }: ProjectParams): ExecutionEvent[] {
+  return projectSteps(params).flatMap((changes) => changes.map((change) => ({ ...change, scenario })));
+}
+
+/** What each transition of the history tells: mostly one change, at times none or two. */
+export function projectSteps(params: HistoryParams): StateChange[][] {
   const projector = new Projector(params);
-  for (const transition of params.history) projector.add(transition);
-  return projector.events;
+  return params.history.map((transition) => projector.add(transition));
 }
 
 type Told = { readonly reason?: ExecutionEventReason; readonly retriesExhausted?: true };
 
 class Projector {
-  readonly events: ExecutionEvent[] = [];
-  readonly #params: ProjectParams;
+  readonly #params: HistoryParams;
+  #changes: StateChange[] = [];
   #state: ExecutionState | null = null;
   #attempt = 1;
   #attemptsLeftOut: number;
   #lastUs = Number.NEGATIVE_INFINITY;
   #nowUs = 0;
 
-  constructor(params: ProjectParams) {
+  constructor(params: HistoryParams) {
     this.#params = params;
     // Each attempt given back by a stopped worker raised the limit by one, from that moment on.
     this.#attemptsLeftOut = params.history.filter(isRefund).length;
   }
 
-  add(transition: StateTransition): void {
+  add(transition: StateTransition): StateChange[] {
+    this.#changes = [];
     // A claim keeps the time at which its transaction began, which may be before the job was ready.
     this.#nowUs = Math.max(this.#nowUs, transition.at.getTime() * 1_000);
     // The oldest records of a job may be gone; what is left begins where its first transition does.
     if (this.#state === null && !isBirth(transition)) this.#state = wordOf(transition);
     if (isRefund(transition)) this.#attemptsLeftOut--;
     STEPS[transition.to].call(this, transition);
+    return this.#changes;
   }
 
   created(transition: StateTransition): void {
@@ -124,11 +135,18 @@ class Projector {
   failed(transition: StateTransition): void {
     // A dropped automatic retry leaves the job as failed as it was.
     if (transition.reason === 'retry_dropped') return;
-    const reason = FAILURES[transition.reason];
+    const reason = FAILURES[transition.reason] ?? (this.#params.isForeign ? 'failure' : undefined);
     if (reason === undefined) throw illegal(this.#state, transition);
-    const isLast = transition.attempt >= this.#params.maxAttempts - this.#attemptsLeftOut;
-    if (isLast) this.emit('job.failed_final', 'FAILED', { reason, retriesExhausted: true });
+    const isExhausted = !this.#params.isForeign || transition.reason === 'attempts_exhausted';
+    const told: Told = { reason, ...(isExhausted ? { retriesExhausted: true } : {}) };
+    if (this.#isLast(transition)) this.emit('job.failed_final', 'FAILED', told);
     else this.emit(reason === 'timeout' ? 'job.timed_out' : 'job.failed', 'FAILED', { reason });
+  }
+
+  /** Elsewhere a job that failed for good ends in a state of its own; here only the attempts tell. */
+  #isLast({ to, attempt }: StateTransition): boolean {
+    if (this.#params.isForeign) return to !== 'retrying';
+    return attempt >= this.#params.maxAttempts - this.#attemptsLeftOut;
   }
 
   canceled(transition: StateTransition): void {
@@ -138,20 +156,19 @@ class Projector {
 
   emit(eventName: ExecutionEventName, nextState: ExecutionState, told: Told = {}): void {
     const prevState = this.#state;
-    if (prevState === null ? nextState !== 'CREATED' : !isAllowed(prevState, nextState)) {
+    const { jobId, isForeign } = this.#params;
+    if (!isForeign && (prevState === null ? nextState !== 'CREATED' : !isAllowed(prevState, nextState))) {
       throw illegal(prevState, { to: nextState });
     }
-    const { jobId, scenario } = this.#params;
     this.#lastUs = Math.max(this.#nowUs, this.#lastUs + 1);
     this.#state = nextState;
-    this.events.push({
+    this.#changes.push({
       eventId: eventIdOf(jobId, `${this.#lastUs}:${eventName}`),
       jobId,
       eventName,
       prevState,
       nextState,
       timestamp: formatMicroseconds(this.#lastUs),
-      scenario,
       attempt: this.#attempt,
       ...told,
     });

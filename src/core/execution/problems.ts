@@ -41,7 +41,11 @@ export const PROBLEMS = {
   },
   RFA_CLIENT_NOT_FOUND: { status: 404, title: 'Client not found', action: 'Check the client id.' },
   RFA_KEY_NOT_FOUND: { status: 404, title: 'Key not found', action: 'Check the key id.' },
-  RFA_WEBHOOK_NOT_FOUND: { status: 404, title: 'Webhook not found', action: 'Check the webhook id.' },
+  RFA_WEBHOOK_NOT_FOUND: {
+    status: 404,
+    title: 'Webhook not found',
+    action: 'Check the ids; deliveries are removed when their retention ends.',
+  },
   RFA_REQUEST_NOT_FOUND: {
     status: 404,
     title: 'Path not found',
@@ -66,6 +70,11 @@ export const PROBLEMS = {
     status: 409,
     title: 'Key conflict',
     action: 'Another request was first: use the key that it was given.',
+  },
+  RFA_WEBHOOK_CONFLICT: {
+    status: 409,
+    title: 'Webhook conflict',
+    action: 'Read the webhook and decide anew.',
   },
   RFA_EXEC_IDEMPOTENCY_CONFLICT: {
     status: 409,

@@ -1,6 +1,7 @@
+import type { AddressPolicy } from '../address-policy.ts';
 import type { Issue } from '../errors.ts';
 import { suggestion } from '../nearest-name.ts';
-import { FIELD_LIMITS, Issues, readText, readTimestamp, readWord } from '../submission-fields.ts';
+import { FIELD_LIMITS, Issues, readText, readTimestamp, readUrl, readWord } from '../submission-fields.ts';
 import { EXECUTION_TYPES, type ExecutionType, KINDS, WORK_KINDS, type WorkKind } from './kinds.ts';
 
 /** What a caller asks the execution API to do. */
@@ -21,6 +22,8 @@ export type ReadRequestParams = {
   /** The header's key, which counts where the body has none. */
   readonly headerKey?: string;
   readonly allowedTypes: readonly ExecutionType[];
+  /** Which addresses a callback may name beside the global ones; without a policy, any. */
+  readonly addresses?: AddressPolicy;
 };
 
 const MEMBERS = ['type', 'execution_at', 'callback', 'idempotency_key', 'work_kind'] as const;
@@ -38,7 +41,10 @@ export function readExecutionRequest(body: unknown, params: ReadRequestParams): 
     type,
     workKind: given.work_kind == null ? null : readKind(given.work_kind, type, issues),
     executionAt: given.execution_at == null ? null : readTime(given.execution_at, type, issues),
-    callback: given.callback == null ? null : readCallback(given.callback, issues),
+    callback:
+      given.callback == null
+        ? null
+        : readUrl(given.callback, { field: 'callback', addresses: params.addresses }, issues),
     idempotencyKey: readKey(given.idempotency_key ?? params.headerKey, issues),
   };
   if (issues.list.length > 0 || type === null) return { ok: false, kind: 'invalid', issues: issues.list };
@@ -101,15 +107,6 @@ function readTime(value: string, type: ExecutionType | null, issues: Issues): Da
   const date = readTimestamp(value, 'execution_at', issues);
   if (date === null || UTC.test(value)) return date;
   issues.add('execution_at', 'NOT_UTC', 'must be in UTC: end it with Z or +00:00');
-  return null;
-}
-
-function readCallback(value: string, issues: Issues): string | null {
-  const text = readText(value, { field: 'callback', max: FIELD_LIMITS.callbackUrl, isName: true }, issues);
-  if (text === null) return null;
-  const url = URL.parse(text);
-  if (url !== null && (url.protocol === 'http:' || url.protocol === 'https:') && url.hostname !== '') return text;
-  issues.add('callback', 'INVALID_URL', 'must be an absolute http or https address');
   return null;
 }
 

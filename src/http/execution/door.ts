@@ -21,13 +21,16 @@ import { retryJobRoute } from './retry-job.ts';
 import { revokeKeyRoute } from './revoke-key.ts';
 import { CHANGE_SHAPES } from './schemas/change.ts';
 import { CLIENT_SHAPES } from './schemas/client.ts';
+import { DELIVERY_SHAPES } from './schemas/delivery.ts';
 import { ExecutionHealth } from './schemas/health.ts';
 import { JOB_SHAPES } from './schemas/job.ts';
 import { LIST_SHAPES } from './schemas/lists.ts';
 import { PROBLEM_SHAPES } from './schemas/problem.ts';
 import { REPORT_SHAPES } from './schemas/report.ts';
 import { SUBMISSION_SHAPES } from './schemas/submission.ts';
+import { WEBHOOK_SHAPES } from './schemas/webhook.ts';
 import { submitJobRoute } from './submit-job.ts';
+import { WEBHOOK_OPERATIONS } from './webhooks/operations.ts';
 
 /** Who may call, and how often, beside the rate of the org. */
 export type ExecutionParts = {
@@ -42,21 +45,24 @@ type ExecutionRoute = (http: Http, context: ExecutionContext, parts: ExecutionPa
 
 const SHAPES = [
   ...[PROBLEM_SHAPES, CLIENT_SHAPES, SUBMISSION_SHAPES, JOB_SHAPES, CHANGE_SHAPES, REPORT_SHAPES, LIST_SHAPES].flat(),
+  ...[WEBHOOK_SHAPES, DELIVERY_SHAPES].flat(),
   ExecutionHealth,
 ];
 
 const OPERATIONS: readonly ExecutionRoute[] = [
   ...[createClientRoute, issueKeyRoute, renewKeyRoute, revokeKeyRoute, getClientRoute],
   ...[submitJobRoute, getJobRoute, getReportRoute, listJobsRoute, listReportsRoute, cancelJobRoute, retryJobRoute],
+  ...WEBHOOK_OPERATIONS,
   getHealthRoute,
 ];
 
-/** Clients, their keys, and their jobs: submit, cancel, retry, read, report. */
+/** Clients, their keys, their jobs (submit, cancel, retry, read, report) and their webhooks. */
 export function executionDoor(context: ExecutionContext, parts: ExecutionParts): Door {
   return {
     prefix: '/v1',
     tag: 'execution',
-    description: 'Simulated work: clients, keys, jobs with an outcome, and a report for each of them.',
+    description:
+      'Simulated work: clients, keys, jobs with an outcome and a report for each of them, and webhooks that tell of them.',
     isFinalOnly: true,
     register(http) {
       http.decorateRequest('jobId', null);

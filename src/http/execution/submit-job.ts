@@ -22,7 +22,8 @@ export function submitJobRoute(http: Http, context: ExecutionContext): void {
   http.post('/jobs', { schema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
     const receivedAtMs = Date.now();
     const { allowedTypes } = context.settings;
-    const read = readExecutionRequest(request.body, { headerKey: headerKeyOf(request), allowedTypes });
+    const { addresses } = context.webhooks;
+    const read = readExecutionRequest(request.body, { headerKey: headerKeyOf(request), allowedTypes, addresses });
     if (!read.ok) throw refusal(read);
     const submitted = await submitExecution(context, callerOf(request), read.request, receivedAtMs);
     request.jobId = submitted.jobId;

@@ -22,6 +22,9 @@ const BootstrapToken = Type.Optional(
   Type.String({ description: 'The token of the server, where registration needs one.' }),
 );
 
+/** The headers of the calls that create something. */
+export const CreationHeaders = Type.Object({ [IDEMPOTENCY_KEY]: IdempotencyKey });
+
 /** The headers of the calls that need no API key. */
 export const OpenCallHeaders = Type.Object({ [IDEMPOTENCY_KEY]: IdempotencyKey, [BOOTSTRAP_TOKEN]: BootstrapToken });
 

@@ -1,0 +1,49 @@
+/** Endpoints in a process of their own: `/ok` answers at once and notes how old the event is, `/hang` never answers. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+export type Endpoints = {
+  readonly url: string;
+  /** The ages in milliseconds at which events arrived since the last call. */
+  take(): Promise<number[]>;
+  close(): Promise<void>;
+};
+
+export async function openEndpoints(): Promise<Endpoints> {
+  const child: ChildProcess = fork(fileURLToPath(import.meta.url), ['serve']);
+  const [port] = (await once(child, 'message')) as [number];
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async take() {
+      const answer = once(child, 'message');
+      child.send('take');
+      return (await answer)[0] as number[];
+    },
+    async close() {
+      const gone = once(child, 'exit');
+      child.kill();
+      await gone;
+    },
+  };
+}
+
+function serve(): void {
+  let ages: number[] = [];
+  const server = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request.setEncoding('utf8')) body += chunk;
+    if (request.url !== '/ok') return;
+    ages.push(Date.now() - Date.parse(JSON.parse(body).timestamp));
+    response.writeHead(200).end();
+  });
+  server.listen({ port: 0, host: '127.0.0.1' }, () => process.send?.((server.address() as AddressInfo).port));
+  process.on('message', () => {
+    process.send?.(ages);
+    ages = [];
+  });
+}
+
+if (process.argv[2] === 'serve') serve();

@@ -1,0 +1,56 @@
+import type { Config } from '../config/load-config.ts';
+import { DELIVERY_QUEUE } from '../core/delivery-policy.ts';
+import { createEgress, type Egress, type EgressRequest } from '../egress/egress.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { JobContext } from '../engine/job-context.ts';
+import type { Service } from '../engine/loop.ts';
+import { type DeliveryDesk, deliverRegistration } from '../handlers/deliver-webhook.ts';
+import { createDeliveries } from '../services/delivery-services.ts';
+import type { WebhookParts } from '../services/execution/context.ts';
+import { programVersion } from './program-version.ts';
+import { takeTurns } from './take-turns.ts';
+
+/** Of the connections for workers, which heartbeats need too: hundreds of answers may come at once. */
+const CONNECTIONS = 4;
+/** Failed calls in a row after which an address is asked less often. */
+const BREAKER_THRESHOLD = 5;
+
+/** What sends webhooks from this process, and what the API needs to manage them. */
+export type Deliveries = Service & { readonly parts: WebhookParts };
+
+export function openEgress({ egress }: Pick<Config, 'egress'>): Egress {
+  return createEgress({ ...egress, userAgent: `Millrace/${programVersion()}` });
+}
+
+export type DeliveriesParams = { engine: Engine; config: Config; egress: Egress };
+
+/** Must precede the start of the engine, whose second crew the deliveries are. */
+export function composeDeliveries({ engine, config, egress }: DeliveriesParams): Deliveries {
+  const { concurrency: slots, disableAfterMs, secretOverlapMs, ...calls } = config.webhooks;
+  const { retentionMs } = config.profile;
+  const breaker = { threshold: BREAKER_THRESHOLD, ...calls.backoff };
+  const policies = { settings: calls, breaker, disableAfterMs };
+  const { desk, services, wake } = createDeliveries({ engine, retentionMs, slots, ...policies });
+  const fetch = (request: EgressRequest) => egress.fetch(request);
+  const registration = deliverRegistration<JobContext>({ desk: inTurns(desk), fetch, ...calls });
+  engine.addCrew({ name: 'webhooks', slots, queues: [DELIVERY_QUEUE], registrations: [registration] });
+  return {
+    parts: { guard: egress, addresses: config.egress.policy, secretOverlapMs, onQueued: wake },
+    async start() {
+      for (const service of services) await service.start();
+    },
+    async stop() {
+      await Promise.all(services.map((service) => service.stop()));
+    },
+  };
+}
+
+type Desk = DeliveryDesk<JobContext>;
+
+function inTurns(desk: Desk): Desk {
+  const takeTurn = takeTurns(CONNECTIONS);
+  return {
+    load: (context, deliveryId) => takeTurn(() => desk.load(context, deliveryId)),
+    finish: (context, deliveryId, outcome) => takeTurn(() => desk.finish(context, deliveryId, outcome)),
+  };
+}

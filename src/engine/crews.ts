@@ -1,0 +1,84 @@
+import { AppError } from '../core/errors.ts';
+import type { Policy } from '../core/policy.ts';
+import type { Queryable } from '../ledger/statement.ts';
+import { HandlerRegistry, type RegisteredHandler, type Registration } from './registry.ts';
+import type { Supervisor } from './supervisor.ts';
+
+/** Workers with handlers, slots and queues of their own. */
+export type Crew = {
+  /** Shown behind the name of the process. */
+  name: string;
+  slots: number;
+  queues: readonly string[];
+  registrations: readonly Registration[];
+};
+
+export type CrewParts = Omit<Crew, 'registrations'> & { registry: HandlerRegistry };
+
+/**
+ * Everything in one process that runs jobs. Work that waits long for others, such as answers of strangers' servers, gets a crew
+ * of its own: however many of its handlers hang, no slot of another crew is taken.
+ */
+export class Crews {
+  readonly #profile: Policy;
+  readonly #make: (parts: CrewParts) => Supervisor;
+  readonly #registries: HandlerRegistry[] = [];
+  readonly #supervisors: Supervisor[] = [];
+
+  constructor(params: { profile: Policy; make(parts: CrewParts): Supervisor }) {
+    this.#profile = params.profile;
+    this.#make = params.make;
+  }
+
+  add({ registrations, ...crew }: Crew): void {
+    const registry = new HandlerRegistry(this.#profile);
+    for (const registration of registrations) {
+      const { status, issues } = registry.register(registration);
+      if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
+    }
+    this.join({ ...crew, registry });
+  }
+
+  join(parts: CrewParts): void {
+    this.#registries.push(parts.registry);
+    this.#supervisors.push(this.#make(parts));
+  }
+
+  handlerOf(type: string): RegisteredHandler | undefined {
+    for (const registry of this.#registries) {
+      const handler = registry.get(type);
+      if (handler !== undefined) return handler;
+    }
+    return undefined;
+  }
+
+  async start(): Promise<void> {
+    await Promise.all(this.#supervisors.map((supervisor) => supervisor.start()));
+  }
+
+  async drain(graceMs: number): Promise<void> {
+    await Promise.all(this.#supervisors.map((supervisor) => supervisor.drain(graceMs)));
+  }
+
+  wake(): void {
+    for (const supervisor of this.#supervisors) supervisor.wake();
+  }
+
+  /** The first is for what callers submit; who submits for another crew wakes all. */
+  wakeFirst(): void {
+    this.#supervisors[0]?.wake();
+  }
+
+  refresh(): void {
+    for (const supervisor of this.#supervisors) supervisor.refresh();
+  }
+
+  checkCancels(): void {
+    for (const supervisor of this.#supervisors) supervisor.checkCancels();
+  }
+
+  /** A job of this type is being written on this connection. Answers whether it will be looked for at once. */
+  follow(db: Queryable, type: string): boolean {
+    return this.#supervisors.some((supervisor) => supervisor.follow(db, type));
+  }
+}

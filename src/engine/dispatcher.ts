@@ -1,0 +1,56 @@
+import type { Database } from '../ledger/database.ts';
+import { dispatchEvents } from '../ledger/dispatch-events.ts';
+import { makeLanesDue } from '../ledger/queue-deliveries.ts';
+import type { EventHub } from './events.ts';
+import { Loop, type Service } from './loop.ts';
+
+/** How soon an event is seen where somebody waits for events, and where nobody does yet. */
+const POLL_MS = { watched: 100, unwatched: 1_000 };
+const FEW_EVENTS = 1_000;
+const MAX_TRANSACTIONS = 16_384;
+const FIRST_TRANSACTIONS = 512;
+
+export type DispatcherParams = { database: Database; events: EventHub; onQueued(): void };
+
+/**
+ * Turns events into deliveries. Every process has one; whichever comes first does the round, the others find nothing to do.
+ */
+export class Dispatcher implements Service {
+  readonly #params: DispatcherParams;
+  readonly #loop: Loop;
+  #transactions = FIRST_TRANSACTIONS;
+
+  constructor(params: DispatcherParams) {
+    this.#params = params;
+    const onError = (error: unknown, where: string) => params.events.emit('error', { error, where });
+    this.#loop = new Loop({ name: 'dispatcher', round: () => this.round(), onError });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#loop.stop();
+  }
+
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  /** Answers how long to wait for the next round. */
+  async round(): Promise<number> {
+    const { database, onQueued } = this.#params;
+    const done = await dispatchEvents(database.maintenance, this.#transactions);
+    if (done.kind === 'busy') return POLL_MS.watched;
+    if (done.webhookIds.length > 0) {
+      await makeLanesDue(database.maintenance, done.webhookIds);
+      onQueued();
+    }
+    // Other orgs' transactions cost little, so many are passed over at once.
+    const isQuick = done.hasMore && done.events < FEW_EVENTS;
+    this.#transactions = isQuick ? Math.min(MAX_TRANSACTIONS, this.#transactions * 2) : FIRST_TRANSACTIONS;
+    if (done.hasMore) return 0;
+    return done.hasTargets ? POLL_MS.watched : POLL_MS.unwatched;
+  }
+}

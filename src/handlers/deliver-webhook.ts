@@ -1,0 +1,118 @@
+import { DELIVERY_TYPE, type DeliverySettings, deliveryPolicy } from '../core/delivery-policy.ts';
+import { PermanentError, TemporaryError } from '../core/handler-errors.ts';
+import { isUuid } from '../core/ids.ts';
+import { signatureHeader } from '../core/webhook-signature.ts';
+import { type DeliveryAnswer, type Judgement, judgeAnswer } from './delivery-verdict.ts';
+
+/** What delivering needs of the context that handlers are given. */
+type DeliveryWork = { readonly signal: AbortSignal };
+
+export type LoadedDelivery =
+  | {
+      readonly kind: 'ready';
+      readonly deliveryId: string;
+      readonly messageId: string;
+      readonly url: string;
+      readonly body: Uint8Array;
+      readonly secrets: readonly Uint8Array[];
+      readonly createdAtMs: number;
+      /** By the clock of the database. */
+      readonly nowMs: number;
+    }
+  /** The target is gone or disabled, or another job delivers: there is nothing to do here. */
+  | { readonly kind: 'gone' };
+
+/** Where deliveries are kept. Both may throw that the lease is lost; what is finished then was not written. */
+export type DeliveryDesk<Context> = {
+  load(context: Context, deliveryId: string): Promise<LoadedDelivery>;
+  finish(context: Context, deliveryId: string, outcome: Judgement): Promise<void>;
+};
+
+export type DeliveryRequest = {
+  url: string;
+  method: 'POST';
+  headers: Readonly<Record<string, string>>;
+  body: Uint8Array;
+  timeoutMs: number;
+  maxBodyBytes: number;
+  overflow: 'truncate';
+  redirects: number;
+  signal: AbortSignal;
+};
+
+export type DeliverOptions<Context> = DeliverySettings & {
+  readonly desk: DeliveryDesk<Context>;
+  readonly fetch: (request: DeliveryRequest) => Promise<DeliveryAnswer>;
+};
+
+/** A registration of deliveries, in the shape that the engine's registry takes. */
+export type DeliverRegistration<Context> = {
+  type: typeof DELIVERY_TYPE;
+  timeout: string;
+  maxAttempts: number;
+  lease: string;
+  handler: (context: Context, payload: unknown) => Promise<void>;
+};
+
+/** Enough to see what an endpoint says; the connection is closed behind it. */
+const MAX_ANSWER_BYTES = 65_536;
+
+export function deliverRegistration<Context extends DeliveryWork>(
+  options: DeliverOptions<Context>,
+): DeliverRegistration<Context> {
+  const { timeoutMs, leaseMs, maxAttempts } = deliveryPolicy(options);
+  return {
+    type: DELIVERY_TYPE,
+    timeout: `${timeoutMs}ms`,
+    lease: `${leaseMs}ms`,
+    maxAttempts,
+    handler: (context, payload) => deliver(options, context, deliveryIdOf(payload)),
+  };
+}
+
+function deliveryIdOf(payload: unknown): string {
+  const id = (payload as { delivery_id?: unknown } | null)?.delivery_id;
+  if (isUuid(id)) return id;
+  throw new PermanentError('the job names no delivery', { code: 'DELIVERY_MISSING' });
+}
+
+async function deliver<Context extends DeliveryWork>(
+  { desk, fetch, timeoutMs }: DeliverOptions<Context>,
+  context: Context,
+  deliveryId: string,
+): Promise<void> {
+  const delivery = await desk.load(context, deliveryId);
+  if (delivery.kind === 'gone') return;
+  const answer = await fetch(requestFor(delivery, { timeoutMs, signal: context.signal }));
+  // Whoever stops the attempt says nothing about the endpoint.
+  context.signal.throwIfAborted();
+  const judgement = judgeAnswer(answer, delivery.nowMs);
+  await desk.finish(context, deliveryId, judgement);
+  conclude(judgement);
+}
+
+function requestFor(
+  { url, body, secrets, messageId, nowMs }: Extract<LoadedDelivery, { kind: 'ready' }>,
+  { timeoutMs, signal }: Pick<DeliveryRequest, 'timeoutMs' | 'signal'>,
+): DeliveryRequest {
+  const timestampSeconds = Math.floor(nowMs / 1_000);
+  return {
+    ...{ url, method: 'POST', body, timeoutMs, signal, redirects: 0 },
+    ...{ maxBodyBytes: MAX_ANSWER_BYTES, overflow: 'truncate' },
+    headers: {
+      'content-type': 'application/json',
+      'webhook-id': messageId,
+      'webhook-timestamp': String(timestampSeconds),
+      'webhook-signature': signatureHeader({ id: messageId, timestampSeconds, body, secrets }),
+    },
+  };
+}
+
+/** The engine decides when the next attempt comes, and whether there is one. */
+function conclude({ verdict, errorCode, retryAfterMs }: Judgement): void {
+  if (verdict === 'delivered') return;
+  const code = errorCode ?? 'FAILED';
+  if (verdict !== 'retry') throw new PermanentError(`the delivery failed for good: ${code}`, { code });
+  const retryAfter = retryAfterMs === null ? undefined : { ms: retryAfterMs };
+  throw new TemporaryError(`the delivery failed: ${code}`, { code, retryAfter });
+}

@@ -1,0 +1,152 @@
+import type pg from 'pg';
+import { type Match, matchDeliveries, type PublicEvent, publicEventsOf, type Webhook } from '../core/delivery-match.ts';
+import { uuidArray } from './binary-array.ts';
+import { inTransaction } from './database.ts';
+import { type JobKey, outboxJobs } from './outbox-jobs.ts';
+import { targetsOf, writeDeliveries } from './queue-deliveries.ts';
+import { type Queryable, run, statement } from './statement.ts';
+
+/** Events of one round. A transaction with more is a round of its own. */
+const ROUND_EVENTS = 10_000;
+
+// Most rounds find nothing: to see that takes no lock, no number for a transaction and no write.
+const PEEK = statement(
+  'outbox_peek',
+  `SELECT EXISTS (SELECT FROM millrace.records WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
+       AND txid >= (SELECT txid FROM millrace.projections WHERE name = 'webhooks')) AS has_events,
+     EXISTS (SELECT FROM millrace.webhooks WHERE deleted_at IS NULL) OR EXISTS (SELECT FROM millrace.callback_orgs) AS has_targets`,
+);
+
+// Whoever holds the position's lock is the one dispatcher at work. Below the oldest transaction that runs nothing can appear any
+// more, so no event is passed over that commits late. Records are read by the orgs that have a target and opened only then;
+// where nobody has one, the position jumps to the horizon.
+const BATCH = statement(
+  'outbox_batch',
+  `WITH position AS MATERIALIZED (
+  SELECT txid FROM millrace.projections WHERE name = 'webhooks' FOR UPDATE SKIP LOCKED
+), targets AS MATERIALIZED (
+  SELECT org_id FROM millrace.webhooks WHERE deleted_at IS NULL UNION SELECT org_id FROM millrace.callback_orgs
+), bounds AS MATERIALIZED (
+  SELECT p.txid AS low, h.xmin, h.has_targets, greatest(p.txid, CASE WHEN h.has_targets THEN least(h.xmin,
+    (SELECT (r.txid::text::int8 + $1::int8)::text::xid8 FROM millrace.records r WHERE r.txid >= p.txid ORDER BY r.txid LIMIT 1))
+    ELSE h.xmin END) AS high
+  FROM position p
+  CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin, EXISTS (SELECT FROM targets) AS has_targets) h
+), batch AS MATERIALIZED (
+  SELECT id, txid, org_id, seqs, ns FROM millrace.records
+  WHERE txid >= (SELECT low FROM bounds) AND txid < (SELECT high FROM bounds) AND org_id IN (SELECT org_id FROM targets)
+), totals AS MATERIALIZED (
+  SELECT txid, sum(sum(cardinality(seqs))) OVER (ORDER BY txid) AS events FROM batch GROUP BY txid
+), cut AS MATERIALIZED (
+  SELECT b.low, b.xmin, b.has_targets, coalesce((SELECT min(t.txid) FROM totals t
+    WHERE t.events > $2::int8 AND t.txid > (SELECT min(txid) FROM totals)), b.high) AS high FROM bounds b
+)
+SELECT c.low::text::int8 AS low, c.high::text::int8 AS high, c.high < c.xmin AS has_more, c.has_targets, e.org_id, e.seq, e.n
+FROM cut c LEFT JOIN LATERAL (
+  SELECT b.txid, b.id, b.org_id, u.seq, coalesce(u.n, 1) AS n FROM batch b CROSS JOIN LATERAL unnest(b.seqs, b.ns) AS u(seq, n)
+  WHERE b.txid < c.high
+) e ON true
+ORDER BY e.txid, e.id, e.seq, e.n`,
+);
+
+const WEBHOOKS = statement(
+  'outbox_webhooks',
+  `SELECT id, org_id, events, since_txid::text::int8 AS since_txid FROM millrace.webhooks
+   WHERE org_id = ANY ($1::uuid[]) AND kind = 'webhook' AND deleted_at IS NULL ORDER BY created_at, id`,
+);
+
+const ADVANCE = statement(
+  'outbox_advance',
+  `UPDATE millrace.projections SET txid = $1::text::xid8 WHERE name = 'webhooks' AND txid < $1::text::xid8`,
+);
+
+type BatchRow = { low: number; high: number; has_more: boolean; has_targets: boolean } & Occurrence;
+type Occurrence = { org_id: string | null; seq: number; n: number };
+
+export type Dispatched =
+  | { kind: 'busy' }
+  /** `webhookIds`: targets that got deliveries. `hasMore`: later transactions are over, too. */
+  | { kind: 'dispatched'; events: number; webhookIds: readonly string[]; hasTargets: boolean; hasMore: boolean };
+
+/**
+ * Turns the events of the next so many transactions into deliveries. Any number of processes may call it; one at a time does the
+ * work, and one that dies leaves position and deliveries as they were.
+ */
+export async function dispatchEvents(pool: pg.Pool, transactions: number): Promise<Dispatched> {
+  const [peeked] = await run<{ has_events: boolean; has_targets: boolean }>(pool, PEEK);
+  if (peeked?.has_events) return dispatchBatch(pool, transactions);
+  return { kind: 'dispatched', events: 0, webhookIds: [], hasTargets: peeked?.has_targets === true, hasMore: false };
+}
+
+function dispatchBatch(pool: pg.Pool, transactions: number): Promise<Dispatched> {
+  return inTransaction(pool, async (client) => {
+    // What is lost with the server's last moments is dispatched again.
+    await client.query('SET LOCAL synchronous_commit = off');
+    const rows = await run<BatchRow>(client, BATCH, [transactions, ROUND_EVENTS]);
+    const [first] = rows;
+    if (first === undefined) return { kind: 'busy' };
+    const occurrences = first.org_id === null ? [] : rows;
+    const webhookIds = occurrences.length === 0 ? [] : await deliver(client, occurrences, first.low);
+    if (first.high > first.low) await run(client, ADVANCE, [String(first.high)]);
+    const { has_targets: hasTargets, has_more: hasMore } = first;
+    return { kind: 'dispatched', events: occurrences.length, webhookIds, hasTargets, hasMore };
+  });
+}
+
+async function deliver(client: pg.ClientBase, occurrences: readonly Occurrence[], low: number): Promise<string[]> {
+  const webhooks = await webhooksOf(client, [...new Set(occurrences.map(({ org_id }) => org_id as string))]);
+  const orgsWithWebhooks = [...new Set(webhooks.map(({ orgId }) => orgId))];
+  const jobs = await outboxJobs(client, keysOf(occurrences), orgsWithWebhooks);
+  const told = new Map(jobs.map((job) => [keyOf(job), publicEventsOf(job)]));
+  const matches = matchDeliveries(inOrder(occurrences, told, low), webhooks);
+  if (matches.length === 0) return [];
+  return writeDeliveries(client, await withTargets(client, matches));
+}
+
+/**
+ * The events that these transitions tell. Two transactions may change a job in the other order than that of their numbers, so
+ * what a job told before, and nobody dispatched yet, always comes first.
+ */
+function inOrder(
+  occurrences: readonly Occurrence[],
+  told: ReadonlyMap<string, readonly PublicEvent[]>,
+  low: number,
+): PublicEvent[] {
+  const done = new Map<string, number>();
+  return occurrences.flatMap(({ org_id, seq, n }) => {
+    const key = keyOf({ orgId: org_id as string, seq });
+    const after = done.get(key) ?? 0;
+    if (n <= after) return [];
+    done.set(key, n);
+    return (told.get(key) ?? []).filter((event) => event.n > after && event.n <= n && event.txid >= low);
+  });
+}
+
+async function withTargets(
+  client: pg.ClientBase,
+  matches: readonly Match[],
+): Promise<{ webhookId: string; event: PublicEvent }[]> {
+  const callbacks = matches.flatMap(({ event, url }) => (url === undefined ? [] : [{ orgId: event.orgId, url }]));
+  const idOf = await targetsOf(client, callbacks);
+  return matches.map(({ event, webhookId, url }) => ({
+    event,
+    webhookId: webhookId ?? idOf({ orgId: event.orgId, url: url as string }),
+  }));
+}
+
+async function webhooksOf(db: Queryable, orgIds: readonly string[]): Promise<Webhook[]> {
+  type Row = { id: string; org_id: string; events: string[]; since_txid: number };
+  const rows = await run<Row>(db, WEBHOOKS, [uuidArray(orgIds)]);
+  return rows.map((row) => ({ id: row.id, orgId: row.org_id, events: row.events, sinceTxid: row.since_txid }));
+}
+
+const keyOf = ({ orgId, seq }: JobKey): string => `${orgId}:${seq}`;
+
+function keysOf(occurrences: readonly Occurrence[]): JobKey[] {
+  const keys = new Map<string, JobKey>();
+  for (const { org_id, seq } of occurrences) {
+    const key = { orgId: org_id as string, seq };
+    keys.set(keyOf(key), key);
+  }
+  return [...keys.values()];
+}

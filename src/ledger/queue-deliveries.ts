@@ -1,0 +1,93 @@
+import type { PublicEvent } from '../core/delivery-match.ts';
+import { int2Array, int4Array, textArray, uuidArray } from './binary-array.ts';
+import { type Queryable, run, statement } from './statement.ts';
+
+// A callback becomes a target when it is first used; one that was deleted becomes another.
+const MAKE_TARGETS = statement(
+  'make_callback_targets',
+  `WITH made AS (
+  INSERT INTO millrace.webhooks (id, org_id, kind, url, events, created_at, updated_at)
+  SELECT gen_random_uuid(), i.org_id, 'callback', i.url, '{}', millrace.clock(), millrace.clock()
+  FROM unnest($1::uuid[], $2::text[]) AS i(org_id, url)
+  ON CONFLICT (org_id, kind, md5(url), events) WHERE deleted_at IS NULL DO NOTHING
+  RETURNING id, org_id
+)
+INSERT INTO millrace.webhook_lanes (webhook_id, org_id) SELECT id, org_id FROM made`,
+);
+
+const FIND_TARGETS = statement(
+  'find_callback_targets',
+  `SELECT w.id, w.org_id, w.url FROM unnest($1::uuid[], $2::text[]) AS i(org_id, url)
+   JOIN millrace.webhooks w ON w.org_id = i.org_id AND w.kind = 'callback' AND md5(w.url) = md5(i.url) AND w.events = '{}'
+     AND w.deleted_at IS NULL AND w.url = i.url`,
+);
+
+const WRITE = statement(
+  'write_deliveries',
+  `WITH written AS (
+  INSERT INTO millrace.webhook_deliveries (id, webhook_id, org_id, job_id, n, index, event, body, position, state, created_at)
+  SELECT gen_random_uuid(), webhook_id, org_id, job_id, n, index, event, body, nextval('millrace.delivery_position'), 'queued',
+    millrace.clock()
+  FROM (SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int4[], $5::int2[], $6::text[], $7::text[])
+    WITH ORDINALITY AS i(webhook_id, org_id, job_id, n, index, event, body, place) ORDER BY place) i
+  ON CONFLICT (webhook_id, job_id, n, index) WHERE job_id IS NOT NULL DO NOTHING
+  RETURNING webhook_id
+)
+SELECT DISTINCT webhook_id FROM written`,
+);
+
+// One after the other in one order, so that two who make lanes due never wait for each other. What is locked by whoever ends a
+// delivery is waited for: that one may not have seen what was queued meanwhile.
+const MAKE_DUE = statement(
+  'make_lanes_due',
+  `WITH idle AS MATERIALIZED (
+  SELECT l.webhook_id FROM millrace.webhook_lanes l JOIN millrace.webhooks w ON w.id = l.webhook_id
+  WHERE ($1::uuid[] IS NULL OR l.webhook_id = ANY ($1::uuid[])) AND l.live_delivery IS NULL AND l.due_at IS NULL
+    AND w.disabled_at IS NULL AND w.deleted_at IS NULL
+    AND EXISTS (SELECT FROM millrace.webhook_deliveries d WHERE d.webhook_id = l.webhook_id AND d.state = 'queued')
+  ORDER BY l.webhook_id FOR UPDATE OF l
+)
+UPDATE millrace.webhook_lanes l SET due_at = greatest(millrace.clock(), l.next_at) FROM idle i
+WHERE l.webhook_id = i.webhook_id AND l.live_delivery IS NULL AND l.due_at IS NULL RETURNING l.webhook_id`,
+);
+
+export type Callback = { readonly orgId: string; readonly url: string };
+
+const keyOf = ({ orgId, url }: Callback): string => `${orgId} ${url}`;
+
+/** Gives each callback its target; answers how to find it. */
+export async function targetsOf(
+  db: Queryable,
+  callbacks: readonly Callback[],
+): Promise<(callback: Callback) => string> {
+  const distinct = [...new Map(callbacks.map((callback) => [keyOf(callback), callback])).values()];
+  if (distinct.length === 0) return () => '';
+  const values = [uuidArray(distinct.map(({ orgId }) => orgId)), textArray(distinct.map(({ url }) => url))];
+  await run(db, MAKE_TARGETS, values);
+  const rows = await run<{ id: string; org_id: string; url: string }>(db, FIND_TARGETS, values);
+  const ids = new Map(rows.map((row) => [keyOf({ orgId: row.org_id, url: row.url }), row.id]));
+  return (callback) => ids.get(keyOf(callback)) as string;
+}
+
+/** Queues events for targets, in the order given; those that were queued before stay as they are. */
+export async function writeDeliveries(
+  db: Queryable,
+  deliveries: readonly { readonly webhookId: string; readonly event: PublicEvent }[],
+): Promise<string[]> {
+  const events = deliveries.map(({ event }) => event);
+  const rows = await run<{ webhook_id: string }>(db, WRITE, [
+    uuidArray(deliveries.map(({ webhookId }) => webhookId)),
+    uuidArray(events.map(({ orgId }) => orgId)),
+    uuidArray(events.map(({ jobId }) => jobId)),
+    int4Array(events.map(({ n }) => n)),
+    int2Array(events.map(({ index }) => index)),
+    textArray(events.map(({ name }) => name)),
+    textArray(events.map(({ body }) => body)),
+  ]);
+  return rows.map((row) => row.webhook_id);
+}
+
+/** Lets the first queued delivery of each idle lane start. Without ids: of every lane. Answers how many lanes were idle. */
+export async function makeLanesDue(db: Queryable, webhookIds: readonly string[] | null): Promise<number> {
+  return (await run(db, MAKE_DUE, [webhookIds === null ? null : uuidArray(webhookIds)])).length;
+}

@@ -1,0 +1,44 @@
+import type { BreakerPolicy } from '../core/breaker.ts';
+import { type DeliverySettings, deliveryPolicy } from '../core/delivery-policy.ts';
+import { Dispatcher } from '../engine/dispatcher.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { Service } from '../engine/loop.ts';
+import { Promoter } from '../engine/promoter.ts';
+import { DeliveryDesk } from './settle-delivery.ts';
+
+export type DeliveriesOptions = {
+  readonly engine: Engine;
+  readonly settings: DeliverySettings;
+  /** How long deliveries are kept at least. */
+  readonly retentionMs: number;
+  /** Deliveries made at once in this process. */
+  readonly slots: number;
+  readonly breaker: BreakerPolicy;
+  readonly disableAfterMs: number;
+};
+
+export type Deliveries = {
+  readonly desk: DeliveryDesk;
+  readonly dispatcher: Dispatcher;
+  readonly promoter: Promoter;
+  readonly services: readonly Service[];
+  /** Something was queued or came due. */
+  wake(): void;
+};
+
+/** Everything that turns events into deliveries and deliveries into jobs, without the handler that sends them. */
+export function createDeliveries(options: DeliveriesOptions): Deliveries {
+  const { engine, settings, retentionMs, slots, breaker, disableAfterMs } = options;
+  const { database, events, submitter } = engine;
+  const wake = () => promoter.wake();
+  const desk = new DeliveryDesk({ engine, breaker, disableAfterMs, wake });
+  const dispatcher = new Dispatcher({ database, events, onQueued: wake });
+  const promoter = new Promoter({
+    ...{ database, events, submitter, retentionMs },
+    policy: deliveryPolicy(settings),
+    suspects: Math.max(1, Math.floor(slots / 2)),
+    onPromoted: () => engine.hint('ready'),
+    bury: (dead) => desk.bury(dead),
+  });
+  return { desk, dispatcher, promoter, services: [dispatcher, promoter], wake };
+}

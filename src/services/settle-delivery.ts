@@ -1,0 +1,158 @@
+import { type BreakerPolicy, breakerAfter, type Health, isHopeless } from '../core/breaker.ts';
+import { type DisabledReason, disabledBody, messageIdOf } from '../core/public-events.ts';
+import { formatTimestamp } from '../core/timestamp.ts';
+import type { Engine } from '../engine/engine.ts';
+import type { JobContext } from '../engine/job-context.ts';
+import { inTransaction } from '../ledger/database.ts';
+import { loadDelivery } from '../ledger/load-delivery.ts';
+import { makeLanesDue } from '../ledger/queue-deliveries.ts';
+import {
+  disableWebhook,
+  type LiveDelivery,
+  letDeliveryGo,
+  lockLiveDelivery,
+  writeAttempt,
+} from '../ledger/settle-delivery.ts';
+import type { Queryable } from '../ledger/statement.ts';
+
+export type LoadedDelivery =
+  | {
+      readonly kind: 'ready';
+      readonly deliveryId: string;
+      readonly messageId: string;
+      readonly url: string;
+      readonly body: Uint8Array;
+      readonly secrets: readonly Uint8Array[];
+      readonly createdAtMs: number;
+      readonly nowMs: number;
+    }
+  | { readonly kind: 'gone' };
+
+export type AttemptOutcome = {
+  readonly verdict: 'delivered' | 'retry' | 'failed' | 'gone';
+  readonly status: number | null;
+  readonly errorCode: string | null;
+  readonly durationMs: number;
+  readonly answer: string | null;
+};
+
+/** The attempt that delivers: its job, and how to finish that within a transaction. */
+export type DeliveringJob = Pick<JobContext, 'jobId' | 'assertOwned' | 'completeIn'>;
+
+export type DeskOptions = {
+  readonly engine: Engine;
+  readonly breaker: BreakerPolicy;
+  /** How long a target may fail before it is disabled. */
+  readonly disableAfterMs: number;
+  /** Lanes may have come due. */
+  wake(): void;
+};
+
+type Finished = { readonly live: LiveDelivery; readonly siblings: readonly string[] };
+
+/** Reads deliveries for those who send them, and writes down what came of it. */
+export class DeliveryDesk {
+  readonly #options: DeskOptions;
+
+  constructor(options: DeskOptions) {
+    this.#options = options;
+  }
+
+  async load(context: DeliveringJob, deliveryId: string): Promise<LoadedDelivery> {
+    const { workers } = this.#options.engine.database;
+    const found = await loadDelivery(workers, { deliveryId, jobId: context.jobId });
+    if (found === null) {
+      await this.#letGo(context, deliveryId);
+      return { kind: 'gone' };
+    }
+    const { url, secrets, createdAt, now } = found;
+    return {
+      ...{ kind: 'ready', deliveryId, messageId: messageIdOf(deliveryId), url, secrets },
+      ...{ body: Buffer.from(found.body), createdAtMs: createdAt.getTime(), nowMs: now.getTime() },
+    };
+  }
+
+  /** A delivery whose target was disabled meanwhile waits for it again. Its job is done. */
+  async #letGo(context: DeliveringJob, deliveryId: string): Promise<void> {
+    const { workers } = this.#options.engine.database;
+    const live = await inTransaction(workers, async (client) => {
+      const locked = await lockLiveDelivery(client, { deliveryId, jobId: context.jobId });
+      if (locked === null) return null;
+      await context.completeIn(client);
+      await letDeliveryGo(client, { deliveryId, jobId: context.jobId });
+      return locked;
+    });
+    if (live === null) return;
+    await makeLanesDue(workers, [live.webhookId]);
+    this.#options.wake();
+  }
+
+  /** Writes an attempt and what follows from it, if the job is still this worker's. */
+  async finish(context: DeliveringJob, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
+    const { engine } = this.#options;
+    const finished = await inTransaction(engine.database.workers, async (client) => {
+      const live = await lockLiveDelivery(client, { deliveryId, jobId: context.jobId });
+      if (live === null) return null;
+      if (outcome.verdict === 'delivered') await context.completeIn(client);
+      else await context.assertOwned(client);
+      return this.#write(client, { live, deliveryId, outcome });
+    });
+    if (finished !== null) await this.#tell(finished, deliveryId, outcome);
+  }
+
+  /** Ends a delivery whose job ended without telling: its worker died during the last attempt. */
+  async bury({ deliveryId, jobId }: { deliveryId: string; jobId: string }): Promise<void> {
+    const outcome = { verdict: 'failed', status: null, errorCode: 'WORKER_LOST', durationMs: 0, answer: null } as const;
+    const finished = await inTransaction(this.#options.engine.database.workers, async (client) => {
+      const live = await lockLiveDelivery(client, { deliveryId, jobId });
+      return live === null ? null : this.#write(client, { live, deliveryId, outcome });
+    });
+    if (finished !== null) await this.#tell(finished, deliveryId, outcome);
+  }
+
+  async #write(
+    client: Queryable,
+    { live, deliveryId, outcome }: { live: LiveDelivery; deliveryId: string; outcome: AttemptOutcome },
+  ): Promise<Finished> {
+    const { webhookId } = live;
+    const nowMs = live.now.getTime();
+    const isDelivered = outcome.verdict === 'delivered';
+    const health = breakerAfter(live.health, { isDelivered, nowMs }, this.#options.breaker);
+    const reason = live.isEnabled ? this.#reasonToDisable(outcome, health, nowMs) : null;
+    const state = stateAfter(outcome, live.isLast);
+    const goesOn = live.isEnabled && reason === null;
+    await writeAttempt(client, { ...outcome, deliveryId, webhookId, state, goesOn, health });
+    return { live, siblings: reason === null ? [] : await disable(client, live, reason) };
+  }
+
+  #reasonToDisable({ verdict }: AttemptOutcome, health: Health, nowMs: number): DisabledReason | null {
+    if (verdict === 'gone') return 'gone';
+    return isHopeless(health, { nowMs, disableAfterMs: this.#options.disableAfterMs }) ? 'failing' : null;
+  }
+
+  async #tell({ live, siblings }: Finished, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
+    const { engine, wake } = this.#options;
+    const { verdict, status, errorCode, durationMs } = outcome;
+    const { orgId, webhookId, attempts, event, toldJobId: jobId, traceparent } = live;
+    engine.events.emit('webhookAttempt', {
+      ...{ orgId, webhookId, deliveryId, event, jobId, traceparent, attempt: attempts + 1 },
+      ...{ verdict, status, errorCode, durationMs },
+    });
+    if (siblings.length > 0) await makeLanesDue(engine.database.workers, siblings);
+    wake();
+  }
+}
+
+function stateAfter({ verdict }: AttemptOutcome, isLast: boolean): 'live' | 'delivered' | 'failed' {
+  if (verdict === 'delivered') return 'delivered';
+  return verdict === 'retry' && !isLast ? 'live' : 'failed';
+}
+
+function disable(
+  client: Queryable,
+  { webhookId, orgId, url, now }: LiveDelivery,
+  reason: DisabledReason,
+): Promise<string[]> {
+  const body = disabledBody({ webhookId, url, reason, timestamp: formatTimestamp(now) });
+  return disableWebhook(client, { webhookId, orgId, reason, body });
+}

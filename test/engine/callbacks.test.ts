@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
+import { PROFILES } from '../../src/core/policy.ts';
+import { updateJob } from '../../src/services/update-job.ts';
+import { until } from '../library/fixture.ts';
+import { useDeliveries } from './delivery-fixture.ts';
+
+const { ledger, webhooks, run } = useDeliveries();
+const URL = 'https://example.com/callback';
+
+test('a job with a callback is told of, signed with the secret of its org [GA-1.16] [GM-10.14]', async () => {
+  const orgId = await ledger.newOrg();
+  const signed: (string | undefined)[] = [];
+  const { engine, sent } = await run({
+    handlers: { quick: () => 'done' },
+    answer: (_, { headers }) => {
+      signed.push(headers['webhook-signature']);
+      return { kind: 'answered', status: 204, headers: {}, body: new Uint8Array(), durationMs: 1 };
+    },
+  });
+  await engine.submitter.submit(orgId, { type: 'quick', payload: {}, callbackUrl: URL }, null);
+  await engine.submitter.submit(orgId, { type: 'quick', payload: {} }, null);
+  await until(async () => sent.length === 1);
+  expect(sent).toMatchObject([{ url: URL, event: 'job.succeeded' }]);
+  expect(signed).toEqual([expect.stringMatching(/^v1,/)]);
+  const id = (await webhooks.callbackOf(orgId)) as string;
+  await until(async () => (await webhooks.lane(id)).delivered_total === 1);
+  expect(await webhooks.events(id)).toEqual(['job.succeeded']);
+});
+
+test('a callback that is given to a job later counts from then on', async () => {
+  const orgId = await ledger.newOrg();
+  const { engine, sent } = await run({ handlers: { quick: () => 'done' } });
+  const written = await engine.submitter.submit(orgId, { type: 'quick', payload: {}, delay: '1h' }, null);
+  const jobId = written.kind === 'accepted' ? written.id : '';
+  await updateJob(engine, jobId, { orgId, update: { callbackUrl: URL } });
+  await webhooks.sql(`UPDATE millrace.timers SET run_at = millrace.clock() WHERE org_id = $1`, [orgId]);
+  await webhooks.sql(`UPDATE millrace.jobs SET run_at = millrace.clock() WHERE org_id = $1`, [orgId]);
+  engine.hint('timers');
+  await until(async () => sent.length === 1);
+  expect(sent).toMatchObject([{ url: URL, event: 'job.succeeded', jobId }]);
+});
+
+test('a callback of the execution API hears of each change, and of what its job emits [FR-07.03]', async () => {
+  const orgId = await ledger.newOrg();
+  const { engine, sent } = await run({ handlers: { [EXECUTION_TYPE]: () => 'done' } });
+  const payload = { type: 'EMIT_EVENT', work_kind: 'SUCCESS_FAST' };
+  const submission = { type: EXECUTION_TYPE, payload, callbackUrl: URL };
+  await engine.submitter.submit(orgId, submission, null, { profile: PROFILES.forgerun });
+  await until(async () => sent.length === 6);
+  expect(sent.map(({ event }) => event)).toEqual([
+    ...['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.succeeded', 'job.event_emitted'],
+  ]);
+});

@@ -1,0 +1,55 @@
+import { tmpdir } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { openEgress } from '../../src/cli/deliveries.ts';
+import { openReceiver } from '../../src/cli/webhook-receiver.ts';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { checkInvariants } from '../../src/ledger/invariants.ts';
+import { register } from '../http/delivering-server.ts';
+import { useExecution } from '../http/execution-fixture.ts';
+import { WorkerProcess } from './worker-process.ts';
+
+const SCRIPT = fileURLToPath(new URL('./fixtures/deliveries.ts', import.meta.url));
+const LEASE_MS = 30_000;
+const JOBS = 20;
+const EVENTS = 5;
+const KILLS = 3;
+
+const server = useExecution();
+const { config } = loadConfig({ environment: { MILLRACE_EGRESS_ALLOW: '127.0.0.0/8' }, folder: tmpdir() });
+server.webhooks = { guard: openEgress(config), addresses: config.egress.policy, secretOverlapMs: 0, onQueued() {} };
+
+describe('a process that is killed while it delivers', () => {
+  it('loses no event, and each arrives under one id, in order', async () => {
+    await server.worker('none');
+    const receiver = await openReceiver();
+    onTestFinished(() => receiver.close());
+    const client = await server.client();
+    await register(client, receiver.url('slow?ms=5'), '*');
+    const params = { url: server.ledger.db.url, org: '', script: SCRIPT };
+    let child = await WorkerProcess.start(params);
+    const jobIds = await Promise.all(Array.from({ length: JOBS }, () => client.submit()));
+    for (let kill = 1; kill <= KILLS; kill++) {
+      await receiver.until((received) => received.length >= kill * 10);
+      await child.kill();
+      // The lease of whatever it held is over.
+      await server.ledger.moveClock(LEASE_MS + 1_000);
+      child = await WorkerProcess.start(params);
+    }
+    const idOf = (body: string): string => JSON.parse(body).data.event_id;
+    await receiver.until((received) => new Set(received.map(({ body }) => idOf(body))).size >= JOBS * EVENTS);
+    const messages = new Map<string, Set<string | null>>();
+    for (const { body, messageId } of receiver.received()) {
+      const ids = messages.get(idOf(body)) ?? new Set();
+      messages.set(idOf(body), ids.add(messageId));
+    }
+    expect([...messages.values()].every((ids) => ids.size === 1)).toBe(true);
+    const reported = await Promise.all(jobIds.map((id) => client.report(id)));
+    for (const { events } of reported) {
+      const ids = events.map(({ event_id }: { event_id: string }) => event_id);
+      const arrived = [...messages.keys()].filter((id) => ids.includes(id));
+      expect(arrived).toEqual(ids);
+    }
+    expect(await checkInvariants(server.ledger.db.maintenance)).toEqual([]);
+  });
+});

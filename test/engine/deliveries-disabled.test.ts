@@ -1,0 +1,145 @@
+import { describe, expect, test } from 'vitest';
+import { until } from '../library/fixture.ts';
+import { answered, failed, OK, type Sent, useDeliveries } from './delivery-fixture.ts';
+
+const { ledger, webhooks, run } = useDeliveries();
+
+const statesOf = async (webhookId: string) => (await webhooks.deliveries({ webhookId })).map(({ state }) => state);
+const disabledOf = async (webhookId: string) =>
+  (
+    await webhooks.sql<{ disabled_reason: string | null }>(
+      'SELECT disabled_reason FROM millrace.webhooks WHERE id = $1',
+      [webhookId],
+    )
+  )[0]?.disabled_reason;
+const setDisabled = (webhookId: string, reason: string | null) =>
+  webhooks.sql(
+    `UPDATE millrace.webhooks SET disabled_at = CASE WHEN $2::text IS NOT NULL THEN millrace.clock() END, disabled_reason = $2::text WHERE id = $1`,
+    [webhookId, reason],
+  );
+const heal = (webhookId: string) =>
+  webhooks.sql(
+    'UPDATE millrace.webhook_lanes SET failures = 0, failing_since = NULL, next_at = NULL, due_at = millrace.clock() WHERE webhook_id = $1',
+    [webhookId],
+  );
+
+describe('a target that is disabled', () => {
+  test('410 disables it; its events are kept and go out when it is enabled, and its siblings are told', async () => {
+    const orgId = await ledger.newOrg();
+    const gone = await webhooks.register(orgId, { url: 'https://gone.example/' });
+    const sibling = await webhooks.register(orgId, { events: ['webhook.disabled'] });
+    const deaf = await webhooks.register(orgId, { events: ['job.failed'] });
+    let isGone = true;
+    const { sent, wake } = await run({ answer: ({ url }) => (url.includes('gone') && isGone ? answered(410) : OK) });
+    await ledger.putJob('running', { orgId });
+    await until(async () => (await statesOf(sibling))[0] === 'delivered');
+    expect(await disabledOf(gone)).toBe('gone');
+    expect(await statesOf(gone)).toEqual(['failed', 'queued', 'queued', 'queued']);
+    expect(await statesOf(deaf)).toEqual([]);
+    const [notice] = await webhooks.deliveries({ webhookId: sibling });
+    expect(notice).toMatchObject({
+      event: 'webhook.disabled',
+      job_id: null,
+      data: { webhook_id: gone, reason: 'gone' },
+    });
+    expect(sent.filter(({ url }) => url.includes('gone'))).toHaveLength(1);
+    isGone = false;
+    await setDisabled(gone, null);
+    await heal(gone);
+    wake();
+    await until(async () => (await statesOf(gone)).join() === 'failed,delivered,delivered,delivered');
+  });
+
+  test('one that fails for too long is disabled, not one that fails often', async () => {
+    const orgId = await ledger.newOrg();
+    const old = await webhooks.register(orgId, { url: 'https://old.example/', events: ['job.created'] });
+    const young = await webhooks.register(orgId, { url: 'https://young.example/', events: ['job.created'] });
+    const fail = `UPDATE millrace.webhook_lanes SET failures = 9, failing_since = millrace.clock() - $2::interval WHERE webhook_id = $1`;
+    await webhooks.sql(fail, [old, '6 days']);
+    await webhooks.sql(fail, [young, '4 days']);
+    await run({ answer: () => failed('CONNECT') });
+    await ledger.submitOne({ orgId });
+    await until(async () => (await statesOf(young))[0] === 'failed');
+    await until(async () => (await statesOf(old))[0] === 'queued');
+    expect([await disabledOf(old), await disabledOf(young)]).toEqual(['failing', null]);
+    expect((await webhooks.lane(old)).live_delivery).toBe(null);
+  });
+
+  test('a delivery that waits for its next attempt goes back to its place', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId);
+    let refuses = true;
+    const { attempts, wake } = await run({ answer: () => (refuses ? answered(500, { 'retry-after': '1' }) : OK) });
+    await ledger.putJob('running', { orgId });
+    await until(async () => attempts.length === 1);
+    await setDisabled(id, 'manual');
+    await until(async () => (await statesOf(id)).join() === 'queued,queued,queued,queued');
+    refuses = false;
+    await setDisabled(id, null);
+    await heal(id);
+    wake();
+    await until(async () => (await statesOf(id)).every((state) => state === 'delivered'));
+    expect(attempts.map(({ event }) => event)).toEqual([
+      'job.created',
+      'job.created',
+      'job.queued',
+      'job.assigned',
+      'job.running',
+    ]);
+  });
+
+  test('a deleted target takes the delivery that was under way with it', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId, { events: ['job.created'] });
+    const { attempts } = await run({ answer: () => answered(500, { 'retry-after': '1' }) });
+    await ledger.submitOne({ orgId });
+    await until(async () => attempts.length === 1);
+    await webhooks.sql('UPDATE millrace.webhooks SET deleted_at = millrace.clock() WHERE id = $1', [id]);
+    await until(async () => (await webhooks.deliveries({ webhookId: id })).length === 0);
+    expect(await webhooks.lane(id)).toMatchObject({ live_delivery: null, live_job: null, due_at: null });
+  });
+});
+
+describe('a worker that loses its job', () => {
+  test('during the call writes no attempt', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId, { events: ['job.created'] });
+    const { engine, attempts } = await run({
+      answer: async () => {
+        const text = `UPDATE millrace.jobs SET lease_seq = nextval('millrace.lease_seq')
+          WHERE id = (SELECT live_job FROM millrace.webhook_lanes WHERE webhook_id = $1)`;
+        await webhooks.sql(text, [id]);
+        return answered(500);
+      },
+    });
+    const lost = new Promise((resolve) => engine.events.on('lost', resolve));
+    await ledger.submitOne({ orgId });
+    await lost;
+    expect(attempts).toEqual([]);
+    expect(await webhooks.deliveries({ webhookId: id })).toMatchObject([{ state: 'live', attempts: 0 }]);
+  });
+
+  test('in the last attempt leaves a delivery that the sweep ends, and the next one goes out', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId, { events: ['job.created', 'job.queued'] });
+    const hanging: Sent[] = [];
+    const { promoter, attempts } = await run({
+      answer: (sent, { signal }) => {
+        if (sent.event !== 'job.created') return OK;
+        hanging.push(sent);
+        return new Promise((resolve) => signal.addEventListener('abort', () => resolve(failed('ABORTED'))));
+      },
+    });
+    await ledger.submitOne({ orgId });
+    await until(async () => hanging.length === 1);
+    const end = `UPDATE millrace.jobs SET state = 'dead_letter', completed_at = millrace.clock(), worker_id = NULL, lease_seq = nextval('millrace.lease_seq')
+      WHERE id = (SELECT live_job FROM millrace.webhook_lanes WHERE webhook_id = $1)`;
+    await webhooks.sql(end, [id]);
+    await promoter.sweep();
+    await until(async () => (await statesOf(id)).join() === 'failed,delivered');
+    expect(attempts.map(({ verdict, errorCode }) => [verdict, errorCode])).toEqual([
+      ['failed', 'WORKER_LOST'],
+      ['delivered', null],
+    ]);
+  });
+});

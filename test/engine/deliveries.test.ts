@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'vitest';
+import { messageIdOf } from '../../src/core/public-events.ts';
+import { until } from '../library/fixture.ts';
+import { answered, failed, OK, useDeliveries } from './delivery-fixture.ts';
+
+const { ledger, webhooks, run } = useDeliveries();
+const settings = (maxRetries: number) => ({ timeoutMs: 5_000, maxRetries, backoff: { initialMs: 1, maxMs: 5 } });
+
+const statesOf = async (webhookId: string) => (await webhooks.deliveries({ webhookId })).map(({ state }) => state);
+const allEnded = async (webhookId: string, count: number) => {
+  const states = await statesOf(webhookId);
+  return states.length === count && states.every((state) => state === 'delivered' || state === 'failed');
+};
+
+const attemptsOf = (deliveryId: string) =>
+  webhooks.sql<{ verdict: string; status: number | null; error_code: string | null; answer: string | null }>(
+    'SELECT verdict, status, error_code, answer FROM millrace.webhook_attempts WHERE delivery_id = $1 ORDER BY n',
+    [deliveryId],
+  );
+
+describe('the order of a lane', () => {
+  test('200 events arrive in order, whatever fails on the way, one at a time and under one id each', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId);
+    let turn = 0;
+    let inFlight = 0;
+    let most = 0;
+    const received: string[] = [];
+    await run({
+      settings: settings(50),
+      answer: async ({ messageId }) => {
+        most = Math.max(most, ++inFlight);
+        await new Promise((resolve) => setImmediate(resolve));
+        inFlight--;
+        if (++turn % 3 === 0) return turn % 2 === 0 ? answered(500) : failed('RESET');
+        received.push(messageId);
+        return OK;
+      },
+    });
+    for (let count = 0; count < 40; count++) await ledger.putJob('completed', { orgId });
+    await until(() => allEnded(id, 200));
+    const expected = (await webhooks.deliveries({ webhookId: id })).map((delivery) => messageIdOf(delivery.id));
+    expect(received).toEqual(expected);
+    expect(most).toBe(1);
+    expect(await webhooks.lane(id)).toMatchObject({
+      delivered_total: 200,
+      failures: 0,
+      live_delivery: null,
+      due_at: null,
+    });
+  });
+
+  test('an event is overtaken only when its attempts are used up, and then it is failed [FR-14.58] [FR-14.59] [FR-17.06]', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId);
+    const { sent, attempts } = await run({
+      settings: settings(2),
+      answer: ({ event }) => (event === 'job.created' ? answered(503, {}, '{"why":"busy","token":"abc"}') : OK),
+    });
+    await ledger.putJob('running', { orgId });
+    await until(() => allEnded(id, 4));
+    expect(sent.map(({ event }) => event)).toEqual([
+      ...['job.created', 'job.created', 'job.created'],
+      ...['job.queued', 'job.assigned', 'job.running'],
+    ]);
+    expect(new Set(sent.slice(0, 3).map(({ messageId }) => messageId)).size).toBe(1);
+    const [first, ...others] = await webhooks.deliveries({ webhookId: id });
+    expect([first?.state, ...others.map(({ state }) => state)]).toEqual([
+      'failed',
+      'delivered',
+      'delivered',
+      'delivered',
+    ]);
+    const row = { verdict: 'retry', status: 503, error_code: 'HTTP_503', answer: '{"why":"busy","token":[masked]}' };
+    expect(await attemptsOf(first?.id as string)).toEqual([row, row, row]);
+    expect(attempts.map(({ attempt, verdict }) => [attempt, verdict])).toEqual([
+      ...[1, 2, 3].map((n) => [n, 'retry']),
+      ...[1, 1, 1].map((n) => [n, 'delivered']),
+    ]);
+    const jobs = `SELECT state FROM millrace.jobs WHERE job_type = 'webhook.deliver' AND payload->>'delivery_id' = $1`;
+    await until(async () => (await webhooks.sql<{ state: string }>(jobs, [first?.id]))[0]?.state === 'dead_letter');
+  });
+});
+
+describe('an endpoint that cannot be reached', () => {
+  test.each([
+    ['a connection that fails [FR-14.52]', 'CONNECT'],
+    ['a call over its time [FR-14.56]', 'TIMEOUT'],
+  ])('%s is recorded and tried again', async (_, code) => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId, { events: ['job.created'] });
+    let calls = 0;
+    await run({ answer: () => (++calls <= 2 ? failed(code) : OK) });
+    await ledger.submitOne({ orgId });
+    await until(() => allEnded(id, 1));
+    const [delivery] = await webhooks.deliveries({ webhookId: id });
+    expect(delivery).toMatchObject({ state: 'delivered', attempts: 3 });
+    const verdicts = (await attemptsOf(delivery?.id as string)).map(({ verdict, error_code }) => [verdict, error_code]);
+    expect(verdicts).toEqual([
+      ['retry', code],
+      ['retry', code],
+      ['delivered', null],
+    ]);
+  });
+
+  test('never holds up the job, nor another endpoint [FR-14.53] [FR-14.57]', async () => {
+    const orgId = await ledger.newOrg();
+    const dead = await webhooks.register(orgId, { url: 'https://dead.example/' });
+    const alive = await webhooks.register(orgId, { url: 'https://alive.example/' });
+    const { engine } = await run({
+      handlers: { quick: () => 'done' },
+      answer: ({ url }, { signal }) =>
+        url.includes('dead')
+          ? new Promise((resolve) => signal.addEventListener('abort', () => resolve(failed('ABORTED'))))
+          : OK,
+    });
+    const written = await engine.submitter.submit(orgId, { type: 'quick', payload: {} }, null);
+    const job = { orgId, id: written.kind === 'accepted' ? written.id : '' };
+    await until(async () => (await ledger.stateOf(job)) === 'completed');
+    await until(() => allEnded(alive, 5));
+    expect(await statesOf(dead)).toEqual(['live', 'queued', 'queued', 'queued', 'queued']);
+  });
+
+  test('an address that is refused fails at once and is not tried again', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId, { events: ['job.created'] });
+    const { sent } = await run({ answer: () => ({ kind: 'refused', code: 'ADDRESS', durationMs: 0 }) });
+    await ledger.submitOne({ orgId });
+    await until(() => allEnded(id, 1));
+    const [delivery] = await webhooks.deliveries({ webhookId: id });
+    expect(delivery).toMatchObject({ state: 'failed', attempts: 1 });
+    expect(await attemptsOf(delivery?.id as string)).toMatchObject([
+      { verdict: 'failed', error_code: 'REFUSED_ADDRESS' },
+    ]);
+    expect(sent).toHaveLength(1);
+  });
+
+  test('Retry-After puts the next attempt off', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId, { events: ['job.created'] });
+    const { attempts } = await run({ answer: () => answered(503, { 'retry-after': '3600' }) });
+    await ledger.submitOne({ orgId });
+    await until(async () => attempts.length === 1);
+    const text = `SELECT extract(epoch FROM t.run_at - millrace.clock())::int4 AS wait FROM millrace.timers t
+      JOIN millrace.jobs j ON j.org_id = t.org_id AND j.seq = t.seq JOIN millrace.webhook_lanes l ON l.live_job = j.id WHERE l.webhook_id = $1`;
+    const waits = () => webhooks.sql<{ wait: number }>(text, [id]);
+    await until(async () => (await waits()).length === 1);
+    expect((await waits())[0]?.wait).toBeGreaterThan(3_500);
+  });
+});

@@ -1,0 +1,159 @@
+import { describe, expect, it } from 'vitest';
+import { PermanentError, TemporaryError } from '../../src/core/handler-errors.ts';
+import { type DeliveryRequest, deliverRegistration, type LoadedDelivery } from '../../src/handlers/deliver-webhook.ts';
+import {
+  type DeliveryAnswer,
+  excerptOf,
+  type Judgement,
+  judgeAnswer,
+  readRetryAfter,
+} from '../../src/handlers/delivery-verdict.ts';
+
+const ID = '6f1f7a2e-6a53-4a60-8d5e-0c1e6e1c3f0a';
+const NOW = Date.UTC(2026, 0, 1, 12);
+const SETTINGS = { timeoutMs: 10_000, maxRetries: 5, backoff: { initialMs: 1_000, maxMs: 300_000 } };
+const READY: LoadedDelivery = {
+  ...{ kind: 'ready', deliveryId: ID, messageId: 'msg_1', url: 'https://example.com/', body: Buffer.from('{}') },
+  ...{ secrets: [Buffer.alloc(24, 1)], createdAtMs: NOW, nowMs: NOW },
+};
+
+const answered = (status: number, headers: Record<string, string> = {}, body = ''): DeliveryAnswer => ({
+  ...{ kind: 'answered', status, headers, durationMs: 5 },
+  body: Buffer.from(body),
+});
+
+async function deliver(answer: DeliveryAnswer, loaded: LoadedDelivery = READY, signal = new AbortController().signal) {
+  const requests: DeliveryRequest[] = [];
+  const finished: Judgement[] = [];
+  const registration = deliverRegistration({
+    ...SETTINGS,
+    fetch: async (request) => {
+      requests.push(request);
+      return answer;
+    },
+    desk: {
+      load: async () => loaded,
+      finish: async (_: { signal: AbortSignal }, __, outcome) => void finished.push(outcome),
+    },
+  });
+  const error = await registration.handler({ signal }, { delivery_id: ID }).then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  return { requests, finished, error };
+}
+
+describe('a delivery', () => {
+  it('is one signed POST that follows no redirect', async () => {
+    const { requests, finished, error } = await deliver(answered(204));
+    expect(error).toBe(null);
+    expect(finished).toMatchObject([{ verdict: 'delivered', status: 204 }]);
+    expect(requests).toMatchObject([{ url: 'https://example.com/', method: 'POST', redirects: 0, timeoutMs: 10_000 }]);
+    expect(requests[0]?.headers).toMatchObject({
+      ...{ 'webhook-id': 'msg_1', 'webhook-timestamp': String(NOW / 1_000), 'content-type': 'application/json' },
+      'webhook-signature': expect.stringMatching(/^v1,[A-Za-z0-9+/]{43}=$/),
+    });
+  });
+
+  it('tells the engine to try again, or not to', async () => {
+    const again = await deliver(answered(503, { 'retry-after': '30' }));
+    expect(again.error).toBeInstanceOf(TemporaryError);
+    expect(again.error).toMatchObject({ code: 'HTTP_503', retryAfterMs: 30_000 });
+    expect((await deliver(answered(410))).error).toBeInstanceOf(PermanentError);
+    expect((await deliver({ kind: 'refused', code: 'ADDRESS', durationMs: 0 })).error).toMatchObject({
+      code: 'REFUSED_ADDRESS',
+    });
+  });
+
+  it('sends nothing when there is nothing to deliver any more', async () => {
+    expect(await deliver(answered(200), { kind: 'gone' })).toEqual({ requests: [], finished: [], error: null });
+  });
+
+  it('writes nothing when the attempt was stopped', async () => {
+    const controller = new AbortController();
+    controller.abort(new Error('stopped'));
+    const { finished, error } = await deliver(
+      { kind: 'failed', code: 'ABORTED', durationMs: 0 },
+      READY,
+      controller.signal,
+    );
+    expect(finished).toEqual([]);
+    expect(error).toMatchObject({ message: 'stopped' });
+  });
+
+  it('is refused without a delivery to name', async () => {
+    const { handler } = deliverRegistration({
+      ...SETTINGS,
+      fetch: async () => answered(200),
+      desk: { load: async () => READY, finish: async () => {} },
+    });
+    for (const payload of [null, {}, { delivery_id: 7 }, 'x']) {
+      const error = await Promise.resolve()
+        .then(() => handler({ signal: new AbortController().signal }, payload))
+        .catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 'DELIVERY_MISSING' });
+    }
+  });
+});
+
+describe('the verdict', () => {
+  const RETRIED = [100, 199, 300, 301, 302, 304, 307, 400, 401, 404, 409, 429, 500, 502, 503, 599];
+
+  it('of 2xx is that it was delivered', () => {
+    for (const status of [200, 201, 204, 299]) expect(judgeAnswer(answered(status), NOW).verdict).toBe('delivered');
+  });
+
+  it('of any other status is to try again, redirects included; 410 ends it', () => {
+    for (const status of RETRIED)
+      expect(judgeAnswer(answered(status), NOW)).toMatchObject({ verdict: 'retry', errorCode: `HTTP_${status}` });
+    expect(judgeAnswer(answered(410), NOW)).toMatchObject({ verdict: 'gone', status: 410 });
+  });
+
+  it('of a call that failed is to try again', () => {
+    for (const code of ['DNS', 'CONNECT', 'TLS', 'TIMEOUT', 'RESET', 'PROTOCOL']) {
+      const judged = judgeAnswer({ kind: 'failed', code, durationMs: 9 }, NOW);
+      expect(judged).toMatchObject({ verdict: 'retry', errorCode: code, status: null, durationMs: 9 });
+    }
+  });
+});
+
+describe('Retry-After', () => {
+  it.each([
+    ['0', 0],
+    [' 120 ', 120_000],
+    ['999999999', 86_400_000],
+    ['Thu, 01 Jan 2026 12:00:30 GMT', 30_000],
+    ['Thu, 01 Jan 2026 11:00:00 GMT', 0],
+    ['soon', null],
+    ['-5', null],
+    ['1.5', null],
+    ['', null],
+    [undefined, null],
+  ])('%s', (text, expected) => {
+    expect(readRetryAfter(text, NOW)).toBe(expected);
+  });
+});
+
+describe('what is kept of an answer', () => {
+  const excerpt = (text: string) => excerptOf(Buffer.from(text));
+
+  it('is its beginning, without control characters', () => {
+    expect(excerpt('')).toBe(null);
+    expect(excerpt('a\u0000b\r\nc')).toBe('a b c');
+    expect(excerpt('x'.repeat(5_000))).toHaveLength(1_024);
+    expect(Buffer.byteLength(excerpt('\u00e9'.repeat(2_000)) ?? '')).toBeLessThanOrEqual(1_027);
+  });
+
+  it.each([
+    ['{"token":"abc","why":"x"}', /abc/],
+    ['{"nested":{"api_key": "abc\\"def"},"n":1}', /abc|def/],
+    ['{"secrets":["abc","def"]}', /abc|def/],
+    ['{"password":"abc', /abc/],
+    ['Authorization: Bearer abc', /abc/],
+    ['user=me&password=abc&x=1', /abc/],
+    ['{"message":"{\\"token\\":\\"abc\\"}"}', /abc/],
+  ])('hides secrets: %s', (text, secret) => {
+    expect(excerpt(text)).not.toMatch(secret);
+    expect(excerpt(text)).toContain('[masked]');
+  });
+});

@@ -1,0 +1,157 @@
+import { describe, expect, it } from 'vitest';
+import type { ReceiverMode } from '../../src/cli/webhook-receiver.ts';
+import { checkInvariants } from '../../src/ledger/invariants.ts';
+import { until } from '../library/fixture.ts';
+import { deliveriesOf, register, useDelivering } from './delivering-server.ts';
+import { randomId, type TestClient } from './execution-fixture.ts';
+
+const server = useDelivering({ environment: { MILLRACE_WEBHOOKS_MAX_RETRIES: '1' } });
+
+async function registered(client: TestClient, mode: ReceiverMode) {
+  const label = randomId();
+  return { label, webhookId: await register(client, server.receiver.url(mode, label), '*') };
+}
+
+const receivedBy = (label: string) =>
+  server.receiver.received().filter(({ path }) => path.split('?')[0]?.endsWith(`/${label}`));
+
+const messagesOf = (label: string) => receivedBy(label).map(({ messageId }) => messageId);
+
+async function tested(client: TestClient, webhookId: string, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for (let index = 0; index < count; index++) {
+    ids.push((await client.post(`/webhooks/${webhookId}/test`)).body.delivery_id);
+  }
+  return ids;
+}
+
+const messageOf = (deliveryId: string) => `msg_${deliveryId.replaceAll('-', '')}`;
+
+const stateOf = async (client: TestClient, webhookId: string, id: string) =>
+  (await client.get(`/webhooks/${webhookId}/deliveries/${id}`)).body.state;
+
+const enable = (client: TestClient, webhookId: string, enabled: boolean) =>
+  client.send('PATCH', `/webhooks/${webhookId}`, { enabled });
+
+describe('deliveries again', () => {
+  it('send one that was delivered with the same message id, once for many requests at once', async () => {
+    const client = await server.client();
+    const { webhookId, label } = await registered(client, 'ok');
+    const [id] = (await tested(client, webhookId, 1)) as [string];
+    await deliveriesOf(client, webhookId, 1);
+    await enable(client, webhookId, false);
+    const path = `/webhooks/${webhookId}/deliveries/${id}/redeliver`;
+    const answers = await Promise.all(Array.from({ length: 5 }, () => client.post(path)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([202, 409, 409, 409, 409]);
+    expect(answers.find(({ status }) => status === 202)?.body).toEqual({ delivery_id: id });
+    expect(await stateOf(client, webhookId, id)).toBe('queued');
+    await enable(client, webhookId, true);
+    const [again] = await deliveriesOf(client, webhookId, 1);
+    expect(again).toMatchObject({ state: 'delivered', attempts: [{ n: 1 }, { n: 2, verdict: 'delivered' }] });
+    expect(messagesOf(label)).toEqual([messageOf(id), messageOf(id)]);
+  });
+
+  it('go behind what waits already', async () => {
+    const client = await server.client();
+    const { webhookId, label } = await registered(client, 'ok');
+    const [first] = (await tested(client, webhookId, 1)) as [string];
+    await deliveriesOf(client, webhookId, 1);
+    const job = await client.submit();
+    await client.reached(job, 'SUCCEEDED');
+    await deliveriesOf(client, webhookId, 6);
+    await enable(client, webhookId, false);
+    await client.reached(await client.submit(), 'SUCCEEDED');
+    await until(async () => (await client.get(`/webhooks/${webhookId}`)).body.queued === 5);
+    const before = receivedBy(label).length;
+    expect((await client.post(`/webhooks/${webhookId}/deliveries/${first}/redeliver`)).status).toBe(202);
+    await enable(client, webhookId, true);
+    await server.receiver.until(() => receivedBy(label).length === before + 6);
+    const told = receivedBy(label).slice(before);
+    expect(told.map(({ body }) => JSON.parse(body).type)).toEqual([
+      ...['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.succeeded', 'webhook.test'],
+    ]);
+  });
+
+  it('send everything that failed since a time, in the order of the events', async () => {
+    const client = await server.client();
+    const { webhookId, label } = await registered(client, '5xx');
+    const [old] = (await tested(client, webhookId, 1)) as [string];
+    const [gaveUp] = await deliveriesOf(client, webhookId, 1);
+    const since = new Date(Date.parse((gaveUp as unknown as { ended_at: string }).ended_at) + 1).toISOString();
+    await until(() => Date.now() > Date.parse(since));
+    const failed = await tested(client, webhookId, 4);
+    await deliveriesOf(client, webhookId, 5);
+    await client.send('PATCH', `/webhooks/${webhookId}`, { url: server.receiver.url('ok', `${label}-ok`) });
+    const { status, body } = await client.post(`/webhooks/${webhookId}/redeliver`, { since });
+    expect([status, body]).toEqual([202, { queued: 4 }]);
+    await server.receiver.until(() => receivedBy(`${label}-ok`).length === 4);
+    expect(messagesOf(`${label}-ok`)).toEqual(failed.map(messageOf));
+    await until(async () => (await stateOf(client, webhookId, failed.at(-1) as string)) === 'delivered');
+    expect(await stateOf(client, webhookId, old)).toBe('failed');
+    expect((await client.post(`/webhooks/${webhookId}/redeliver`, { since })).body).toEqual({ queued: 0 });
+    expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ consecutive_failures: 0, queued: 0 });
+  });
+
+  it.each([
+    [{}, 'since'],
+    [{ since: 'yesterday' }, 'since'],
+    [{ since: '2024-01-15T10:30:00Z', state: 'queued' }, 'state'],
+  ])('refuse %j', async (sent, field) => {
+    const client = await server.client();
+    const { webhookId } = await registered(client, 'ok');
+    const { status, body } = await client.post(`/webhooks/${webhookId}/redeliver`, sent);
+    expect([status, body.errors[0].field]).toEqual([400, field]);
+  });
+});
+
+describe('a webhook that is disabled', () => {
+  it('keeps events and sends them in order once it is enabled', async () => {
+    const client = await server.client();
+    const { webhookId, label } = await registered(client, 'ok');
+    await enable(client, webhookId, false);
+    const jobs = [await client.submit(), await client.submit()];
+    for (const job of jobs) await client.reached(job, 'SUCCEEDED');
+    await until(async () => (await client.get(`/webhooks/${webhookId}`)).body.queued === 10);
+    expect(receivedBy(label)).toEqual([]);
+    await enable(client, webhookId, true);
+    await deliveriesOf(client, webhookId, 10);
+    for (const job of jobs) {
+      const told = receivedBy(label).map(({ body }) => JSON.parse(body).data);
+      const report = (await client.report(job)).events.map(({ event_id }: { event_id: string }) => event_id);
+      expect(told.filter(({ job_id }) => job_id === job).map(({ event_id }) => event_id)).toEqual(report);
+    }
+  });
+
+  it('because it is gone says so, and takes events again when it is enabled', async () => {
+    const client = await server.client();
+    const { webhookId, label } = await registered(client, 'gone');
+    await tested(client, webhookId, 2);
+    await until(async () => !(await client.get(`/webhooks/${webhookId}`)).body.enabled);
+    expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ disabled_reason: 'gone', queued: 1 });
+    expect((await client.post(`/webhooks/${webhookId}/test`)).status).toBe(409);
+    const url = server.receiver.url('ok', label);
+    const { body } = await client.send('PATCH', `/webhooks/${webhookId}`, { url, enabled: true });
+    expect(body).toMatchObject({ url, enabled: true, disabled_reason: null, consecutive_failures: 0 });
+    await until(async () => (await client.get(`/webhooks/${webhookId}`)).body.totals.delivered === 1);
+  });
+});
+
+describe('a webhook that is deleted', () => {
+  it('while a call is under way gets nothing more, and leaves nothing behind', async () => {
+    const client = await server.client();
+    const { webhookId, label } = await registered(client, 'slow?ms=300');
+    await tested(client, webhookId, 3);
+    await server.receiver.until(() => receivedBy(label).length === 1);
+    expect((await client.send('DELETE', `/webhooks/${webhookId}`)).body).toEqual({ deleted: true });
+    const text = `SELECT count(*) FILTER (WHERE state IN ('queued', 'live'))::int4 AS open FROM millrace.webhook_deliveries
+      WHERE webhook_id = $1`;
+    await until(async () => (await server.ledger.db.api.query(text, [webhookId])).rows[0].open === 0);
+    const lane = 'SELECT live_delivery, due_at FROM millrace.webhook_lanes WHERE webhook_id = $1';
+    expect((await server.ledger.db.api.query(lane, [webhookId])).rows).toEqual([{ live_delivery: null, due_at: null }]);
+    expect(receivedBy(label)).toHaveLength(1);
+  });
+
+  it('and all that was done here leaves the ledger as it must be', async () => {
+    expect(await checkInvariants(server.ledger.db.maintenance)).toEqual([]);
+  });
+});

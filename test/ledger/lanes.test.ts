@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { afterEach, describe, expect, test } from 'vitest';
+import { inTransaction } from '../../src/ledger/database.ts';
+import { lockDueLanes, nextDueMs, setLanesLive, takeFirstDeliveries } from '../../src/ledger/promote-deliveries.ts';
+import { makeLanesDue } from '../../src/ledger/queue-deliveries.ts';
+import { pruneDeliveries } from '../../src/ledger/sweep-lanes.ts';
+import { useLedger } from './fixture.ts';
+import { TestWebhooks } from './webhook-fixture.ts';
+
+const ledger = useLedger();
+const webhooks = new TestWebhooks(ledger);
+const DAY = 86_400_000;
+
+/** Each test has lanes of its own. */
+afterEach(async () => {
+  await webhooks.sql('TRUNCATE millrace.webhooks CASCADE');
+});
+
+/** A webhook with one delivery queued. */
+async function queued(orgId: string): Promise<string> {
+  const id = await webhooks.register(orgId, { events: ['job.created'] });
+  await ledger.submitOne({ orgId });
+  await webhooks.dispatch();
+  return id;
+}
+
+const set = (webhookId: string, change: string) =>
+  webhooks.sql(`UPDATE millrace.webhook_lanes SET ${change} WHERE webhook_id = $1`, [webhookId]);
+const lock = (suspects = 100) => lockDueLanes(ledger.db.workers, { limit: 200, suspects });
+
+describe('lanes', () => {
+  test('become due when something is queued, once the breaker lets them, and only if their target is enabled', async () => {
+    const [plain, open, disabled] = [
+      await queued(await ledger.newOrg()),
+      await queued(await ledger.newOrg()),
+      await queued(await ledger.newOrg()),
+    ];
+    await set(open, `failures = 5, failing_since = millrace.clock(), next_at = millrace.clock() + interval '1 hour'`);
+    await webhooks.sql(`UPDATE millrace.webhooks SET disabled_at = now(), disabled_reason = 'manual' WHERE id = $1`, [
+      disabled,
+    ]);
+    expect(await makeLanesDue(ledger.db.api, null)).toBe(2);
+    expect(await makeLanesDue(ledger.db.api, null)).toBe(0);
+    expect(await lock()).toEqual([plain]);
+    const waitMs = (await nextDueMs(ledger.db.api)) as number;
+    expect(waitMs).toBeGreaterThan(3_500_000);
+    expect((await webhooks.lane(disabled)).due_at).toBe(null);
+  });
+
+  test('that failed last have a share that healthy ones do not need', async () => {
+    const healthy: string[] = [];
+    for (let count = 0; count < 3; count++) healthy.push(await queued(await ledger.newOrg()));
+    const suspects: string[] = [];
+    for (let count = 0; count < 4; count++) suspects.push(await queued(await ledger.newOrg()));
+    for (const id of suspects) await set(id, 'failures = 1, failing_since = millrace.clock()');
+    await makeLanesDue(ledger.db.api, null);
+    const first = await lock(2);
+    expect(first.filter((id) => healthy.includes(id))).toHaveLength(3);
+    expect(first.filter((id) => suspects.includes(id))).toHaveLength(2);
+    await setLanesLive(ledger.db.api, [
+      { webhookId: suspects[0] as string, live: { deliveryId: randomUUID(), jobId: randomUUID() } },
+    ]);
+    expect((await lock(2)).filter((id) => suspects.includes(id))).toHaveLength(1);
+    expect((await lock(1)).filter((id) => suspects.includes(id))).toEqual([]);
+  });
+
+  test('are taken by one promoter at a time, and each delivery once', async () => {
+    const id = await queued(await ledger.newOrg());
+    await makeLanesDue(ledger.db.api, [id]);
+    await inTransaction(ledger.db.workers, async (client) => {
+      expect(await lockDueLanes(client, { limit: 10, suspects: 10 })).toEqual([id]);
+      expect(await lock()).toEqual([]);
+      expect(await takeFirstDeliveries(client, [id])).toMatchObject([{ webhookId: id }]);
+    });
+    expect(await takeFirstDeliveries(ledger.db.workers, [id])).toEqual([]);
+  });
+
+  test('whoever makes a lane due waits for the delivery that ends in it', async () => {
+    const id = await queued(await ledger.newOrg());
+    const ending = await ledger.db.workers.connect();
+    try {
+      await ending.query('BEGIN');
+      await ending.query('SELECT FROM millrace.webhook_lanes WHERE webhook_id = $1 FOR UPDATE', [id]);
+      const made = makeLanesDue(ledger.db.api, [id]);
+      await ledger.untilBlocked();
+      await ending.query('COMMIT');
+      expect(await made).toBe(1);
+    } finally {
+      ending.release(true);
+    }
+  });
+});
+
+describe('retention', () => {
+  const prune = () => pruneDeliveries(ledger.db.maintenance, { retentionMs: DAY, limit: 100 });
+  const age = (webhookId: string) =>
+    webhooks.sql(
+      `UPDATE millrace.webhook_deliveries SET created_at = created_at - interval '2 days' WHERE webhook_id = $1`,
+      [webhookId],
+    );
+
+  test('keeps what a job told as long as the job, and removes it behind the job', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await queued(orgId);
+    await age(id);
+    await prune();
+    expect(await webhooks.events(id)).toHaveLength(1);
+    await webhooks.sql('DELETE FROM millrace.jobs WHERE org_id = $1', [orgId]);
+    await prune();
+    expect(await webhooks.events(id)).toHaveLength(0);
+  });
+
+  test('removes a deleted target when nothing of it is left', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await queued(orgId);
+    await webhooks.sql(`UPDATE millrace.webhooks SET deleted_at = now() - interval '2 days' WHERE id = $1`, [id]);
+    await prune();
+    expect(await webhooks.lane(id)).toBeDefined();
+    await webhooks.sql('DELETE FROM millrace.webhook_deliveries WHERE webhook_id = $1', [id]);
+    await prune();
+    expect(await webhooks.lane(id)).toBeUndefined();
+  });
+});
+
+test('what submits, starts and ends jobs knows nothing of deliveries [FR-14.53]', async () => {
+  const files = ['submit-jobs', 'take-jobs', 'claim-text', 'complete-jobs', 'settle-jobs', 'cancel-jobs', 'retry-jobs'];
+  for (const file of files) {
+    const text = await readFile(new URL(`../../src/ledger/${file}.ts`, import.meta.url), 'utf8');
+    expect(text, file).toMatch(/millrace\.|statement/);
+    expect(text, file).not.toMatch(/webhook|deliver|callback_orgs/i);
+  }
+});
