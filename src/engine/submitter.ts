@@ -11,10 +11,11 @@ import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
 import { lockParent } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
+import type { JobToWrite, Placement } from '../ledger/job-to-write.ts';
 import { lockDependencies } from '../ledger/lock-dependencies.ts';
 import { queueReleases } from '../ledger/queue-releases.ts';
 import type { Queryable } from '../ledger/statement.ts';
-import { type JobToWrite, type Placement, submitJobs, type Written } from '../ledger/submit-jobs.ts';
+import { submitJobs, type Written } from '../ledger/submit-jobs.ts';
 
 export type SubmitterOptions = {
   database: Database;
