@@ -20,7 +20,8 @@ const scratch = await openScratch();
 say(`PostgreSQL ${Math.floor(scratch.version / 10_000)}, ${quick ? 'quick' : 'full'} run`);
 
 async function rates(url: string): Promise<{ submit: number; batch: number; drain: number }> {
-  const [singles, batches] = quick ? [5_000, 10] : [20_000, 20];
+  // Long enough that one checkpoint or vacuum is not the whole measurement.
+  const [singles, batches] = quick ? [5_000, 10] : [60_000, 100];
   const millrace = await Millrace.open({ database: url });
   const submit = await submitSingles(millrace, singles);
   const batch = await submitBatches(millrace, batches);
