@@ -29,6 +29,7 @@ export async function claimBuffers(url: string, jobs: number): Promise<{ before:
       lanes: lanes.next(performance.now()),
       limit: 200,
       claimNo,
+      runs: lanes.runsFor(200),
     });
     lanes.raise(started);
     const finished = started.map(({ orgId, seq, leaseSeq }) => ({ orgId, seq, leaseSeq, result: null }));
@@ -47,7 +48,7 @@ async function explainClaim(pool: pg.Pool, { workerId, lanes }: { workerId: numb
   const now = lanes.next(performance.now());
   const values = [
     ...[workerId, 10, 0, now.map((lane) => lane.queue), now.map((lane) => lane.jobType)],
-    ...[now.map((lane) => lane.priority), now.map((lane) => lane.floor)],
+    ...[now.map((lane) => lane.priority), now.map((lane) => lane.floor), lanes.runsFor(10)],
   ];
   const client = await pool.connect();
   await client.query('BEGIN');

@@ -1,14 +1,17 @@
-// npm run bench [-- --quick]: measures the bars of docs/operations/performance.md that need no network, prints one table, and
+// npm run bench [-- --quick] [-- --only growth,http]: measures the bars of docs/operations/performance.md that need no network, prints one table, and
 // fails when a bar is missed. Each scenario has a database of its own on one server with fsync on.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import pg from 'pg';
 import { Millrace } from '../src/index.ts';
 import { claimBuffers } from './claim-buffers.ts';
+import { httpShare } from './http.ts';
 import { openScratch } from './scratch-database.ts';
 import { delays, drain, percentile, pickups, submitBatches, submitSingles } from './workload.ts';
 
 type Bar = { what: string; measured: string; bar: string; ok: boolean | null };
 
-const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false } } });
+const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } });
 const quick = values.quick;
 const bars: Bar[] = [];
 const say = (line: string) => process.stderr.write(`${line}\n`);
@@ -17,7 +20,8 @@ const scratch = await openScratch();
 say(`PostgreSQL ${Math.floor(scratch.version / 10_000)}, ${quick ? 'quick' : 'full'} run`);
 
 async function rates(url: string): Promise<{ submit: number; batch: number; drain: number }> {
-  const [singles, batches] = quick ? [5_000, 10] : [20_000, 20];
+  // Long enough that one checkpoint or vacuum is not the whole measurement.
+  const [singles, batches] = quick ? [5_000, 10] : [60_000, 100];
   const millrace = await Millrace.open({ database: url });
   const submit = await submitSingles(millrace, singles);
   const batch = await submitBatches(millrace, batches);
@@ -69,12 +73,26 @@ async function growth(): Promise<void> {
   say(`filling the ledger: ${jobs} scheduled ...`);
   await submitBatches(millrace, jobs / 1_000);
   await millrace.close();
+  await atRest(url);
   const full = await rates(url);
   for (const key of ['submit', 'batch', 'drain'] as const) {
     const share = full[key] / empty[key];
     const measured = `${full[key]} of ${empty[key]} jobs/s = ${(share * 100).toFixed(0)} %`;
     bars.push({ what: `${key} with ${jobs} waiting and ${jobs} finished`, measured, bar: '>= 80 %', ok: share >= 0.8 });
   }
+}
+
+/** Two million jobs in a minute leave PostgreSQL with vacuuming to do; what is asked is how a large ledger works, not a fresh heap. */
+async function atRest(url: string): Promise<void> {
+  say('until PostgreSQL has vacuumed what was filled ...');
+  const client = new pg.Client(url);
+  await client.connect();
+  for (let quietChecks = 0, checks = 0; quietChecks < 5 && checks < 180; checks++) {
+    const { rows } = await client.query('SELECT count(*)::int4 AS vacuums FROM pg_stat_progress_vacuum');
+    quietChecks = rows[0].vacuums === 0 ? quietChecks + 1 : 0;
+    await sleep(1_000);
+  }
+  await client.end();
 }
 
 async function pinned(): Promise<void> {
@@ -85,10 +103,19 @@ async function pinned(): Promise<void> {
   bars.push({ what: 'buffers per claim, xmin pinned', measured, bar: 'flat (<= 1.5 x)', ok: after <= before * 1.5 });
 }
 
+async function http(): Promise<void> {
+  say('single jobs over HTTP, beside a handler that only parses and answers ...');
+  const { millrace, bare, share } = await httpShare(await scratch.fresh('http'), { quick, client: 'raw' });
+  const measured = `${millrace} of ${bare} requests/s = ${(share * 100).toFixed(0)} %`;
+  bars.push({ what: 'POST /queue/v1/jobs, 64 connections', measured, bar: '>= 60 %', ok: share >= 0.6 });
+}
+
 try {
-  for (const scenario of [throughput, latency, growth, pinned]) await scenario();
+  const named = values.only?.split(',');
+  for (const scenario of [throughput, latency, growth, pinned, http])
+    if (named === undefined || named.includes(scenario.name)) await scenario();
 } finally {
+  console.table(bars.map(({ ok, ...bar }) => ({ ...bar, '': ok === null ? '' : ok ? 'ok' : 'MISSED' })));
   await scratch.close();
 }
-console.table(bars.map(({ ok, ...bar }) => ({ ...bar, '': ok === null ? '' : ok ? 'ok' : 'MISSED' })));
 process.exitCode = bars.some((bar) => bar.ok === false) ? 1 : 0;

@@ -9,15 +9,7 @@ import { fetchWhole, openStream } from './perform-request.ts';
 import { resolveTarget } from './resolve-target.ts';
 import { createResolver, type Resolver } from './resolver.ts';
 
-export type {
-  EgressAnswer,
-  EgressFacts,
-  EgressFailure,
-  EgressRefused,
-  EgressRequest,
-  EgressStream,
-} from './egress-request.ts';
-export { EgressBodyError } from './response-body.ts';
+export type { EgressAnswer, EgressRequest } from './egress-request.ts';
 
 export type EgressOptions = {
   readonly policy: AddressPolicy;

@@ -4,7 +4,7 @@ import type { Reply } from './exchange.ts';
 import { EgressFault, exchangeFault, type FaultCode } from './fault.ts';
 
 /** How a streamed body ends when it does not end well. */
-export class EgressBodyError extends Error {
+class EgressBodyError extends Error {
   override readonly name = 'EgressBodyError';
   readonly code: FaultCode;
 

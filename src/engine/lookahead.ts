@@ -1,5 +1,5 @@
-const MAX_LOOKAHEAD = 500;
-const MAX_PER_SLOT = 8;
+const MAX_LOOKAHEAD = 1_000;
+const MAX_PER_SLOT = 16;
 
 /**
  * How many jobs to start beyond the free slots, so that short handlers do not wait for a round trip between two jobs.

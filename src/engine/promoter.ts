@@ -2,6 +2,7 @@ import { DELIVERY_QUEUE, DELIVERY_TYPE, SYSTEM_ORG_ID } from '../core/delivery-p
 import { AppError } from '../core/errors.ts';
 import type { Policy } from '../core/policy.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
+import type { JobToWrite } from '../ledger/job-to-write.ts';
 import {
   type LiveLane,
   lockDueLanes,
@@ -11,7 +12,6 @@ import {
   takeFirstDeliveries,
 } from '../ledger/promote-deliveries.ts';
 import { makeLanesDue } from '../ledger/queue-deliveries.ts';
-import type { JobToWrite } from '../ledger/submit-jobs.ts';
 import { type DeadDelivery, findDeadDeliveries, pruneDeliveries } from '../ledger/sweep-lanes.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';

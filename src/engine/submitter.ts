@@ -1,8 +1,6 @@
-import { randomFillSync } from 'node:crypto';
 import type pg from 'pg';
 import { checkDependencies, MAX_CHILDREN, MAX_DEPTH, resolveDependent } from '../core/dependencies.ts';
 import { AppError, type Issue } from '../core/errors.ts';
-import { uuidV4 } from '../core/ids.ts';
 import { type Policy, SUBMISSION_TIMEOUT_MS } from '../core/policy.ts';
 import { inheritPriority } from '../core/priority.ts';
 import { DEFAULT_LIMITS, normalizeSubmission, type Submission, type SubmissionLimits } from '../core/submission.ts';
@@ -12,10 +10,12 @@ import { CallbackOrgs } from '../ledger/callback-orgs.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
 import { lockParent } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
+import type { JobToWrite, Placement } from '../ledger/job-to-write.ts';
 import { lockDependencies } from '../ledger/lock-dependencies.ts';
 import { queueReleases } from '../ledger/queue-releases.ts';
 import type { Queryable } from '../ledger/statement.ts';
-import { type JobToWrite, type Placement, submitJobs, type Written } from '../ledger/submit-jobs.ts';
+import { submitJobs, type Written } from '../ledger/submit-jobs.ts';
+import { newJobId } from './new-job-id.ts';
 
 export type SubmitterOptions = {
   database: Database;
@@ -182,19 +182,6 @@ export class Submitter {
 /** A single job that no key can hold up: whatever follows on its connection comes at once. */
 const isLone = (entries: readonly JobToWrite[]): entries is readonly [JobToWrite] =>
   entries.length === 1 && entries[0]?.job.idempotencyKey === null;
-
-const pool = Buffer.allocUnsafe(16 * 256);
-let used = pool.length;
-
-/** Version 4 ids from a pool of random bytes: one system call for 256 of them. */
-function newJobId(): string {
-  if (used === pool.length) {
-    randomFillSync(pool);
-    used = 0;
-  }
-  used += 16;
-  return uuidV4(pool.subarray(used - 16, used));
-}
 
 /** Finds a job's dependencies, locks them against ending meanwhile, and decides what the job waits for. */
 async function placeDependent(

@@ -119,11 +119,25 @@ const lastUuidBytes = Buffer.alloc(16);
 /** A batch is mostly of one org: its id is read once. */
 function writeUuid(buffer: Buffer, value: string, offset: number): void {
   if (value !== lastUuid) {
-    lastUuidBytes.write(value.replaceAll('-', ''), 0, 'hex');
+    readUuid(value);
     lastUuid = value;
   }
-  lastUuidBytes.copy(buffer, offset);
+  buffer.set(lastUuidBytes, offset);
 }
+
+/** Digit by digit: a quarter of what it takes to strip the dashes and decode the rest. */
+function readUuid(value: string): void {
+  let at = 0;
+  for (let byte = 0; byte < 16; byte++) {
+    if (value.charCodeAt(at) === DASH) at++;
+    lastUuidBytes[byte] = (digitOf(value.charCodeAt(at)) << 4) | digitOf(value.charCodeAt(at + 1));
+    at += 2;
+  }
+}
+
+const DASH = 45;
+// 0-9 are 48-57; A-F and a-f end in 1-6.
+const digitOf = (code: number): number => (code < 58 ? code - 48 : (code & 0x0f) + 9);
 
 export const int2Array = (values: readonly (number | null)[]): Buffer =>
   fixedArray(values, { oid: OID.int2, width: 2, write: (buffer, value, offset) => buffer.writeInt16BE(value, offset) });

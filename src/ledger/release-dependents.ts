@@ -16,10 +16,11 @@ const CHUNK = 500;
 
 type JobRef = { org_id: string; seq: number };
 
+// As an array, which is made once: a subselect with a limit may be asked again for every row, and each time finds others.
 const TAKE = statement(
   'take_releases',
-  `DELETE FROM millrace.releases WHERE id IN (
-  SELECT id FROM millrace.releases ORDER BY id LIMIT $1::int4 FOR UPDATE SKIP LOCKED) RETURNING org_id, seq`,
+  `DELETE FROM millrace.releases WHERE id = ANY (ARRAY(
+  SELECT id FROM millrace.releases ORDER BY id LIMIT $1::int4 FOR UPDATE SKIP LOCKED)) RETURNING org_id, seq`,
 );
 
 // Whoever depends on a job that ended, the held parent it joins, and the job itself if it became held.

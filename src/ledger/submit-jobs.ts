@@ -1,28 +1,11 @@
 import type { JobState } from '../core/states.ts';
 import type { NewJob } from '../core/submission.ts';
 import { int2Array, int4Array, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
+import type { JobToWrite, Placement } from './job-to-write.ts';
+import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
 import { RECORD, RECORD_ID } from './record-events.ts';
 import { type Queryable, run, type Statement, statement } from './statement.ts';
-
-/** A job ready to be written: checked, with its id, its policy's number and its place among other jobs. */
-export type JobToWrite = {
-  id: string;
-  orgId: string;
-  job: NewJob;
-  policyId: number;
-  actor: string | null;
-  placement: Placement | null;
-};
-
-/** What ties a job to others. One that `waits` is born pending. */
-export type Placement = {
-  priority: number;
-  depth: number;
-  parentSeq: number | null;
-  joinsParent: boolean;
-  dependsOnSeqs: number[];
-  waits: boolean;
-};
+import { areAlike, submitAlike } from './submit-alike.ts';
 
 export type Written =
   | { kind: 'accepted'; id: string; state: JobState; createdAt: Date; scheduledFor: Date | null }
@@ -58,8 +41,7 @@ const KEYS = `, keyed AS (
   LEFT JOIN keyed k ON k.org_id = i.org_id AND k.scope = i.job_type AND k.key = i.key
 )`;
 
-/** Neighbours in line share a run, so many at most that one can be taken from cheaply. A fair queue orders each job by itself. */
-const RUN_OF_NEIGHBOURS = 'seq >> 7';
+/** A fair queue orders each job by itself. */
 const RUN_IN_FAIR_QUEUE = `CASE WHEN queue IN (SELECT queue FROM stamped) THEN -seq ELSE ${RUN_OF_NEIGHBOURS} END`;
 
 function submitText({ keyed, fair }: { keyed: boolean; fair: boolean }): string {
@@ -168,6 +150,7 @@ export async function submitJobs(
   fairQueues: ReadonlySet<string>,
 ): Promise<Written[]> {
   const fair = fairQueues.size > 0 && jobs.some((entry) => fairQueues.has(entry.job.queue));
+  if (!fair && areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs));
   const extras = jobs.map(extraOf);
   const isPlain = !fair && extras.every((extra) => extra === null);
   const rows = isPlain
@@ -179,19 +162,18 @@ export async function submitJobs(
       ]);
   const atMs = Number(rows[0]?.at_ms);
   const createdAt = new Date(atMs);
-  const written: Written[] = jobs.map(({ id }) => ({
-    kind: 'accepted',
-    id,
-    state: 'scheduled',
-    createdAt,
-    scheduledFor: createdAt,
-  }));
+  const written = acceptedAt(jobs, atMs);
   for (let index = 1; index < rows.length; index++) {
     const row = rows[index] as Row;
     const entry = jobs[row.ord - 1] as JobToWrite;
     written[row.ord - 1] = answerOf(entry, row, { atMs, createdAt });
   }
   return written;
+}
+
+function acceptedAt(jobs: readonly JobToWrite[], atMs: number): Written[] {
+  const at = new Date(atMs);
+  return jobs.map(({ id }) => ({ kind: 'accepted', id, state: 'scheduled', createdAt: at, scheduledFor: at }));
 }
 
 function answerOf(entry: JobToWrite, row: Row, { atMs, createdAt }: { atMs: number; createdAt: Date }): Written {

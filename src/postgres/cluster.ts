@@ -1,6 +1,7 @@
 /** The data folder: whether it is ours to use, and how it is made. */
 import { randomUUID } from 'node:crypto';
 import { chown, mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
+import { totalmem } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import type { AppError } from '../core/errors.ts';
 import type { Account } from './account.ts';
@@ -17,8 +18,9 @@ const MARKER = 'millrace-cluster';
  * start.
  */
 const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
-  shared_buffers: '256MB',
-  max_wal_size: '2GB',
+  shared_buffers: `${sharedMegabytes()}MB`,
+  // A checkpoint makes the first change to every page a whole page of log; fewer of them cost disk, and minutes after a crash.
+  max_wal_size: '4GB',
   max_connections: '200',
   // The programs from npm are built without lz4, and pglz costs more processor time than the bytes it saves.
   wal_compression: 'off',
@@ -26,6 +28,12 @@ const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
   log_timezone: 'UTC',
   log_checkpoints: 'off',
 };
+
+/** An eighth of the memory there is, as little as PostgreSQL itself would take and no more than a ledger of some millions of jobs needs. */
+function sharedMegabytes(): number {
+  const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  return Math.max(128, Math.min(1_024, Math.floor(bytes / 8 / 2 ** 20)));
+}
 
 export type ClusterParams = { dataFolder: string; passwordFile: string; account: Account | null; binaries: Binaries };
 

@@ -4,7 +4,8 @@ import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Prepared } from '../engine/submitter.ts';
 import { inTransaction } from '../ledger/database.ts';
-import type { JobToWrite, Written } from '../ledger/submit-jobs.ts';
+import type { JobToWrite } from '../ledger/job-to-write.ts';
+import type { Written } from '../ledger/submit-jobs.ts';
 import {
   acceptedResult,
   conflictingSubmission,

@@ -11,11 +11,12 @@ import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
 import { claimJobs } from '../../src/ledger/claim-jobs.ts';
 import { type Database, inTransaction, openDatabase } from '../../src/ledger/database.ts';
 import { PolicyCache } from '../../src/ledger/intern-policies.ts';
+import type { JobToWrite, Placement } from '../../src/ledger/job-to-write.ts';
 import { lockDependencies } from '../../src/ledger/lock-dependencies.ts';
 import { migrate, readMigrations } from '../../src/ledger/migrate.ts';
 import { type SettledJob, settleJobs } from '../../src/ledger/settle-jobs.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
-import { type JobToWrite, type Placement, submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { submitJobs } from '../../src/ledger/submit-jobs.ts';
 import { type StartedJob, takeJobs } from '../../src/ledger/take-jobs.ts';
 
 const TEMPLATE_LOCK = 0x7465_6d70;

@@ -1,0 +1,2 @@
+/** Neighbours in line share a row of `ready`, so many at most that one can be taken from cheaply. */
+export const RUN_OF_NEIGHBOURS = 'seq >> 7';
