@@ -33,7 +33,7 @@ const FIND = statement(
 SELECT j.org_id AS "orgId", j.seq, j.id, j.lease_seq AS "leaseSeq", h.worker_id AS "workerId", j.state, j.policy_id AS "policyId",
   j.attempts_started AS "attemptsStarted", j.max_attempts AS "maxAttempts", j.job_type AS "jobType", j.tags,
   extract(epoch FROM j.created_at)::float8 * 1000 AS "createdAtMs",
-  extract(epoch FROM j.lifetime_deadline - millrace.clock())::float8 * 1000 AS "lifetimeLeftMs",
+  (extract(epoch FROM j.lifetime_deadline - millrace.clock()) * 1000)::float8 AS "lifetimeLeftMs",
   EXISTS (SELECT FROM millrace.cancel_requests r WHERE r.org_id = j.org_id AND r.seq = j.seq) AS "cancelRequested"
 FROM held h
 CROSS JOIN LATERAL (

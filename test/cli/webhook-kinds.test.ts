@@ -53,7 +53,7 @@ describe('a job with a callback', () => {
     const ids = report.events.map(({ event_id }: { event_id: string }) => event_id);
     expect(told.map(({ data }) => data.event_id)).toEqual(ids);
     expect(new Set(received.map(({ messageId }) => messageId)).size).toBe(EVENTS.length);
-    const { body } = await client.post('/webhooks/callback-secret', {});
+    const { body } = await client.post('/webhooks/callbacks/secret', {});
     const [last] = received.slice(-1);
     // The secret before still counts, but only the server knows it: the new one signs what comes from now on.
     await expect(verifyWebhook({ ...last!, secret: body.secret })).rejects.toMatchObject({ code: 'NO_MATCH' });

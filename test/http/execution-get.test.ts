@@ -11,7 +11,7 @@ const TIMESTAMP = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z$/;
 describe('GET /v1/jobs/{job_id}', () => {
   it('shows the job whole [FR-08.37] [FR-08.38] [FR-08.39] [FR-08.40] [FR-08.41] [FR-08.42] [FR-08.43] [FR-08.44] [FR-08.45] [FR-08.46] [FR-08.47]', async () => {
     const client = await server.client();
-    const callback = 'http://127.0.0.1:9/hook';
+    const callback = 'https://example.com/hook';
     const id = await client.submit({
       type: 'DEFERRED',
       execution_at: FUTURE,

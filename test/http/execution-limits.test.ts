@@ -8,9 +8,10 @@ import { type TestClient, useExecution } from './execution-fixture.ts';
 import { moveIntoMinute } from './limits-fixture.ts';
 
 const config = (environment: Record<string, string>) => loadConfig({ environment, folder: tmpdir() }).config;
-const ACTIVE_JOBS = config({ MILLRACE_LIMITS_ACTIVE_JOBS: '2' }).execution.activeJobs;
+const { activeJobs: ACTIVE_JOBS, profile } = config({ MILLRACE_LIMITS_ACTIVE_JOBS: '2' }).execution;
 
-const server = useExecution({ activeJobs: ACTIVE_JOBS });
+// Long enough that no job times out because the machine is busy.
+const server = useExecution({ activeJobs: ACTIVE_JOBS, profile: { ...profile, timeoutMs: 120_000 } });
 
 const jobsOf = async ({ clientId }: TestClient): Promise<number> => {
   const text = 'SELECT count(*)::int4 AS count FROM millrace.jobs WHERE org_id = $1';

@@ -164,9 +164,9 @@ describe('secrets', () => {
 
   it('of callbacks are made on the first call and replaced on the next', async () => {
     const client = await server.client();
-    const first = await client.post('/webhooks/callback-secret');
+    const first = await client.post('/webhooks/callbacks/secret');
     expect(first).toMatchObject({ status: 200, body: { previous_expires_at: null } });
-    const second = await client.post('/webhooks/callback-secret', { overlap: 'PT2H' });
+    const second = await client.post('/webhooks/callbacks/secret', { overlap: 'PT2H' });
     expect(parseSecret(second.body.secret)).toHaveLength(24);
     expect(second.body.previous_expires_at).not.toBeNull();
     const text = 'SELECT secret, old_secret FROM millrace.callback_orgs WHERE org_id = $1';
@@ -180,7 +180,7 @@ describe('secrets', () => {
     async (sent) => {
       const client = await server.client();
       const { webhook_id } = await register(client);
-      for (const path of [`/webhooks/${webhook_id}/secret/rotate`, '/webhooks/callback-secret']) {
+      for (const path of [`/webhooks/${webhook_id}/secret/rotate`, '/webhooks/callbacks/secret']) {
         const { status, body } = await client.post(path, sent);
         expect([status, body.errors[0].field]).toEqual([400, Object.keys(sent)[0]]);
       }
@@ -191,7 +191,7 @@ describe('secrets', () => {
     const client = await server.client();
     const { webhook_id, secret } = await register(client);
     const rotated = (await client.post(`/webhooks/${webhook_id}/secret/rotate`)).body.secret;
-    const callbacks = (await client.post('/webhooks/callback-secret')).body.secret;
+    const callbacks = (await client.post('/webhooks/callbacks/secret')).body.secret;
     await client.post(`/webhooks/${webhook_id}/test`);
     const [delivery] = await deliveriesOf(client, webhook_id);
     const answers = [

@@ -18,7 +18,7 @@ const TABLE: Record<string, Described> = {
     ...(['POST /v1/webhooks/{webhook_id}/secret/rotate', 'jobs:write', 200] as const),
     [400, 401, 403, 404, 409, 500, 503],
   ],
-  rotateCallbackSecret: ['POST /v1/webhooks/callback-secret', 'jobs:write', 200, [400, 401, 403, 500, 503]],
+  rotateCallbackSecret: ['POST /v1/webhooks/callbacks/secret', 'jobs:write', 200, [400, 401, 403, 500, 503]],
   testWebhook: ['POST /v1/webhooks/{webhook_id}/test', 'jobs:write', 202, [401, 403, 404, 409, 500, 503]],
   listDeliveries: ['GET /v1/webhooks/{webhook_id}/deliveries', 'jobs:read', 200, [400, 401, 403, 404, 500, 503]],
   getDelivery: [

@@ -86,7 +86,7 @@ export class TestLedger {
   async moveClock(ms: number): Promise<void> {
     this.#movedMs += ms;
     await this.db.api.query(`CREATE OR REPLACE FUNCTION millrace.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
-      AS $$SELECT pg_catalog.now() + interval '${this.#movedMs} milliseconds'$$`);
+      AS $$SELECT pg_catalog.statement_timestamp() + interval '${this.#movedMs} milliseconds'$$`);
   }
 
   async registerWorker(name = 'worker'): Promise<number> {

@@ -27,7 +27,7 @@ export async function rotateSecret(
   if (!isUuid(id)) return refuseAbsent(c, caller, id);
   const { kind } = await readWebhook(c, caller, id);
   if (kind === 'callback') {
-    throw webhookConflict('All callbacks of a client share one secret: use POST /v1/webhooks/callback-secret.');
+    throw webhookConflict('All callbacks of a client share one secret: use POST /v1/webhooks/callbacks/secret.');
   }
   const rotated = await inTransaction(c.engine.database.api, async (client) => {
     if (!(await lockLane(client, caller.clientId, id))) return null;

@@ -17,7 +17,7 @@ const schema = {
 
 export function callbackSecretRoute(http: Http, context: ExecutionContext): void {
   const options = { schema, ...needs('jobs:write'), ...bodyMayBeAbsent };
-  http.post('/webhooks/callback-secret', options, async (request) =>
+  http.post('/webhooks/callbacks/secret', options, async (request) =>
     renderSecret(await rotateClientCallbackSecret(context, callerOf(request), request.body)),
   );
 }
