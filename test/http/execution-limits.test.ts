@@ -10,8 +10,9 @@ import { moveIntoMinute } from './limits-fixture.ts';
 const config = (environment: Record<string, string>) => loadConfig({ environment, folder: tmpdir() }).config;
 const { activeJobs: ACTIVE_JOBS, profile } = config({ MILLRACE_LIMITS_ACTIVE_JOBS: '2' }).execution;
 
-// Long enough that no job times out because the machine is busy.
-const server = useExecution({ activeJobs: ACTIVE_JOBS, profile: { ...profile, timeoutMs: 120_000 } });
+// Long enough that no job is lost because the machine is busy, or because a test moved the clock.
+const patient = { ...profile, timeoutMs: 120_000, leaseMs: 600_000 };
+const server = useExecution({ activeJobs: ACTIVE_JOBS, profile: patient });
 
 const jobsOf = async ({ clientId }: TestClient): Promise<number> => {
   const text = 'SELECT count(*)::int4 AS count FROM millrace.jobs WHERE org_id = $1';
