@@ -22,7 +22,7 @@ async function told() {
 }
 
 describe('what is told of webhooks', () => {
-  it('counts calls that succeeded and calls that failed [FR-16.22]', async () => {
+  it('counts calls that succeeded and calls that failed [FR-16.16] [FR-16.17] [FR-16.22]', async () => {
     const before = [await counted('webhook_deliveries_total'), await counted('webhook_failures_total')];
     await told();
     const after = [await counted('webhook_deliveries_total'), await counted('webhook_failures_total')];
