@@ -14,6 +14,7 @@ const PEEK = statement(
   'outbox_peek',
   `SELECT EXISTS (SELECT FROM millrace.records WHERE txid < pg_snapshot_xmin(pg_current_snapshot())
        AND txid >= (SELECT txid FROM millrace.projections WHERE name = 'webhooks')) AS has_events,
+     EXISTS (SELECT FROM millrace.records WHERE txid >= pg_snapshot_xmin(pg_current_snapshot())) AS is_held,
      EXISTS (SELECT FROM millrace.webhooks WHERE deleted_at IS NULL) OR EXISTS (SELECT FROM millrace.callback_orgs) AS has_targets`,
 );
 
@@ -65,17 +66,27 @@ type Occurrence = { org_id: string | null; seq: number; n: number };
 
 export type Dispatched =
   | { kind: 'busy' }
-  /** `webhookIds`: targets that got deliveries. `hasMore`: later transactions are over, too. */
-  | { kind: 'dispatched'; events: number; webhookIds: readonly string[]; hasTargets: boolean; hasMore: boolean };
+  | {
+      kind: 'dispatched';
+      events: number;
+      /** Targets that got deliveries. */
+      webhookIds: readonly string[];
+      hasTargets: boolean;
+      /** Later transactions are over, too. */
+      hasMore: boolean;
+      /** There are events that an older transaction still holds back. */
+      isHeld: boolean;
+    };
 
 /**
  * Turns the events of the next so many transactions into deliveries. Any number of processes may call it; one at a time does the
  * work, and one that dies leaves position and deliveries as they were.
  */
 export async function dispatchEvents(pool: pg.Pool, transactions: number): Promise<Dispatched> {
-  const [peeked] = await run<{ has_events: boolean; has_targets: boolean }>(pool, PEEK);
+  const [peeked] = await run<{ has_events: boolean; has_targets: boolean; is_held: boolean }>(pool, PEEK);
   if (peeked?.has_events) return dispatchBatch(pool, transactions);
-  return { kind: 'dispatched', events: 0, webhookIds: [], hasTargets: peeked?.has_targets === true, hasMore: false };
+  const [hasTargets, isHeld] = [peeked?.has_targets === true, peeked?.is_held === true];
+  return { kind: 'dispatched', events: 0, webhookIds: [], hasTargets, hasMore: false, isHeld };
 }
 
 function dispatchBatch(pool: pg.Pool, transactions: number): Promise<Dispatched> {
@@ -89,7 +100,7 @@ function dispatchBatch(pool: pg.Pool, transactions: number): Promise<Dispatched>
     const webhookIds = occurrences.length === 0 ? [] : await deliver(client, occurrences, first.low);
     if (first.high > first.low) await run(client, ADVANCE, [String(first.high)]);
     const { has_targets: hasTargets, has_more: hasMore } = first;
-    return { kind: 'dispatched', events: occurrences.length, webhookIds, hasTargets, hasMore };
+    return { kind: 'dispatched', events: occurrences.length, webhookIds, hasTargets, hasMore, isHeld: false };
   });
 }
 

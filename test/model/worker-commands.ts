@@ -202,11 +202,14 @@ export const beat = commandOf({
     const cancels = presented
       .filter((lease) => isHeldBy(lease) && lease.job.cancel !== null)
       .map(({ leaseSeq, job }) => ({ leaseSeq, force: job.cancel === 'force' }));
-    expect({ ...answer, lost: answer.lost.toSorted((a, b) => a - b) }, 'the answer to a heartbeat').toEqual({
-      alive: model.beat(workerId),
-      lost: lost.map((lease) => lease.leaseSeq),
-      cancels,
+    const inOrder = ({ lost, cancels, ...rest }: typeof answer) => ({
+      ...rest,
+      lost: lost.toSorted((a, b) => a - b),
+      cancels: cancels.toSorted((a, b) => a.leaseSeq - b.leaseSeq),
     });
+    const alive = model.beat(workerId);
+    const expected = { alive, lost: lost.map((lease) => lease.leaseSeq), cancels };
+    expect(inOrder(answer), 'the answer to a heartbeat').toEqual(inOrder(expected));
     for (const lease of lost) system.letGo(lease);
   },
 });
