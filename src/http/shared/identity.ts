@@ -1,19 +1,9 @@
 import type { FastifyRequest } from 'fastify';
+import type { ApiKeyScope as Scope } from '../../core/api-key.ts';
 import { AppError } from '../../core/errors.ts';
 
-/** What a key may do. A route names the scopes it needs; a key without one of them is refused. */
-export const SCOPES = [
-  'jobs:write',
-  'jobs:read',
-  'jobs:cancel',
-  'failures:read',
-  'deadletter:manage',
-  'queue:critical',
-  'audit:read',
-  'operator',
-] as const;
-
-export type Scope = (typeof SCOPES)[number];
+/** A route names the scopes it needs; a key without one of them is refused. */
+export { API_KEY_SCOPES as SCOPES, type ApiKeyScope as Scope } from '../../core/api-key.ts';
 
 /** Who calls: always one org, through one of its keys. */
 export type Identity = {
