@@ -28,3 +28,9 @@ describe('docs/reference/http.md', () => {
     }
   });
 });
+
+it('the bare address leads to the API page', async () => {
+  const { url } = await serve();
+  const answer = await fetch(url);
+  expect([answer.status, new URL(answer.url).pathname]).toEqual([200, '/docs']);
+});

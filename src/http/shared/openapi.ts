@@ -103,6 +103,8 @@ function serveDocument(http: Http): void {
     text ??= JSON.stringify(http.swagger());
     return reply.type('application/json; charset=utf-8').send(text);
   });
+  // Whoever opens the address that was printed wants to see something.
+  http.get('/', { schema: { hide: true } }, async (_request, reply) => reply.redirect('/docs'));
   http.get('/docs', { schema: { hide: true } }, async (_request, reply) =>
     reply
       .type('text/html; charset=utf-8')
