@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { run } from '../../src/ledger/statement.ts';
@@ -30,7 +29,7 @@ async function growth(expected: Record<string, number>, work: () => Promise<unkn
     return Object.fromEntries(names.map((name) => [name, after[name] - before[name]]));
   };
   // What is told after an answer is out comes a moment later.
-  for (let tries = 0; tries < 300 && !isDeepStrictEqual(await grown(), expected); tries++) await delay(10);
+  await until(async () => isDeepStrictEqual(await grown(), expected));
   expect(await grown()).toEqual(expected);
 }
 
