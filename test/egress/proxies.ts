@@ -13,7 +13,7 @@ export type ProxyScript = {
   readonly silentFor?: string;
 };
 
-type Ask = (asked: Asked) => Promise<Socket>;
+type Ask = (asked: Asked) => Promise<Socket | null>;
 
 export function openHttpProxy(script: ProxyScript = {}): Promise<TestProxy> {
   return serve(async (client, ask) => {
@@ -77,13 +77,14 @@ async function serve(dialogue: Dialogue, script: ProxyScript): Promise<TestProxy
   const ask: Ask = async (request) => {
     asked.push(request);
     if (request.host === script.silentFor) await new Promise(() => undefined);
+    if (script.answer !== undefined) return null;
     const host = request.host.replace(/^\[(.*)\]$/, '$1');
     return keep(connect({ host, port: request.port }));
   };
   const server: Server = createServer((client) => {
     dialogue(keep(client), ask).then(
       (target) => {
-        if (target !== null && script.answer === undefined) client.pipe(target).pipe(client);
+        if (target !== null) client.pipe(target).pipe(client);
       },
       () => client.destroy(),
     );
