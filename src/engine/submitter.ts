@@ -116,19 +116,16 @@ export class Submitter {
   }
 
   /** One job from one of many callers. */
-  async submit(
-    orgId: string,
-    submission: Submission,
-    actor: string | null,
-    options?: SubmitOptions,
-  ): Promise<Submitted> {
-    const preparing = this.prepare(orgId, submission, actor, options);
-    const prepared = preparing instanceof Promise ? await preparing : preparing;
-    if (!prepared.ok) return { kind: 'invalid', issues: prepared.issues };
+  submit(orgId: string, submission: Submission, actor: string | null, options?: SubmitOptions): Promise<Submitted> {
+    const prepared = this.prepare(orgId, submission, actor, options);
+    return prepared instanceof Promise ? prepared.then((each) => this.#write(each)) : this.#write(prepared);
+  }
+
+  #write(prepared: Prepared): Promise<Submitted> {
+    if (!prepared.ok) return Promise.resolve({ kind: 'invalid', issues: prepared.issues });
     const { entry } = prepared;
     if (entry.job.dependsOn.length === 0) return this.#batcher.add(entry);
-    const [written] = await this.writePlaced([entry]);
-    return written as Written;
+    return this.writePlaced([entry]).then(([written]) => written as Written);
   }
 
   async #send(entries: readonly JobToWrite[]): Promise<Written[]> {

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Engine } from '../engine/engine.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
@@ -12,6 +11,7 @@ import { installInFlight } from './shared/in-flight.ts';
 import { installOpenApi } from './shared/openapi.ts';
 import { installQueryValues } from './shared/query-values.ts';
 import { installQuietContinue } from './shared/quiet-continue.ts';
+import { newRequestId } from './shared/request-id.ts';
 import { installSafeJson } from './shared/safe-json.ts';
 import { installErrorPages } from './system/error-pages.ts';
 import { installMetrics } from './system/metrics.ts';
@@ -104,4 +104,4 @@ function bareServer(options: ServerOptions): Http {
 
 /** A caller's own id for the request, if it is fit to be repeated in a header; else a new one. */
 const requestIdOf = (given: string | string[] | undefined): string =>
-  typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID();
+  typeof given === 'string' && REQUEST_ID.test(given) ? given : newRequestId();

@@ -77,11 +77,11 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
     }
   };
 
-  // A microtask later, so that callers of one tick share a statement.
+  // When this turn of the event loop has read its sockets, so that all who came in it share a statement.
   const schedule = () => {
     if (isScheduled || inFlight >= options.maxInFlight) return;
     isScheduled = true;
-    queueMicrotask(flush);
+    setImmediate(flush);
   };
 
   const wakeIdle = () => {

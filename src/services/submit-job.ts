@@ -27,7 +27,7 @@ export async function submitJob(engine: Engine, params: SubmitJobParams): Promis
   if (client === undefined) {
     const submitted = await engine.submitter.submit(orgId, submission, actor, options);
     if (submitted.kind === 'invalid') throw invalidSubmission(submitted.issues);
-    return resultOf(engine, { orgId, written: submitted, client });
+    return submitted.kind === 'accepted' ? acceptedResult(submitted) : resultOf(engine, { orgId, written: submitted });
   }
   const prepared = await engine.submitter.prepare(orgId, submission, actor, options);
   if (!prepared.ok) throw invalidSubmission(prepared.issues);

@@ -1,4 +1,4 @@
-import type { FastifyReply } from 'fastify';
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import { AppError } from '../../core/errors.ts';
 import type { Http } from '../door.ts';
 import {
@@ -13,42 +13,59 @@ import { RATE_WINDOW_SECONDS } from './rate-limiter.ts';
 
 const LIMIT_NAME = 'requests_per_minute';
 
+type Guards = { authenticator: Authenticator; limiter: RateLimiter };
+type Gate = { scopes: readonly Scope[]; isOpenCall: boolean };
+
 /**
  * Routes that name scopes are for callers whose key has them all, within the rate of their org. Every other route is open and
  * sees no identity, as are open calls that show no key.
  */
-export function installAuthentication(
-  http: Http,
-  { authenticator, limiter }: { authenticator: Authenticator; limiter: RateLimiter },
-): void {
+export function installAuthentication(http: Http, guards: Guards): void {
   http.decorateRequest('identity', null);
   // Streams outlive the check at their start and ask again while they are open.
-  if (!http.hasDecorator('authenticator')) http.decorate('authenticator', authenticator);
-  http.addHook('onRequest', async (request, reply) => {
-    const { scopes, isOpenCall } = request.routeOptions.config ?? {};
-    const { authorization } = request.headers;
-    if (scopes === undefined || (isOpenCall === true && authorization === undefined)) return;
-    const identity = await identify(authenticator, authorization, reply);
-    requireScopes(identity, scopes);
-    const verdict = await limiter.take(identity.orgId);
-    sayLimit(reply, verdict);
-    if (!verdict.allowed) throw overLimit(verdict);
-    request.identity = identity;
+  if (!http.hasDecorator('authenticator')) http.decorate('authenticator', guards.authenticator);
+  http.addHook('onRoute', (route) => {
+    const { scopes, isOpenCall = false } = route.config ?? {};
+    if (scopes === undefined) return;
+    route.onRequest = [gateOf(guards, { scopes, isOpenCall }), ...[route.onRequest ?? []].flat()];
   });
 }
 
-async function identify(
-  authenticator: Authenticator,
-  authorization: string | undefined,
-  reply: FastifyReply,
-): Promise<Identity> {
-  try {
-    return await authenticator.authenticate(authorization);
-  } catch (error) {
-    if (error instanceof AppError && error.code === 'UNAUTHORIZED')
-      reply.header('www-authenticate', 'Bearer realm="millrace"');
-    throw error;
-  }
+/** Most requests are judged at once; only a key or a limit that the ledger must be asked for makes one wait. */
+function gateOf({ authenticator, limiter }: Guards, { scopes, isOpenCall }: Gate): onRequestHookHandler {
+  const admit = (identity: Identity, request: FastifyRequest, reply: FastifyReply): void | Promise<void> => {
+    requireScopes(identity, scopes);
+    const verdict = limiter.take(identity.orgId);
+    const pass = (judged: LimitVerdict) => {
+      sayLimit(reply, judged);
+      if (!judged.allowed) throw overLimit(judged);
+      request.identity = identity;
+    };
+    return verdict instanceof Promise ? verdict.then(pass) : pass(verdict);
+  };
+  return (request, reply, done) => {
+    const { authorization } = request.headers;
+    if (isOpenCall && authorization === undefined) return done();
+    const refuse = (error: Error) => done(toldHow(error, reply));
+    try {
+      const known = authenticator.recall?.(authorization) ?? null;
+      const admitted =
+        known === null
+          ? authenticator.authenticate(authorization).then((identity) => admit(identity, request, reply))
+          : admit(known, request, reply);
+      if (admitted instanceof Promise) admitted.then(() => done(), refuse);
+      else done();
+    } catch (error) {
+      refuse(error as Error);
+    }
+  };
+}
+
+/** Whoever is not known is told how to make himself known. */
+function toldHow(error: Error, reply: FastifyReply): Error {
+  if (error instanceof AppError && error.code === 'UNAUTHORIZED')
+    reply.header('www-authenticate', 'Bearer realm="millrace"');
+  return error;
 }
 
 function requireScopes(identity: Identity, scopes: readonly Scope[]): void {

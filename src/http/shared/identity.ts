@@ -19,6 +19,8 @@ export const actorOf = (identity: Identity): string => `api_key:${identity.keyId
 /** Proves who calls from the Authorization header; throws UNAUTHORIZED or FORBIDDEN. */
 export type Authenticator = {
   authenticate(authorization: string | undefined): Promise<Identity>;
+  /** The same when it can be said at once: null means that `authenticate` must be asked. */
+  recall?(authorization: string | undefined): Identity | null;
   /** A key was changed: what is remembered of it is no longer true. */
   forget?(keyId: string): void;
 };

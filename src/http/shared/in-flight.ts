@@ -1,4 +1,3 @@
-import type { ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../../core/errors.ts';
 import type { Http } from '../door.ts';
@@ -10,7 +9,12 @@ declare module 'fastify' {
   }
 }
 
-type Entry = { readonly request: FastifyRequest; readonly reply: FastifyReply; receivedAtMs: number | null };
+type Entry = {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly place: number;
+  receivedAtMs: number | null;
+};
 
 type InFlightOptions = { maxInFlight: number; requestTimeoutMs: number };
 
@@ -22,27 +26,55 @@ const LONGEST_SWEEP_MS = 250;
  * looks at all of them: a timer for each would cost more than most requests do.
  */
 export function installInFlight(http: Http, { maxInFlight, requestTimeoutMs }: InFlightOptions): void {
-  const entries = new Map<ServerResponse, Entry>();
-  const forget = function (this: ServerResponse) {
-    entries.delete(this);
-  };
+  const underWay = new UnderWay();
   http.addHook('onRequest', (request, reply, done) => {
-    if (request.routeOptions.config.isProbe === true) return done();
-    if (entries.size >= maxInFlight) return done(busy());
-    entries.set(reply.raw, { request, reply, receivedAtMs: null });
-    reply.raw.once('close', forget);
+    if (underWay.size >= maxInFlight) return done(request.routeOptions.config.isProbe === true ? undefined : busy());
+    const entry = underWay.enter(request, reply);
+    reply.raw.on('close', () => underWay.leave(entry));
     done();
   });
-  const timer = setInterval(() => sweep(entries, requestTimeoutMs), Math.min(LONGEST_SWEEP_MS, requestTimeoutMs / 4));
+  const sweepEveryMs = Math.min(LONGEST_SWEEP_MS, requestTimeoutMs / 4);
+  const timer = setInterval(() => sweep(underWay, requestTimeoutMs), sweepEveryMs);
   timer.unref();
   http.addHook('onClose', async () => clearInterval(timer));
 }
 
-function sweep(entries: Map<ServerResponse, Entry>, requestTimeoutMs: number): void {
+/**
+ * Places that are used again. In a Map or Set every request would outlive its answer: their outgrown tables still hold what was
+ * there, and one that got old keeps the next alive, and so on, until a full collection. Scavenging those cost 7 of 55 us a request.
+ */
+class UnderWay {
+  readonly #places: (Entry | null)[] = [];
+  readonly #free: number[] = [];
+
+  get size(): number {
+    return this.#places.length - this.#free.length;
+  }
+
+  enter(request: FastifyRequest, reply: FastifyReply): Entry {
+    const place = this.#free.pop() ?? this.#places.length;
+    const entry = { request, reply, place, receivedAtMs: null };
+    this.#places[place] = entry;
+    return entry;
+  }
+
+  leave(entry: Entry): void {
+    if (this.#places[entry.place] !== entry) return;
+    this.#places[entry.place] = null;
+    this.#free.push(entry.place);
+  }
+
+  all(): readonly (Entry | null)[] {
+    return this.#places;
+  }
+}
+
+function sweep(underWay: UnderWay, requestTimeoutMs: number): void {
   const nowMs = performance.now();
-  for (const [raw, entry] of entries) {
+  for (const entry of underWay.all()) {
+    if (entry === null) continue;
     // Answered, or handed to whoever streams: from here on the socket's own bounds hold.
-    if (entry.reply.sent) entries.delete(raw);
+    if (entry.reply.sent) underWay.leave(entry);
     else if (!entry.request.raw.complete) continue;
     else if (entry.receivedAtMs === null) entry.receivedAtMs = nowMs;
     else if (nowMs - entry.receivedAtMs >= requestTimeoutMs) entry.reply.send(late());
