@@ -19,7 +19,9 @@ export type HttpShare = {
   shares: readonly number[];
 };
 
-type Server = Serving & { child: ChildProcess };
+/** `failed` rejects when the process ends while it is needed. */
+type Process = { child: ChildProcess; failed: Promise<never> };
+type Server = Serving & Process;
 type Options = { quick: boolean; client?: Client; profileFolder?: string };
 
 const CONNECTIONS = 64;
@@ -55,41 +57,41 @@ export async function httpShare(url: string, options: Options): Promise<HttpShar
     const [bare, millrace] = [rates.bare, rates.millrace].map((each) => Math.round(median(each))) as [number, number];
     return { bare, millrace, share: median(shares), shares };
   } finally {
-    await Promise.all([caller, servers.bare.child, servers.millrace.child].map(stop));
+    await Promise.all([caller, servers.bare, servers.millrace].map(stop));
   }
 }
 
-function start(script: string, args: readonly string[], execArgv: readonly string[] = []): ChildProcess {
+function start(script: string, args: readonly string[], execArgv: readonly string[] = []): Process {
   const file = fileURLToPath(new URL(script, import.meta.url));
-  return fork(file, args, { execArgv: [...execArgv], stdio: 'inherit' });
+  const child = fork(file, args, { execArgv: [...execArgv], stdio: 'inherit' });
+  const failed = once(child, 'exit').then(([code, signal]) => {
+    throw new Error(`a process of the bench ended with ${signal ?? code}: ${child.spawnargs.join(' ')}`);
+  });
+  // Nobody may be waiting for it when it ends as it should.
+  failed.catch(() => {});
+  return { child, failed };
 }
 
 async function startServer(args: readonly string[], profileFolder?: string): Promise<Server> {
   const execArgv = profileFolder === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`];
-  const child = start('./http-server.ts', args, execArgv);
-  const [serving] = (await Promise.race([once(child, 'message'), failed(child)])) as [Serving];
-  return { ...serving, child };
+  const started = start('./http-server.ts', args, execArgv);
+  const [serving] = (await Promise.race([once(started.child, 'message'), started.failed])) as [Serving];
+  return { ...serving, ...started };
 }
 
-async function failed(child: ChildProcess): Promise<never> {
-  const [code, signal] = await once(child, 'exit');
-  throw new Error(`a process of the bench ended with ${signal ?? code}: ${child.spawnargs.join(' ')}`);
-}
-
-async function stop(child: ChildProcess): Promise<void> {
+async function stop({ child }: Process): Promise<void> {
   if (child.exitCode !== null) return;
   const gone = once(child, 'exit');
   if (child.connected) child.disconnect();
   await gone;
 }
 
-async function drive(
-  caller: ChildProcess,
-  { port, key, child }: Server,
-  how: Pick<Load, 'client' | 'forMs'>,
-): Promise<Answered> {
-  caller.send({ ...how, port, key, path: '/queue/v1/jobs', body: BODY, connections: CONNECTIONS } satisfies Load);
-  const [answered] = (await Promise.race([once(caller, 'message'), failed(child), failed(caller)])) as [Answered];
+async function drive(caller: Process, server: Server, how: Pick<Load, 'client' | 'forMs'>): Promise<Answered> {
+  const { port, key } = server;
+  const load = { ...how, port, key, path: '/queue/v1/jobs', body: BODY, connections: CONNECTIONS } satisfies Load;
+  caller.child.send(load);
+  const ends = [once(caller.child, 'message'), server.failed, caller.failed];
+  const [answered] = (await Promise.race(ends)) as [Answered];
   return answered;
 }
 

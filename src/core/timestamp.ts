@@ -37,7 +37,15 @@ function refuse(): ParsedTimestamp {
   return { ok: false, message: 'a timestamp is ISO 8601 with an offset, such as 2024-01-15T10:30:00Z' };
 }
 
-/** RFC 3339, UTC, milliseconds, `Z`. */
+let lastMs = Number.NaN;
+let lastText = '';
+
+/** RFC 3339, UTC, milliseconds, `Z`. What was written together has one time, so the last text often serves again. */
 export function formatTimestamp(date: Date): string {
-  return date.toISOString();
+  const ms = date.getTime();
+  if (ms !== lastMs) {
+    lastText = date.toISOString();
+    lastMs = ms;
+  }
+  return lastText;
 }

@@ -35,18 +35,23 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
   let waiting: Waiter<Item, Answer>[] = [];
   let inFlight = 0;
   let isScheduled = false;
+  let lastSize = 0;
   let idleWaiters: (() => void)[] = [];
 
   const flush = () => {
     isScheduled = false;
-    while (waiting.length > 0 && inFlight < options.maxInFlight) {
+    while (waiting.length > 0 && inFlight < options.maxInFlight && isWorthIt()) {
       const size = Math.min(options.maxItems, isToSplit() ? Math.ceil(waiting.length / 2) : waiting.length);
       const batch = waiting.slice(0, size);
       waiting = waiting.slice(size);
       inFlight++;
+      lastSize = size;
       void deliver(batch);
     }
   };
+
+  // Beside a large statement a small one costs more than it gains: its callers go with those whom the large one answers.
+  const isWorthIt = () => inFlight === 0 || waiting.length * 2 >= lastSize;
 
   const isToSplit = () => options.splitAbove !== undefined && inFlight === 0 && waiting.length >= options.splitAbove;
 

@@ -85,7 +85,7 @@ export function executionDoor(context: ExecutionContext, parts: ExecutionParts):
 
 /** What is checked of every request before its body is read; the key and the rate of the org are known by then. */
 function installAdmittance(http: Http, { addressLimiter, quota }: ExecutionParts): void {
-  http.addHook('onRequest', async (request) => {
+  http.addHook('preParsing', async (request) => {
     checkAccept(request);
     const { headers, routeOptions, identity, ip } = request;
     // Without bytes there is nothing to be of a type, whatever a client says of it.

@@ -30,13 +30,10 @@ export function renderError(error: AppError, requestId: string): Static<typeof A
 
 export function renderSubmission(result: SubmissionResult): Static<typeof Accepted> {
   const { jobId, status, state, createdAt, scheduledFor } = result;
-  const body = {
-    job_id: jobId,
-    status,
-    state: STATE_WORDS[state],
-    created_at: formatTimestamp(createdAt),
-    scheduled_for: timeOrNull(scheduledFor),
-  };
+  const created_at = formatTimestamp(createdAt);
+  // What starts at once has one time for both.
+  const scheduled_for = scheduledFor === createdAt ? created_at : timeOrNull(scheduledFor);
+  const body = { job_id: jobId, status, state: STATE_WORDS[state], created_at, scheduled_for };
   return status === 'DUPLICATE' ? { ...body, existing_job_id: result.existingJobId } : body;
 }
 

@@ -78,9 +78,20 @@ function requireScopes(identity: Identity, scopes: readonly Scope[]): void {
 
 const secondsUp = (ms: number): number => Math.max(1, Math.ceil(ms / 1_000));
 
+let policyLimit = Number.NaN;
+let policyText = '';
+
+function policyOf(limit: number): string {
+  if (limit !== policyLimit) {
+    policyText = `"${LIMIT_NAME}";q=${limit};w=${RATE_WINDOW_SECONDS}`;
+    policyLimit = limit;
+  }
+  return policyText;
+}
+
 /** The fields of draft-ietf-httpapi-ratelimit-headers. */
 function sayLimit(reply: FastifyReply, { allowed, limit, remaining, resetMs }: LimitVerdict): void {
-  reply.header('ratelimit-policy', `"${LIMIT_NAME}";q=${limit};w=${RATE_WINDOW_SECONDS}`);
+  reply.header('ratelimit-policy', policyOf(limit));
   reply.header('ratelimit', `"${LIMIT_NAME}";r=${remaining};t=${secondsUp(resetMs)}`);
   if (!allowed) reply.header('retry-after', secondsUp(resetMs));
 }
