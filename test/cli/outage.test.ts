@@ -1,53 +1,10 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
-import { pipeline } from 'node:stream';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { DatabaseRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { ask, folderWith, type Running, start } from './program.ts';
 
 const ledger = useLedger();
 const ECHO = `export const handlers = { echo: (_context, payload) => payload };`;
-
-/** A road to the database that can be closed. */
-class Road {
-  readonly #target: URL;
-  readonly #sockets = new Set<Socket>();
-  #server: Server | null = null;
-  #port = 0;
-
-  constructor(target: string) {
-    this.#target = new URL(target);
-  }
-
-  get url(): string {
-    const url = new URL(this.#target);
-    url.host = `127.0.0.1:${this.#port}`;
-    return url.href;
-  }
-
-  async open(): Promise<void> {
-    this.#server = createServer((near) => {
-      const far = connect(Number(this.#target.port), this.#target.hostname);
-      for (const socket of [near, far]) this.#sockets.add(socket);
-      pipeline(near, far, near, () => {}); // However one side ends, so does the other.
-    }).listen(this.#port, '127.0.0.1');
-    await once(this.#server, 'listening');
-    this.#port = (this.#server.address() as AddressInfo).port;
-  }
-
-  async close(): Promise<void> {
-    const server = this.#server;
-    this.#server = null;
-    if (server === null) return;
-    server.close();
-    for (const socket of this.#sockets) socket.destroy();
-    this.#sockets.clear();
-    await once(server, 'close');
-  }
-}
-
-let road: Road | null = null;
-afterEach(() => road?.close());
 
 async function startEcho(database: string): Promise<Running> {
   const worker = start(['work', 'echo.js', '--verbose'], { database, cwd: folderWith({ 'echo.js': ECHO }) });
@@ -82,8 +39,9 @@ describe('a worker whose database goes away', () => {
   });
 
   it('waits for it, says once that it is lost and once that it is back, and goes on', async () => {
-    road = new Road(ledger.db.url);
+    const road = new DatabaseRoad(ledger.db.url);
     await road.open();
+    onTestFinished(() => road.close());
     const worker = await startEcho(road.url);
     await runsOne(worker);
     await road.close();

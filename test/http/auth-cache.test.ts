@@ -5,10 +5,10 @@ import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
 import { createKey } from '../../src/services/create-key.ts';
 import { listKeys } from '../../src/services/list-keys.ts';
 import { revokeKey } from '../../src/services/revoke-key.ts';
+import { openRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { serveWho, watchStatements } from './auth-fixture.ts';
-import { openRoad } from './database-road.ts';
 
 const ledger = useLedger();
 const bearer = (key: string) => `Bearer ${key}`;

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { PROBLEM_CODES, PROBLEMS, type ProblemCode } from '../../src/core/execution/problems.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { inTransaction } from '../../src/ledger/database.ts';
-import { openRoad } from './database-road.ts';
+import { openRoad } from '../ledger/database-road.ts';
 import { type Answer, useExecution } from './execution-fixture.ts';
 
 const server = useExecution();

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { inTransaction, openDatabase } from '../../src/ledger/database.ts';
-import { openRoad } from './database-road.ts';
+import { openRoad } from '../ledger/database-road.ts';
 import { type Answer, type TestClient, useExecution } from './execution-fixture.ts';
 
 const server = useExecution();

@@ -3,10 +3,10 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { setOrgRate } from '../../src/ledger/org-admin.ts';
 import { leasePermits } from '../../src/ledger/rate-leases.ts';
+import { openRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { watchStatements } from './auth-fixture.ts';
-import { openRoad } from './database-road.ts';
 import { allowedOf, moveIntoMinute, openLimiter, takeMany } from './limits-fixture.ts';
 
 const ledger = useLedger();
