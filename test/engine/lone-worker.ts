@@ -1,0 +1,95 @@
+/** A worker with nobody beside it: no rescuer, no pruner. What becomes of its jobs is its own doing. */
+import { onTestFinished } from 'vitest';
+import type { DurationInput } from '../../src/core/duration.ts';
+import { PROFILES } from '../../src/core/policy.ts';
+import { EventHub } from '../../src/engine/events.ts';
+import { HandlerRegistry } from '../../src/engine/registry.ts';
+import { Settings } from '../../src/engine/settings.ts';
+import { Supervisor } from '../../src/engine/supervisor.ts';
+import type { JobContext } from '../../src/index.ts';
+import { openDatabase } from '../../src/ledger/database.ts';
+import { PolicyCache } from '../../src/ledger/intern-policies.ts';
+
+export type LoneWorkerParams = { url: string; lease: DurationInput };
+
+/** A first attempt: it ends when the test says so, and heeds no signal. */
+export type PatientAttempt = { context: JobContext; end(output: unknown): void; stopped: Promise<unknown> };
+
+export class LoneWorker {
+  readonly #events = new EventHub();
+  readonly #supervisor: Supervisor;
+  readonly #began = new Announcements<PatientAttempt>();
+  readonly #ended = new Announcements<void>();
+
+  constructor({ url, lease }: LoneWorkerParams) {
+    const database = openDatabase({ url });
+    const registry = new HandlerRegistry(PROFILES.gopherqueue);
+    registry.register({ type: 'patient', lease, handler: (context) => this.#attempt(context) });
+    this.#supervisor = new Supervisor({
+      ...{ database, registry, events: this.#events, policies: new PolicyCache(database.workers) },
+      settings: new Settings({ database, events: this.#events, onChange: () => this.#supervisor.refresh() }),
+      ...{ profile: PROFILES.gopherqueue, name: 'lone', slots: 4, queues: ['*'], lookahead: false, pollMs: 50 },
+      spawn: () => Promise.reject(new Error('a patient job has no children')),
+      onReleased: () => {},
+      onDelayed: () => {},
+    });
+    for (const word of ['completed', 'lost'] as const)
+      this.#events.on(word, ({ jobId }) => this.#ended.say(`${word} ${jobId}`));
+    onTestFinished(async () => {
+      await this.#supervisor.drain(0);
+      await database.close();
+    });
+  }
+
+  static async start(params: LoneWorkerParams): Promise<LoneWorker> {
+    const worker = new LoneWorker(params);
+    await worker.#supervisor.start();
+    return worker;
+  }
+
+  get id(): number {
+    return this.#supervisor.workerId;
+  }
+
+  began(jobId: string): Promise<PatientAttempt> {
+    return this.#began.heard(jobId);
+  }
+
+  /** The ledger has answered how an attempt ended. */
+  said(word: 'completed' | 'lost', jobId: string): Promise<void> {
+    return this.#ended.heard(`${word} ${jobId}`);
+  }
+
+  drain(): Promise<void> {
+    return this.#supervisor.drain(0);
+  }
+
+  #attempt(context: JobContext): unknown {
+    if (context.attempt > 1) return 'again';
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    const stopped = new Promise((tell) =>
+      context.signal.addEventListener('abort', () => tell(context.signal.reason), { once: true }),
+    );
+    this.#began.say(context.jobId, { context, end: resolve, stopped });
+    return promise;
+  }
+}
+
+/** What was said is heard, whoever was first. */
+class Announcements<T> {
+  readonly #said = new Map<string, PromiseWithResolvers<T>>();
+
+  say(words: string, what: T): void {
+    this.#of(words).resolve(what);
+  }
+
+  heard(words: string): Promise<T> {
+    return this.#of(words).promise;
+  }
+
+  #of(words: string): PromiseWithResolvers<T> {
+    const known = this.#said.get(words) ?? Promise.withResolvers<T>();
+    this.#said.set(words, known);
+    return known;
+  }
+}
