@@ -1,10 +1,13 @@
 /** One PostgreSQL for the whole run: a fresh embedded one, or the server that MILLRACE_TEST_DATABASE_URL names. */
+import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { rm } from 'node:fs/promises';
+import { once } from 'node:events';
+import { chmod, mkdir } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { TestProject } from 'vitest/node';
-import { openPostgres, type PostgresHandle } from '../src/postgres/open.ts';
+import { openPostgres } from '../src/postgres/open.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -13,21 +16,37 @@ declare module 'vitest' {
   }
 }
 
+const KEEPER = fileURLToPath(new URL('./folder-keeper.ts', import.meta.url));
+
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // Left for openPostgres to make: as root, a folder from mkdtemp would be closed to the server's account.
-  const home = join(tmpdir(), `millrace-test-${randomUUID()}`);
-  const removeHome = () => rm(home, { recursive: true, force: true });
-  const databaseUrl = process.env.MILLRACE_TEST_DATABASE_URL ?? '';
-  let postgres: PostgresHandle;
+  const { folder, remove } = await makeFolder();
+  // Whatever tests leave in the folder for temporary files goes with the run.
+  process.env.TMPDIR = folder;
   try {
-    postgres = await openPostgres({ databaseUrl, home, onNotice: console.warn });
+    const databaseUrl = process.env.MILLRACE_TEST_DATABASE_URL ?? '';
+    const postgres = await openPostgres({ databaseUrl, home: join(folder, 'home'), onNotice: console.warn });
+    project.provide('postgresUrl', postgres.url);
+    return async () => {
+      await postgres.close();
+      await remove();
+    };
   } catch (error) {
-    await removeHome();
+    await remove();
     throw error;
   }
-  project.provide('postgresUrl', postgres.url);
-  return async () => {
-    await postgres.close();
-    await removeHome();
+}
+
+/** Removed also when a signal ends the run, and with it whatever the run has started. */
+async function makeFolder(): Promise<{ folder: string; remove(): Promise<void> }> {
+  const folder = join(tmpdir(), `millrace-test-${randomUUID().slice(0, 8)}`);
+  await mkdir(folder);
+  await chmod(folder, 0o755); // As root, the server's account must be able to enter.
+  // A session of its own: Ctrl-C is for the run.
+  const keeper = spawn(process.execPath, [KEEPER, folder], { stdio: ['pipe', 'ignore', 'inherit'], detached: true });
+  const gone = once(keeper, 'exit');
+  const remove = async () => {
+    keeper.stdin.end('done');
+    await gone;
   };
+  return { folder, remove };
 }

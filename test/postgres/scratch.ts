@@ -2,14 +2,15 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { chmod, mkdir, readdir, rm } from 'node:fs/promises';
+import { chmod, mkdir } from 'node:fs/promises';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
 import { openEmbedded } from '../../src/postgres/embedded.ts';
-import { isPostmasterOf, readPostmaster } from '../../src/postgres/postmaster.ts';
+import { readPostmaster } from '../../src/postgres/postmaster.ts';
+import { removeFolder } from './remove-folder.ts';
 
 export const run = promisify(execFile);
 export const isRoot = process.getuid?.() === 0;
@@ -36,29 +37,13 @@ export async function makeScratch(): Promise<Scratch> {
     await run('cp', ['-a', await template, home]);
     return home;
   };
-  return { path, fresh, preparedHome, remove: () => removeScratch(path) };
+  return { path, fresh, preparedHome, remove: () => removeFolder(path) };
 }
 
 async function makeTemplate(home: string): Promise<string> {
   const server = await openEmbedded({ home, onNotice: silent });
   await server.close();
   return home;
-}
-
-/** A failed test may leave its server: it is known by its data folder and ended before the folder goes. */
-async function removeScratch(path: string): Promise<void> {
-  for (const dataFolder of await findDataFolders(path)) {
-    const postmaster = readPostmaster(dataFolder);
-    if (postmaster === null || !(await isPostmasterOf(postmaster.pid, dataFolder))) continue;
-    process.kill(postmaster.pid, 'SIGQUIT');
-    while (await isPostmasterOf(postmaster.pid, dataFolder)) await new Promise(setImmediate);
-  }
-  await rm(path, { recursive: true, force: true });
-}
-
-async function findDataFolders(path: string): Promise<string[]> {
-  const entries = await readdir(path, { recursive: true, withFileTypes: true });
-  return entries.filter((entry) => entry.name === 'postmaster.pid').map((entry) => entry.parentPath);
 }
 
 export async function query<Row extends object>(url: string, text: string): Promise<Row[]> {
