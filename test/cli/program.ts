@@ -68,10 +68,19 @@ export class Running {
   }
 
   /** Resolves when the output so far matches. */
-  async said(pattern: RegExp): Promise<RegExpMatchArray> {
+  said(pattern: RegExp): Promise<RegExpMatchArray> {
+    return this.#heard('stdout', pattern);
+  }
+
+  /** The same of what it writes to stderr. */
+  complained(pattern: RegExp): Promise<RegExpMatchArray> {
+    return this.#heard('stderr', pattern);
+  }
+
+  async #heard(stream: 'stdout' | 'stderr', pattern: RegExp): Promise<RegExpMatchArray> {
     const { promise, resolve, reject } = Promise.withResolvers<RegExpMatchArray>();
     const look = () => {
-      const match = this.stdout.match(pattern);
+      const match = this[stream].match(pattern);
       if (match !== null) resolve(match);
       else if (this.hasEnded) reject(new Error(`It ended without saying ${pattern}: ${this.stdout}${this.stderr}`));
     };

@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { chmodSync, readdirSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
@@ -14,7 +13,13 @@ const ledger = useLedger();
 const shell = promisify(execFile);
 const SCALE = ['--time-scale', '0.01'];
 const embedded = () => ['simulate', '--embedded', '--database', ledger.db.url, ...SCALE];
-const leftovers = () => readdirSync(tmpdir()).filter((name) => name.startsWith('millrace-simulate-'));
+
+/** A folder for temporary files of its own, which others may pass through. */
+function ownTemporary(): string {
+  const folder = folderWith({});
+  chmodSync(folder, 0o711);
+  return folder;
+}
 
 describe('simulate', { timeout: 120_000 }, () => {
   it('drives all 31 kinds, restart included, and exits with 0 when each ended as it should [FR-04.02]', async () => {
@@ -31,16 +36,17 @@ describe('simulate', { timeout: 120_000 }, () => {
   });
 
   it('brings its own database, needs nothing else, and leaves nothing behind [FR-03.02]', async () => {
-    const before = leftovers();
+    const temporary = ownTemporary();
     const args = ['simulate', '--embedded', ...SCALE, '--kinds', 'SUCCESS_FAST,FAIL_IMMEDIATE', '--clients', '2'];
     const { code, stdout, stderr } = await run(args, {
       cwd: folderWith({}),
       database: 'postgres://127.0.0.1:1/nobody',
+      env: { TMPDIR: temporary },
     });
     expect(stderr).toMatch(/Starting a server for this run\.\nDriving http:\/\/127\.0\.0\.1:\d+\./);
     expect(stdout).toMatch(/As the catalogue says: 2 kinds, 4 scenarios, 4 jobs/);
     expect(code).toBe(0);
-    expect(leftovers()).toEqual(before);
+    expect(readdirSync(temporary)).toEqual([]);
   });
 
   it('exits with 1 and says what differs when an outcome is made wrong', async () => {
@@ -78,14 +84,14 @@ describe('simulate', { timeout: 120_000 }, () => {
   });
 
   it('stops on a signal, takes its server with it and exits with 130', async () => {
-    const before = leftovers();
+    const temporary = ownTemporary();
     const args = ['--kinds', 'SCHEDULED_FAR_FUTURE', '--far-future', '24h', '--clients', '1'];
-    const running = start([...embedded(), ...args], { cwd: folderWith({}) });
-    await expect.poll(() => running.stderr, { timeout: 30_000 }).toMatch(/under way 1/);
+    const running = start([...embedded(), ...args], { cwd: folderWith({}), env: { TMPDIR: temporary } });
+    await running.complained(/under way 1/);
     running.kill('SIGINT');
     const { code, stdout } = await running.ended;
     expect(stdout).toMatch(/Interrupted after/);
     expect(code).toBe(130);
-    expect(leftovers()).toEqual(before);
+    expect(readdirSync(temporary)).toEqual([]);
   });
 });

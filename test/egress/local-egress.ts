@@ -7,7 +7,7 @@ const LOOPBACK: AddressPolicy = { allow: [parseRange('127.0.0.0/8')!, parseRange
 
 /** Names as the test wants them; a name that is not there has no address. */
 export function namesOf(names: Readonly<Record<string, readonly string[]>>): Resolver {
-  return { resolve: async (host) => names[host] ?? [] };
+  return { resolve: async (host) => (Object.hasOwn(names, host) ? (names[host] ?? []) : []) };
 }
 
 /** May call this machine, and nothing else that is not public. */

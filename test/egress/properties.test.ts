@@ -90,7 +90,7 @@ test('no text makes the room throw', async () => {
       const answer = await egress.fetch(request(url, { proxy }));
       expect(['refused', 'failed']).toContain(answer.kind);
     }),
-    { numRuns: 1_000, examples: [['http://1.0']] },
+    { numRuns: 1_000, examples: [['http://1.0'], ['http://__proto__/']] },
   );
   expect(new Set(dialled)).toEqual(new Set(['127.0.0.1']));
   await close();

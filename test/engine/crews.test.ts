@@ -53,7 +53,7 @@ describe('a crew', () => {
     await until(() => done.count === 20);
     expect(gate.arrived).toBe(10);
     gate.open();
-    await until(() => gate.arrived === 30);
+    await gate.reached(30);
   });
 
   it('has the policy that its handler was registered with', async () => {

@@ -99,20 +99,20 @@ describe('the limit of an org', () => {
 
 describe('the window', () => {
   it('ends with the minute of the ledger, and with it what was used and what was not', async () => {
-    await moveIntoMinute(ledger, 59_000);
+    await moveIntoMinute(ledger, 57_000);
     const orgId = await ledger.newOrg();
     const [one, two] = [openLimiter(ledger, 20), openLimiter(ledger, 20)];
     expect(allowedOf(await takeMany(one, orgId, 25))).toBe(20);
     const denied = await two.take(orgId);
     expect(denied).toMatchObject({ allowed: false, remaining: 0 });
-    expect(denied.resetMs).toBeLessThanOrEqual(1_000);
+    expect(denied.resetMs).toBeLessThanOrEqual(3_000);
     await until(async () => (await two.take(orgId)).allowed);
     const rest = await Promise.all([takeMany(one, orgId, 30), takeMany(two, orgId, 30)]);
     expect(1 + allowedOf(rest.flat())).toBe(20);
   });
 
   it('takes with it the permits that a process holds unused', async () => {
-    await moveIntoMinute(ledger, 59_500);
+    await moveIntoMinute(ledger, 58_000);
     const orgId = await ledger.newOrg();
     const limiter = openLimiter(ledger, 100);
     const statements = watchStatements();

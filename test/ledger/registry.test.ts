@@ -135,19 +135,12 @@ describe('room under caps', () => {
     const started = await inTransaction(ledger.db.workers, async (client) => {
       const mine = await claim(client, first);
       later = inTransaction(ledger.db.workers, (other) => claim(other, second));
-      await expect.poll(waitingForLocks, { timeout: 1_500 }).toBe(1);
+      await ledger.untilBlocked();
       return mine;
     });
     expect([started, await later]).toEqual([1, 0]);
   });
 });
-
-async function waitingForLocks(): Promise<number> {
-  const { rows } = await ledger.db.api.query(
-    `SELECT count(*)::int4 AS count FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
-  );
-  return rows[0].count;
-}
 
 describe('schedules', () => {
   const nightly = (nextAt: Date) => ({

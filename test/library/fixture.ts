@@ -138,6 +138,7 @@ export async function until(isSo: () => boolean | Promise<boolean>): Promise<voi
 export class Gate {
   arrived = 0;
   readonly #opened = Promise.withResolvers<void>();
+  readonly #awaited: { count: number; resolve(): void }[] = [];
 
   open(): void {
     this.#opened.resolve();
@@ -145,11 +146,13 @@ export class Gate {
 
   pass(): Promise<void> {
     this.arrived++;
+    for (const { count, resolve } of this.#awaited) if (this.arrived >= count) resolve();
     return this.#opened.promise;
   }
 
   reached(count = 1): Promise<void> {
-    return until(() => this.arrived >= count);
+    if (this.arrived >= count) return Promise.resolve();
+    return new Promise((resolve) => this.#awaited.push({ count, resolve }));
   }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { PermanentError } from '../../src/index.ts';
-import { AT_ONCE, Gate, until, useBench } from './fixture.ts';
+import { AT_ONCE, Gate, useBench } from './fixture.ts';
 
 const bench = useBench();
 const handler = () => 'done';
@@ -131,7 +131,7 @@ describe('a registration', () => {
     expect(gate.arrived).toBe(2);
     gate.open();
     for (const { jobId } of results) await millrace.waitFor(jobId as string);
-    await until(() => gate.arrived === 6);
+    await gate.reached(6);
   });
 
   it('checks payloads with any Standard Schema before the handler sees them [GM-8.12] [GM-8.17]', async () => {
