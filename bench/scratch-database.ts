@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -6,7 +7,8 @@ import { openPostgres } from '../src/postgres/open.ts';
 
 /** A server for the bench (DATABASE_URL, or an embedded one in a folder that is removed), with a fresh database for each scenario. */
 export async function openScratch() {
-  const home = process.env.DATABASE_URL === undefined ? mkdtempSync(join(tmpdir(), 'millrace-bench-')) : undefined;
+  // Left for openPostgres to make: as root, a folder from mkdtemp would be closed to the server's account, and the data elsewhere.
+  const home = process.env.DATABASE_URL === undefined ? join(tmpdir(), `millrace-bench-${randomUUID()}`) : undefined;
   const postgres = await openPostgres({ home });
   const databases: string[] = [];
   const admin = async (sql: string) => {

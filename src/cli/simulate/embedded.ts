@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -43,6 +43,8 @@ const maxRuntimeMs = (timeScale: number): number =>
 /** `millrace up` as a process of its own, on a database that is gone afterwards. */
 export async function embeddedHost(options: EmbeddedOptions): Promise<Host> {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-simulate-'));
+  // As root, the server's account must pass through to its data; where it cannot, that is kept outside and would stay.
+  await chmod(folder, 0o711);
   const server = new Server(folder, options);
   // However the program ends, the server does not stay behind.
   const onExit = () => server.signal('SIGTERM');
