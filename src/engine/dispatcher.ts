@@ -2,7 +2,7 @@ import type { Database } from '../ledger/database.ts';
 import { dispatchEvents } from '../ledger/dispatch-events.ts';
 import { makeLanesDue } from '../ledger/queue-deliveries.ts';
 import type { EventHub } from './events.ts';
-import { Loop, type Service } from './loop.ts';
+import { Periodic } from './periodic.ts';
 
 /**
  * How soon an event is seen where somebody waits for events, and where nobody does yet. Where events have just come, or are there but
@@ -18,30 +18,15 @@ export type DispatcherParams = { database: Database; events: EventHub; onQueued(
 /**
  * Turns events into deliveries. Every process has one; whichever comes first does the round, the others find nothing to do.
  */
-export class Dispatcher implements Service {
+export class Dispatcher extends Periodic {
   readonly #params: DispatcherParams;
-  readonly #loop: Loop;
   #transactions = FIRST_TRANSACTIONS;
 
   constructor(params: DispatcherParams) {
+    super({ name: 'dispatcher', events: params.events });
     this.#params = params;
-    const onError = (error: unknown, where: string) => params.events.emit('error', { error, where });
-    this.#loop = new Loop({ name: 'dispatcher', round: () => this.round(), onError });
   }
 
-  start(): void {
-    this.#loop.start();
-  }
-
-  stop(): Promise<void> {
-    return this.#loop.stop();
-  }
-
-  wake(): void {
-    this.#loop.wake();
-  }
-
-  /** Answers how long to wait for the next round. */
   async round(): Promise<number> {
     const { database, onQueued } = this.#params;
     const done = await dispatchEvents(database.maintenance, this.#transactions);

@@ -4,7 +4,7 @@ import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { returnExpired } from '../ledger/return-jobs.ts';
 import { settleJobs } from '../ledger/settle-jobs.ts';
 import type { EventHub } from './events.ts';
-import { Loop, type Service } from './loop.ts';
+import { Periodic } from './periodic.ts';
 import { settlement } from './settler.ts';
 
 const LIMIT = 500;
@@ -24,25 +24,12 @@ export type RescuerOptions = {
  * Takes jobs from workers that fell silent. Every write checks again, with the worker's row locked, that it still is: a
  * heartbeat that comes in between keeps the job.
  */
-export class Rescuer implements Service {
+export class Rescuer extends Periodic {
   readonly #options: RescuerOptions;
-  readonly #loop: Loop;
 
   constructor(options: RescuerOptions) {
+    super({ name: 'rescuer', events: options.events });
     this.#options = options;
-    this.#loop = new Loop({
-      name: 'rescuer',
-      round: () => this.round(),
-      onError: (error, where) => options.events.emit('error', { error, where }),
-    });
-  }
-
-  start(): void {
-    this.#loop.start();
-  }
-
-  stop(): Promise<void> {
-    return this.#loop.stop();
   }
 
   async round(): Promise<number> {

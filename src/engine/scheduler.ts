@@ -5,7 +5,7 @@ import type { Submission } from '../core/submission.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
 import { advanceSchedule, dueSchedules, type Missed, type Schedule } from '../ledger/schedules.ts';
 import type { EventHub } from './events.ts';
-import { Loop, type Service } from './loop.ts';
+import { Periodic } from './periodic.ts';
 
 const LIMIT = 50;
 const POLL_MS = 500;
@@ -24,29 +24,12 @@ export type SchedulerOptions = {
  * Fires recurring jobs. Moving a schedule on and submitting its job are one transaction on a locked row, so several
  * processes never fire the same time twice.
  */
-export class Scheduler implements Service {
+export class Scheduler extends Periodic {
   readonly #options: SchedulerOptions;
-  readonly #loop: Loop;
 
   constructor(options: SchedulerOptions) {
+    super({ name: 'scheduler', events: options.events });
     this.#options = options;
-    this.#loop = new Loop({
-      name: 'scheduler',
-      round: () => this.round(),
-      onError: (error, where) => options.events.emit('error', { error, where }),
-    });
-  }
-
-  start(): void {
-    this.#loop.start();
-  }
-
-  stop(): Promise<void> {
-    return this.#loop.stop();
-  }
-
-  wake(): void {
-    this.#loop.wake();
   }
 
   async round(): Promise<number> {

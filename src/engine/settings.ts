@@ -5,14 +5,13 @@ import { readTypes } from '../ledger/job-types.ts';
 import { hasOrgCaps } from '../ledger/orgs.ts';
 import { configureQueue, readQueues } from '../ledger/queues.ts';
 import type { EventHub } from './events.ts';
-import { Loop, type Service } from './loop.ts';
+import { Periodic } from './periodic.ts';
 
 const REFRESH_MS = 1_000;
 
 /** What every process needs to know of queues and types, read from the ledger and at most a second old. */
-export class Settings implements Service {
+export class Settings extends Periodic {
   readonly #database: Database;
-  readonly #loop: Loop;
   readonly #onChange: () => void;
   #queues = new Map<string, 'fifo' | 'fair'>();
   #fair: ReadonlySet<string> = new Set();
@@ -21,28 +20,14 @@ export class Settings implements Service {
   #hasOrgCaps = false;
 
   constructor(params: { database: Database; events: EventHub; onChange(): void }) {
+    super({ name: 'settings', events: params.events });
     this.#database = params.database;
     this.#onChange = params.onChange;
-    this.#loop = new Loop({
-      name: 'settings',
-      round: async () => {
-        await this.refresh();
-        return REFRESH_MS;
-      },
-      onError: (error, where) => params.events.emit('error', { error, where }),
-    });
   }
 
-  start(): void {
-    this.#loop.start();
-  }
-
-  stop(): Promise<void> {
-    return this.#loop.stop();
-  }
-
-  wake(): void {
-    this.#loop.wake();
+  async round(): Promise<number> {
+    await this.refresh();
+    return REFRESH_MS;
   }
 
   get queues(): readonly string[] {

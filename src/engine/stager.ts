@@ -1,7 +1,7 @@
 import type { Database } from '../ledger/database.ts';
 import { stageJobs } from '../ledger/stage-jobs.ts';
 import type { EventHub } from './events.ts';
-import { Loop, type Service } from './loop.ts';
+import { Periodic } from './periodic.ts';
 
 const LIMIT = 1_000;
 const MAX_WAIT_MS = 500;
@@ -9,39 +9,26 @@ const MAX_WAIT_MS = 500;
 const FLOOR_RESET_MS = 2_000;
 
 /** Makes delayed and retrying jobs ready when their time comes. Any number of processes may run one. */
-export class Stager implements Service {
+export class Stager extends Periodic {
   readonly #database: Database;
   readonly #events: EventHub;
   readonly #onStaged: () => void;
-  readonly #loop: Loop;
   #floor: Date | null = null;
   #floorResetMs = 0;
 
   constructor(params: { database: Database; events: EventHub; onStaged(): void }) {
+    super({ name: 'stager', events: params.events });
     this.#database = params.database;
     this.#events = params.events;
     this.#onStaged = params.onStaged;
-    this.#loop = new Loop({
-      name: 'stager',
-      round: () => this.#round(),
-      onError: (error, where) => params.events.emit('error', { error, where }),
-    });
   }
 
-  start(): void {
-    this.#loop.start();
-  }
-
-  stop(): Promise<void> {
-    return this.#loop.stop();
-  }
-
-  wake(): void {
+  override wake(): void {
     this.#floor = null;
-    this.#loop.wake();
+    super.wake();
   }
 
-  async #round(): Promise<number> {
+  async round(): Promise<number> {
     const nowMs = performance.now();
     if (nowMs - this.#floorResetMs > FLOOR_RESET_MS) {
       this.#floor = null;
