@@ -1,26 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import {
-  DEFAULT_LIMITS,
-  type NormalizeParams,
-  normalizeSubmission,
-  type Submission,
-} from '../../src/core/submission.ts';
+import { accepted, issues } from './submission-fixture.ts';
 
 const ID = '4b9f0f8e-4b7a-4d5e-8f00-1234567890ab';
-const params: NormalizeParams = { nowMs: 1_000, limits: DEFAULT_LIMITS, profile: 'gopherqueue' };
-
-const normalize = (members: Record<string, unknown>, more: Partial<NormalizeParams> = {}) =>
-  normalizeSubmission({ type: 'email.send', payload: { to: 'ann' }, ...members } as Submission, { ...params, ...more });
-const accepted = (members: Record<string, unknown>, more: Partial<NormalizeParams> = {}) => {
-  const normalized = normalize(members, more);
-  if (!normalized.ok) throw new Error(normalized.issues.map(({ message }) => message).join('; '));
-  return normalized.job;
-};
-const issues = (members: Record<string, unknown>, more: Partial<NormalizeParams> = {}) => {
-  const normalized = normalize(members, more);
-  return normalized.ok ? [] : normalized.issues.map(({ field, code }) => `${field} ${code}`);
-};
 
 describe('policy', () => {
   it('takes a timeout up to that of the profile [GA-1.07] [GM-4.10]', () => {

@@ -1,28 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import {
-  DEFAULT_LIMITS,
-  type NormalizeParams,
-  normalizeSubmission,
-  type Submission,
-} from '../../src/core/submission.ts';
+import { normalizeSubmission } from '../../src/core/submission.ts';
+import { accepted, issues, NOW, normalize, PARAMS } from './submission-fixture.ts';
 
-const NOW = Date.UTC(2024, 0, 15, 10, 0, 0);
 const DAY = 86_400_000;
 const ID = '4b9f0f8e-4b7a-4d5e-8f00-1234567890ab';
-const params: NormalizeParams = { nowMs: NOW, limits: DEFAULT_LIMITS, profile: 'gopherqueue' };
-
-const normalize = (members: Record<string, unknown>, more: Partial<NormalizeParams> = {}) =>
-  normalizeSubmission({ type: 'email.send', payload: { to: 'ann' }, ...members } as Submission, { ...params, ...more });
-const accepted = (members: Record<string, unknown>, more: Partial<NormalizeParams> = {}) => {
-  const normalized = normalize(members, more);
-  if (!normalized.ok) throw new Error(normalized.issues.map(({ message }) => message).join('; '));
-  return normalized.job;
-};
-const issues = (members: Record<string, unknown>, more: Partial<NormalizeParams> = {}) => {
-  const normalized = normalize(members, more);
-  return normalized.ok ? [] : normalized.issues.map(({ field, code }) => `${field} ${code}`);
-};
 
 describe('a plain submission', () => {
   it('needs only type and payload; everything else has a default [GM-1.08] [GM-3.04]', () => {
@@ -76,7 +58,7 @@ describe('a plain submission', () => {
 
   it('refuses what is no object', () => {
     for (const given of [null, 'text', [], 3]) {
-      expect(normalizeSubmission(given as never, params)).toMatchObject({ issues: [{ code: 'INVALID_TYPE' }] });
+      expect(normalizeSubmission(given as never, PARAMS)).toMatchObject({ issues: [{ code: 'INVALID_TYPE' }] });
     }
   });
 });

@@ -1,6 +1,5 @@
 /** The execution API on a real socket, with a worker in the same process, and every exchange held to the document. */
 import { randomBytes } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { afterAll, beforeAll } from 'vitest';
 import { composeExecution } from '../../src/cli/execution-api.ts';
@@ -13,7 +12,6 @@ import { DEFAULT_LIMITS } from '../../src/core/submission.ts';
 import { Engine } from '../../src/engine/engine.ts';
 import type { Registration } from '../../src/engine/registry.ts';
 import { executionRegistration } from '../../src/handlers/execution.ts';
-import type { Http } from '../../src/http/door.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
 import type { Scope } from '../../src/http/shared/identity.ts';
@@ -29,6 +27,7 @@ import { type Span, Tracer } from '../../src/telemetry/trace.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { Contract, type OpenApi } from './contract.ts';
+import { Listening } from './listening.ts';
 
 const V1 = '/v1';
 const NO_LIMIT = 1_000_000;
@@ -154,7 +153,7 @@ export class ExecutionServer {
   readonly spans: Span[] = [];
   readonly telemetry: Telemetry;
   readonly #overrides: Partial<ExecutionSettings>;
-  readonly #servers: Http[] = [];
+  readonly #listening = new Listening();
   engine!: Engine;
   context!: ExecutionContext;
   settings!: ExecutionSettings;
@@ -215,16 +214,11 @@ export class ExecutionServer {
       limiter: new OrgRateLimiter({ database, requestsPerMinute: NO_LIMIT }),
       ...options,
     });
-    this.#servers.push(http);
-    await http.listen({ port: 0, host: '127.0.0.1' });
-    return `http://127.0.0.1:${(http.server.address() as AddressInfo).port}`;
+    return this.#listening.add(http);
   }
 
   async close(): Promise<void> {
-    for (const http of this.#servers) {
-      http.server.closeAllConnections();
-      await http.close();
-    }
+    await this.#listening.close();
     await this.engine?.stop();
   }
 

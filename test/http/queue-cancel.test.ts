@@ -1,9 +1,31 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
+import type { JobState } from '../../src/core/states.ts';
 import { Gate, untilAborted } from '../library/fixture.ts';
 import { useQueue } from './queue-fixture.ts';
 
 const queue = useQueue();
+
+/** A job in this state, and what a request to cancel it is answered. */
+async function cancelOne(state: JobState, request?: object) {
+  const caller = await queue.caller();
+  const { id } = await queue.ledger.putJob(state, { orgId: caller.orgId });
+  const { status, body } = await caller.post(`/jobs/${id}/cancel`, request);
+  expect(status).toBe(200);
+  return { caller, id, body };
+}
+
+/** A job whose handler runs until it is interrupted. */
+async function running() {
+  const caller = await queue.caller();
+  const gate = new Gate();
+  const jobId = await caller.act(async (context) => {
+    gate.pass();
+    await untilAborted(context.signal);
+  });
+  await gate.reached();
+  return { caller, jobId };
+}
 
 describe('a cancellation', () => {
   it.each([
@@ -12,10 +34,7 @@ describe('a cancellation', () => {
     ['delayed', 'DELAYED', 'GA-3.10'],
     ['retrying', 'RETRYING', 'GA-3.16'],
   ] as const)('of a %s job, %s, takes effect at once [%s] [GA-3.01] [GA-3.04..07]', async (state, word, _id) => {
-    const caller = await queue.caller();
-    const { id } = await queue.ledger.putJob(state, { orgId: caller.orgId });
-    const { status, body } = await caller.post(`/jobs/${id}/cancel`, { reason: 'not needed' });
-    expect(status).toBe(200);
+    const { caller, id, body } = await cancelOne(state, { reason: 'not needed' });
     expect(body).toEqual({
       job_id: id,
       status: 'CANCELLED',
@@ -31,10 +50,7 @@ describe('a cancellation', () => {
     ['dead_letter', 'DEAD_LETTER', 'GA-3.15'],
     ['cancelled', 'CANCELLED', 'GA-3.05'],
   ] as const)('of a %s job, %s, comes too late [%s] [GA-3.05]', async (state, word, _id) => {
-    const caller = await queue.caller();
-    const { id } = await queue.ledger.putJob(state, { orgId: caller.orgId });
-    const { status, body } = await caller.post(`/jobs/${id}/cancel`);
-    expect(status).toBe(200);
+    const { caller, id, body } = await cancelOne(state);
     expect(body).toMatchObject({ status: 'ALREADY_COMPLETE', previous_state: word });
     expect(await caller.state(id)).toBe(word);
   });
@@ -61,13 +77,7 @@ describe('a cancellation', () => {
   });
 
   it('of a running job with force interrupts its handler [GA-3.03] [GA-3.12]', async () => {
-    const caller = await queue.caller();
-    const gate = new Gate();
-    const jobId = await caller.act(async (context) => {
-      gate.pass();
-      await untilAborted(context.signal);
-    });
-    await gate.reached();
+    const { caller, jobId } = await running();
     const { body } = await caller.post(`/jobs/${jobId}/cancel`, { force: true });
     expect(body.status).toBe('CANCEL_REQUESTED');
     await caller.reached(jobId, 'CANCELLED');
@@ -163,13 +173,7 @@ describe('a cancellation of many', () => {
   });
 
   it('with force interrupts running handlers [GA-3.20]', async () => {
-    const caller = await queue.caller();
-    const gate = new Gate();
-    const jobId = await caller.act(async (context) => {
-      gate.pass();
-      await untilAborted(context.signal);
-    });
-    await gate.reached();
+    const { caller, jobId } = await running();
     expect((await caller.post('/jobs/cancel', { job_ids: [jobId], force: true })).body.cancelled).toBe(1);
     await caller.reached(jobId, 'CANCELLED');
   });

@@ -1,11 +1,9 @@
 /** The queue API on a real socket, with real keys, a worker in the same process, and every exchange held to the document. */
 import { randomBytes } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import { Engine } from '../../src/engine/engine.ts';
 import type { Handler, Registration } from '../../src/engine/registry.ts';
-import type { Http } from '../../src/http/door.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
 import { SCOPES, type Scope } from '../../src/http/shared/identity.ts';
@@ -15,6 +13,7 @@ import { createKey } from '../../src/services/create-key.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { Contract, type OpenApi } from './contract.ts';
+import { Listening } from './listening.ts';
 
 export const QUEUE = '/queue/v1';
 const ACT = 'act';
@@ -118,7 +117,7 @@ export class QueueServer {
   url!: string;
   contract!: Contract;
   readonly #handlers = new Map<string, Handler>();
-  readonly #servers: Http[] = [];
+  readonly #listening = new Listening();
 
   constructor(ledger: TestLedger) {
     this.ledger = ledger;
@@ -145,16 +144,11 @@ export class QueueServer {
       limiter: new OrgRateLimiter({ database, requestsPerMinute: NO_LIMIT }),
       ...options,
     });
-    this.#servers.push(http);
-    await http.listen({ port: 0, host: '127.0.0.1' });
-    return `http://127.0.0.1:${(http.server.address() as AddressInfo).port}`;
+    return this.#listening.add(http);
   }
 
   async close(): Promise<void> {
-    for (const http of this.#servers) {
-      http.server.closeAllConnections();
-      await http.close();
-    }
+    await this.#listening.close();
     await this.engine?.stop();
   }
 
