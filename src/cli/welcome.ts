@@ -9,6 +9,8 @@ export type WelcomeFacts = {
   firstKey: FirstKey | null;
   /** Where a key made by an earlier start is; null when there is none. */
   keyFile: string | null;
+  /** Whether clients of the execution API register themselves, or need a token for it. */
+  registration: 'open' | 'token';
 };
 
 export const keyFileIn = (home: string): string => join(home, 'api-key');
@@ -24,7 +26,9 @@ export function welcome(facts: WelcomeFacts): string[] {
     ...keyLines(facts),
     '',
     'In another terminal, submit a job and look at it with its history:',
-    ...commands(facts).map((line) => `  ${line}`),
+    ...queueCommands(facts).map((line) => `  ${line}`),
+    '',
+    ...executionLines(facts),
     '',
     'Stop with Ctrl-C. The data stays.',
   ];
@@ -39,13 +43,26 @@ function keyLines({ firstKey, keyFile }: WelcomeFacts): string[] {
 
 const JOB = `'{"type":"simulate","payload":{"duration_ms":500,"progress_steps":5}}'`;
 
-function commands(facts: WelcomeFacts): string[] {
+function queueCommands(facts: WelcomeFacts): string[] {
   const { url } = facts;
   return [
     `KEY=${keyText(facts)}`,
     `JOB=$(curl -s ${url}/queue/v1/jobs -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d ${JOB}); echo "$JOB"`,
-    `ID=$(echo "$JOB" | sed 's/.*"job_id":"\\([^"]*\\)".*/\\1/'); sleep 1`,
+    `ID=$(echo "$JOB" | ${memberOf('job_id')}); sleep 1`,
     `curl -s "${url}/queue/v1/jobs/$ID?include_result=true&include_history=true" -H "Authorization: Bearer $KEY"; echo`,
+  ];
+}
+
+const EXECUTION = `'{"type":"EXECUTE","work_kind":"SUCCESS_FAST"}'`;
+const memberOf = (name: string): string => `sed 's/.*"${name}":"\\([^"]*\\)".*/\\1/'`;
+
+function executionLines({ url, registration }: WelcomeFacts): string[] {
+  if (registration === 'token')
+    return [`The execution API is at ${url}/v1; clients register with the token of this server.`];
+  return [
+    'The execution API has clients of its own, which register themselves:',
+    `  ID=$(curl -s -X POST ${url}/v1/clients | ${memberOf('client_id')}); KEY=$(curl -s -X POST ${url}/v1/clients/$ID/keys | ${memberOf('api_key')})`,
+    `  curl -s ${url}/v1/jobs -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d ${EXECUTION}; echo`,
   ];
 }
 

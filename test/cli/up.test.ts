@@ -51,11 +51,12 @@ describe('up', () => {
     const file = join(home, 'api-key');
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect(fact(up, 'API key')).toBe((await readFile(file, 'utf8')).trim());
-    const [accepted, job] = (await followAdvice(up.stdout)) as Record<string, unknown>[];
+    const [accepted, job, execution] = (await followAdvice(up.stdout)) as Record<string, unknown>[];
     expect(accepted).toMatchObject({ status: 'ACCEPTED', job_id: job?.job_id });
     expect(job).toMatchObject({ state: 'COMPLETED', type: 'simulate', result: { status: 'SUCCESS' } });
     const history = job?.history as { to_state: string }[];
     expect(history.map(({ to_state }) => to_state)).toEqual(['SCHEDULED', 'RUNNING', 'COMPLETED']);
+    expect(execution).toMatchObject({ job_id: expect.any(String), state: 'QUEUED' });
     const ready = await fetch(`${fact(up, 'address')}/readyz`);
     expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 1 } });
     up.kill('SIGINT');
@@ -117,6 +118,13 @@ describe('up', () => {
     expect(existsSync(join(home, 'postgres', 'PG_VERSION'))).toBe(true);
     expect(existsSync(join(home, 'postgres', 'postmaster.pid'))).toBe(false);
     expect(second.stderr).toContain(`Port ${port} of 127.0.0.1 is in use. Choose another with --port N`);
+  });
+
+  it('says that clients need a token where registration asks for one', async () => {
+    const env = { MILLRACE_AUTH_REGISTRATION: 'token', MILLRACE_AUTH_BOOTSTRAP_TOKEN: 'a-token-for-this-test-only' };
+    const up = await startUp([], { database: ledger.db.url, env });
+    expect(up.stdout).toContain(`The execution API is at ${fact(up, 'address')}/v1; clients register with the token`);
+    expect(up.stdout).not.toContain('a-token-for-this-test-only');
   });
 
   it('refuses settings that it does not know before it starts anything', async () => {

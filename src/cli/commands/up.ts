@@ -73,8 +73,10 @@ async function greet(
   const keyFile = home !== null && existsSync(keyFileIn(home)) ? keyFileIn(home) : null;
   const database = maskPassword(platform.postgres.url);
   const first = firstKey === null ? {} : { org: firstKey.orgSlug, key: firstKey.key };
+  const { registration } = config.execution;
+  const facts = { url, database, home, firstKey, keyFile, registration };
   out.event(
     { event: 'up', url, database, home, keyFile, ...first, pid: process.pid },
-    [out.paint('green', 'Millrace is up.'), ...welcome({ url, database, home, firstKey, keyFile })].join('\n'),
+    [out.paint('green', 'Millrace is up.'), ...welcome(facts)].join('\n'),
   );
 }
