@@ -5,8 +5,9 @@ import { type Run, type RunOptions, runSimulation } from '../../src/cli/simulate
 import { loadConfig } from '../../src/config/load-config.ts';
 import { KINDS, WORK_KINDS, type WorkKind } from '../../src/core/execution/kinds.ts';
 import { useDelivering } from '../http/delivering-server.ts';
+import { until } from '../library/fixture.ts';
 
-const TIME_SCALE = 0.006;
+const TIME_SCALE = 0.01;
 // Timeouts are not scaled: the server shares a process with its callers and the receiver, and no job is to fail for that.
 const { profile } = loadConfig({
   environment: { MILLRACE_EXECUTION_BACKOFF_BASE: '10ms', MILLRACE_EXECUTION_BACKOFF_MAX: '50ms' },
@@ -34,7 +35,7 @@ const steps = ({ jury }: Run): string[] =>
     .filter(({ count }) => count > 0)
     .map(({ from, to, count }) => `${from} ${to} ${count}`);
 
-describe('a simulated run', () => {
+describe('a simulated run', { timeout: 180_000 }, () => {
   it('of 500 scenarios by 20 clients loses nothing, doubles nothing and sees no forbidden step [FR-01.04] [FR-02.02] [FR-04.02]', async () => {
     const run = await simulate({ kinds: WORK_KINDS, jobs: 500, clients: 20 });
     expect(run.jury.findings).toEqual([]);
@@ -94,7 +95,7 @@ describe('a simulated run', () => {
       restart: async (untilMs: number) => {
         await server.worker('none');
         const fromMs = Date.now();
-        await expect.poll(() => Date.now(), { timeout: 20_000 }).toBeGreaterThan(untilMs);
+        await until(() => Date.now() > untilMs);
         await server.worker('start');
         fell.push(untilMs);
         return { fromMs, toMs: Date.now() };
@@ -143,7 +144,7 @@ describe('a simulated run', () => {
   it('ends without a verdict when it is interrupted', async () => {
     const stop = new AbortController();
     const running = simulate({ kinds: ['SCHEDULED_FAR_FUTURE'], jobs: 1, signal: stop.signal });
-    await expect.poll(async () => (await countOf('SCHEDULED_FAR_FUTURE')) > 0).toBe(true);
+    await until(async () => (await countOf('SCHEDULED_FAR_FUTURE')) > 0);
     stop.abort();
     expect(await running).toMatchObject({ wasInterrupted: true });
   });

@@ -11,7 +11,8 @@ import { ended, keyOf, type Observed, type ObservedJob, submit, type Turn, type 
 /** Does to one planned job what its kind needs, and says what came of it. */
 export type Driver = (world: World, plan: PlannedJob, turn: Turn) => Promise<Observed>;
 
-const MAX_TRIES = 10;
+/** At a small time scale a run is over in moments, and a busy machine misses many of them. */
+const MAX_TRIES = 50;
 /** More than any server allows. */
 const MAX_RETRIES = 100;
 
