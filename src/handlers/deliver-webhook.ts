@@ -1,26 +1,12 @@
 import { DELIVERY_TYPE, type DeliverySettings, deliveryPolicy } from '../core/delivery-policy.ts';
 import { PermanentError, TemporaryError } from '../core/handler-errors.ts';
 import { isUuid } from '../core/ids.ts';
+import type { LoadedDelivery } from '../core/loaded-delivery.ts';
 import { signatureHeader } from '../core/webhook-signature.ts';
 import { type DeliveryAnswer, type Judgement, judgeAnswer } from './delivery-verdict.ts';
 
 /** What delivering needs of the context that handlers are given. */
 type DeliveryWork = { readonly signal: AbortSignal };
-
-export type LoadedDelivery =
-  | {
-      readonly kind: 'ready';
-      readonly deliveryId: string;
-      readonly messageId: string;
-      readonly url: string;
-      readonly body: Uint8Array;
-      readonly secrets: readonly Uint8Array[];
-      readonly createdAtMs: number;
-      /** By the clock of the database. */
-      readonly nowMs: number;
-    }
-  /** The target is gone or disabled, or another job delivers: there is nothing to do here. */
-  | { readonly kind: 'gone' };
 
 /** Where deliveries are kept. Both may throw that the lease is lost; what is finished then was not written. */
 export type DeliveryDesk<Context> = {

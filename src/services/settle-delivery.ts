@@ -1,4 +1,5 @@
 import { type BreakerPolicy, breakerAfter, type Health, isHopeless } from '../core/breaker.ts';
+import type { LoadedDelivery } from '../core/loaded-delivery.ts';
 import { type DisabledReason, disabledBody, messageIdOf } from '../core/public-events.ts';
 import { formatTimestamp } from '../core/timestamp.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -14,19 +15,6 @@ import {
   writeAttempt,
 } from '../ledger/settle-delivery.ts';
 import type { Queryable } from '../ledger/statement.ts';
-
-export type LoadedDelivery =
-  | {
-      readonly kind: 'ready';
-      readonly deliveryId: string;
-      readonly messageId: string;
-      readonly url: string;
-      readonly body: Uint8Array;
-      readonly secrets: readonly Uint8Array[];
-      readonly createdAtMs: number;
-      readonly nowMs: number;
-    }
-  | { readonly kind: 'gone' };
 
 export type AttemptOutcome = {
   readonly verdict: 'delivered' | 'retry' | 'failed' | 'gone';

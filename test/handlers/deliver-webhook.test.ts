@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { PermanentError, TemporaryError } from '../../src/core/handler-errors.ts';
-import { type DeliveryRequest, deliverRegistration, type LoadedDelivery } from '../../src/handlers/deliver-webhook.ts';
+import type { LoadedDelivery } from '../../src/core/loaded-delivery.ts';
+import { type DeliveryRequest, deliverRegistration } from '../../src/handlers/deliver-webhook.ts';
 import {
   type DeliveryAnswer,
   excerptOf,
