@@ -1,24 +1,11 @@
-import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { loadConfig } from '../../src/config/load-config.ts';
-import { AppError } from '../../src/core/errors.ts';
 import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
 import { checkPolicy } from '../../src/core/policy.ts';
+import { configOf, refusal } from './environment.ts';
 
 const DAY = 86_400_000;
 
-const load = (environment: Record<string, string> = {}): ExecutionSettings =>
-  loadConfig({ environment, folder: tmpdir() }).config.execution;
-
-function refusal(environment: Record<string, string>): string {
-  try {
-    load(environment);
-  } catch (error) {
-    if (error instanceof AppError && error.code === 'INVALID_CONFIG') return error.message;
-    throw error;
-  }
-  throw new Error('It was accepted.');
-}
+const load = (environment: Record<string, string> = {}): ExecutionSettings => configOf(environment).execution;
 
 describe('the settings of the execution API', () => {
   it('have defaults that make a whole policy', () => {
@@ -63,7 +50,7 @@ describe('the settings of the execution API', () => {
       ...{ maxAttempts: 1, autoRetry: true, backoff: { initialDelayMs: 50, maxDelayMs: 200 } },
     });
     const environment = { MILLRACE_WORKERS_CONCURRENCY: '7' };
-    expect(loadConfig({ environment, folder: tmpdir() }).config.workers.concurrency).toBe(7);
+    expect(configOf(environment).workers.concurrency).toBe(7);
   });
 
   it('set the limits and who may register', () => {

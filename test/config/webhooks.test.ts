@@ -1,27 +1,13 @@
-import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { type Config, loadConfig } from '../../src/config/load-config.ts';
 import { refusalOf } from '../../src/core/address-policy.ts';
-import { AppError } from '../../src/core/errors.ts';
 import { parseIp } from '../../src/core/ip-address.ts';
+import { configOf, refusal } from './environment.ts';
 
 const DAY = 86_400_000;
 
-const load = (environment: Record<string, string> = {}): Config => loadConfig({ environment, folder: tmpdir() }).config;
-
-function refusal(environment: Record<string, string>): string {
-  try {
-    load(environment);
-  } catch (error) {
-    if (error instanceof AppError && error.code === 'INVALID_CONFIG') return error.message;
-    throw error;
-  }
-  throw new Error('It was accepted.');
-}
-
 describe('the settings of webhooks', () => {
   it('have defaults', () => {
-    expect(load().webhooks).toEqual({
+    expect(configOf().webhooks).toEqual({
       ...{ timeoutMs: 10_000, maxRetries: 5, backoff: { initialMs: 1_000, maxMs: 300_000 } },
       ...{ concurrency: 256, disableAfterMs: 5 * DAY, secretOverlapMs: DAY },
     });
@@ -34,7 +20,7 @@ describe('the settings of webhooks', () => {
       ...{ MILLRACE_WEBHOOKS_CONCURRENCY: '8', MILLRACE_WEBHOOKS_DISABLE_AFTER: '1h' },
       MILLRACE_WEBHOOKS_SECRET_OVERLAP: '0s',
     };
-    expect(load(environment).webhooks).toEqual({
+    expect(configOf(environment).webhooks).toEqual({
       ...{ timeoutMs: 2_000, maxRetries: 0, backoff: { initialMs: 10, maxMs: 60_000 } },
       ...{ concurrency: 8, disableAfterMs: 3_600_000, secretOverlapMs: 0 },
     });
@@ -52,13 +38,13 @@ describe('the settings of webhooks', () => {
 
 describe('the settings of outgoing calls', () => {
   it('allow public addresses alone unless told', () => {
-    const { policy, ...rest } = load().egress;
+    const { policy, ...rest } = configOf().egress;
     expect(policy).toEqual({ allow: [], targets: [] });
     expect(rest).toEqual({ connectTimeoutMs: 10_000, dnsTimeoutMs: 5_000 });
   });
 
   it('open ranges and single places of this machine', () => {
-    const { policy } = load({
+    const { policy } = configOf({
       MILLRACE_EGRESS_ALLOW: '10.1.0.0/16, fd00::/8',
       MILLRACE_EGRESS_TARGETS: '127.0.0.1:9000,[::1]:9000',
     }).egress;
@@ -82,7 +68,7 @@ describe('the settings of outgoing calls', () => {
   it('open no place of this machine to whoever can reach the server from elsewhere', () => {
     const targets = { MILLRACE_EGRESS_TARGETS: '127.0.0.1:9000' };
     for (const host of ['127.0.0.1', '::1', 'localhost'])
-      expect(load({ ...targets, MILLRACE_SERVER_HOST: host }).egress.policy.targets).toEqual(['127.0.0.1:9000']);
+      expect(configOf({ ...targets, MILLRACE_SERVER_HOST: host }).egress.policy.targets).toEqual(['127.0.0.1:9000']);
     for (const host of ['0.0.0.0', '::', '10.0.0.5', 'example.com'])
       expect(refusal({ ...targets, MILLRACE_SERVER_HOST: host })).toContain('egress.targets');
   });
