@@ -30,6 +30,9 @@ function factLines(job: JobWithAttempts): string[] {
     ['failure', lastFailure === null ? null : `${lastFailure.category} ${lastFailure.code}: ${lastFailure.message}`],
     ['key', job.idempotencyKey],
     ['correlation', job.correlationId],
+    ['category', job.category],
+    ['project', job.projectId],
+    ['trace', job.traceparent],
     [
       'tags',
       job.tags === null

@@ -70,7 +70,7 @@ export type JobSubmission = {
   backoff?: BackoffConfig | null;
   /** A repeat with the same key and content gives the first job. */
   idempotency_key?: string | null;
-  /** For tracing. */
+  /** For tracing; the id of the request unless given. */
   correlation_id?: string | null;
   /** Labels: at most 50, names up to 128 and values up to 256 characters. */
   tags?: Record<string, string> | null;
@@ -82,6 +82,12 @@ export type JobSubmission = {
   callback_url?: string | null;
   /** q:default unless given; q:critical needs the scope queue:critical. */
   queue?: string | null;
+  /** Kept with the job and shown. */
+  category?: string | null;
+  /** A UUID. With a key that is bound to a project, that one. */
+  project_id?: string | null;
+  /** W3C Trace Context; the header traceparent unless given. */
+  traceparent?: string | null;
   /** May be given, and must then be the org of the key. */
   org_id?: string | null;
 };
@@ -202,8 +208,16 @@ export type JobStatus = {
   priority: Priority;
   /** Labels: at most 50, names up to 128 and values up to 256 characters. */
   tags: Record<string, string>;
-  /** For tracing. */
-  correlation_id: string | null;
+  /** As given, else the id of the request. */
+  correlation_id: string;
+  /** Of the request that submitted the job: its X-Request-Id. */
+  request_id: string;
+  /** As submitted. */
+  category: string | null;
+  /** The project of the org that the job belongs to. */
+  project_id: string | null;
+  /** W3C Trace Context: the span that asked for the job. */
+  traceparent: string | null;
   /** When the job last became ready for workers. */
   scheduled_at: string | null;
   queue: string;

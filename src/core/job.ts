@@ -43,7 +43,13 @@ export interface Job {
   readonly progress?: Progress;
   readonly lastFailure: Failure | null;
   readonly tags: Readonly<Record<string, string>> | null;
-  readonly correlationId: string | null;
+  /** As given, else the id of the request. */
+  readonly correlationId: string;
+  /** Of the request that brought the job; without one, its own id. */
+  readonly requestId: string;
+  readonly category: string | null;
+  readonly projectId: string | null;
+  readonly traceparent: string | null;
   readonly idempotencyKey: string | null;
   readonly callbackUrl: string | null;
   readonly dependsOn: readonly string[];

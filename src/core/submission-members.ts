@@ -18,6 +18,9 @@ const KNOWN_MEMBERS = new Set([
   'dependencyType',
   'callbackUrl',
   'queue',
+  'category',
+  'projectId',
+  'traceparent',
 ]);
 
 // Read-only on a job, in the spelling of the library and of the wire.

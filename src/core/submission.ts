@@ -3,6 +3,7 @@ import type { BackoffStrategy } from './backoff.ts';
 import { fingerprint } from './canonical-json.ts';
 import { DEFAULT_DEPENDENCY_TYPE, type DependencyType } from './dependencies.ts';
 import type { DurationInput } from './duration.ts';
+import { type Envelope, readEnvelope } from './envelope.ts';
 import type { Issue } from './errors.ts';
 import { DEFAULT_MAX_PAYLOAD_BYTES, decodePayload, encodePayload, type Payload } from './payload.ts';
 import type { Policy, PolicyLayer, ProfileName } from './policy.ts';
@@ -51,6 +52,12 @@ export interface Submission<P = unknown> {
   readonly dependencyType?: DependencyType | null;
   readonly callbackUrl?: string | null;
   readonly queue?: string | null;
+  /** Kept with the job. */
+  readonly category?: string | null;
+  /** A part of the org; keys of different projects have nothing to do with each other. */
+  readonly projectId?: string | null;
+  /** W3C Trace Context: the span that asks for the job. */
+  readonly traceparent?: string | null;
 }
 
 export interface NewJob {
@@ -69,6 +76,8 @@ export interface NewJob {
   readonly dependsOn: readonly string[];
   readonly dependencyType: DependencyType;
   readonly callbackUrl: string | null;
+  /** Null for a job that has none of its members. */
+  readonly envelope: Envelope | null;
 }
 
 export interface SubmissionLimits {
@@ -86,6 +95,8 @@ export interface NormalizeParams {
   readonly profile: ProfileName | Policy;
   /** Of the request behind the submission, where that is another thing; it tells repeats instead of the computed one. */
   readonly fingerprint?: string;
+  /** Of the request behind the submission, where the job does not have the same id. */
+  readonly requestId?: string;
 }
 
 export type NormalizedSubmission =
@@ -101,7 +112,7 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
   }
   refuseUnknownMembers(submission, issues);
   refuseReservedType(submission.type, profileNameOf(params.profile), issues);
-  const requested = readRequested(submission, params.limits, issues);
+  const requested = readRequested(submission, params, issues);
   const policy = settlePolicy(
     { submission: requested.layer, registration: params.registration, profile: params.profile },
     issues,
@@ -129,12 +140,13 @@ interface Requested {
   readonly dependsOn: readonly string[];
   readonly dependencyType: DependencyType;
   readonly callbackUrl: string | null;
+  readonly envelope: Envelope | null;
 }
 type Complete = Requested & { readonly type: string; readonly payload: Payload };
 
 const NO_DEPENDENCIES: readonly string[] = Object.freeze([]);
 
-function readRequested(given: Submission, limits: SubmissionLimits, issues: Issues): Requested {
+function readRequested(given: Submission, { limits, requestId }: NormalizeParams, issues: Issues): Requested {
   const queue = given.queue == null ? DEFAULT_QUEUE : readQueue(given.queue, issues);
   return {
     type: readType(given.type, issues),
@@ -152,6 +164,7 @@ function readRequested(given: Submission, limits: SubmissionLimits, issues: Issu
       (given.dependencyType == null ? null : readDependencyType(given.dependencyType, issues)) ??
       DEFAULT_DEPENDENCY_TYPE,
     callbackUrl: given.callbackUrl == null ? null : readCallbackUrl(given.callbackUrl, limits, issues),
+    envelope: readEnvelope(given, requestId ?? null, issues),
   };
 }
 
@@ -220,14 +233,19 @@ function newJob(requested: Complete, policy: Policy, given: string | undefined):
     dependsOn: requested.dependsOn,
     dependencyType: requested.dependencyType,
     callbackUrl: requested.callbackUrl,
+    envelope: requested.envelope,
   };
 }
 
-/** Of what was asked for, not of what it resolved to: a changed default does not make a repeat a different request. */
+/**
+ * Of what was asked for, not of what it resolved to: a changed default does not make a repeat a different request, nor does the
+ * trace that the repeat belongs to.
+ */
 function fingerprintOf(requested: Complete): string {
-  const { idempotencyKey: _, payload, scheduledAt, ...rest } = requested;
+  const { idempotencyKey: _, payload, scheduledAt, envelope, ...rest } = requested;
   return fingerprint({
     ...rest,
+    ...(envelope?.category == null ? {} : { category: envelope.category }),
     scheduledAt: scheduledAt === null ? null : formatTimestamp(scheduledAt),
     payload:
       payload.kind === 'json' ? decodePayload(payload) : { $bytes: Buffer.from(payload.bytes).toString('base64') },

@@ -45,8 +45,12 @@ export class HandlerContext implements JobContext {
   get createdAt(): Date {
     return new Date(this.#execution.job.createdAtMs);
   }
-  get correlationId(): string | null {
-    return this.#execution.job.correlationId;
+  get correlationId(): string {
+    const { correlationId, id } = this.#execution.job;
+    return correlationId ?? id;
+  }
+  get traceparent(): string | null {
+    return this.#execution.job.traceparent;
   }
   get tags(): Readonly<Record<string, string>> {
     return this.#execution.job.tags ?? {};

@@ -15,7 +15,10 @@ export type JobContext = {
   /** 1 for the first run. */
   readonly attempt: number;
   readonly createdAt: Date;
-  readonly correlationId: string | null;
+  /** As given, else the id of the request that brought the job. */
+  readonly correlationId: string;
+  /** W3C Trace Context: the span that asked for the job, to continue its trace. */
+  readonly traceparent: string | null;
   readonly tags: Readonly<Record<string, string>>;
   /** When this attempt began: a little before the handler did. */
   readonly startedAt: Date;

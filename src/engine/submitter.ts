@@ -3,12 +3,18 @@ import { checkDependencies, MAX_CHILDREN, MAX_DEPTH, resolveDependent } from '..
 import { AppError, type Issue } from '../core/errors.ts';
 import { type Policy, SUBMISSION_TIMEOUT_MS } from '../core/policy.ts';
 import { inheritPriority } from '../core/priority.ts';
-import { DEFAULT_LIMITS, normalizeSubmission, type Submission, type SubmissionLimits } from '../core/submission.ts';
+import {
+  DEFAULT_LIMITS,
+  type NewJob,
+  normalizeSubmission,
+  type Submission,
+  type SubmissionLimits,
+} from '../core/submission.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { CallbackOrgs } from '../ledger/callback-orgs.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
-import { lockParent } from '../ledger/guard-parent.ts';
+import { lockParent, type Origin } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import type { JobToWrite, Placement } from '../ledger/job-to-write.ts';
 import { lockDependencies } from '../ledger/lock-dependencies.ts';
@@ -39,7 +45,10 @@ export type SubmitOptions = {
   profile?: Policy;
   /** Of the request as it was made, where the submission is not what was asked for. */
   fingerprint?: string;
+  /** Made by the door; a request that was given its id here has the same. */
   id?: string;
+  /** Of the request, where that came with an id of its own. */
+  requestId?: string;
 };
 
 export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: readonly Issue[] };
@@ -107,12 +116,19 @@ export class Submitter {
 
   #normalize(submission: Submission, options: SubmitOptions) {
     const { registrationOf, limits = DEFAULT_LIMITS } = this.#options;
-    const { profile = this.#options.profile, fingerprint } = options;
+    const { profile = this.#options.profile, fingerprint, requestId } = options;
     const registration =
       options.profile === undefined && typeof submission?.type === 'string'
         ? registrationOf(submission.type)
         : undefined;
-    return normalizeSubmission(submission, { nowMs: Date.now(), registration, limits, profile, fingerprint });
+    return normalizeSubmission(submission, {
+      nowMs: Date.now(),
+      registration,
+      limits,
+      profile,
+      fingerprint,
+      requestId,
+    });
   }
 
   /** One job from one of many callers. */
@@ -162,6 +178,7 @@ export class Submitter {
       if (!guard.landed) return null;
       if (guard.children >= MAX_CHILDREN)
         throw refusal('spawn', 'TOO_MANY_CHILDREN', `A job may spawn at most ${MAX_CHILDREN} jobs.`);
+      entry.job = inherit(entry.job, guard.origin);
       await placeDependent(client, entry, parent.join ? guard.ancestorIds : []);
       entry.placement = placeChild(entry, parent, { ...guard, inheritsPriority });
       return submitJobs(client, [entry], this.#options.fairQueues());
@@ -218,6 +235,21 @@ function placeChild(entry: JobToWrite, parent: ParentLease, place: ParentPlace):
   if (depth > MAX_DEPTH) throw refusal('spawn', 'DEPENDENCY_DEPTH', `Children may be nested ${MAX_DEPTH} deep.`);
   const priority = place.inheritsPriority ? inheritPriority(place.priority, [placement.priority]) : placement.priority;
   return { ...placement, priority, depth, parentSeq: parent.seq, joinsParent: parent.join };
+}
+
+/** A child belongs to the request, the project and the trace of its parent. */
+function inherit(job: NewJob, origin: Origin): NewJob {
+  const { envelope } = job;
+  return {
+    ...job,
+    correlationId: job.correlationId ?? origin.correlationId,
+    envelope: {
+      category: envelope?.category ?? null,
+      projectId: envelope?.projectId ?? origin.projectId,
+      traceparent: envelope?.traceparent ?? origin.traceparent,
+      requestId: origin.requestId,
+    },
+  };
 }
 
 const refusal = (field: string, code: string, message: string) =>

@@ -1,5 +1,8 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Engine } from '../engine/engine.ts';
+import { newJobId } from '../engine/new-job-id.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Door, Http } from './door.ts';
 import { installAuthentication } from './shared/authentication.ts';
@@ -11,7 +14,6 @@ import { installInFlight } from './shared/in-flight.ts';
 import { installOpenApi } from './shared/openapi.ts';
 import { installQueryValues } from './shared/query-values.ts';
 import { installQuietContinue } from './shared/quiet-continue.ts';
-import { newRequestId } from './shared/request-id.ts';
 import { installSafeJson } from './shared/safe-json.ts';
 import { installErrorPages } from './system/error-pages.ts';
 import { installMetrics } from './system/metrics.ts';
@@ -90,7 +92,7 @@ function bareServer(options: ServerOptions): Http {
       // The timeouts above are only noticed this often.
       connectionsCheckingInterval: Math.min(1_000, headersTimeoutMs),
     },
-    genReqId: (request) => requestIdOf(request.headers['x-request-id']),
+    genReqId: requestIdOf,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_PARAM_LENGTH },
     clientErrorHandler: answerConnectionError,
     frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) => {
@@ -102,6 +104,12 @@ function bareServer(options: ServerOptions): Http {
   }) as unknown as Http;
 }
 
-/** A caller's own id for the request, if it is fit to be repeated in a header; else a new one. */
-const requestIdOf = (given: string | string[] | undefined): string =>
-  typeof given === 'string' && REQUEST_ID.test(given) ? given : newRequestId();
+/**
+ * A caller's own id for the request, if it is fit to be repeated in a header; else a new one. What is posted may become a job, and
+ * the job then has the id of the request.
+ */
+function requestIdOf({ method, headers }: { method?: string; headers: IncomingHttpHeaders }): string {
+  const given = headers['x-request-id'];
+  if (typeof given === 'string' && REQUEST_ID.test(given)) return given;
+  return method === 'POST' ? newJobId() : randomUUID();
+}

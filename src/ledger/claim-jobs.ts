@@ -1,7 +1,7 @@
 import { int2Array, int8Array, textArray } from './binary-array.ts';
 import { candidatesText, IS_STILL_THERE, lanesText, leasedText } from './claim-text.ts';
 import { type Queryable, run, statement } from './statement.ts';
-import { type Lane, type StartedJob, startedText } from './take-jobs.ts';
+import { CORRELATION, type Lane, type StartedJob, startedText } from './take-jobs.ts';
 
 /** A job under lease that has not started: `attemptsStarted` does not count the attempt to come. */
 export type ClaimedJob = StartedJob;
@@ -19,7 +19,7 @@ const CLAIM = statement(
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
   RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, l.order_key,
     j.attempts_started, j.max_attempts, j.policy_id, j.created_at, j.lifetime_deadline, j.payload, j.payload_bytes,
-    j.idempotency_key, j.correlation_id, j.tags
+    j.idempotency_key, ${CORRELATION}, j.traceparent, j.tags
 ), noted AS (
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $1::int8, $7::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type

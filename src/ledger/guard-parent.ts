@@ -1,3 +1,4 @@
+import type { Job } from '../core/job.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 export type GuardedParent =
@@ -10,11 +11,15 @@ export type GuardedParent =
       children: number;
       /** The parent and everything above it. */
       ancestorIds: string[];
+      /** Of the parent: what a child has as well unless it says otherwise. */
+      origin: Origin;
     };
+
+export type Origin = Pick<Job, 'requestId' | 'correlationId' | 'projectId' | 'traceparent'>;
 
 const LOCK = statement(
   'lock_parent',
-  `SELECT depth, priority FROM millrace.jobs
+  `SELECT depth, priority, coalesce(request_id, id::text) AS request_id, correlation_id, project_id, traceparent FROM millrace.jobs
   WHERE org_id = $1::uuid AND seq = $2::int8 AND lease_seq = $3::int8 AND state = 'running' AND worker_id = $4::int8
   FOR UPDATE`,
 );
@@ -31,15 +36,26 @@ SELECT (SELECT count(*)::int4 FROM millrace.jobs c WHERE c.org_id = $1::uuid AND
        array_agg(id::text) AS ancestor_ids FROM line`,
 );
 
+type ParentRow = {
+  depth: number;
+  priority: number;
+  request_id: string;
+  correlation_id: string | null;
+  project_id: string | null;
+  traceparent: string | null;
+};
+
 /** Holds a running job still while its attempt spawns children. An attempt that lost its lease spawns nothing. */
 export async function lockParent(
   client: Queryable,
   params: { orgId: string; seq: number; leaseSeq: number; workerId: number },
 ): Promise<GuardedParent> {
   const { orgId, seq, leaseSeq, workerId } = params;
-  const [parent] = await run<{ depth: number; priority: number }>(client, LOCK, [orgId, seq, leaseSeq, workerId]);
+  const [parent] = await run<ParentRow>(client, LOCK, [orgId, seq, leaseSeq, workerId]);
   if (parent === undefined) return { landed: false };
   const rows = await run<{ children: number; ancestor_ids: string[] }>(client, DESCRIBE, [orgId, seq]);
   const { children, ancestor_ids } = rows[0] as { children: number; ancestor_ids: string[] };
-  return { landed: true, depth: parent.depth, priority: parent.priority, children, ancestorIds: ancestor_ids };
+  const { depth, priority, request_id: requestId, correlation_id, project_id: projectId, traceparent } = parent;
+  const origin = { requestId, correlationId: correlation_id ?? requestId, projectId, traceparent };
+  return { landed: true, depth, priority, children, ancestorIds: ancestor_ids, origin };
 }

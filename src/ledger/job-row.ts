@@ -17,6 +17,7 @@ export const JOB_COLUMNS = `
   j.id, j.seq, j.org_id, j.job_type, j.queue, j.state, j.priority, j.attempts_started, j.attempt_slot, j.max_attempts,
   j.created_at, j.updated_at, j.run_at, j.scheduled_at, j.started_at, j.completed_at, j.lifetime_deadline,
   j.payload::text AS payload, j.payload_bytes, j.last_error::text AS last_error, j.tags::text AS tags, j.correlation_id,
+  j.request_id, j.category, j.project_id, j.traceparent,
   j.idempotency_key, j.callback_url, j.dependency_type, ${IS_LEASED} AS is_leased, c.requested_at AS cancel_requested_at,
   g.percent, g.message AS progress_message, g.updated_at AS progress_at,
   CASE WHEN j.parent_seq IS NOT NULL THEN
@@ -56,6 +57,10 @@ export type JobRow = {
   last_error: string | null;
   tags: string | null;
   correlation_id: string | null;
+  request_id: string | null;
+  category: string | null;
+  project_id: string | null;
+  traceparent: string | null;
   idempotency_key: string | null;
   callback_url: string | null;
   dependency_type: DependencyType | null;
@@ -86,13 +91,19 @@ export function toJob(row: JobRow): Job {
     ...(row.percent === null ? {} : { progress: progressOf(row, row.percent) }),
     lastFailure: parse<Failure>(row.last_error),
     tags: parse<Record<string, string>>(row.tags),
-    correlationId: row.correlation_id,
+    ...originOf(row),
     idempotencyKey: row.idempotency_key,
     callbackUrl: row.callback_url,
     dependsOn: row.depends_on === null ? [] : row.depends_on.split(','),
     dependencyType: row.dependency_type,
     parentId: row.parent_id,
   };
+}
+
+function originOf(row: JobRow) {
+  const requestId = row.request_id ?? row.id;
+  const { category, project_id: projectId, traceparent } = row;
+  return { requestId, correlationId: row.correlation_id ?? requestId, category, projectId, traceparent };
 }
 
 function timesOf(row: JobRow) {

@@ -12,7 +12,7 @@ const LOCK = statement(
 const READ = statement(
   'read_live_delivery',
   `SELECT w.id, w.org_id, w.url, w.disabled_at IS NOT NULL AS is_disabled, w.deleted_at IS NOT NULL AS is_deleted, d.attempts,
-     d.event, d.job_id, (SELECT o.payload->>'traceparent' FROM millrace.jobs o WHERE o.id = d.job_id) AS traceparent,
+     d.event, d.job_id, (SELECT coalesce(o.traceparent, o.payload->>'traceparent') FROM millrace.jobs o WHERE o.id = d.job_id) AS traceparent,
      l.failures, l.failing_since, l.next_at, millrace.clock() AS now,
      (SELECT j.attempts_started >= j.max_attempts FROM millrace.jobs j WHERE j.id = $2::uuid) AS is_last
    FROM millrace.webhook_deliveries d JOIN millrace.webhooks w ON w.id = d.webhook_id

@@ -1,4 +1,5 @@
-import { jsonArray, uuidArray } from './binary-array.ts';
+import type { Envelope } from '../core/envelope.ts';
+import { jsonArray, textArray, uuidArray } from './binary-array.ts';
 import type { JobToWrite } from './job-to-write.ts';
 import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
 import { RECORD, RECORD_ID } from './record-events.ts';
@@ -6,16 +7,25 @@ import { type Queryable, run, statement } from './statement.ts';
 
 // Most statements bring jobs of one kind: one caller's batch, or what many callers of one service sent in the same moment. What
 // they share is sent once, and nothing has to be grouped.
-const SUBMIT = statement(
-  'submit_alike_jobs',
-  `WITH ${RECORD}, input AS MATERIALIZED (
-  SELECT i.id, i.payload, nextval('millrace.job_seq') AS seq FROM unnest($9::uuid[], $10::json[]) AS i(id, payload)
+//
+// An envelope is a matter of its own: a job without one is written by a statement that knows nothing of it.
+const ENVELOPE = {
+  input: ', $11::text[], $12::text[]',
+  names: ', request_id, traceparent',
+  columns: ', category, project_id, request_id, traceparent',
+  values: ', $13::text, $14::uuid, request_id, traceparent',
+};
+const NO_ENVELOPE: typeof ENVELOPE = { input: '', names: '', columns: '', values: '' };
+
+const submitText = ({ input, names, columns, values }: typeof ENVELOPE): string => `
+WITH ${RECORD}, input AS MATERIALIZED (
+  SELECT i.id, i.payload, nextval('millrace.job_seq') AS seq${names} FROM unnest($9::uuid[], $10::json[]${input}) AS i(id, payload${names})
 ), inserted AS (
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, lifetime_deadline, order_key,
-    policy_id, state, priority, requested_priority, max_attempts, event_count, record_ids, queue, job_type, actor, payload)
+    policy_id, state, priority, requested_priority, max_attempts, event_count, record_ids, queue, job_type, actor, payload${columns})
   SELECT seq, $1::uuid, id, millrace.clock(), millrace.clock(), millrace.clock(), millrace.clock(),
     millrace.clock() + $7::int8 * interval '1 ms', seq, $5::int4, 'scheduled', $4::int2, $4::int2, $6::int2, 1, ARRAY[${RECORD_ID}],
-    $2::text, $3::text, $8::text, payload FROM input
+    $2::text, $3::text, $8::text, payload${values} FROM input
 ), made_ready AS (
   INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
   SELECT min(seq), millrace.clock() + $7::int8 * interval '1 ms', $1::uuid, $4::int2, $2::text, $3::text, array_agg(seq ORDER BY seq)
@@ -24,8 +34,10 @@ const SUBMIT = statement(
   INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, actor, seqs)
   SELECT ${RECORD_ID}, millrace.clock(), $1::uuid, 'pending', 'scheduled', $4::int2, $3::text, 'submitted', $8::text, array_agg(seq) FROM input
 )
-SELECT date_part('epoch', millrace.clock()) * 1000 AS at_ms`,
-);
+SELECT date_part('epoch', millrace.clock()) * 1000 AS at_ms`;
+
+const SUBMIT = statement('submit_alike_jobs', submitText(NO_ENVELOPE));
+const SUBMIT_ENVELOPED = statement('submit_alike_enveloped_jobs', submitText(ENVELOPE));
 
 const isBare = ({ job, placement }: JobToWrite): boolean =>
   placement === null &&
@@ -37,7 +49,12 @@ const isBare = ({ job, placement }: JobToWrite): boolean =>
   job.callbackUrl === null &&
   job.payload.kind === 'json';
 
-/** Whether the jobs differ in nothing but their ids and payloads, and have nothing that few jobs have. */
+// Requests and traces differ from job to job; these are shared, and none has an envelope unless all have.
+const hasLikeEnvelope = (one: Envelope | null, other: Envelope | null): boolean =>
+  one === other ||
+  (one !== null && other !== null && one.category === other.category && one.projectId === other.projectId);
+
+/** Whether the jobs differ in nothing but their ids, payloads and origins, and have nothing that few jobs have. */
 export function areAlike(jobs: readonly JobToWrite[]): boolean {
   const first = jobs[0];
   if (first === undefined) return false;
@@ -49,17 +66,32 @@ export function areAlike(jobs: readonly JobToWrite[]): boolean {
       entry.actor === first.actor &&
       entry.job.type === first.job.type &&
       entry.job.queue === first.job.queue &&
-      entry.job.priority === first.job.priority,
+      entry.job.priority === first.job.priority &&
+      hasLikeEnvelope(entry.job.envelope, first.job.envelope),
   );
 }
 
 /** Writes jobs that are alike, ready to run. Answers when, by the ledger's clock. */
 export async function submitAlike(db: Queryable, jobs: readonly JobToWrite[]): Promise<number> {
   const { orgId, policyId, actor, job } = jobs[0] as JobToWrite;
-  const [row] = await run<{ at_ms: number }>(db, SUBMIT, [
+  const parameters = [
     ...[orgId, job.queue, job.type, job.priority, policyId, job.policy.maxAttempts, job.policy.lifetimeMs, actor],
     uuidArray(jobs.map((entry) => entry.id)),
     jsonArray(jobs.map((entry) => (entry.job.payload.kind === 'json' ? entry.job.payload.text : null))),
-  ]);
+  ];
+  const { envelope } = job;
+  const [row] = await (envelope === null
+    ? run<{ at_ms: number }>(db, SUBMIT, parameters)
+    : run<{ at_ms: number }>(db, SUBMIT_ENVELOPED, [
+        ...parameters,
+        ...originsOf(jobs),
+        envelope.category,
+        envelope.projectId,
+      ]));
   return Number(row?.at_ms);
 }
+
+const originsOf = (jobs: readonly JobToWrite[]): Buffer[] => [
+  textArray(jobs.map(({ job }) => job.envelope?.requestId ?? null)),
+  textArray(jobs.map(({ job }) => job.envelope?.traceparent ?? null)),
+];

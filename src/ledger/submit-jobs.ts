@@ -2,6 +2,7 @@ import type { JobState } from '../core/states.ts';
 import type { NewJob } from '../core/submission.ts';
 import { int2Array, int4Array, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
 import type { JobToWrite, Placement } from './job-to-write.ts';
+import { keyScopeText } from './key-scope.ts';
 import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
 import { RECORD, RECORD_ID } from './record-events.ts';
 import { type Queryable, run, type Statement, statement } from './statement.ts';
@@ -26,11 +27,11 @@ const STAMPS = `, stamped AS (
 
 // The second of two callers with one key waits here for the first, then reads the first one's row: DO UPDATE sees it
 // although the statement's snapshot does not. Sorted, so that two batches never wait for each other in a ring.
-const KEYS = `, keyed AS (
+const keysText = (scope: string) => `, keyed AS (
   INSERT INTO millrace.idempotency_keys AS k (org_id, scope, key, job_id, fingerprint, expires_at)
-  SELECT DISTINCT ON (org_id, job_type, key) org_id, job_type, key, id, extra->>'fingerprint',
+  SELECT DISTINCT ON (org_id, scope, key) org_id, ${scope} AS scope, key, id, extra->>'fingerprint',
          at + (extra->>'key_window_ms')::float8 * interval '1 ms'
-  FROM input WHERE key IS NOT NULL ORDER BY org_id, job_type, key, ord
+  FROM input i WHERE key IS NOT NULL ORDER BY org_id, scope, key, ord
   ON CONFLICT (org_id, scope, key) DO UPDATE SET
     job_id      = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.job_id ELSE k.job_id END,
     fingerprint = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.fingerprint ELSE k.fingerprint END,
@@ -38,13 +39,24 @@ const KEYS = `, keyed AS (
   RETURNING org_id, scope, key, job_id, fingerprint
 ), fresh AS MATERIALIZED (
   SELECT i.*, k.job_id AS existing_id, k.fingerprint AS existing_fingerprint FROM input i
-  LEFT JOIN keyed k ON k.org_id = i.org_id AND k.scope = i.job_type AND k.key = i.key
+  LEFT JOIN keyed k ON k.org_id = i.org_id AND k.scope = ${scope} AND k.key = i.key
 )`;
 
 /** A fair queue orders each job by itself. */
 const RUN_IN_FAIR_QUEUE = `CASE WHEN queue IN (SELECT queue FROM stamped) THEN -seq ELSE ${RUN_OF_NEIGHBOURS} END`;
 
-function submitText({ keyed, fair }: { keyed: boolean; fair: boolean }): string {
+/** What few jobs have of the world they came from, each by its column. */
+const ENVELOPE = {
+  input: ', $12::text[], $13::text[], $14::uuid[], $15::text[]',
+  columns: ', request_id, category, project_id, traceparent',
+  scope: keyScopeText('i.job_type', 'i.project_id'),
+};
+const NO_ENVELOPE: typeof ENVELOPE = { input: '', columns: '', scope: 'i.job_type' };
+
+type Variant = { keyed: boolean; fair: boolean; enveloped: boolean };
+
+function submitText({ keyed, fair, enveloped }: Variant): string {
+  const envelope = enveloped ? ENVELOPE : NO_ENVELOPE;
   const source = keyed ? '(SELECT * FROM fresh WHERE existing_id IS NULL OR existing_id = id)' : 'input';
   const orderKey = fair
     ? `coalesce(s.stamp - count(*) OVER (PARTITION BY i.queue, i.org_id)
@@ -57,13 +69,13 @@ WITH ${RECORD}, input AS MATERIALIZED (
          coalesce((extra->>'run_at')::timestamptz,
                   millrace.clock() + (extra->>'run_after_ms')::float8 * interval '1 ms', millrace.clock()) AS run_at
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int2[], $6::int4[], $7::int2[], $8::int8[],
-              $9::json[], $10::text[], $11::json[]) WITH ORDINALITY
-    AS i(id, org_id, queue, job_type, priority, policy_id, max_attempts, lifetime_ms, payload, key, extra, ord)
-)${fair ? STAMPS : ''}${keyed ? KEYS : ''}
+              $9::json[], $10::text[], $11::json[]${envelope.input}) WITH ORDINALITY
+    AS i(id, org_id, queue, job_type, priority, policy_id, max_attempts, lifetime_ms, payload, key, extra${envelope.columns}, ord)
+)${fair ? STAMPS : ''}${keyed ? keysText(envelope.scope) : ''}
 , inserted AS (
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, lifetime_deadline, order_key,
     policy_id, state, priority, requested_priority, max_attempts, event_count, record_ids, queue, job_type, idempotency_key,
-    payload,     parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes)
+    payload, parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes${envelope.columns})
   SELECT i.seq, i.org_id, i.id, i.at, i.at, i.run_at,
     CASE WHEN i.run_at <= i.at AND extra->>'waits' IS NULL THEN i.at END,
     i.at + i.lifetime_ms * interval '1 ms', ${orderKey}, i.policy_id,
@@ -71,7 +83,7 @@ WITH ${RECORD}, input AS MATERIALIZED (
     i.priority, coalesce((extra->>'requested_priority')::int2, i.priority), i.max_attempts, 1, ARRAY[${RECORD_ID}], i.queue, i.job_type, i.key,
     i.payload, (extra->>'parent_seq')::int8, coalesce((extra->>'depth')::int2, 0),
     coalesce((extra->>'joins_parent')::boolean, false), extra->>'dependency_type', extra->>'correlation_id',
-    extra->>'callback_url', extra->>'actor', (extra->>'tags')::jsonb, decode(extra->>'payload_bytes', 'base64')
+    extra->>'callback_url', extra->>'actor', (extra->>'tags')::jsonb, decode(extra->>'payload_bytes', 'base64')${envelope.columns}
   FROM ${source} i ${stamps}
   RETURNING seq, org_id, state, priority, order_key, run_at, lifetime_deadline, queue, job_type, actor, tags IS NOT NULL AS is_tagged
 ), made_ready AS (
@@ -127,12 +139,20 @@ SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms`;
 
 const PLAIN = statement('submit_plain_jobs', PLAIN_TEXT);
 
-const STATEMENTS: Record<'any' | 'keyed' | 'fair' | 'keyedFair', Statement> = {
-  any: statement('submit_jobs', submitText({ keyed: false, fair: false })),
-  keyed: statement('submit_keyed_jobs', submitText({ keyed: true, fair: false })),
-  fair: statement('submit_fair_jobs', submitText({ keyed: false, fair: true })),
-  keyedFair: statement('submit_keyed_fair_jobs', submitText({ keyed: true, fair: true })),
-};
+const nameOf = ({ keyed, fair, enveloped }: Variant): string =>
+  `submit${keyed ? '_keyed' : ''}${fair ? '_fair' : ''}${enveloped ? '_enveloped' : ''}_jobs`;
+
+const EITHER = [false, true];
+const STATEMENTS: ReadonlyMap<string, Statement> = new Map(
+  EITHER.flatMap((keyed) =>
+    EITHER.flatMap((fair) =>
+      EITHER.map((enveloped) => {
+        const variant = { keyed, fair, enveloped };
+        return [nameOf(variant), statement(nameOf(variant), submitText(variant))];
+      }),
+    ),
+  ),
+);
 
 type Row = {
   ord: number;
@@ -152,13 +172,15 @@ export async function submitJobs(
   const fair = fairQueues.size > 0 && jobs.some((entry) => fairQueues.has(entry.job.queue));
   if (!fair && areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs));
   const extras = jobs.map(extraOf);
-  const isPlain = !fair && extras.every((extra) => extra === null);
+  const enveloped = jobs.some((entry) => entry.job.envelope !== null);
+  const isPlain = !fair && !enveloped && extras.every((extra) => extra === null);
   const rows = isPlain
     ? await run<Row>(db, PLAIN, plainParameters(jobs))
-    : await run<Row>(db, STATEMENTS[variantOf(jobs, fair)], [
+    : await run<Row>(db, statementFor(jobs, { fair, enveloped }), [
         ...plainParameters(jobs),
         textArray(jobs.map((entry) => entry.job.idempotencyKey)),
         jsonArray(extras),
+        ...(enveloped ? envelopeParameters(jobs) : []),
       ]);
   const atMs = Number(rows[0]?.at_ms);
   const createdAt = new Date(atMs);
@@ -185,10 +207,9 @@ function answerOf(entry: JobToWrite, row: Row, { atMs, createdAt }: { atMs: numb
   return { kind: 'accepted', id: entry.id, state, createdAt, scheduledFor: row.waits ? null : new Date(runAtMs) };
 }
 
-function variantOf(jobs: readonly JobToWrite[], fair: boolean): keyof typeof STATEMENTS {
+function statementFor(jobs: readonly JobToWrite[], variant: Omit<Variant, 'keyed'>): Statement {
   const keyed = jobs.some((entry) => entry.job.idempotencyKey !== null);
-  if (keyed) return fair ? 'keyedFair' : 'keyed';
-  return fair ? 'fair' : 'any';
+  return STATEMENTS.get(nameOf({ keyed, ...variant })) as Statement;
 }
 
 function plainParameters(jobs: readonly JobToWrite[]): Buffer[] {
@@ -202,6 +223,15 @@ function plainParameters(jobs: readonly JobToWrite[]): Buffer[] {
     int2Array(jobs.map((entry) => entry.job.policy.maxAttempts)),
     int8Array(jobs.map((entry) => entry.job.policy.lifetimeMs)),
     jsonArray(jobs.map((entry) => (entry.job.payload.kind === 'json' ? entry.job.payload.text : null))),
+  ];
+}
+
+function envelopeParameters(jobs: readonly JobToWrite[]): Buffer[] {
+  return [
+    textArray(jobs.map(({ job }) => job.envelope?.requestId ?? null)),
+    textArray(jobs.map(({ job }) => job.envelope?.category ?? null)),
+    uuidArray(jobs.map(({ job }) => job.envelope?.projectId ?? null)),
+    textArray(jobs.map(({ job }) => job.envelope?.traceparent ?? null)),
   ];
 }
 

@@ -36,7 +36,9 @@ export type StartedJob = {
   payload: unknown;
   payloadBytes: Buffer | null;
   idempotencyKey: string | null;
+  /** As given, else the id of the request where that is not the job's own. */
   correlationId: string | null;
+  traceparent: string | null;
   tags: Record<string, string> | null;
 };
 
@@ -55,8 +57,16 @@ export type Taken = {
   hasMore: boolean;
 };
 
+/** Whatever brought the job correlates it where the caller did not. */
+export const CORRELATION = 'coalesce(j.correlation_id, j.request_id) AS correlation_id';
+
 const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
-  max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, tags`;
+  max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, traceparent, tags`;
+
+const RETURNED_COLUMNS = STARTED_COLUMNS.replace(/\w+/g, (column) => {
+  if (column === 'correlation_id') return CORRELATION;
+  return column === 'order_key' ? `l.${column}` : `j.${column}`;
+});
 
 /** What a statement that gives jobs to a worker answers, member by member: no row is copied into another shape. */
 export const startedText = (
@@ -67,7 +77,7 @@ export const startedText = (
   date_part('epoch', created_at) * 1000 AS "createdAtMs",
   date_part('epoch', lifetime_deadline - millrace.clock()) * 1000 AS "lifetimeLeftMs",
   payload AS "payload", payload_bytes AS "payloadBytes", idempotency_key AS "idempotencyKey", correlation_id AS "correlationId",
-  tags AS "tags"`;
+  traceparent AS "traceparent", tags AS "tags"`;
 
 // Parameters: worker, limit, claim number, the lanes in four, how many runs to look at. The clock is that of the statement, and a job may
 // be committed between its reading and the snapshot: no job starts before it was ready.
@@ -81,7 +91,7 @@ WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
     started_lease_seq = l.lease_seq, started_at = greatest(millrace.clock(), j.scheduled_at), updated_at = millrace.clock(),
     attempts_started = j.attempts_started + 1, ${countedText()}
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
-  RETURNING ${STARTED_COLUMNS.replace(/\w+/g, (column) => (column === 'order_key' ? `l.${column}` : `j.${column}`))}, j.event_count, j.round, ${tookText('j.scheduled_at', 'j.started_at')} AS took_ms
+  RETURNING ${RETURNED_COLUMNS}, j.event_count, j.round, ${tookText('j.scheduled_at', 'j.started_at')} AS took_ms
 ), claimed AS (
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM started GROUP BY org_id, job_type

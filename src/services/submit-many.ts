@@ -32,6 +32,8 @@ export type SubmitManyParams = {
   client?: pg.ClientBase;
   /** By index: what a door could not read of a submission. Such a submission is rejected. */
   refused?: ReadonlyMap<number, readonly Issue[]>;
+  /** Of the request that brought them all. */
+  requestId?: string;
 };
 
 type Answer = SubmissionResult | RejectedSubmission;
@@ -55,13 +57,16 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
 
 async function prepareAll(
   engine: Engine,
-  { orgId, submissions, actor, refused }: SubmitManyParams,
+  { orgId, submissions, actor, refused, requestId }: SubmitManyParams,
 ): Promise<Prepared[]> {
   const prepared: Prepared[] = [];
+  const options = requestId === undefined ? undefined : { requestId };
   for (const [index, submission] of submissions.entries()) {
     const issues = refused?.get(index);
     const preparing =
-      issues === undefined ? engine.submitter.prepare(orgId, submission, actor) : { ok: false as const, issues };
+      issues === undefined
+        ? engine.submitter.prepare(orgId, submission, actor, options)
+        : { ok: false as const, issues };
     prepared.push(preparing instanceof Promise ? await preparing : preparing);
   }
   return prepared;

@@ -19,6 +19,7 @@ describe('a plain submission', () => {
       idempotencyKey: null,
       fingerprint: null,
       correlationId: null,
+      envelope: null,
       tags: null,
       dependsOn: [],
       dependencyType: 'AFTER',

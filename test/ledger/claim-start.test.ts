@@ -129,6 +129,7 @@ describe('a parent that spawns', () => {
       priority: 2,
       children: 2,
       ancestorIds: expect.arrayContaining([middle.id, top.id]),
+      origin: { requestId: middle.id, correlationId: middle.id, projectId: null, traceparent: null },
     });
     const refused = await inTransaction(ledger.db.api, (client) =>
       lockParent(client, { ...middle, leaseSeq: top.leaseSeq }),

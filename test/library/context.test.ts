@@ -21,9 +21,12 @@ describe('the context of a handler', () => {
     expect(seen.leftMs).toBeLessThanOrEqual(40_000);
   });
 
-  it('has no correlation and no tags where none were given', async () => {
-    const job = await stage.end(await stage.act(({ correlationId, tags }) => ({ correlationId, tags })));
-    expect(job.result?.output).toEqual({ correlationId: null, tags: {} });
+  it('has the id of the job as correlation, and no tags and no trace, where none were given [AB-contract.08]', async () => {
+    const job = await stage.end(
+      await stage.act(({ correlationId, tags, traceparent }) => ({ correlationId, tags, traceparent })),
+    );
+    expect(job.result?.output).toEqual({ correlationId: job.id, tags: {}, traceparent: null });
+    expect(job).toMatchObject({ correlationId: job.id, requestId: job.id, category: null, projectId: null });
   });
 
   it('tells the first run from a retry and links each attempt to the one before [GM-7.06] [GM-7.07] [GM-7.08] [GM-5.11]', async () => {

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
+import { traceparentOf } from '../../core/traceparent.ts';
 import type { Caller } from '../../services/execution/context.ts';
 
 export { problemResponses } from './schemas/problem.ts';
@@ -13,19 +14,16 @@ declare module 'fastify' {
   }
 }
 
-const TRACEPARENT = /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;
-
 /** The caller as services need it. Only for routes that name scopes. */
 export function callerOf(request: FastifyRequest): Caller {
   const identity = identityOf(request);
-  const { traceparent } = request.headers;
-  const isTraced = typeof traceparent === 'string' && TRACEPARENT.test(traceparent);
+  const traceparent = traceparentOf(request.headers.traceparent);
   return {
     clientId: identity.orgId,
     keyId: identity.keyId,
     actor: actorOf(identity),
     requestId: request.id,
-    ...(isTraced ? { traceparent } : {}),
+    ...(traceparent === null ? {} : { traceparent }),
   };
 }
 

@@ -1,6 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import { AppError } from '../../core/errors.ts';
+import { traceparentOf } from '../../core/traceparent.ts';
 import { actorOf, identityOf, type Scope } from '../shared/identity.ts';
+import type { Asker } from './read-submission.ts';
 import type { Sight } from './render.ts';
 
 /** The caller as services and renderers need it. */
@@ -9,6 +11,13 @@ export function callerOf(request: FastifyRequest) {
   const sight: Sight = { seesStack: identity.scopes.has('failures:read') };
   return { identity, orgId: identity.orgId, actor: actorOf(identity), sight };
 }
+
+export const askerOf = (request: FastifyRequest): Asker => ({
+  identity: identityOf(request),
+  traceparent: traceparentOf(request.headers.traceparent),
+});
+
+export const isNamedByCaller = (request: FastifyRequest): boolean => request.headers['x-request-id'] === request.id;
 
 export const needs = (...scopes: Scope[]) => ({ config: { scopes } });
 

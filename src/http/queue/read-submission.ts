@@ -10,8 +10,11 @@ type Members = Readonly<Record<string, string>>;
 /** A submission in the core's spelling, with the members that are known there but not here. */
 export type ReadSubmission = { submission: Submission; issues: readonly Issue[] };
 
+/** Who asks, and within which trace. */
+export type Asker = { identity: Identity; traceparent: string | null };
+
 /** Checks nothing but names and permission: what a submission must hold is for the service to say. */
-export function readSubmission(body: unknown, identity: Identity): ReadSubmission {
+export function readSubmission(body: unknown, { identity, traceparent }: Asker): ReadSubmission {
   const issues = new Issues();
   const submission = rename(body, { members: SUBMISSION_MEMBERS, prefix: '', issues }) as Record<string, unknown>;
   if (!isObject(submission)) return { submission: submission as unknown as Submission, issues: [] };
@@ -19,6 +22,8 @@ export function readSubmission(body: unknown, identity: Identity): ReadSubmissio
     requireOwnOrg(submission.org_id, identity);
     delete submission.org_id;
   }
+  if (identity.projectId !== null) submission.projectId = ownProject(submission.projectId, identity.projectId);
+  if (traceparent !== null) submission.traceparent ??= traceparent;
   if ('backoff' in submission) {
     submission.backoff = rename(submission.backoff, { members: BACKOFF_MEMBERS, prefix: 'backoff.', issues });
   }
@@ -54,6 +59,13 @@ function requireOwnOrg(orgId: unknown, identity: Identity): void {
   throw new AppError('FORBIDDEN', { message, details: [{ field: 'org_id', code: 'WRONG_ORG', message }] });
 }
 
+/** A key that is bound to a project makes jobs of that project only; a request may repeat it. */
+function ownProject(given: unknown, own: string): string {
+  if (given == null || (typeof given === 'string' && given.toLowerCase() === own)) return own;
+  const message = 'project_id is not the project of the API key';
+  throw new AppError('FORBIDDEN', { message, details: [{ field: 'project_id', code: 'WRONG_PROJECT', message }] });
+}
+
 export function requirePriority(identity: Identity, priority: unknown): void {
   if (priority === 'CRITICAL') requireCritical(identity, 'priority');
 }
@@ -71,7 +83,7 @@ export type ReadBatch = {
 };
 
 /** The envelope is checked here; each job in it is judged by itself. */
-export function readBatch(body: unknown, identity: Identity): ReadBatch {
+export function readBatch(body: unknown, asker: Asker): ReadBatch {
   const issues = new Issues();
   if (!isObject(body)) throw invalid([{ field: 'body', code: 'INVALID_TYPE', message: 'body must be an object' }]);
   for (const name of Object.keys(body)) {
@@ -82,7 +94,7 @@ export function readBatch(body: unknown, identity: Identity): ReadBatch {
   if (!Array.isArray(jobs)) issues.add('jobs', 'INVALID_TYPE', 'must be a list of submissions');
   if (typeof atomic !== 'boolean') issues.add('atomic', 'INVALID_TYPE', 'must be true or false');
   if (issues.list.length > 0) throw invalid(issues.list);
-  const read = (jobs as unknown[]).map((job) => readSubmission(job, identity));
+  const read = (jobs as unknown[]).map((job) => readSubmission(job, asker));
   return {
     submissions: read.map(({ submission }) => submission),
     refused: new Map(read.flatMap((each, index) => (each.issues.length > 0 ? [[index, each.issues] as const] : []))),

@@ -1,7 +1,7 @@
 import type { Engine } from '../../engine/engine.ts';
 import { submitMany } from '../../services/submit-many.ts';
 import type { Http } from '../door.ts';
-import { callerOf, judgedByService, needs } from './operation.ts';
+import { askerOf, callerOf, judgedByService, needs } from './operation.ts';
 import { readBatch } from './read-submission.ts';
 import { renderRow } from './render.ts';
 import { answer, errorResponses } from './schemas/error.ts';
@@ -19,11 +19,10 @@ const schema = {
 
 export function submitBatchRoute(http: Http, engine: Engine): void {
   http.post('/jobs/batch', { schema, ...needs('jobs:write'), ...judgedByService }, async (request) => {
-    const { identity, orgId, actor } = callerOf(request);
+    const { orgId, actor } = callerOf(request);
     const { total, accepted, rejected, results } = await submitMany(engine, {
-      ...readBatch(request.body, identity),
-      orgId,
-      actor,
+      ...readBatch(request.body, askerOf(request)),
+      ...{ orgId, actor, requestId: request.id },
     });
     return { total, accepted, rejected, results: results.map(renderRow) };
   });

@@ -1,8 +1,9 @@
+import type { FastifyRequest } from 'fastify';
 import type { Engine } from '../../engine/engine.ts';
 import { invalidSubmission } from '../../services/submission-result.ts';
 import { submitJob } from '../../services/submit-job.ts';
 import type { Http } from '../door.ts';
-import { callerOf, judgedByService, needs } from './operation.ts';
+import { askerOf, callerOf, isNamedByCaller, judgedByService, needs } from './operation.ts';
 import { readSubmission } from './read-submission.ts';
 import { renderSubmission } from './render.ts';
 import { answer, errorResponses } from './schemas/error.ts';
@@ -22,12 +23,16 @@ const schema = {
   },
 };
 
+/** A request that was given its id here lends it to the job, which then need not remember it. */
+const namedBy = (request: FastifyRequest) =>
+  isNamedByCaller(request) ? { requestId: request.id } : { id: request.id };
+
 export function submitJobRoute(http: Http, engine: Engine): void {
   http.post('/jobs', { schema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
-    const { identity, orgId, actor } = callerOf(request);
-    const { submission, issues } = readSubmission(request.body, identity);
+    const { orgId, actor } = callerOf(request);
+    const { submission, issues } = readSubmission(request.body, askerOf(request));
     if (issues.length > 0) throw invalidSubmission(issues);
-    const result = await submitJob(engine, { orgId, submission, actor });
+    const result = await submitJob(engine, { orgId, submission, actor, options: namedBy(request) });
     return reply.code(result.status === 'ACCEPTED' ? 202 : 200).send(renderSubmission(result));
   });
 }

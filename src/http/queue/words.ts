@@ -61,6 +61,9 @@ export const SUBMISSION_MEMBERS = {
   dependency_type: 'dependencyType',
   callback_url: 'callbackUrl',
   queue: 'queue',
+  category: 'category',
+  project_id: 'projectId',
+  traceparent: 'traceparent',
 } as const;
 
 export const BACKOFF_MEMBERS = {

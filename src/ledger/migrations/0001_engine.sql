@@ -114,6 +114,10 @@ CREATE TABLE millrace.jobs (
   idempotency_key    text,
   correlation_id     text,
   callback_url       text,
+  request_id         text,                        -- of the request that brought it; null: the job's own id
+  category           text,
+  project_id         uuid,
+  traceparent        text,
   actor              text,
   tags               jsonb,
   payload            json,
@@ -212,7 +216,7 @@ CREATE TABLE millrace.releases (
 
 CREATE TABLE millrace.idempotency_keys (
   org_id      uuid NOT NULL,
-  scope       text NOT NULL,                       -- the job type for the library and the queue API
+  scope       text NOT NULL,                       -- the job type, and the project of jobs that have one
   key         text NOT NULL,
   job_id      uuid NOT NULL,
   fingerprint text NOT NULL,

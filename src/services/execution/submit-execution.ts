@@ -83,7 +83,7 @@ async function write(c: ExecutionContext, writing: Writing): Promise<SubmissionR
   const span = c.telemetry.tracer.start('enqueue', writing.parent);
   const asked = fingerprintOf(request);
   const submission = submissionFor(writing, { traceparent: span.traceparent, key: keyOf(c, request, asked) });
-  const options = { profile: profileFor(c, request), fingerprint: asked };
+  const options = { profile: profileFor(c, request), fingerprint: asked, requestId: caller.requestId };
   const { clientId: orgId, actor } = caller;
   const submit = (client?: pg.ClientBase) => submitJob(c.engine, { orgId, submission, actor, client, options });
   try {
@@ -114,7 +114,7 @@ function profileFor({ settings }: ExecutionContext, { idempotencyKey }: Executio
 }
 
 function submissionFor(
-  { caller, request, definition }: Writing,
+  { request, definition }: Writing,
   { traceparent, key }: { traceparent: string; key: string | null },
 ): Submission<ExecutionPayload> {
   return {
@@ -123,7 +123,6 @@ function submissionFor(
     scheduledAt: request.executionAt,
     idempotencyKey: key,
     callbackUrl: request.callback,
-    correlationId: caller.requestId,
     tags: { fr_type: definition.type, work_kind: definition.work_kind },
   };
 }

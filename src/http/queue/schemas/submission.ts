@@ -1,6 +1,7 @@
 import { type TSchema, Type } from 'typebox';
 import { BACKOFF_STRATEGIES } from '../../../core/backoff.ts';
 import { DEPENDENCY_TYPES, MAX_BREADTH } from '../../../core/dependencies.ts';
+import { CATEGORY_NAME } from '../../../core/envelope.ts';
 import { MAX_ATTEMPTS } from '../../../core/policy.ts';
 import { FIELD_LIMITS } from '../../../core/submission-fields.ts';
 import { MAX_BATCH } from '../../../services/submit-many.ts';
@@ -21,6 +22,9 @@ import {
   timestampOrNull,
   word,
 } from './shapes.ts';
+
+const UUID_TEXT = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$';
+const TRACEPARENT_TEXT = '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$';
 
 /** Null counts as left out, as some clients write it. */
 const absentOrNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
@@ -53,12 +57,22 @@ export const JobSubmission = shape(
       'A repeat with the same key and content gives the first job.',
       FIELD_LIMITS.idempotencyKey,
     ),
-    correlation_id: optionalText('For tracing.', FIELD_LIMITS.correlationId),
+    correlation_id: optionalText('For tracing; the id of the request unless given.', FIELD_LIMITS.correlationId),
     tags: absentOrNull(Tags),
     depends_on: absentOrNull(Type.Array(JobId, { maxItems: MAX_BREADTH, description: 'Jobs that must end first.' })),
     dependency_type: absentOrNull(word(DEPENDENCY_TYPES, 'AFTER unless given.')),
     callback_url: optionalText('Told when the job has ended: http or https.', FIELD_LIMITS.callbackUrl),
     queue: optionalText('q:default unless given; q:critical needs the scope queue:critical.', FIELD_LIMITS.queue),
+    category: absentOrNull(Type.String({ description: 'Kept with the job and shown.', pattern: CATEGORY_NAME })),
+    project_id: absentOrNull(
+      Type.String({ description: 'A UUID. With a key that is bound to a project, that one.', pattern: UUID_TEXT }),
+    ),
+    traceparent: absentOrNull(
+      Type.String({
+        description: 'W3C Trace Context; the header traceparent unless given.',
+        pattern: TRACEPARENT_TEXT,
+      }),
+    ),
     org_id: absentOrNull(Type.String({ description: 'May be given, and must then be the org of the key.' })),
   },
   {

@@ -1,0 +1,6 @@
+/**
+ * What a key is told apart by within its org: the job type, and the project of a job that has one. No type holds a line break.
+ * Takes the SQL of both.
+ */
+export const keyScopeText = (jobType: string, projectId: string): string =>
+  `CASE WHEN ${projectId} IS NULL THEN ${jobType} ELSE ${jobType} || chr(10) || ${projectId}::text END`;
