@@ -13,6 +13,7 @@ import type { Service } from './loop.ts';
 import { type Hint, Notifier } from './notifier.ts';
 import { Projector } from './projector.ts';
 import { Pruner } from './pruner.ts';
+import { Reader } from './reader.ts';
 import { HandlerRegistry } from './registry.ts';
 import { Releaser } from './releaser.ts';
 import { Rescuer } from './rescuer.ts';
@@ -53,6 +54,7 @@ export class Engine implements Service {
   readonly registry: HandlerRegistry;
   readonly settings: Settings;
   readonly submitter: Submitter;
+  readonly reader: Reader;
   readonly notifier: Notifier;
   readonly #stager: Stager;
   readonly #releaser: Releaser;
@@ -71,6 +73,7 @@ export class Engine implements Service {
     this.policies = new PolicyCache(database.api);
     this.registry = new HandlerRegistry(profile);
     this.settings = new Settings({ database, events, onChange: () => this.#crews.refresh() });
+    this.reader = new Reader({ database });
     this.submitter = new Submitter({
       ...{ database, profile, policies: this.policies, limits: this.limits },
       registrationOf: (type) => this.#crews.handlerOf(type)?.layer ?? this.settings.registrationOf(type),

@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { BoundedPool } from './bounded-pool.ts';
 import { Pipeline } from './pipeline.ts';
 import { translated } from './statement.ts';
 
@@ -30,7 +31,15 @@ const types = {
   },
 } as unknown as pg.CustomTypesConfig;
 
-export function openDatabase(params: { url: string; apiPool?: number; workerPool?: number }): Database {
+export type DatabaseParams = {
+  url: string;
+  apiPool?: number;
+  workerPool?: number;
+  /** How many may wait for a connection of the API; without it, any number. */
+  maxApiWaiting?: number;
+};
+
+export function openDatabase(params: DatabaseParams): Database {
   const config = (name: string, statementTimeoutMs: number, options: string): pg.ClientConfig => ({
     connectionString: params.url,
     application_name: `millrace ${name}`,
@@ -43,14 +52,21 @@ export function openDatabase(params: { url: string; apiPool?: number; workerPool
     lock_timeout: 2_000,
     options,
   });
-  const pool = (name: string, max: number, statementTimeoutMs: number, options: string): pg.Pool => {
-    const made = new pg.Pool({ ...config(name, statementTimeoutMs, options), max, idleTimeoutMillis: 30_000 });
+  const pool = (
+    name: string,
+    max: number,
+    statementTimeoutMs: number,
+    options: string,
+    maxWaiting?: number,
+  ): pg.Pool => {
+    const settings = { ...config(name, statementTimeoutMs, options), max, idleTimeoutMillis: 30_000 };
+    const made = maxWaiting === undefined ? new pg.Pool(settings) : new BoundedPool(settings, maxWaiting);
     made.on('error', () => {}); // An idle connection died. The pool replaces it; the next statement reports if it cannot.
     // A connection may end in the very read that opened it, before anyone who asked for it can listen.
     made.on('connect', (client) => client.on('error', () => {}));
     return made;
   };
-  const api = pool('api', params.apiPool ?? 10, 5_000, PLANNER);
+  const api = pool('api', params.apiPool ?? 10, 5_000, PLANNER, params.maxApiWaiting);
   const workers = pool('workers', params.workerPool ?? 10, 5_000, PLANNER);
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
   const submitting = new Pipeline(config('submitter', 5_000, PLANNER));

@@ -2,7 +2,6 @@ import type { Failure } from '../core/failure.ts';
 import { isUuid } from '../core/ids.ts';
 import type { JobState } from '../core/states.ts';
 import type { Engine } from '../engine/engine.ts';
-import { getJob } from '../ledger/get-job.ts';
 import { jobAttempts, type RecordedAttempt } from '../ledger/job-attempts.ts';
 
 export type FailureInfo = Failure & {
@@ -34,7 +33,7 @@ export async function inspectFailure(
   params: InspectParams,
 ): Promise<FailureDetails | null> {
   if (!isUuid(id)) return null;
-  const job = await getJob(engine.database.api, params.orgId, id);
+  const job = await engine.reader.get(params.orgId, id);
   if (job === null || job.lastFailure === null || !SHOWN.includes(job.state)) return null;
   const attempts = await jobAttempts(engine.database.api, params.orgId, id);
   const last = attempts.at(-1);

@@ -2,7 +2,6 @@ import { isUuid } from '../core/ids.ts';
 import type { Job, JobResult, StateTransition } from '../core/job.ts';
 import { decodePayload } from '../core/payload.ts';
 import type { Engine } from '../engine/engine.ts';
-import { getJob } from '../ledger/get-job.ts';
 import { jobHistory } from '../ledger/job-history.ts';
 
 /** A job as people read it: its payload and result decoded. */
@@ -17,7 +16,7 @@ export type ReadJobParams = { orgId: string; includeResult?: boolean; includeHis
 
 export async function readJob(engine: Engine, id: string, params: ReadJobParams): Promise<JobView | null> {
   if (!isUuid(id)) return null;
-  const job = await getJob(engine.database.api, params.orgId, id);
+  const job = await engine.reader.get(params.orgId, id);
   if (job === null) return null;
   const view = toView(job, params.includeResult ?? false);
   if (!params.includeHistory) return view;

@@ -11,7 +11,6 @@ import {
 import { isUuid } from '../../core/ids.ts';
 import type { Job } from '../../core/job.ts';
 import { decodePayload } from '../../core/payload.ts';
-import { getJob } from '../../ledger/get-job.ts';
 import { jobOwner } from '../../ledger/job-owner.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 
@@ -44,7 +43,7 @@ export async function readExecution(c: ExecutionContext, caller: Caller, id: str
 /** The job, if it is one of this surface and of this client. */
 export async function ownedExecution(c: ExecutionContext, caller: Caller, id: string): Promise<Job> {
   if (!isUuid(id)) throw noSuchExecution(id);
-  const job = await getJob(c.engine.database.api, caller.clientId, id);
+  const job = await c.engine.reader.get(caller.clientId, id);
   if (job?.type === EXECUTION_TYPE) return job;
   if (job === null && !c.settings.hideForeignJobs) await refuseForeign(c, caller, id);
   throw noSuchExecution(id);

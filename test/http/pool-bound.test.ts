@@ -1,0 +1,95 @@
+import type { AddressInfo } from 'node:net';
+import { expect, it, onTestFinished } from 'vitest';
+import { PROFILES } from '../../src/core/policy.ts';
+import { Engine } from '../../src/engine/engine.ts';
+import { queueDoor } from '../../src/http/queue/door.ts';
+import { buildServer } from '../../src/http/server.ts';
+import { type Identity, SCOPES } from '../../src/http/shared/identity.ts';
+import { inTransaction, openDatabase } from '../../src/ledger/database.ts';
+import { useLedger } from '../ledger/fixture.ts';
+import { Gate, until } from '../library/fixture.ts';
+
+const ledger = useLedger();
+const POOL = 2;
+const MOST_WAITING = 2 * POOL;
+const UNLIMITED = { allowed: true, limit: 1, remaining: 1, resetMs: 1 };
+
+/** A server that has few connections, and asks the database for nothing but what it is asked for. */
+async function serve() {
+  const database = openDatabase({ url: ledger.db.url, apiPool: POOL, maxApiWaiting: MOST_WAITING });
+  const engine = new Engine({ database, profile: PROFILES.gopherqueue });
+  await engine.open();
+  const orgId = await ledger.newOrg();
+  const identity: Identity = { orgId, keyId: 'k', projectId: null, scopes: new Set(SCOPES) };
+  const http = await buildServer({
+    ...{ engine, doors: [queueDoor], version: '0.0.0-test' },
+    authenticator: { authenticate: async () => identity },
+    limiter: { take: () => UNLIMITED },
+  });
+  await http.listen({ port: 0, host: '127.0.0.1' });
+  onTestFinished(async () => {
+    await http.close();
+    await engine.close(0);
+    await database.close();
+  });
+  return { database, url: `http://127.0.0.1:${(http.server.address() as AddressInfo).port}/queue/v1` };
+}
+
+/** Nobody reads a job while the work is under way. */
+async function whileJobsAreLocked(work: () => Promise<void>): Promise<void> {
+  const [locked, release] = [new Gate(), new Gate()];
+  const holding = inTransaction(ledger.db.maintenance, async (client) => {
+    await client.query('LOCK TABLE millrace.jobs IN ACCESS EXCLUSIVE MODE');
+    locked.open();
+    await release.pass();
+  });
+  await locked.pass();
+  await work().finally(() => release.open());
+  await holding;
+}
+
+it('with twice as many waiting as there are connections the next request is answered 503 at once, the others as ever', async () => {
+  const { database, url } = await serve();
+  const waiting: Promise<Response>[] = [];
+  await whileJobsAreLocked(async () => {
+    for (let n = 0; n < POOL + MOST_WAITING; n++) waiting.push(fetch(`${url}/jobs`));
+    await until(async () => database.api.waitingCount === MOST_WAITING);
+    const refused = await fetch(`${url}/jobs`);
+    expect(refused.status).toBe(503);
+    expect(refused.headers.get('retry-after')).toBe('1');
+    expect(await refused.json()).toMatchObject({ code: 'UNAVAILABLE' });
+    expect(database.api.waitingCount).toBe(MOST_WAITING);
+  });
+  expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(Array(POOL + MOST_WAITING).fill(200));
+  expect((await fetch(`${url}/jobs`)).status).toBe(200);
+});
+
+it('who reads or submits single jobs shares connections, so that many more may do so', async () => {
+  const { database, url } = await serve();
+  const accepted = await fetch(`${url}/jobs`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ type: 'mail', payload: {} }),
+  });
+  const { job_id } = (await accepted.json()) as { job_id: string };
+  const reads: Promise<Response>[] = [];
+  await whileJobsAreLocked(async () => {
+    for (let n = 0; n < 100; n++) reads.push(fetch(`${url}/jobs/${job_id}`));
+    await until(async () => database.api.idleCount === 0);
+    expect(database.api.waitingCount).toBe(0);
+  });
+  const answers = await Promise.all(reads);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(await (answers[0] as Response).json()).toMatchObject({ job_id, type: 'mail' });
+});
+
+it('a transaction is refused like a statement', async () => {
+  const database = openDatabase({ url: ledger.db.url, apiPool: 1, maxApiWaiting: 0 });
+  onTestFinished(() => database.close());
+  const client = await database.api.connect();
+  await expect(inTransaction(database.api, async () => 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  await expect(database.api.query('SELECT 1')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  client.release();
+  expect((await database.api.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  expect(await inTransaction(database.api, async () => 1)).toBe(1);
+});
