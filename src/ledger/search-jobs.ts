@@ -4,6 +4,7 @@ import { filterValues, type JobFilter } from './job-filter.ts';
 import { JOB_COLUMNS, JOB_JOINS, type JobRow, toJob } from './job-row.ts';
 import { NO_BOUNDS, type SeqBounds, seqBounds } from './search-bounds.ts';
 import { readCursor, type SearchOrder, type SearchPosition, writeCursor } from './search-cursor.ts';
+import { hasEnded } from './search-settling.ts';
 import {
   ALL_JOBS,
   CHANGED_CANDIDATES,
@@ -54,6 +55,7 @@ type PageText = {
   first?: string;
   frontier: string;
   settled?: string;
+  frontierSettled?: string;
 };
 
 // A row for each job of the page, or one without a job where none was found: the frontier is needed in any case.
@@ -65,13 +67,14 @@ function pageText({
   first = order,
   frontier,
   settled = 'true',
+  frontierSettled = 'true',
 }: PageText): string {
   return `
 WITH ${candidates}, page AS MATERIALIZED (
   SELECT j.org_id, j.seq FROM ${matching} WHERE ${within} ORDER BY ${first} LIMIT $10::int4 + 1
 )
 SELECT ${JOB_COLUMNS}, (extract(epoch FROM j.updated_at) * 1000000)::int8 AS updated_at_us, ${settled} AS is_settled,
-  f.place AS frontier
+  f.place AS frontier, ${frontierSettled} AS is_frontier_settled
 FROM (${frontier}) f LEFT JOIN (page JOIN millrace.jobs j ON j.org_id = page.org_id AND j.seq = page.seq ${JOB_JOINS}) ON true
 ORDER BY ${order}`;
 }
@@ -88,16 +91,20 @@ const createdText = (kind: Source['kind'], direction: 'down' | 'up') =>
     // The order of the candidates themselves: only as many are looked up as a page needs.
     first: direction === 'down' ? 'c.seq DESC' : 'c.seq',
     frontier: 'SELECT seq AS place FROM frontier',
-    ...(direction === 'up' ? { settled: SETTLED(kind) } : {}),
+    ...(direction === 'up' ? settledTexts(kind) : {}),
   });
 
 // Settled: nobody can still commit a job with a lower number, because every transaction that runs now began well after
-// this row was written. A page in ascending order ends with such a row, or its cursor would pass by a late commit. A page
-// without a job asks the same of the first job that was not looked at.
-const SETTLED = (kind: Source['kind']) => {
+// this row was written. A page in ascending order ends with such a row, or its cursor would pass by a late commit. Where it ends with
+// the frontier, the same is asked of the first job that was not looked at.
+const settledTexts = (kind: Source['kind']) => {
   const horizon = kind === 'all' ? '$14::timestamptz' : '$17::timestamptz';
-  return `coalesce(j.created_at, (SELECT a.created_at FROM millrace.jobs a
-    WHERE a.org_id = $1::uuid AND a.seq >= f.place ORDER BY a.seq LIMIT 1), 'infinity') < ${horizon}`;
+  const beyond =
+    'SELECT a.created_at FROM millrace.jobs a WHERE a.org_id = $1::uuid AND a.seq >= f.place ORDER BY a.seq LIMIT 1';
+  return {
+    settled: `coalesce(j.created_at < ${horizon}, false)`,
+    frontierSettled: `coalesce((${beyond}) < ${horizon}, false)`,
+  };
 };
 
 const LAST_CHANGE = 'j.updated_at DESC, j.seq DESC';
@@ -148,9 +155,16 @@ const HORIZON = statement(
      AND (backend_xid IS NOT NULL OR state = 'active')`,
 );
 
-type PageRow = JobRow & { updated_at_us: number | string; is_settled: boolean; frontier: number | string | null };
+type PageRow = JobRow & {
+  updated_at_us: number | string;
+  is_settled: boolean;
+  frontier: number | string | null;
+  is_frontier_settled: boolean;
+};
 
 const NOTHING: FoundJobs = { jobs: [], totalCount: 0, totalIsEstimate: false, nextCursor: null, hasMore: false };
+
+type Looked = { rows: PageRow[]; source: Source };
 
 type Search = {
   orgId: string;
@@ -181,7 +195,7 @@ export async function searchJobs(
     bounds: await seqBounds(db, orgId, filter),
   };
   if (search.bounds.low + 1 >= search.bounds.high) return NOTHING;
-  const { rows, source } = await look(db, search, filter);
+  const { rows, source } = await lookSettled(db, search, filter);
   const page = cut(rows, search);
   const isAll = !page.hasMore && search.after === null;
   if (isAll || !counts) return { ...page, totalCount: page.jobs.length, totalIsEstimate: !isAll };
@@ -189,8 +203,36 @@ export async function searchJobs(
   return { ...page, ...total, totalCount: Math.max(total.totalCount, page.jobs.length) };
 }
 
+/**
+ * In ascending order a page cannot end with a job that a lower one may still join. Where it would, whatever runs now is given a moment
+ * to end: what was seen before that moment has then no lower one to come.
+ */
+async function lookSettled(db: Queryable, search: Search, filter: JobFilter): Promise<Looked> {
+  const first = await look(db, search, filter);
+  const seen = edgeOf(first.rows, search);
+  if (seen === null || !(await hasEnded(db))) return first;
+  const again = await look(db, search, filter);
+  const settle = (row: PageRow): PageRow => ({
+    ...row,
+    is_settled: row.is_settled || Number(row.seq) <= seen,
+    is_frontier_settled: row.is_frontier_settled || Number(row.frontier) - 1 <= seen,
+  });
+  return { ...again, rows: again.rows.map(settle) };
+}
+
+/** How far a page in ascending order has seen, if it would be cut short there; else null. */
+function edgeOf(rows: readonly PageRow[], { order, limit }: Search): number | null {
+  const found = rows.filter((row) => row.id !== null);
+  const [first, last] = [rows[0], found[Math.min(found.length, limit) - 1]];
+  const frontier = first?.frontier ?? null;
+  const isOpen = last?.is_settled === false && (frontier !== null || found.length > limit);
+  const isFrontierOpen = frontier !== null && first?.is_frontier_settled === false;
+  if (order !== 'CREATED_ASC' || !(isOpen || isFrontierOpen)) return null;
+  return Math.max(Number(last?.seq ?? 0), Number(frontier ?? 1) - 1);
+}
+
 /** A short look at the jobs in order first: where many match it is all there is to do. */
-async function look(db: Queryable, search: Search, filter: JobFilter): Promise<{ rows: PageRow[]; source: Source }> {
+async function look(db: Queryable, search: Search, filter: JobFilter): Promise<Looked> {
   if (filter.ids === undefined) {
     const rows = await read(db, search, ALL_JOBS, firstLook(search.limit, search.order));
     const isFull = rows.length > search.limit || rows[0]?.frontier == null;
@@ -237,8 +279,7 @@ function cut(rows: PageRow[], search: Search): Pick<FoundJobs, 'jobs' | 'nextCur
   const last = kept.at(-1);
   let position = last === undefined ? (after ?? startOf(order)) : positionOf(last, order);
   // Nothing on this side of the frontier was left out, so the next page begins there.
-  if (isWhole && frontier !== null && (order !== 'CREATED_ASC' || rows.at(-1)?.is_settled))
-    position = positionAt(frontier, order);
+  if (isWhole && frontier !== null && rows[0]?.is_frontier_settled) position = positionAt(frontier, order);
   return { jobs: kept.map(toJob), nextCursor: writeCursor(order, position), hasMore: true };
 }
 

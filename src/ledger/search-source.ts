@@ -21,7 +21,9 @@ export const ALL_JOBS: Source = { kind: 'all', terms: [], tokens: false, changed
 
 /** Few enough to be read and sorted at once. */
 const FEW = 3_000;
-const TAIL_EVENTS = 10_000;
+/** Records after the projector's position that are read, and jobs of theirs that are looked up. */
+const TAIL_RECORDS = 20_000;
+const TAIL_JOBS = 10_000;
 const MAX_TERMS = 20;
 const PROBED_POSTINGS = 1_000;
 /** A block has no more jobs than this, so a block's postings are always read together. */
@@ -37,16 +39,20 @@ const TOKENS = `
   UNION ALL SELECT seq FROM millrace.waiting WHERE org_id = $1::uuid
   UNION ALL SELECT unnest(seqs) FROM millrace.claims WHERE org_id = $1::uuid`;
 
-// Jobs with events that no posting covers yet are looked at whatever the source.
-const TAIL = `
-  SELECT seq FROM (SELECT org_id, unnest(seqs) AS seq FROM (SELECT org_id, seqs FROM millrace.records
-    WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups') ORDER BY txid LIMIT ${TAIL_EVENTS}) r
-    LIMIT ${TAIL_EVENTS}) t
-  WHERE t.org_id = $1::uuid`;
+const AFTER_POSITION = `txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')`;
+
+const TAIL = `(SELECT org_id, job_type, priority, to_state, is_tagged, ns, seqs FROM millrace.records
+    WHERE ${AFTER_POSITION} ORDER BY txid LIMIT ${TAIL_RECORDS}) r`;
+
+/** Whether record `r` will be posted under one of the terms, or under `changed` where that is asked for. */
+const willBePosted = (terms: string, changed: string) => `r.org_id = $1::uuid AND (
+    ${changed}::int8 IS NOT NULL OR 'state:' || r.to_state = ANY (${terms}::text[]) OR (r.ns IS NULL AND (
+      'type:' || r.job_type = ANY (${terms}) OR 'priority:' || r.priority = ANY (${terms})
+      OR (r.is_tagged AND EXISTS (SELECT FROM unnest(${terms}) AS t(term) WHERE t.term LIKE 'tag:%')))))`;
 
 /** What every statement over a named source takes from $15 on. */
 const SETS = `
-  SELECT seq FROM (${TAIL}) t
+  SELECT unnest(r.seqs) AS seq FROM ${TAIL} WHERE ${willBePosted('$14', '$16')}
   UNION ALL SELECT seq FROM (${TOKENS}) t WHERE $15::boolean
   UNION ALL SELECT unnest(seqs) FROM millrace.postings
     WHERE org_id = $1::uuid AND term = 'changed' AND $16::int8 IS NOT NULL AND high > $16
@@ -110,22 +116,31 @@ export const FEW_CANDIDATES = `candidates AS MATERIALIZED (
 
 /**
  * Newest changes first, up to $11 (microseconds); the frontier is the latest change that may be missing. Jobs without a posting under
- * one of the terms of $17 are left out before they are looked up.
+ * one of the terms of $17 are left out before they are looked up. What is not posted yet comes from the records, the newest first, too.
  */
-export const CHANGED_CANDIDATES = `posted AS MATERIALIZED (
+export const CHANGED_CANDIDATES = `tail AS MATERIALIZED (
+  SELECT *, sum(jobs) OVER (ORDER BY at DESC GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) >= ${TAIL_JOBS} AS is_left
+  FROM (SELECT seqs, at, CASE WHEN org_id = $1::uuid THEN cardinality(seqs) ELSE 0 END AS jobs FROM (
+    SELECT org_id, seqs, at FROM millrace.records
+    WHERE ${AFTER_POSITION} AND at <= timestamptz 'epoch' + $11::int8 * interval '1 microsecond'
+    ORDER BY txid DESC LIMIT ${TAIL_RECORDS}) r) r
+), unread AS MATERIALIZED (
+  SELECT greatest(max(at) FILTER (WHERE is_left AND jobs > 0), CASE WHEN count(*) = ${TAIL_RECORDS} THEN min(at) END) AS at FROM tail
+), posted AS MATERIALIZED (
   SELECT p.seqs, p.bin, p.is_last, sum(p.jobs) OVER (ORDER BY p.bin DESC GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
   FROM (SELECT seqs, jobs, high / ${BIN_US} AS bin, row_number() OVER (ORDER BY high DESC) = least($13::int4, ${CHANGES_READ}) AS is_last
     FROM (SELECT seqs, jobs, high FROM millrace.postings WHERE org_id = $1::uuid AND term = 'changed'
       AND low <= $11::int8 AND high > $14::int8 AND first_seq < $16::int8 AND last_seq > $15::int8
       ORDER BY high DESC LIMIT least($13::int4, ${CHANGES_READ})) q) p
 ), frontier AS MATERIALIZED (
-  SELECT (max(bin) + 1) * ${BIN_US} - 1 AS us FROM posted WHERE before >= $13::int4 OR is_last
+  SELECT greatest((SELECT (max(bin) + 1) * ${BIN_US} - 1 FROM posted WHERE before >= $13::int4 OR is_last),
+    (SELECT (extract(epoch FROM at) * 1000000)::int8 FROM unread)) AS us
 ), candidates AS MATERIALIZED (
   SELECT DISTINCT seq FROM (
     SELECT seq FROM (SELECT unnest(seqs) AS seq FROM posted WHERE coalesce(before, 0) < $13::int4) p
     WHERE $17::text[] IS NULL OR seq IN (
       SELECT unnest(seqs) FROM millrace.postings WHERE org_id = $1::uuid AND term = ANY ($17 COLLATE "C"))
-    UNION ALL ${TAIL}) c
+    UNION ALL SELECT unnest(seqs) FROM tail WHERE jobs > 0 AND is_left IS NOT TRUE) c
 )`;
 
 const PROBE = statement(
@@ -141,10 +156,12 @@ const PROBE = statement(
      + (SELECT coalesce(sum(cardinality(seqs)), 0) FROM millrace.claims WHERE org_id = $1::uuid), false WHERE $3::boolean
    UNION ALL SELECT 'changed', NULL, coalesce(sum(p.jobs), 0), count(*) = ${PROBED_POSTINGS} FROM (SELECT jobs FROM millrace.postings
      WHERE org_id = $1::uuid AND term = 'changed' AND high > $4::int8 ORDER BY high LIMIT ${PROBED_POSTINGS}) p
-     HAVING $4::int8 IS NOT NULL`,
+     HAVING $4::int8 IS NOT NULL
+   UNION ALL SELECT 'tail', NULL, coalesce(sum(cardinality(r.seqs)) FILTER (WHERE ${willBePosted('$2', '$4')}), 0), count(*) = ${TAIL_RECORDS}
+     FROM ${TAIL}`,
 );
 
-type ProbeRow = { kind: 'term' | 'tokens' | 'changed'; name: string; jobs: number; has_more: boolean };
+type ProbeRow = { kind: 'term' | 'tokens' | 'changed' | 'tail'; name: string; jobs: number; has_more: boolean };
 
 const RARE_ENDS: ReadonlySet<JobState> = new Set<JobState>(['failed', 'dead_letter', 'cancelled']);
 
@@ -162,6 +179,8 @@ export async function chooseSource(db: Queryable, orgId: string, filter: JobFilt
   const changedAfterUs = filter.updatedAfter === undefined ? null : filter.updatedAfter.getTime() * 1_000;
   const terms = [...byFilter.flat(), ...rareTerms(filter.states ?? [])];
   const rows = await run<ProbeRow>(db, PROBE, [orgId, terms, live, changedAfterUs]);
+  // Too much is not posted yet to look it up: the jobs themselves, in order, leave nothing out.
+  if (rows.some((row) => row.kind === 'tail' && (row.has_more || row.jobs > TAIL_JOBS))) return ALL_JOBS;
   const count = ({ jobs, has_more }: ProbeRow) => (has_more ? Math.max(jobs, FEW + 1) : jobs);
   const inTerms = new Map(rows.filter((row) => row.kind === 'term').map((row) => [row.name, count(row)]));
   const sizeOf = (terms: readonly string[]) => terms.reduce((sum, term) => sum + (inTerms.get(term) ?? 0), 0);

@@ -5,7 +5,7 @@
 -- posting is one row for many jobs that share a term, and the projector writes it when it counts their events. A term
 -- is `type:mail`, `priority:1`, `tag:team=blue`, `state:failed` (`dead_letter`, `cancelled`), or `changed` for any change at all.
 -- A posting says where to look, as a token does: whoever reads it checks the job's row. Jobs whose events are not counted yet
--- are looked at in any case, the first 10 000 of them: a search misses something only where the projector is further behind.
+-- are found by their records; where those are too many to read, jobs are looked at in their order instead.
 CREATE TABLE millrace.postings (
   org_id    uuid NOT NULL,
   term      text COLLATE "C" NOT NULL,
