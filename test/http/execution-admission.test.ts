@@ -64,6 +64,18 @@ describe('a full queue', () => {
     for (const id of accepted) await client.reached(id, 'SUCCEEDED');
   });
 
+  it('answers a repeat with the job it repeats, and another request with the key with 409 [FR-07.15] [FR-14.48]', async () => {
+    await withoutWorker();
+    const client = await server.client();
+    const first = await submit(client, { type: 'EXECUTE', idempotency_key: 'k' });
+    for (let job = 1; job < QUEUE_SIZE; job++) await client.submit();
+    expect((await submit(client, { type: 'EXECUTE' })).status).toBe(503);
+    const again = await submit(client, { type: 'EXECUTE', idempotency_key: 'k' });
+    expect([again.status, again.body.job_id]).toEqual([202, first.body.job_id]);
+    expect((await submit(client, { type: 'EMIT_EVENT', idempotency_key: 'k' })).status).toBe(409);
+    expect((await submit(client, { type: 'EXECUTE', idempotency_key: 'other' })).status).toBe(503);
+  });
+
   it('takes a job for later, which enters it at its time [FR-14.29]', async () => {
     await withoutWorker();
     const client = await server.client();

@@ -21,14 +21,18 @@ const MAX_BATCH = 100;
 const MAX_WAITING = 2_000;
 const RETRY_AFTER_MS = 1_000;
 const LOCK_TIMEOUT = '55P03';
+const QUEUE_FULL = 'RFA_EXEC_QUEUE_FULL';
 
 const queueFull = (cause?: unknown): AppError =>
   new AppError('UNAVAILABLE', {
     message: 'The queue is full. Nothing was accepted.',
-    problem: 'RFA_EXEC_QUEUE_FULL',
+    problem: QUEUE_FULL,
     retryAfterMs: RETRY_AFTER_MS,
     cause,
   });
+
+export const isQueueFull = (error: unknown): boolean =>
+  isAppError(error, 'UNAVAILABLE') && error.problem === QUEUE_FULL;
 
 /**
  * Lets jobs into the queue while there is room. Far from the limit a reading of the last moment is enough. Near it

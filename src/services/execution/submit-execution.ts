@@ -12,8 +12,10 @@ import { type ExecutionState, executionStateOf } from '../../core/execution/stat
 import type { Policy } from '../../core/policy.ts';
 import type { Submission } from '../../core/submission.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
+import { findKey } from '../../ledger/find-key.ts';
 import type { SubmissionResult } from '../submission-result.ts';
-import { submitJob } from '../submit-job.ts';
+import { resultOf, submitJob } from '../submit-job.ts';
+import { isQueueFull } from './admission.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { ownedExecution } from './read-execution.ts';
 import { sharedClock } from './shared-clock.ts';
@@ -82,7 +84,8 @@ async function write(c: ExecutionContext, writing: Writing): Promise<SubmissionR
   const { caller, request } = writing;
   const span = c.telemetry.tracer.start('enqueue', writing.parent);
   const asked = fingerprintOf(request);
-  const submission = submissionFor(writing, { traceparent: span.traceparent, key: keyOf(c, request, asked) });
+  const key = keyOf(c, request, asked);
+  const submission = submissionFor(writing, { traceparent: span.traceparent, key });
   const options = { profile: profileFor(c, request), fingerprint: asked, requestId: caller.requestId };
   const { clientId: orgId, actor } = caller;
   const submit = (client?: pg.ClientBase) => submitJob(c.engine, { orgId, submission, actor, client, options });
@@ -90,9 +93,24 @@ async function write(c: ExecutionContext, writing: Writing): Promise<SubmissionR
     const result = await (request.executionAt === null ? c.admission.admit(submit) : c.admission.pass(submit));
     span.end({ client_id: orgId, job_id: result.jobId });
     return result;
+  } catch (error) {
+    const first = key === null || !isQueueFull(error) ? null : await firstOf(c, { orgId, key, asked });
+    if (first === null) throw error;
+    return first;
   } finally {
     span.end({ client_id: orgId });
   }
+}
+
+/** A repeat adds nothing to the queue: full or not, it is answered with the job it repeats. */
+async function firstOf(
+  { engine }: ExecutionContext,
+  { orgId, key, asked }: { orgId: string; key: string; asked: string },
+): Promise<SubmissionResult | null> {
+  const found = await findKey(engine.database.api, orgId, { scope: EXECUTION_TYPE, key });
+  if (found === null) return null;
+  const { jobId: existingId, fingerprint } = found;
+  return resultOf(engine, { orgId, written: { kind: 'duplicate', existingId, sameRequest: fingerprint === asked } });
 }
 
 /** Of what was asked for, never of what was generated: a repeat comes at another time. */
