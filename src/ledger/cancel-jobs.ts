@@ -1,6 +1,7 @@
 import { decideCancellation } from '../core/cancellation.ts';
 import type { JobState } from '../core/states.ts';
 import { IS_LEASED } from './job-row.ts';
+import { LONGEST_RUN } from './ready-runs.ts';
 import { countedText, RECORD, recordedText, tookText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
@@ -49,12 +50,24 @@ const CANCEL = statement(
   WHERE state = 'running' AND NOT is_held AND NOT at_once
   ON CONFLICT (org_id, seq) DO UPDATE SET is_forced = true WHERE excluded.is_forced AND NOT r.is_forced
 ), tokens AS MATERIALIZED (
-  SELECT r.tid FROM locked l CROSS JOIN LATERAL (
+  SELECT r.tid, l.seq FROM locked l CROSS JOIN LATERAL (
     SELECT r.ctid AS tid FROM millrace.ready r WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority
       AND r.order_key = l.order_key AND r.seqs[r.taken + 1 :] = ARRAY[l.seq] FOR UPDATE SKIP LOCKED) r
   WHERE l.state = 'scheduled'
+), runs AS MATERIALIZED (
+  SELECT r.tid, r.seqs, array_agg(l.seq) AS gone FROM locked l CROSS JOIN LATERAL (
+    SELECT r.ctid AS tid, r.seqs[r.taken + 1 :] AS seqs FROM millrace.ready r WHERE r.queue = l.queue AND r.job_type = l.job_type
+      AND r.priority = l.priority AND r.order_key > l.seq - ${LONGEST_RUN} AND r.order_key <= l.seq
+      AND l.seq = ANY (r.seqs[r.taken + 1 :]) FOR UPDATE SKIP LOCKED) r
+  WHERE l.state = 'scheduled' AND NOT EXISTS (SELECT FROM tokens t WHERE t.seq = l.seq) GROUP BY r.tid, r.seqs
+), kept AS MATERIALIZED (
+  SELECT tid, ARRAY(SELECT u.seq FROM unnest(seqs) AS u(seq) WHERE u.seq <> ALL (gone) ORDER BY u.seq) AS seqs FROM runs
 ), dropped AS (
-  DELETE FROM millrace.ready r USING tokens t WHERE r.ctid = t.tid
+  DELETE FROM millrace.ready r
+  USING (SELECT tid FROM tokens UNION ALL SELECT tid FROM kept WHERE cardinality(seqs) = 0) t WHERE r.ctid = t.tid
+), narrowed AS (
+  UPDATE millrace.ready r SET seqs = k.seqs, taken = 0, order_key = k.seqs[1] FROM kept k
+  WHERE r.ctid = k.tid AND cardinality(k.seqs) > 0
 ), forgotten AS (
   DELETE FROM millrace.waiting w USING cancelled c WHERE w.org_id = $1::uuid AND w.seq = c.seq
 ), released AS (
