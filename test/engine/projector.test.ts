@@ -1,0 +1,89 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { EventHub } from '../../src/engine/events.ts';
+import { Projector } from '../../src/engine/projector.ts';
+import { useLedger } from '../ledger/fixture.ts';
+import { until } from '../library/fixture.ts';
+
+const ledger = useLedger();
+
+async function projector() {
+  const events = new EventHub();
+  const made = new Projector({ database: ledger.db, events });
+  onTestFinished(() => made.stop());
+  return { projector: made, events };
+}
+
+async function submittedOf(orgId: string): Promise<number> {
+  const text = `SELECT coalesce(sum(submitted), 0)::int4 AS sum FROM millrace.rollups WHERE org_id = $1 AND width = 86400`;
+  return (await ledger.db.api.query(text, [orgId])).rows[0].sum;
+}
+
+async function submit(orgId: string, count: number): Promise<void> {
+  for (let n = 0; n < count; n++) await ledger.submitOne({ orgId });
+}
+
+/** Transactions of other databases on the server hold the horizon back, too. */
+async function untilOver(): Promise<void> {
+  const { rows } = await ledger.db.api.query('SELECT pg_current_xact_id()::text AS txid');
+  const text = 'SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8 AS is_over';
+  await until(async () => (await ledger.db.api.query(text, [rows[0].txid])).rows[0].is_over);
+}
+
+test('counts by itself what happens, and not after it was stopped', async () => {
+  const { projector: counting } = await projector();
+  const orgId = await ledger.newOrg();
+  counting.start();
+  await submit(orgId, 3);
+  await until(async () => (await submittedOf(orgId)) === 3);
+  await counting.stop();
+  await submit(orgId, 1);
+  await untilOver();
+  expect(await submittedOf(orgId)).toBe(3);
+  counting.start();
+  await until(async () => (await submittedOf(orgId)) === 4);
+});
+
+test('goes on at once while there is more than a round of it, then rests', async () => {
+  const { projector: counting } = await projector();
+  const orgId = await ledger.newOrg();
+  await submit(orgId, 400);
+  await untilOver();
+  let rounds = 1;
+  while ((await counting.round()) === 0) rounds++;
+  expect(rounds).toBeGreaterThan(1);
+  expect(await submittedOf(orgId)).toBe(400);
+  expect(await counting.round()).toBeGreaterThan(0);
+  expect(await submittedOf(orgId)).toBe(400);
+});
+
+test('leaves the round to another that is at it', async () => {
+  const { projector: counting } = await projector();
+  const orgId = await ledger.newOrg();
+  await submit(orgId, 2);
+  await untilOver();
+  const other = await ledger.db.workers.connect();
+  try {
+    await other.query('BEGIN');
+    await other.query(`SELECT FROM millrace.projections WHERE name = 'rollups' FOR UPDATE`);
+    expect(await counting.round()).toBeGreaterThan(0);
+    expect(await submittedOf(orgId)).toBe(0);
+    await other.query('ROLLBACK');
+  } finally {
+    other.release(true);
+  }
+  while ((await counting.round()) === 0);
+  expect(await submittedOf(orgId)).toBe(2);
+});
+
+test('survives a round that fails, and says so', async () => {
+  const { projector: counting, events } = await projector();
+  const orgId = await ledger.newOrg();
+  const failures: string[] = [];
+  events.on('error', ({ where }) => failures.push(where));
+  await ledger.db.maintenance.query('ALTER TABLE millrace.rollups RENAME TO rollups_away');
+  counting.start();
+  await until(() => failures.includes('projector'));
+  await ledger.db.maintenance.query('ALTER TABLE millrace.rollups_away RENAME TO rollups');
+  await submit(orgId, 2);
+  await until(async () => (await submittedOf(orgId)) === 2);
+});

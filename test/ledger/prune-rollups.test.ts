@@ -1,0 +1,71 @@
+import { expect, test } from 'vitest';
+import { pruneRollups } from '../../src/ledger/rollups.ts';
+import { useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+const EVERYTHING = 1_000;
+
+const sql = async (text: string, values: unknown[] = []) => (await ledger.db.maintenance.query(text, values)).rows;
+
+const AGES = [
+  { width: 1, kept: '110 minutes', gone: '130 minutes' },
+  { width: 60, kept: '7 days', gone: '9 days' },
+  { width: 3_600, kept: '91 days', gone: '93 days' },
+  { width: 86_400, kept: '10 years', gone: null },
+] as const;
+
+const TABLES = {
+  rollups: `INSERT INTO millrace.rollups SELECT $1, $2, millrace.clock() - $3::interval, 'mail', 2, 1, 0, 0, 0, 0, 0`,
+  rollup_latencies: `INSERT INTO millrace.rollup_latencies SELECT $1, $2, millrace.clock() - $3::interval, 'queue', 1, 1, 1`,
+} as const;
+
+test.each(Object.entries(TABLES))('%s are kept for as long as their width is read', async (table, insert) => {
+  const orgId = await ledger.newOrg();
+  for (const { width, kept, gone } of AGES) {
+    for (const age of [kept, gone]) if (age !== null) await sql(insert, [orgId, width, age]);
+  }
+  expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(3);
+  const left = await sql(`SELECT width FROM millrace.${table} WHERE org_id = $1 ORDER BY width`, [orgId]);
+  expect(left.map(({ width }) => width)).toEqual([1, 60, 3_600, 86_400]);
+  const youngest = await sql(
+    `SELECT FROM millrace.${table} WHERE org_id = $1 AND width = 1 AND started_at > millrace.clock() - interval '2 hours'`,
+    [orgId],
+  );
+  expect(youngest).toHaveLength(1);
+  expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(0);
+});
+
+test('no more than asked for go at once', async () => {
+  const orgId = await ledger.newOrg();
+  for (let day = 10; day < 15; day++) await sql(TABLES.rollups, [orgId, 60, `${day} days`]);
+  expect(await pruneRollups(ledger.db.maintenance, 2)).toBe(2);
+  expect(await pruneRollups(ledger.db.maintenance, 2)).toBe(2);
+  expect(await pruneRollups(ledger.db.maintenance, 2)).toBe(1);
+});
+
+test('spans go with the last job they speak of, after two days', async () => {
+  const job = await ledger.submitOne();
+  const span = `INSERT INTO millrace.seq_spans SELECT $1, 60, millrace.clock() - $2::interval, $3::int8, $3::int8`;
+  await sql(span, [job.orgId, '3 days', job.seq - 1]);
+  await sql(span, [job.orgId, '4 days', job.seq]);
+  await sql(span, [job.orgId, '1 day', job.seq - 1]);
+  expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(1);
+  const left = await sql('SELECT max_seq FROM millrace.seq_spans WHERE org_id = $1 ORDER BY started_at', [job.orgId]);
+  expect(left.map(({ max_seq }) => Number(max_seq))).toEqual([job.seq, job.seq - 1]);
+});
+
+test('postings go once no job up to their last one is left', async () => {
+  const job = await ledger.submitOne();
+  await sql(`INSERT INTO millrace.live_totals VALUES ($1, 'scheduled', 1) ON CONFLICT DO NOTHING`, [job.orgId]);
+  const posting = `INSERT INTO millrace.postings VALUES ($1, $2, $3, $4, $3, $4, 2, ARRAY[$3::int8, $4::int8])`;
+  await sql(posting, [job.orgId, 'type:gone', job.seq - 2, job.seq - 1]);
+  await sql(posting, [job.orgId, 'type:half', job.seq - 1, job.seq]);
+  expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(1);
+  const terms = async () =>
+    (await sql('SELECT term FROM millrace.postings WHERE org_id = $1', [job.orgId])).map((row) => row.term);
+  expect(await terms()).toEqual(['type:half']);
+  await sql('DELETE FROM millrace.jobs WHERE org_id = $1', [job.orgId]);
+  await ledger.submitOne();
+  expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(1);
+  expect(await terms()).toEqual([]);
+});
