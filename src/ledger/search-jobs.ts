@@ -4,7 +4,7 @@ import { filterValues, type JobFilter } from './job-filter.ts';
 import { JOB_COLUMNS, JOB_JOINS, type JobRow, toJob } from './job-row.ts';
 import { NO_BOUNDS, type SeqBounds, seqBounds } from './search-bounds.ts';
 import { readCursor, type SearchOrder, type SearchPosition, writeCursor } from './search-cursor.ts';
-import { hasEnded } from './search-settling.ts';
+import { hasEnded, settledBefore } from './search-settling.ts';
 import {
   ALL_JOBS,
   CHANGED_CANDIDATES,
@@ -144,17 +144,6 @@ const PAGES = {
   },
 } as const;
 
-// Whoever has not written yet draws its numbers with the statement it is at, or later. A statement of one of our pools
-// draws them within its timeout of 5 s.
-const HORIZON = statement(
-  'search_horizon',
-  `SELECT millrace.clock() - interval '5 seconds'
-     - (now() - least(now(), min(CASE WHEN backend_xid IS NULL THEN query_start ELSE xact_start END))) AS settled_before
-   FROM pg_stat_activity
-   WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-     AND (backend_xid IS NOT NULL OR state = 'active')`,
-);
-
 type PageRow = JobRow & {
   updated_at_us: number | string;
   is_settled: boolean;
@@ -261,7 +250,7 @@ async function read(db: Queryable, search: Search, source: Source, budget: numbe
   const high = down ? Math.min(bounds.high, after?.seq ?? NO_BOUNDS.high) : bounds.high;
   const values = [...matching, limit, low, high, ...sourceValues(source, budget)];
   // Read before the page: what commits between the two is in the page, what begins between them is after the horizon.
-  if (!down) values.push((await run<{ settled_before: Date }>(db, HORIZON))[0]?.settled_before);
+  if (!down) values.push(await settledBefore(db));
   return run<PageRow>(db, PAGES[order][source.kind], values);
 }
 
