@@ -1,14 +1,17 @@
-/** Endpoints in a process of their own: `/ok` answers at once and notes how old the event is, `/hang` never answers. */
+/** Endpoints in a process of their own: `/ok` answers at once and notes what came when, `/hang` never answers. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
+/** One event at `/ok`: its `webhook-id`, when it arrived, and how old it was. */
+export type Arrival = { readonly messageId: string; readonly atMs: number; readonly ageMs: number };
+
 export type Endpoints = {
   readonly url: string;
-  /** The ages in milliseconds at which events arrived since the last call. */
-  take(): Promise<number[]>;
+  /** What arrived since the last call. */
+  take(): Promise<Arrival[]>;
   close(): Promise<void>;
 };
 
@@ -20,7 +23,7 @@ export async function openEndpoints(): Promise<Endpoints> {
     async take() {
       const answer = once(child, 'message');
       child.send('take');
-      return (await answer)[0] as number[];
+      return (await answer)[0] as Arrival[];
     },
     async close() {
       const gone = once(child, 'exit');
@@ -31,18 +34,20 @@ export async function openEndpoints(): Promise<Endpoints> {
 }
 
 function serve(): void {
-  let ages: number[] = [];
+  let arrivals: Arrival[] = [];
   const server = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request.setEncoding('utf8')) body += chunk;
     if (request.url !== '/ok') return;
-    ages.push(Date.now() - Date.parse(JSON.parse(body).timestamp));
+    const atMs = Date.now();
+    const messageId = String(request.headers['webhook-id']);
+    arrivals.push({ messageId, atMs, ageMs: atMs - Date.parse(JSON.parse(body).timestamp) });
     response.writeHead(200).end();
   });
   server.listen({ port: 0, host: '127.0.0.1' }, () => process.send?.((server.address() as AddressInfo).port));
   process.on('message', () => {
-    process.send?.(ages);
-    ages = [];
+    process.send?.(arrivals);
+    arrivals = [];
   });
 }
 
