@@ -1,6 +1,6 @@
 import { type Queryable, run, statement } from './statement.ts';
 
-// Secrets, the current one first. Those of a callback are the org's.
+// Secrets, the current one first. Those of a callback are the org's. OFFSET 0: the target by its id, and not among all that are enabled.
 const LOAD = statement(
   'load_delivery',
   `SELECT d.body, d.created_at, w.url, w.org_id, w.id AS webhook_id, millrace.clock() AS now, CASE WHEN w.kind = 'callback' THEN
@@ -10,7 +10,8 @@ const LOAD = statement(
      (SELECT array_agg(s.secret ORDER BY s.n DESC) FROM millrace.webhook_secrets s
       WHERE s.webhook_id = w.id AND (s.expires_at IS NULL OR s.expires_at > millrace.clock()))
    END AS secrets
-   FROM millrace.webhook_deliveries d JOIN millrace.webhooks w ON w.id = d.webhook_id
+   FROM millrace.webhook_deliveries d
+   CROSS JOIN LATERAL (SELECT * FROM millrace.webhooks t WHERE t.id = d.webhook_id OFFSET 0) w
    JOIN millrace.webhook_lanes l ON l.webhook_id = d.webhook_id AND l.live_delivery = d.id AND l.live_job = $2::uuid
    WHERE d.id = $1::uuid AND w.disabled_at IS NULL AND w.deleted_at IS NULL`,
 );

@@ -17,15 +17,18 @@ const LOCK_DUE = statement(
 SELECT webhook_id FROM healthy UNION ALL SELECT webhook_id FROM suspects`,
 );
 
-// With a snapshot younger than the locks: what was queued when the lanes were found may have gone out since.
+// With a snapshot younger than the locks: what was queued when the lanes were found may have gone out since. Each step is one look
+// into an index: a plan made while nothing was queued yet would else walk all that is queued, for each lane (OFFSET 0 and the id
+// alone in the outer WHERE; what is locked is still queued).
 const TAKE_FIRST = statement(
   'take_first_deliveries',
   `UPDATE millrace.webhook_deliveries d SET state = 'live' FROM (
      SELECT f.id FROM unnest($1::uuid[]) AS i(webhook_id)
-     JOIN millrace.webhooks w ON w.id = i.webhook_id AND w.disabled_at IS NULL AND w.deleted_at IS NULL
+     CROSS JOIN LATERAL (SELECT w.disabled_at, w.deleted_at FROM millrace.webhooks w WHERE w.id = i.webhook_id OFFSET 0) w
      CROSS JOIN LATERAL (SELECT q.id FROM millrace.webhook_deliveries q WHERE q.webhook_id = i.webhook_id AND q.state = 'queued'
        ORDER BY q.position LIMIT 1) f
-   ) first WHERE d.id = first.id AND d.state = 'queued' RETURNING d.id, d.webhook_id`,
+     WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL OFFSET 0
+   ) first WHERE d.id = first.id RETURNING d.id, d.webhook_id`,
 );
 
 // A lane without a delivery to take has nothing due any more.
