@@ -10,6 +10,9 @@ export type WebhookDisabledReason = (typeof DISABLED_REASONS)[number];
 export const DELIVERY_STATES = ['queued', 'delivering', 'retrying', 'delivered', 'failed'] as const;
 export type DeliveryState = (typeof DELIVERY_STATES)[number];
 
-/** `retry`: failed, to be tried again. `gone`: answered with 410. */
-export const ATTEMPT_VERDICTS = ['delivered', 'retry', 'failed', 'gone'] as const;
+/**
+ * `retry`: failed, to be tried again. `gone`: answered with 410. `interrupted`: its worker was lost or stopped before it could tell, so
+ * nobody knows whether it arrived.
+ */
+export const ATTEMPT_VERDICTS = ['delivered', 'retry', 'failed', 'gone', 'interrupted'] as const;
 export type AttemptVerdict = (typeof ATTEMPT_VERDICTS)[number];

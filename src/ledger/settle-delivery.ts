@@ -13,10 +13,11 @@ const READ = statement(
   'read_live_delivery',
   `SELECT w.id, w.org_id, w.url, w.disabled_at IS NOT NULL AS is_disabled, w.deleted_at IS NOT NULL AS is_deleted, d.attempts,
      d.event, d.job_id, (SELECT coalesce(o.traceparent, o.payload->>'traceparent') FROM millrace.jobs o WHERE o.id = d.job_id) AS traceparent,
-     l.failures, l.failing_since, l.next_at, millrace.clock() AS now,
-     (SELECT j.attempts_started >= j.max_attempts FROM millrace.jobs j WHERE j.id = $2::uuid) AS is_last
+     l.failures, l.failing_since, l.next_at, millrace.clock() AS now, j.attempts_started >= j.max_attempts AS is_last,
+     j.previous_lease_seq > 0 AS is_repeat, j.started_lease_seq,
+     EXISTS (SELECT FROM millrace.webhook_attempts a WHERE a.delivery_id = d.id AND a.lease_seq = j.started_lease_seq) AS is_written
    FROM millrace.webhook_deliveries d JOIN millrace.webhooks w ON w.id = d.webhook_id
-   JOIN millrace.webhook_lanes l ON l.webhook_id = w.id
+   JOIN millrace.webhook_lanes l ON l.webhook_id = w.id LEFT JOIN millrace.jobs j ON j.id = $2::uuid
    WHERE d.id = $1::uuid AND l.live_delivery = d.id AND l.live_job = $2::uuid`,
 );
 
@@ -24,8 +25,8 @@ const READ = statement(
 const WRITE = statement(
   'write_attempt',
   `WITH attempt AS (
-  INSERT INTO millrace.webhook_attempts (delivery_id, n, org_id, ended_at, duration_ms, verdict, status, error_code, answer)
-  SELECT d.id, d.attempts + 1, d.org_id, millrace.clock(), $3::int4, $4, $5::int2, $6, $7 FROM millrace.webhook_deliveries d
+  INSERT INTO millrace.webhook_attempts (delivery_id, n, org_id, lease_seq, ended_at, duration_ms, verdict, status, error_code, answer)
+  SELECT d.id, d.attempts + 1, d.org_id, $13::int8, millrace.clock(), $3::int4, $4, $5::int2, $6, $7 FROM millrace.webhook_deliveries d
   WHERE d.id = $1::uuid
 ), delivery AS (
   UPDATE millrace.webhook_deliveries SET attempts = attempts + 1, state = $8,
@@ -42,7 +43,7 @@ UPDATE millrace.webhook_lanes l SET
   attempts_total = l.attempts_total + 1,
   delivered_total = l.delivered_total + CASE WHEN $8 = 'delivered' THEN 1 ELSE 0 END,
   failures_total = l.failures_total + CASE WHEN $8 = 'delivered' THEN 0 ELSE 1 END
-WHERE l.webhook_id = $2::uuid`,
+WHERE l.webhook_id = $2::uuid RETURNING l.live_delivery IS NULL AND l.due_at IS NULL AS is_idle`,
 );
 
 const DISABLE = statement(
@@ -87,6 +88,12 @@ export type LiveDelivery = {
   readonly traceparent: string | null;
   /** The engine would not try once more. */
   readonly isLast: boolean;
+  /** It tried before. */
+  readonly isRepeat: boolean;
+  /** The engine's newest attempt; null when the job is gone. */
+  readonly leaseSeq: number | null;
+  /** What came of that one is written already. */
+  readonly isWritten: boolean;
   readonly health: Health;
   readonly now: Date;
 };
@@ -106,6 +113,9 @@ type Row = {
   next_at: Date | string | null;
   now: Date | string;
   is_last: boolean | null;
+  is_repeat: boolean | null;
+  started_lease_seq: number | null;
+  is_written: boolean;
 };
 
 export type DeliveryOfJob = { readonly deliveryId: string; readonly jobId: string };
@@ -123,7 +133,8 @@ export async function lockLiveDelivery(client: Queryable, live: DeliveryOfJob): 
     isEnabled: !row.is_disabled && !row.is_deleted,
     attempts: row.attempts,
     ...{ event: row.event, toldJobId: row.job_id, traceparent: row.traceparent },
-    isLast: row.is_last === true,
+    ...{ isLast: row.is_last === true, isRepeat: row.is_repeat === true },
+    ...{ leaseSeq: row.started_lease_seq, isWritten: row.is_written },
     health: { failures, failingSinceMs: toMs(since), nextAtMs: toMs(nextAt) },
     now: new Date(row.now),
   };
@@ -135,6 +146,7 @@ const toDate = (ms: number | null): Date | null => (ms === null ? null : new Dat
 export type AttemptRow = {
   readonly deliveryId: string;
   readonly webhookId: string;
+  readonly leaseSeq: number | null;
   readonly verdict: 'delivered' | 'retry' | 'failed' | 'gone';
   readonly status: number | null;
   readonly errorCode: string | null;
@@ -147,12 +159,14 @@ export type AttemptRow = {
   readonly health: Health;
 };
 
-export async function writeAttempt(client: Queryable, row: AttemptRow): Promise<void> {
+/** Answers whether its lane has nothing to do now. What is queued while this transaction lasts, it does not see. */
+export async function writeAttempt(client: Queryable, row: AttemptRow): Promise<{ isIdle: boolean }> {
   const { health } = row;
-  await run(client, WRITE, [
+  const [lane] = await run<{ is_idle: boolean }>(client, WRITE, [
     ...[row.deliveryId, row.webhookId, Math.round(row.durationMs), row.verdict, row.status, row.errorCode, row.answer],
-    ...[row.state, row.goesOn, health.failures, toDate(health.failingSinceMs), toDate(health.nextAtMs)],
+    ...[row.state, row.goesOn, health.failures, toDate(health.failingSinceMs), toDate(health.nextAtMs), row.leaseSeq],
   ]);
+  return { isIdle: lane?.is_idle === true };
 }
 
 /** Disables a target and queues the news for the others of its org; answers which of them have something to send. */

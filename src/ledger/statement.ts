@@ -90,6 +90,11 @@ export function translated(error: unknown): unknown {
   return new AppError('UNAVAILABLE', { message: 'The database does not answer.', retryAfterMs: 1_000, cause: error });
 }
 
+/** The same may well succeed a moment later: the database is away, or another transaction was in the way. */
+export function isPassing(error: unknown): boolean {
+  return isUnavailable(error) || RETRIED_SQL_STATES.has(sqlStateOf(error) ?? '');
+}
+
 /** The database is away, full, shutting down or read-only: nothing is wrong with the request, try again later. */
 export function isUnavailable(error: unknown): boolean {
   if (isAppError(error)) return error.code === 'UNAVAILABLE';

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type BreakerPolicy, breakerAfter, type Health, isHopeless } from '../core/breaker.ts';
 import type { LoadedDelivery } from '../core/loaded-delivery.ts';
 import { type DisabledReason, disabledBody, messageIdOf } from '../core/public-events.ts';
@@ -5,6 +6,7 @@ import { formatTimestamp } from '../core/timestamp.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { JobContext } from '../engine/job-context.ts';
 import { inTransaction } from '../ledger/database.ts';
+import { addInterruptedAttempts } from '../ledger/interrupted-attempts.ts';
 import { loadDelivery } from '../ledger/load-delivery.ts';
 import { makeLanesDue } from '../ledger/queue-deliveries.ts';
 import {
@@ -14,7 +16,7 @@ import {
   lockLiveDelivery,
   writeAttempt,
 } from '../ledger/settle-delivery.ts';
-import type { Queryable } from '../ledger/statement.ts';
+import { isPassing, type Queryable } from '../ledger/statement.ts';
 
 export type AttemptOutcome = {
   readonly verdict: 'delivered' | 'retry' | 'failed' | 'gone';
@@ -25,7 +27,7 @@ export type AttemptOutcome = {
 };
 
 /** The attempt that delivers: its job, and how to finish that within a transaction. */
-export type DeliveringJob = Pick<JobContext, 'jobId' | 'assertOwned' | 'completeIn'>;
+export type DeliveringJob = Pick<JobContext, 'jobId' | 'signal' | 'assertOwned' | 'completeIn'>;
 
 export type DeskOptions = {
   readonly engine: Engine;
@@ -36,7 +38,16 @@ export type DeskOptions = {
   wake(): void;
 };
 
-type Finished = { readonly live: LiveDelivery; readonly siblings: readonly string[] };
+const MAX_PAUSE_MS = 1_000;
+
+type Finished = {
+  readonly live: LiveDelivery;
+  /** Which attempt it was. */
+  readonly attempt: number;
+  readonly hasEnded: boolean;
+  /** Lanes that may have something to do. */
+  readonly lanes: readonly string[];
+};
 
 /** Reads deliveries for those who send them, and writes down what came of it. */
 export class DeliveryDesk {
@@ -67,6 +78,7 @@ export class DeliveryDesk {
       const locked = await lockLiveDelivery(client, { deliveryId, jobId: context.jobId });
       if (locked === null) return null;
       await context.completeIn(client);
+      if (locked.isRepeat) await addInterruptedAttempts(client, { deliveryId, jobId: context.jobId });
       await letDeliveryGo(client, { deliveryId, jobId: context.jobId });
       return locked;
     });
@@ -77,13 +89,13 @@ export class DeliveryDesk {
 
   /** Writes an attempt and what follows from it, if the job is still this worker's. */
   async finish(context: DeliveringJob, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
-    const { engine } = this.#options;
-    const finished = await inTransaction(engine.database.workers, async (client) => {
-      const live = await lockLiveDelivery(client, { deliveryId, jobId: context.jobId });
+    const { jobId } = context;
+    const finished = await this.#untilTaken(context.signal, async (client) => {
+      const live = await lockLiveDelivery(client, { deliveryId, jobId });
       if (live === null) return null;
       if (outcome.verdict === 'delivered') await context.completeIn(client);
       else await context.assertOwned(client);
-      return this.#write(client, { live, deliveryId, outcome });
+      return live.isWritten ? null : this.#write(client, { live, deliveryId, jobId, outcome });
     });
     if (finished !== null) await this.#tell(finished, deliveryId, outcome);
   }
@@ -93,24 +105,54 @@ export class DeliveryDesk {
     const outcome = { verdict: 'failed', status: null, errorCode: 'WORKER_LOST', durationMs: 0, answer: null } as const;
     const finished = await inTransaction(this.#options.engine.database.workers, async (client) => {
       const live = await lockLiveDelivery(client, { deliveryId, jobId });
-      return live === null ? null : this.#write(client, { live, deliveryId, outcome });
+      return live === null ? null : this.#write(client, { live, deliveryId, jobId, outcome });
     });
     if (finished !== null) await this.#tell(finished, deliveryId, outcome);
   }
 
+  /** What came of a call is kept until the database takes it or the attempt is over: without it the call would be made again. */
+  async #untilTaken<T>(signal: AbortSignal, write: (client: Queryable) => Promise<T>): Promise<T> {
+    const { database, events } = this.#options.engine;
+    for (let failures = 0; ; failures++) {
+      try {
+        return await inTransaction(database.workers, write);
+      } catch (error) {
+        if (signal.aborted || !isPassing(error)) throw error;
+        events.emit('error', { error, where: 'webhooks' });
+        await delay(Math.random() * Math.min(MAX_PAUSE_MS, 50 * 2 ** failures));
+      }
+    }
+  }
+
   async #write(
     client: Queryable,
-    { live, deliveryId, outcome }: { live: LiveDelivery; deliveryId: string; outcome: AttemptOutcome },
+    {
+      live,
+      deliveryId,
+      jobId,
+      outcome,
+    }: { live: LiveDelivery; deliveryId: string; jobId: string; outcome: AttemptOutcome },
   ): Promise<Finished> {
-    const { webhookId } = live;
+    const { webhookId, leaseSeq } = live;
+    const interrupted = live.isRepeat ? await addInterruptedAttempts(client, { deliveryId, jobId }) : 0;
     const nowMs = live.now.getTime();
     const isDelivered = outcome.verdict === 'delivered';
     const health = breakerAfter(live.health, { isDelivered, nowMs }, this.#options.breaker);
     const reason = live.isEnabled ? this.#reasonToDisable(outcome, health, nowMs) : null;
     const state = stateAfter(outcome, live.isLast);
     const goesOn = live.isEnabled && reason === null;
-    await writeAttempt(client, { ...outcome, deliveryId, webhookId, state, goesOn, health });
-    return { live, siblings: reason === null ? [] : await disable(client, live, reason) };
+    const { isIdle } = await writeAttempt(client, {
+      ...outcome,
+      deliveryId,
+      webhookId,
+      leaseSeq,
+      state,
+      goesOn,
+      health,
+    });
+    const siblings = reason === null ? [] : await disable(client, live, reason);
+    const lanes = isIdle && goesOn ? [...siblings, webhookId] : siblings;
+    return { live, attempt: live.attempts + interrupted + 1, hasEnded: state !== 'live', lanes };
   }
 
   #reasonToDisable({ verdict }: AttemptOutcome, health: Health, nowMs: number): DisabledReason | null {
@@ -118,16 +160,18 @@ export class DeliveryDesk {
     return isHopeless(health, { nowMs, disableAfterMs: this.#options.disableAfterMs }) ? 'failing' : null;
   }
 
-  async #tell({ live, siblings }: Finished, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
+  async #tell(finished: Finished, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
+    const { live, attempt, hasEnded, lanes } = finished;
     const { engine, wake } = this.#options;
     const { verdict, status, errorCode, durationMs } = outcome;
-    const { orgId, webhookId, attempts, event, toldJobId: jobId, traceparent } = live;
+    const { orgId, webhookId, event, toldJobId: jobId, traceparent } = live;
     engine.events.emit('webhookAttempt', {
-      ...{ orgId, webhookId, deliveryId, event, jobId, traceparent, attempt: attempts + 1 },
+      ...{ orgId, webhookId, deliveryId, event, jobId, traceparent, attempt },
       ...{ verdict, status, errorCode, durationMs },
     });
-    if (siblings.length > 0) await makeLanesDue(engine.database.workers, siblings);
-    wake();
+    // Whoever queued something while the lane was being left saw it busy still, and left it to us.
+    if (lanes.length > 0) await makeLanesDue(engine.database.workers, lanes);
+    if (hasEnded) wake();
   }
 }
 

@@ -20,7 +20,7 @@ const { config } = loadConfig({ environment: { MILLRACE_EGRESS_ALLOW: '127.0.0.0
 server.webhooks = { guard: openEgress(config), addresses: config.egress.policy, secretOverlapMs: 0, onQueued() {} };
 
 describe('a process that is killed while it delivers', () => {
-  it('loses no event, and each arrives under one id, in order', async () => {
+  it('loses no event, and each arrives under one id, in order, never without an attempt on its list', async () => {
     await server.worker('none');
     const receiver = await openReceiver();
     onTestFinished(() => receiver.close());
@@ -56,6 +56,14 @@ describe('a process that is killed while it delivers', () => {
       const arrived = [...messages.keys()].filter((id) => ids.includes(id));
       expect(arrived).toEqual(ids);
     }
+    const rows = () =>
+      server.ledger.db.maintenance.query<{ state: string; message_id: string; attempts: number }>(
+        `SELECT state, 'msg_' || replace(id::text, '-', '') AS message_id, attempts FROM millrace.webhook_deliveries`,
+      );
+    await until(async () => (await rows()).rows.every(({ state }) => state === 'delivered'));
+    const attempts = new Map((await rows()).rows.map((row) => [row.message_id, row.attempts]));
+    const arrivals = Map.groupBy(receiver.received(), ({ messageId }) => messageId);
+    expect([...arrivals].filter(([id, all]) => all.length > (attempts.get(id ?? '') ?? 0))).toEqual([]);
     expect(await checkInvariants(server.ledger.db.maintenance)).toEqual([]);
   });
 });

@@ -86,6 +86,7 @@ export type DeliveryView = {
   readonly event: string;
   readonly state: 'queued' | 'delivering' | 'retrying' | 'delivered' | 'failed';
   readonly attempts: readonly {
+    readonly verdict: string;
     readonly status: number | null;
     readonly error_code: string | null;
     readonly duration_ms: number;

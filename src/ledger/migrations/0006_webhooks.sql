@@ -107,9 +107,10 @@ CREATE TABLE millrace.webhook_attempts (
   delivery_id uuid NOT NULL REFERENCES millrace.webhook_deliveries (id) ON DELETE CASCADE,
   n           integer NOT NULL,
   org_id      uuid NOT NULL,
+  lease_seq   bigint,                             -- of the engine's attempt that made it; null: its job is gone
   ended_at    timestamptz NOT NULL,
   duration_ms integer NOT NULL,
-  verdict     text NOT NULL CHECK (verdict IN ('delivered', 'retry', 'failed', 'gone')),
+  verdict     text NOT NULL CHECK (verdict IN ('delivered', 'retry', 'failed', 'gone', 'interrupted')),
   status      smallint,                           -- null: there was no answer
   error_code  text,
   answer      text CHECK (octet_length(answer) <= 4096),  -- its beginning, masked

@@ -30,7 +30,10 @@ const DeliveryAttempt = shape('DeliveryAttempt', {
   n: Type.Integer({ minimum: 1, description: 'Which attempt it was, from 1.' }),
   ended_at: timestamp('When it ended.'),
   duration_ms: Type.Integer({ minimum: 0, description: 'From the look-up of the name to the end of the answer.' }),
-  verdict: word(ATTEMPT_VERDICTS, 'retry: failed, to be tried again. failed: for good. gone: answered 410.'),
+  verdict: word(
+    ATTEMPT_VERDICTS,
+    'retry: failed, to be tried again. failed: for good. gone: answered 410. interrupted: cut short here; it may have arrived.',
+  ),
   status: Type.Unsafe<number | null>({
     ...{ type: ['integer', 'null'] },
     description: 'What was answered; null when nothing was.',
