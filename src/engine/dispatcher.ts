@@ -5,8 +5,8 @@ import type { EventHub } from './events.ts';
 import { Periodic } from './periodic.ts';
 
 /**
- * How soon an event is seen where somebody waits for events, and where nobody does yet. Where events have just come, or are there but
- * held back by a transaction that began before them, the next look is soon: a whole interval more would be felt.
+ * How soon an event is seen where somebody waits for events, and where nobody does yet. Where jobs have just moved, anybody's, or what
+ * moved is held back by a transaction that began before it, the next look is soon: a whole interval more would be felt.
  */
 const POLL_MS = { lively: 10, watched: 50, unwatched: 1_000 };
 const FEW_EVENTS = 1_000;
@@ -40,6 +40,6 @@ export class Dispatcher extends Periodic {
     this.#transactions = isQuick ? Math.min(MAX_TRANSACTIONS, this.#transactions * 2) : FIRST_TRANSACTIONS;
     if (done.hasMore) return 0;
     if (!done.hasTargets) return POLL_MS.unwatched;
-    return done.isHeld || done.events > 0 ? POLL_MS.lively : POLL_MS.watched;
+    return done.isHeld || done.isLively ? POLL_MS.lively : POLL_MS.watched;
   }
 }

@@ -76,6 +76,8 @@ export type Dispatched =
       hasTargets: boolean;
       /** Later transactions are over, too. */
       hasMore: boolean;
+      /** Jobs have moved since the last round, of whatever org. */
+      isLively: boolean;
       /** There are events that an older transaction still holds back. */
       isHeld: boolean;
     };
@@ -89,7 +91,7 @@ export async function dispatchEvents(pool: pg.Pool, transactions: number): Promi
   const [peeked] = await run<Peeked>(pool, PEEK);
   if (peeked?.has_events) return dispatchBatch(pool, transactions);
   const [hasTargets, isHeld] = [peeked?.has_targets === true, peeked?.is_held === true];
-  return { kind: 'dispatched', events: 0, webhookIds: [], hasTargets, hasMore: false, isHeld };
+  return { kind: 'dispatched', events: 0, webhookIds: [], hasTargets, hasMore: false, isLively: false, isHeld };
 }
 
 function dispatchBatch(pool: pg.Pool, transactions: number): Promise<Dispatched> {
@@ -103,7 +105,8 @@ function dispatchBatch(pool: pg.Pool, transactions: number): Promise<Dispatched>
     const webhookIds = occurrences.length === 0 ? [] : await deliver(client, occurrences, first.low);
     if (first.high > first.low) await run(client, ADVANCE, [String(first.high)]);
     const { has_targets: hasTargets, has_more: hasMore } = first;
-    return { kind: 'dispatched', events: occurrences.length, webhookIds, hasTargets, hasMore, isHeld: false };
+    const events = occurrences.length;
+    return { kind: 'dispatched', events, webhookIds, hasTargets, hasMore, isLively: true, isHeld: false };
   });
 }
 
