@@ -10,8 +10,8 @@ import type { WebhookParts } from '../services/execution/context.ts';
 import { programVersion } from './program-version.ts';
 import { takeTurns } from './take-turns.ts';
 
-/** Of the connections for workers, which heartbeats need too: hundreds of answers may come at once. */
-const CONNECTIONS = 4;
+/** Of the connections for workers: hundreds of calls may end at once. Those that failed have no more than half of them. */
+const CONNECTIONS = { limit: 4, later: 2 };
 /** Failed calls in a row after which an address is asked less often. */
 const BREAKER_THRESHOLD = 5;
 
@@ -47,10 +47,13 @@ export function composeDeliveries({ engine, config, egress }: DeliveriesParams):
 
 type Desk = DeliveryDesk<JobContext>;
 
+/** Endpoints that hang give up all at once, and are tried again all at once: that can wait, those that answer need not. */
 function inTurns(desk: Desk): Desk {
   const takeTurn = takeTurns(CONNECTIONS);
   return {
-    load: (context, deliveryId) => takeTurn(() => desk.load(context, deliveryId)),
-    finish: (context, deliveryId, outcome) => takeTurn(() => desk.finish(context, deliveryId, outcome)),
+    load: (context, deliveryId) =>
+      takeTurn(context.attempt === 1 ? 'soon' : 'later', () => desk.load(context, deliveryId)),
+    finish: (context, deliveryId, outcome) =>
+      takeTurn(outcome.verdict === 'delivered' ? 'soon' : 'later', () => desk.finish(context, deliveryId, outcome)),
   };
 }
