@@ -4,14 +4,14 @@ import { createEgress, type Egress, type EgressRequest } from '../egress/egress.
 import type { Engine } from '../engine/engine.ts';
 import type { JobContext } from '../engine/job-context.ts';
 import type { Service } from '../engine/loop.ts';
-import { type DeliveryDesk, deliverRegistration } from '../handlers/deliver-webhook.ts';
+import { deliverRegistration } from '../handlers/deliver-webhook.ts';
 import { createDeliveries } from '../services/delivery-services.ts';
 import type { WebhookParts } from '../services/execution/context.ts';
 import { programVersion } from './program-version.ts';
 import { takeTurns } from './take-turns.ts';
 
-/** Of the connections for workers: hundreds of calls may end at once. Those that failed have no more than half of them. */
-const CONNECTIONS = { limit: 4, later: 2 };
+/** Of the connections for workers. Endpoints that hang give up all at once, and are tried again all at once: they have one. */
+const CONNECTIONS = { limit: 4, later: 1 };
 /** Failed calls in a row after which an address is asked less often. */
 const BREAKER_THRESHOLD = 5;
 
@@ -30,9 +30,10 @@ export function composeDeliveries({ engine, config, egress }: DeliveriesParams):
   const { retentionMs } = config.profile;
   const breaker = { threshold: BREAKER_THRESHOLD, ...calls.backoff };
   const policies = { settings: calls, breaker, disableAfterMs };
-  const { desk, services, wake } = createDeliveries({ engine, retentionMs, slots, ...policies });
+  const takeTurn = takeTurns(CONNECTIONS);
+  const { desk, services, wake } = createDeliveries({ engine, retentionMs, slots, ...policies, takeTurn });
   const fetch = (request: EgressRequest) => egress.fetch(request);
-  const registration = deliverRegistration<JobContext>({ desk: inTurns(desk), fetch, ...calls });
+  const registration = deliverRegistration<JobContext>({ desk, fetch, ...calls });
   engine.addCrew({ name: 'webhooks', slots, queues: [DELIVERY_QUEUE], registrations: [registration] });
   return {
     parts: { guard: egress, addresses: config.egress.policy, secretOverlapMs, onQueued: wake },
@@ -42,18 +43,5 @@ export function composeDeliveries({ engine, config, egress }: DeliveriesParams):
     async stop() {
       await Promise.all(services.map((service) => service.stop()));
     },
-  };
-}
-
-type Desk = DeliveryDesk<JobContext>;
-
-/** Endpoints that hang give up all at once, and are tried again all at once: that can wait, those that answer need not. */
-function inTurns(desk: Desk): Desk {
-  const takeTurn = takeTurns(CONNECTIONS);
-  return {
-    load: (context, deliveryId) =>
-      takeTurn(context.attempt === 1 ? 'soon' : 'later', () => desk.load(context, deliveryId)),
-    finish: (context, deliveryId, outcome) =>
-      takeTurn(outcome.verdict === 'delivered' ? 'soon' : 'later', () => desk.finish(context, deliveryId, outcome)),
   };
 }

@@ -4,7 +4,7 @@ import { Dispatcher } from '../engine/dispatcher.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Service } from '../engine/loop.ts';
 import { Promoter } from '../engine/promoter.ts';
-import { DeliveryDesk } from './settle-delivery.ts';
+import { DeliveryDesk, type TakeTurn } from './settle-delivery.ts';
 
 export type DeliveriesOptions = {
   readonly engine: Engine;
@@ -15,6 +15,8 @@ export type DeliveriesOptions = {
   readonly slots: number;
   readonly breaker: BreakerPolicy;
   readonly disableAfterMs: number;
+  /** At once unless told. */
+  readonly takeTurn?: TakeTurn;
 };
 
 export type Deliveries = {
@@ -26,12 +28,14 @@ export type Deliveries = {
   wake(): void;
 };
 
+const atOnce: TakeTurn = (_, work) => work();
+
 /** Everything that turns events into deliveries and deliveries into jobs, without the handler that sends them. */
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
-  const { engine, settings, retentionMs, slots, breaker, disableAfterMs } = options;
+  const { engine, settings, retentionMs, slots, breaker, disableAfterMs, takeTurn = atOnce } = options;
   const { database, events, submitter } = engine;
   const wake = () => promoter.wake();
-  const desk = new DeliveryDesk({ engine, breaker, disableAfterMs, wake });
+  const desk = new DeliveryDesk({ engine, breaker, disableAfterMs, takeTurn, wake });
   const dispatcher = new Dispatcher({ database, events, onQueued: wake });
   const promoter = new Promoter({
     ...{ database, events, submitter, retentionMs },

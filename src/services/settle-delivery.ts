@@ -27,13 +27,18 @@ export type AttemptOutcome = {
 };
 
 /** The attempt that delivers: its job, and how to finish that within a transaction. */
-export type DeliveringJob = Pick<JobContext, 'jobId' | 'signal' | 'assertOwned' | 'completeIn'>;
+export type DeliveringJob = Pick<JobContext, 'jobId' | 'attempt' | 'signal' | 'assertOwned' | 'completeIn'>;
+
+/** Runs work now or when its turn comes. */
+export type TakeTurn = <T>(urgency: 'soon' | 'later', work: () => Promise<T>) => Promise<T>;
 
 export type DeskOptions = {
   readonly engine: Engine;
   readonly breaker: BreakerPolicy;
   /** How long a target may fail before it is disabled. */
   readonly disableAfterMs: number;
+  /** How calls that begin or end share the connections. Those that failed, and are repeated, can wait. */
+  readonly takeTurn: TakeTurn;
   /** Lanes may have come due. */
   wake(): void;
 };
@@ -58,8 +63,10 @@ export class DeliveryDesk {
   }
 
   async load(context: DeliveringJob, deliveryId: string): Promise<LoadedDelivery> {
-    const { workers } = this.#options.engine.database;
-    const found = await loadDelivery(workers, { deliveryId, jobId: context.jobId });
+    const { engine, takeTurn } = this.#options;
+    const { workers } = engine.database;
+    const urgency = context.attempt === 1 ? 'soon' : 'later';
+    const found = await takeTurn(urgency, () => loadDelivery(workers, { deliveryId, jobId: context.jobId }));
     if (found === null) {
       await this.#letGo(context, deliveryId);
       return { kind: 'gone' };
@@ -90,7 +97,8 @@ export class DeliveryDesk {
   /** Writes an attempt and what follows from it, if the job is still this worker's. */
   async finish(context: DeliveringJob, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
     const { jobId } = context;
-    const finished = await this.#untilTaken(context.signal, async (client) => {
+    const urgency = outcome.verdict === 'delivered' ? 'soon' : 'later';
+    const finished = await this.#untilTaken({ signal: context.signal, urgency }, async (client) => {
       const live = await lockLiveDelivery(client, { deliveryId, jobId });
       if (live === null) return null;
       if (outcome.verdict === 'delivered') await context.completeIn(client);
@@ -111,11 +119,15 @@ export class DeliveryDesk {
   }
 
   /** What came of a call is kept until the database takes it or the attempt is over: without it the call would be made again. */
-  async #untilTaken<T>(signal: AbortSignal, write: (client: Queryable) => Promise<T>): Promise<T> {
-    const { database, events } = this.#options.engine;
+  async #untilTaken<T>(
+    { signal, urgency }: { signal: AbortSignal; urgency: 'soon' | 'later' },
+    write: (client: Queryable) => Promise<T>,
+  ): Promise<T> {
+    const { engine, takeTurn } = this.#options;
+    const { database, events } = engine;
     for (let failures = 0; ; failures++) {
       try {
-        return await inTransaction(database.workers, write);
+        return await takeTurn(urgency, () => inTransaction(database.workers, write));
       } catch (error) {
         if (signal.aborted || !isPassing(error)) throw error;
         events.emit('error', { error, where: 'webhooks' });
@@ -171,7 +183,7 @@ export class DeliveryDesk {
     });
     // Whoever queued something while the lane was being left saw it busy still, and left it to us.
     if (lanes.length > 0) await makeLanesDue(engine.database.workers, lanes);
-    if (hasEnded) wake();
+    if (hasEnded || lanes.length > 0) wake();
   }
 }
 

@@ -44,6 +44,7 @@ test('what is queued while the delivery before it ends starts at once, without w
   await holder.query(`SELECT pg_advisory_lock(${LOCK})`);
   const context = {
     jobId,
+    attempt: 1,
     signal: new AbortController().signal,
     assertOwned: async () => {},
     completeIn: async () => {},
