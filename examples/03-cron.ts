@@ -29,7 +29,7 @@ const schedule = await millrace.schedule(queue, {
   timeZone: 'Europe/Berlin',
   submission: { type: 'report', payload: { region: 'north' }, queue },
 });
-console.log(`first run is ahead: ${schedule.nextAt > schedule.createdAt}`);
+console.log(`first run is at a full second: ${schedule.nextAt.getMilliseconds() === 0}`);
 await millrace.start();
 await twice;
 console.log(`every time has its own key: ${new Set(fired).size === fired.length}`);

@@ -33,7 +33,7 @@ const EXPECTED: Record<string, { proves: string; lines: string[] }> = {
   '03-cron.ts': {
     proves: 'a schedule fires again and again, each time once',
     lines: [
-      'first run is ahead: true',
+      'first run is at a full second: true',
       'report 1 for north',
       'report 2 for north',
       'every time has its own key: true',
