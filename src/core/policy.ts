@@ -86,29 +86,44 @@ export interface ResolveParams {
   readonly profile: ProfileName | Policy;
 }
 
-/** The first layer that states a value wins: submission, registration, category, profile. */
+/**
+ * The first layer that states a value wins: submission, registration, category, profile. What a registration makes of a profile is
+ * worked out once, so that all jobs of a type that ask for nothing else have one policy object.
+ */
 export function resolvePolicy({ submission, registration, category, profile }: ResolveParams): ResolvedPolicy {
   const base: Policy = typeof profile === 'string' ? PROFILES[profile] : profile;
+  if (submission === undefined && category === undefined) {
+    return registration === undefined ? { ok: true, policy: base } : registeredPolicy(registration, base);
+  }
   let policy = base;
-  if (category !== undefined) policy = overlay(policy, category);
-  if (registration !== undefined) policy = overlay(policy, registration);
-  if (submission !== undefined) policy = overlay(policy, submission);
-  if (policy === base) return { ok: true, policy };
-  const issues = checkPolicy(policy, base);
+  for (const layer of [category, registration, submission]) if (layer !== undefined) policy = overlay(policy, layer);
+  return judged(policy, base);
+}
+
+const registered = new WeakMap<PolicyLayer, { readonly base: Policy; readonly resolved: ResolvedPolicy }>();
+
+function registeredPolicy(layer: PolicyLayer, base: Policy): ResolvedPolicy {
+  const known = registered.get(layer);
+  if (known?.base === base) return known.resolved;
+  const resolved = judged(overlay(base, layer), base);
+  registered.set(layer, { base, resolved });
+  return resolved;
+}
+
+function judged(policy: Policy, base: Policy): ResolvedPolicy {
+  const issues = policy === base ? [] : checkPolicy(policy, base);
   return issues.length === 0 ? { ok: true, policy } : { ok: false, issues };
 }
 
+/** The policy itself where the layer says nothing else. */
 function overlay(under: Policy, layer: PolicyLayer): Policy {
-  const policy: Record<string, unknown> = { ...under };
-  for (const [member, value] of Object.entries(layer)) {
-    if (value !== undefined && member !== 'backoff' && Object.hasOwn(under, member)) policy[member] = value;
-  }
-  if (layer.backoff !== undefined) {
-    const backoff: Record<string, unknown> = { ...under.backoff };
-    for (const [member, value] of Object.entries(layer.backoff)) if (value !== undefined) backoff[member] = value;
-    policy.backoff = backoff;
-  }
-  return policy as unknown as Policy;
+  const changes = Object.entries(layer).filter(
+    ([member, value]) => value !== undefined && member !== 'backoff' && Object.hasOwn(under, member),
+  );
+  const delays = Object.entries(layer.backoff ?? {}).filter(([, value]) => value !== undefined);
+  if (changes.length === 0 && delays.length === 0) return under;
+  const backoff = delays.length === 0 ? under.backoff : { ...under.backoff, ...Object.fromEntries(delays) };
+  return { ...under, ...Object.fromEntries(changes), backoff };
 }
 
 /** Everything wrong with a policy, measured against the profile it was made from. */

@@ -53,6 +53,14 @@ describe('resolvePolicy', () => {
     expect(resolve({ submission: {}, registration: { timeoutMs: undefined } })).toEqual(profile);
   });
 
+  it('makes one policy of a registration and a profile, however many jobs ask for it', () => {
+    const registration = { maxAttempts: 6, backoff: { jitter: false } };
+    expect(resolve({ registration })).toBe(resolve({ registration }));
+    expect(resolve({ registration: { maxAttempts: undefined } })).toBe(profile);
+    const altered = { ...profile, leaseMs: 60_000 };
+    expect(resolvePolicy({ registration, profile: altered })).toMatchObject({ policy: { leaseMs: 60_000 } });
+  });
+
   it('takes each value from the first of submission, registration, category and profile [GA-5.03] [GA-5.04]', () => {
     const submission = { maxAttempts: 7 };
     const registration = { maxAttempts: 6, timeoutMs: 2_000 };
