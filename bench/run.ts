@@ -38,8 +38,10 @@ async function throughput(): Promise<void> {
 }
 
 async function latency(): Promise<void> {
+  const url = await scratch.fresh('pickup');
+  await atRest(url);
   say('pickup on an idle queue ...');
-  const waits = await pickups(await scratch.fresh('pickup'), quick ? 100 : 300);
+  const waits = await pickups(url, quick ? 100 : 300);
   const [p50, p99] = [percentile(waits, 0.5), percentile(waits, 0.99)];
   bars.push({ what: 'pickup p50', measured: `${p50.toFixed(2)} ms`, bar: '<= 2.3 ms', ok: p50 <= 2.3 });
   bars.push({ what: 'pickup p99', measured: `${p99.toFixed(2)} ms`, bar: '<= 9 ms', ok: p99 <= 9 });
@@ -84,9 +86,9 @@ async function growth(): Promise<void> {
   }
 }
 
-/** Two million jobs in a minute leave PostgreSQL with vacuuming to do; what is asked is how a large ledger works, not a fresh heap. */
+/** Many jobs in a minute leave PostgreSQL with vacuuming to do; what is asked is how an idle queue or a large ledger works, not a fresh heap. */
 async function atRest(url: string): Promise<void> {
-  say('until PostgreSQL has vacuumed what was filled ...');
+  say('until PostgreSQL has vacuumed what was written ...');
   const client = new pg.Client(url);
   await client.connect();
   for (let quietChecks = 0, checks = 0; quietChecks < 5 && checks < 180; checks++) {
