@@ -41,7 +41,7 @@ export type FoundJobs = {
 const MAX_LIMIT = 1_000;
 const DEFAULT_LIMIT = 100;
 /** Jobs looked at for a page before it is given out as it is, with more to come. In order they lie side by side; else each is a page. */
-const BUDGET = { all: 8_000, named: 2_000, changed: 3_000, sifted: 40_000 };
+const BUDGET = { all: 8_000, named: 2_000, changed: 3_000, sifted: 28_000 };
 
 /** Where many match, a first look is all there is to do. */
 const firstLook = (limit: number, order: SearchOrder) =>
