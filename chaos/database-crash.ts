@@ -21,12 +21,14 @@ export type CrashParams = {
   /** Acknowledged before the crash and again after it. */
   jobs: number;
   downMs: number;
+  say?(line: string): void;
 };
 
 /** The database stops under load, stays away, and comes back. */
 export async function crashDatabase({ postgres, program, ...params }: CrashParams): Promise<CrashReport> {
   const callers = new Callers(() => program, params.callers);
   await callers.untilAcknowledged(params.jobs);
+  params.say?.(`the database goes away for ${params.downMs / 1_000} s ...`);
   const stoppingMs = performance.now();
   await postgres.crash();
   const downMs = performance.now();
@@ -34,8 +36,10 @@ export async function crashDatabase({ postgres, program, ...params }: CrashParam
   const startingMs = performance.now();
   await postgres.start();
   const upMs = performance.now();
+  params.say?.('it is back ...');
   await callers.untilAcknowledged(params.jobs);
   await callers.stop();
+  params.say?.('until all that was acknowledged has ended ...');
   const isRefusal = ({ status }: Answer) => status !== 200 && status !== 202;
   const sinceStop = callers.answers.filter(({ atMs }) => atMs > stoppingMs);
   const whileDown = sinceStop.filter(({ atMs, tookMs }) => atMs - tookMs > downMs && atMs < startingMs);

@@ -12,20 +12,27 @@ type Figure = { fault: string; figure: string; measured: string; ok: boolean };
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false } } });
 const size = values.quick
   ? { callers: 32, jobs: 500, downMs: 4_000, kills: 3 }
-  : { callers: 64, jobs: 5_000, downMs: 15_000, kills: 50 };
+  : { callers: 64, jobs: 2_000, downMs: 15_000, kills: 20 };
 const figures: Figure[] = [];
+const say = (line: string) => process.stderr.write(`${line}\n`);
 
 async function withServer(
   work: (postgres: Awaited<ReturnType<typeof createPostgres>>, program: Program) => Promise<void>,
 ) {
   const postgres = await createPostgres();
   const program = new Program(postgres.url);
+  const cleanUp = async () => {
+    await program.kill();
+    await postgres.remove();
+  };
+  const onSignal = () => void cleanUp().finally(() => process.exit(1));
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
   try {
     await program.start();
     await work(postgres, program);
   } finally {
-    await program.kill();
-    await postgres.remove();
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    await cleanUp();
   }
 }
 
@@ -47,7 +54,7 @@ const inMs = (ms: number): string => `${ms.toFixed(0)} ms`;
 
 await withServer(async (postgres, program) => {
   const fault = 'database stopped';
-  const report = await crashDatabase({ postgres, program, ...size });
+  const report = await crashDatabase({ postgres, program, say, ...size });
   noteJudgement(fault, report);
   const { answers, withoutRetryAfter, slowestMs, recoveryMs, exits } = report;
   const only503 = Object.keys(answers).join() === '503';
@@ -61,7 +68,7 @@ await withServer(async (postgres, program) => {
 
 await withServer(async (postgres, program) => {
   const fault = `kill -9 of the server, ${size.kills} times`;
-  const report = await killServer({ postgres, program, ...size });
+  const report = await killServer({ postgres, program, say, ...size });
   noteJudgement(fault, report);
   note(fault, 'requests cut off', { measured: report.cut, ok: true });
   note(fault, 'slowest restart', { measured: inMs(report.recoveryMs), ok: true });

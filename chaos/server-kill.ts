@@ -18,6 +18,7 @@ export type KillParams = {
   kills: number;
   /** Acknowledged before each kill. */
   jobs: number;
+  say?(line: string): void;
 };
 
 /** kill -9 of the server under load, again and again, each time with a restart. */
@@ -31,8 +32,10 @@ export async function killServer({ postgres, program, ...params }: KillParams): 
     await program.start();
     await callers.untilAcknowledged(1);
     recoveryMs = Math.max(recoveryMs, performance.now() - killedMs);
+    params.say?.(`kill ${kill + 1} of ${params.kills}, ${callers.acknowledged.size} jobs acknowledged`);
   }
   await callers.stop();
+  params.say?.('until all of them have ended ...');
   const cut = callers.answers.filter(({ status }) => status === 0).length;
   return { ...(await judge(postgres.url, callers.acknowledged)), kills: params.kills, cut, recoveryMs };
 }
