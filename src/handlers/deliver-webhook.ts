@@ -9,7 +9,7 @@ import { type DeliveryAnswer, type Judgement, judgeAnswer } from './delivery-ver
 type DeliveryWork = { readonly signal: AbortSignal };
 
 /** Where deliveries are kept. Both may throw that the lease is lost; what is finished then was not written. */
-export type DeliveryDesk<Context> = {
+type DeliveryDesk<Context> = {
   load(context: Context, deliveryId: string): Promise<LoadedDelivery>;
   finish(context: Context, deliveryId: string, outcome: Judgement): Promise<void>;
 };
