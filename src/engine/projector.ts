@@ -40,7 +40,7 @@ export class Projector implements Service {
   }
 
   async round(): Promise<number> {
-    const projected = await projectRollups(this.#database.maintenance, this.#transactions);
+    const projected = await projectRollups(this.#database.projecting, this.#transactions);
     if (projected.kind === 'busy') return IDLE_MS;
     if (projected.events > ROUND_EVENTS.most) this.#transactions = Math.max(1, this.#transactions >> 1);
     else if (projected.hasMore && projected.events < ROUND_EVENTS.least)
@@ -49,7 +49,7 @@ export class Projector implements Service {
   }
 
   async #prune(): Promise<number> {
-    const pruned = await pruneRollups(this.#database.maintenance, PRUNE_LIMIT);
+    const pruned = await pruneRollups(this.#database.projecting, PRUNE_LIMIT);
     return pruned >= PRUNE_LIMIT ? 1_000 : PRUNE_EVERY_MS;
   }
 }

@@ -9,6 +9,8 @@ export type Database = {
   readonly api: pg.Pool;
   readonly workers: pg.Pool;
   readonly maintenance: pg.Pool;
+  /** For the projector alone: see `horizon.ts`. */
+  readonly projecting: pg.Pool;
   /** Kept by the submitter, the producer and the completer, who send one statement after the other. */
   readonly submitting: Pipeline;
   readonly claiming: Pipeline;
@@ -70,14 +72,15 @@ export function openDatabase(params: DatabaseParams): Database {
   const api = pool('api', params.apiPool ?? 10, 5_000, PLANNER, params.maxApiWaiting);
   const workers = pool('workers', params.workerPool ?? 10, 5_000, PLANNER);
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
+  const projecting = pool('projector', 1, 30_000, '-c jit=off');
   const submitting = new Pipeline(config('submitter', 5_000, PLANNER));
   const claiming = new Pipeline(config('producer', 5_000, PLANNER));
   const finishing = new Pipeline(config('completer', 5_000, PLANNER));
   return {
-    ...{ url: params.url, api, workers, maintenance, submitting, claiming, finishing },
+    ...{ url: params.url, api, workers, maintenance, projecting, submitting, claiming, finishing },
     async close() {
       await Promise.all([submitting.close(), claiming.close(), finishing.close()]);
-      await Promise.all([api.end(), workers.end(), maintenance.end()]);
+      await Promise.all([api.end(), workers.end(), maintenance.end(), projecting.end()]);
     },
   };
 }

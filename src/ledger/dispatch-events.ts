@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { type Match, matchDeliveries, type PublicEvent, publicEventsOf, type Webhook } from '../core/delivery-match.ts';
 import { uuidArray } from './binary-array.ts';
 import { inTransaction } from './database.ts';
+import { HORIZON } from './horizon.ts';
 import { type JobKey, outboxJobs } from './outbox-jobs.ts';
 import { targetsOf, writeDeliveries } from './queue-deliveries.ts';
 import { type Queryable, run, statement } from './statement.ts';
@@ -13,11 +14,12 @@ const ROUND_EVENTS = 10_000;
 // step in the index: without an order the planner may read a day's records to find that none of them is held.
 const PEEK = statement(
   'outbox_peek',
-  `SELECT (SELECT txid FROM millrace.records
+  `WITH h AS MATERIALIZED (SELECT ${HORIZON} AS xmin)
+   SELECT (SELECT txid FROM millrace.records
        WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'webhooks') ORDER BY txid LIMIT 1) < h.xmin AS has_events,
      (SELECT txid FROM millrace.records ORDER BY txid DESC LIMIT 1) >= h.xmin AS is_held,
      EXISTS (SELECT FROM millrace.webhooks WHERE deleted_at IS NULL) OR EXISTS (SELECT FROM millrace.callback_orgs) AS has_targets
-   FROM (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin) h`,
+   FROM h`,
 );
 
 // Whoever holds the position's lock is the one dispatcher at work. Below the oldest transaction that runs nothing can appear any
@@ -29,12 +31,13 @@ const BATCH = statement(
   SELECT txid FROM millrace.projections WHERE name = 'webhooks' FOR UPDATE SKIP LOCKED
 ), targets AS MATERIALIZED (
   SELECT org_id FROM millrace.webhooks WHERE deleted_at IS NULL UNION SELECT org_id FROM millrace.callback_orgs
+), h AS MATERIALIZED (
+  SELECT ${HORIZON} AS xmin, EXISTS (SELECT FROM targets) AS has_targets
 ), bounds AS MATERIALIZED (
   SELECT p.txid AS low, h.xmin, h.has_targets, greatest(p.txid, CASE WHEN h.has_targets THEN least(h.xmin,
     (SELECT (r.txid::text::int8 + $1::int8)::text::xid8 FROM millrace.records r WHERE r.txid >= p.txid ORDER BY r.txid LIMIT 1))
     ELSE h.xmin END) AS high
-  FROM position p
-  CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin, EXISTS (SELECT FROM targets) AS has_targets) h
+  FROM position p CROSS JOIN h
 ), batch AS MATERIALIZED (
   SELECT id, txid, org_id, seqs, ns FROM millrace.records
   WHERE txid >= (SELECT low FROM bounds) AND txid < (SELECT high FROM bounds) AND org_id IN (SELECT org_id FROM targets)

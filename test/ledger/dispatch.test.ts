@@ -136,6 +136,28 @@ describe('the order of events', () => {
     }
   });
 
+  test('a transaction of the projector, which writes no event, holds none back', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId, { events: ['job.created'] });
+    const projecting = await ledger.db.projecting.connect();
+    try {
+      await projecting.query('BEGIN');
+      await projecting.query('SELECT pg_current_xact_id()');
+      const slow = await ledger.db.workers.connect();
+      await slow.query('BEGIN');
+      const late = await ledger.submitOneOn(slow, { orgId });
+      const quick = await ledger.submitOne({ orgId });
+      await dispatchEvents(ledger.db.maintenance, 1_000);
+      expect(await webhooks.deliveries({ webhookId: id })).toEqual([]);
+      await slow.query('COMMIT');
+      slow.release();
+      await webhooks.dispatch();
+      expect((await webhooks.deliveries({ webhookId: id })).map(({ job_id }) => job_id)).toEqual([late.id, quick.id]);
+    } finally {
+      projecting.release(true);
+    }
+  });
+
   test('two transactions that change a job in the other order than that of their numbers', async () => {
     const orgId = await ledger.newOrg();
     const id = await webhooks.register(orgId);
