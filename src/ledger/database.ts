@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { BoundedPool } from './bounded-pool.ts';
+import { PROJECTOR } from './horizon.ts';
 import { Pipeline } from './pipeline.ts';
 import { translated } from './statement.ts';
 
@@ -72,7 +73,7 @@ export function openDatabase(params: DatabaseParams): Database {
   const api = pool('api', params.apiPool ?? 10, 5_000, PLANNER, params.maxApiWaiting);
   const workers = pool('workers', params.workerPool ?? 10, 5_000, PLANNER);
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
-  const projecting = pool('projector', 1, 30_000, '-c jit=off');
+  const projecting = pool(PROJECTOR, 1, 30_000, '-c jit=off');
   const submitting = new Pipeline(config('submitter', 5_000, PLANNER));
   const claiming = new Pipeline(config('producer', 5_000, PLANNER));
   const finishing = new Pipeline(config('completer', 5_000, PLANNER));

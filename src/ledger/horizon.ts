@@ -1,5 +1,5 @@
 /** Connections of this name only ever add up. Whatever could write a record must have another. */
-export const PROJECTOR_NAME = 'millrace projector';
+export const PROJECTOR = 'projector';
 
 /**
  * Below this number no transaction can write a record any more. As `pg_snapshot_xmin`, but for transactions of the projector: they take
@@ -9,4 +9,4 @@ export const PROJECTOR_NAME = 'millrace projector';
 export const HORIZON = `(SELECT coalesce(min(x.xid), pg_snapshot_xmax(pg_current_snapshot()))
     FROM pg_snapshot_xip(pg_current_snapshot()) AS x(xid)
     WHERE x.xid::xid <> ALL (ARRAY(SELECT a.backend_xid FROM pg_stat_get_activity(NULL) a
-      WHERE a.application_name = '${PROJECTOR_NAME}' AND a.backend_xid IS NOT NULL)))`;
+      WHERE a.application_name = 'millrace ${PROJECTOR}' AND a.backend_xid IS NOT NULL)))`;
