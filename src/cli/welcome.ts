@@ -61,8 +61,8 @@ function executionLines({ url, registration }: WelcomeFacts): string[] {
     return [`The execution API is at ${url}/v1; clients register with the token of this server.`];
   return [
     'The execution API has clients of its own, which register themselves:',
-    `  ID=$(curl -s -X POST ${url}/v1/clients | ${memberOf('client_id')}); KEY=$(curl -s -X POST ${url}/v1/clients/$ID/keys | ${memberOf('api_key')})`,
-    `  curl -s ${url}/v1/jobs -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d ${EXECUTION}; echo`,
+    `  CLIENT=$(curl -s -X POST ${url}/v1/clients | ${memberOf('client_id')}); CLIENT_KEY=$(curl -s -X POST ${url}/v1/clients/$CLIENT/keys | ${memberOf('api_key')})`,
+    `  curl -s ${url}/v1/jobs -H "Authorization: Bearer $CLIENT_KEY" -H 'Content-Type: application/json' -d ${EXECUTION}; echo`,
   ];
 }
 
