@@ -54,6 +54,8 @@ export function openDatabase(params: DatabaseParams): Database {
     // A connection that died without a word answers nothing: give up a little after the server would have.
     query_timeout: statementTimeoutMs + 1_000,
     lock_timeout: 2_000,
+    // A process that is frozen between two statements lets go of its locks before whoever waits for them gives up.
+    idle_in_transaction_session_timeout: 3_000,
     options,
   });
   const pool = (

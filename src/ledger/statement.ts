@@ -99,7 +99,7 @@ export function isPassing(error: unknown): boolean {
 export function isUnavailable(error: unknown): boolean {
   if (isAppError(error)) return error.code === 'UNAVAILABLE';
   const sqlState = sqlStateOf(error);
-  if (sqlState !== null) return /^(08|53|57P|57014|25006)/.test(sqlState);
+  if (sqlState !== null) return /^(08|53|57P|57014|25006|25P03)/.test(sqlState);
   const code = (error as { code?: unknown } | null)?.code;
   if (typeof code === 'string' && CONNECTION_CODES.has(code)) return true;
   const message = error instanceof Error ? error.message : '';

@@ -140,6 +140,20 @@ describe('room under caps', () => {
     });
     expect([started, await later]).toEqual([1, 0]);
   });
+
+  test('a process that is frozen within its claim loses the locks before the next one gives up', async () => {
+    const type = 'held-up';
+    await setTypeConcurrency(ledger.db.api, type, 1);
+    const frozen = inTransaction(ledger.db.workers, async (client) => {
+      const ended = new Promise((resolve) => client.once('end', resolve));
+      await lockRoom(client, [type]);
+      await announceType(ledger.db.api, { name: type, defaults: {}, concurrency: 2, customBackoff: false });
+      await ended;
+      return lockRoom(client, [type]);
+    });
+    await expect(frozen).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect([...(await roomOf([type])).types]).toEqual([[type, 2]]);
+  });
 });
 
 describe('schedules', () => {
