@@ -59,21 +59,42 @@ function callRaw({ load, headers, note }: Caller): Promise<void> {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   const bytes = Buffer.from([`POST ${load.path} HTTP/1.1`, ...lines, '', load.body].join('\r\n'));
   return new Promise((resolve, reject) => {
-    const socket = connect({ port: load.port, host: '127.0.0.1', noDelay: true });
+    const answer = new AnswerReader();
     const onClose = () => reject(new Error('the server closed a connection'));
-    let pending: Buffer | null = null;
+    const callback = (length: number): boolean => {
+      const status = answer.read(length);
+      if (status === null) return true;
+      if (note(status)) socket.write(bytes);
+      else socket.off('close', onClose).end(resolve);
+      return true;
+    };
+    const onread = { buffer: () => answer.room(), callback };
+    const socket = connect({ port: load.port, host: '127.0.0.1', noDelay: true, onread });
     socket.on('connect', () => socket.write(bytes));
     socket.on('error', reject).on('close', onClose);
-    socket.on('data', (chunk: Buffer) => {
-      const got = pending === null ? chunk : Buffer.concat([pending, chunk]);
-      const isWhole = holdsAnswer(got);
-      pending = isWhole ? null : got;
-      if (!isWhole) return;
-      // HTTP/1.1 202
-      if (note(Number(got.toString('latin1', 9, 12)))) socket.write(bytes);
-      else socket.off('close', onClose).end(resolve);
-    });
   });
+}
+
+/** Finds where an answer ends, in one buffer that is used again and with its head parsed only when its length is new. */
+class AnswerReader {
+  readonly #bytes = Buffer.alloc(64 * 1_024);
+  #filled = 0;
+  #knownLength = -1;
+
+  room(): Buffer {
+    return this.#bytes.subarray(this.#filled);
+  }
+
+  /** The status of the answer, once it is whole. */
+  read(length: number): number | null {
+    this.#filled += length;
+    const bytes = this.#bytes.subarray(0, this.#filled);
+    if (this.#filled !== this.#knownLength && !holdsAnswer(bytes)) return null;
+    this.#knownLength = this.#filled;
+    this.#filled = 0;
+    // HTTP/1.1 202
+    return Number(bytes.toString('latin1', 9, 12));
+  }
 }
 
 function holdsAnswer(bytes: Buffer): boolean {

@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { PreparedQuery } from './prepared-query.ts';
 import type { Queryable } from './statement.ts';
 
 /**
@@ -15,9 +16,13 @@ export class Pipeline implements Queryable {
     this.#config = { ...config, pipeline: true } as pg.ClientConfig;
   }
 
-  async query(config: pg.QueryConfig): Promise<pg.QueryResult> {
+  async query({ name, text, values = [] }: pg.QueryConfig): Promise<pg.QueryResult> {
     const client = await (this.#client ?? this.#connect());
-    return client.query(config);
+    if (name === undefined) return client.query(text, values);
+    return new Promise((resolve, reject) => {
+      const callback = (error: Error | null, result: pg.QueryResult) => (error ? reject(error) : resolve(result));
+      client.query(new PreparedQuery({ name, text, values, callback }) as unknown as pg.Query);
+    });
   }
 
   async close(): Promise<void> {
