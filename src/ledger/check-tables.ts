@@ -1,4 +1,4 @@
-import { keyScopeText } from './key-scope.ts';
+import { keyedTypeText, keyScopeText } from './key-scope.ts';
 import { type Queryable, run, type Statement, statement } from './statement.ts';
 
 const MOST = 1_000; // Of one kind; who has more needs no longer list.
@@ -9,15 +9,15 @@ const ONE_JOB_PER_KEY = statement(
   `SELECT 'I3' AS invariant, org_id, id AS job_id,
      'the key ' || quote_literal(idempotency_key) || ' of ' || job_type || ' already had a job' AS what
    FROM (
-     SELECT j.org_id, j.id, j.job_type, j.idempotency_key, j.created_at,
+     SELECT j.org_id, j.id, ${keyedTypeText('j')} AS job_type, j.idempotency_key, j.created_at,
        lag(j.created_at + (p.body->>'keyWindowMs')::float8 * interval '1 ms')
-         OVER (PARTITION BY j.org_id, j.project_id, j.job_type, j.idempotency_key ORDER BY j.created_at, j.seq) AS taken_until
+         OVER (PARTITION BY j.org_id, j.project_id, ${keyedTypeText('j')}, j.idempotency_key ORDER BY j.created_at, j.seq) AS taken_until
      FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id WHERE j.idempotency_key IS NOT NULL
    ) keyed WHERE created_at < taken_until
    UNION ALL
    SELECT 'I3', k.org_id, k.job_id, 'the key ' || quote_literal(k.key) || ' of ' || k.scope || ' names a job that does not carry it'
    FROM millrace.idempotency_keys k JOIN millrace.jobs j ON j.id = k.job_id
-   WHERE j.org_id = k.org_id AND (${keyScopeText('j.job_type', 'j.project_id')} <> k.scope OR j.idempotency_key IS DISTINCT FROM k.key)
+   WHERE j.org_id = k.org_id AND (${keyScopeText(keyedTypeText('j'), 'j.project_id')} <> k.scope OR j.idempotency_key IS DISTINCT FROM k.key)
    LIMIT ${MOST}`,
 );
 

@@ -1,3 +1,6 @@
+/** Of a job `j`, the type that its key was sent with: the key stays with that request though the job's type is changed. */
+export const keyedTypeText = (j: string): string => `coalesce(${j}.keyed_type, ${j}.job_type)`;
+
 /**
  * What a key is told apart by within its org: the job type, and the project of a job that has one. No type holds a line break.
  * Takes the SQL of both.

@@ -1,4 +1,4 @@
-import { keyScopeText } from './key-scope.ts';
+import { keyedTypeText, keyScopeText } from './key-scope.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // Walks each org from its oldest job on, in windows of the index, and leaves it at the first window that ends with a job too
@@ -21,7 +21,7 @@ const PRUNE_JOBS = statement(
    ), gone AS (
      DELETE FROM millrace.jobs j USING due d
      WHERE j.org_id = d.org_id AND j.seq = d.seq AND j.completed_at = d.completed_at 
-     RETURNING j.org_id, j.seq, j.id, j.job_type, j.project_id, j.idempotency_key, j.record_ids
+     RETURNING j.org_id, j.seq, j.id, j.job_type, j.keyed_type, j.project_id, j.idempotency_key, j.record_ids
    ), progress AS (
      DELETE FROM millrace.progress t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), checkpoints AS (
@@ -30,7 +30,7 @@ const PRUNE_JOBS = statement(
      DELETE FROM millrace.cancel_requests t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), keys AS (
      DELETE FROM millrace.idempotency_keys k USING gone g WHERE g.idempotency_key IS NOT NULL
-       AND k.org_id = g.org_id AND k.scope = ${keyScopeText('g.job_type', 'g.project_id')} AND k.key = g.idempotency_key AND k.job_id = g.id
+       AND k.org_id = g.org_id AND k.scope = ${keyScopeText(keyedTypeText('g'), 'g.project_id')} AND k.key = g.idempotency_key AND k.job_id = g.id
    ), needs AS (
      DELETE FROM millrace.dependencies t USING gone g
      WHERE t.org_id = g.org_id AND (t.job_seq = g.seq OR t.depends_on_seq = g.seq)

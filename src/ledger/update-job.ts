@@ -1,4 +1,5 @@
 import type { JobState } from '../core/states.ts';
+import { keyedTypeText } from './key-scope.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** What may be changed of a job that has not ended; undefined leaves a member as it is, null clears it. */
@@ -27,7 +28,8 @@ const UPDATE = statement(
   SELECT *, state = 'scheduled' AND ($3::text IS NOT NULL OR $4::int2 IS NOT NULL) AS moves FROM locked
   WHERE NOT is_final AND NOT ($4::int2 IS NOT NULL AND is_taken) AND NOT ($3::text IS NOT NULL AND (has_started OR is_taken))
 ), changed AS (
-  UPDATE millrace.jobs j SET job_type = coalesce($3::text, j.job_type), priority = coalesce($4::int2, j.priority),
+  UPDATE millrace.jobs j SET job_type = coalesce($3::text, j.job_type),
+    keyed_type = CASE WHEN $3::text IS NOT NULL THEN ${keyedTypeText('j')} ELSE j.keyed_type END, priority = coalesce($4::int2, j.priority),
     requested_priority = coalesce($4::int2, j.requested_priority),
     tags = CASE WHEN $5::bool THEN $6::jsonb ELSE j.tags END,
     correlation_id = CASE WHEN $7::bool THEN $8::text ELSE j.correlation_id END,

@@ -27,6 +27,17 @@ describe('a change', () => {
     expect((await caller.patch(`/jobs/${jobId}`, { type: 'known' })).body.type).toBe('known');
   });
 
+  it('of the type leaves a repeat of the request a repeat [GM-1.12]', async () => {
+    const caller = await queue.caller();
+    const submission = { type: 'unserved', payload: {}, idempotency_key: 'k', delay: 'PT1H' };
+    const jobId = await caller.submit(submission);
+    expect((await caller.patch(`/jobs/${jobId}`, { type: 'known' })).status).toBe(200);
+    expect((await caller.post('/jobs', submission)).body).toMatchObject({
+      status: 'DUPLICATE',
+      existing_job_id: jobId,
+    });
+  });
+
   it('to CRITICAL needs permission [GA-6.19]', async () => {
     const caller = await queue.caller();
     const jobId = await caller.submit();

@@ -112,6 +112,7 @@ CREATE TABLE millrace.jobs (
   job_type           text NOT NULL,
   dependency_type    text,
   idempotency_key    text,
+  keyed_type         text,                        -- the type its key was sent with; null: `job_type`, which was never changed
   correlation_id     text,
   callback_url       text,
   request_id         text,                        -- of the request that brought it; null: the job's own id
