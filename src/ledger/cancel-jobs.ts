@@ -1,9 +1,9 @@
 import { decideCancellation } from '../core/cancellation.ts';
 import type { JobState } from '../core/states.ts';
 import { IS_LEASED } from './job-row.ts';
-import { LONGEST_RUN } from './ready-runs.ts';
 import { countedText, RECORD, recordedText, tookText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
+import { withdrawnText } from './withdraw-tokens.ts';
 
 export type CancelParams = {
   orgId: string;
@@ -23,7 +23,7 @@ export type CancelledJob = {
 // A job whose handler is at work is asked to stop, unless its policy cancels at once: then the handler's lease ends with the
 // statement, and its worker learns of that. Any other job that has not ended is cancelled on the spot. A second request may make
 // the first one forced, never gentler. Jobs are found by id alone: an index led by the org could be walked whole. The token of a
-// job that waits goes with it, because a claim that finds only such tokens brings its worker nothing; one that a claim holds, it drops.
+// job that waits goes with it, because a claim that finds only such tokens brings its worker nothing.
 const CANCEL = statement(
   'cancel_jobs',
   `WITH ${RECORD}, locked AS MATERIALIZED (
@@ -49,26 +49,8 @@ const CANCEL = statement(
   SELECT $1::uuid, seq, $5::bool, $3::text, $4::text, millrace.clock() FROM locked
   WHERE state = 'running' AND NOT is_held AND NOT at_once
   ON CONFLICT (org_id, seq) DO UPDATE SET is_forced = true WHERE excluded.is_forced AND NOT r.is_forced
-), tokens AS MATERIALIZED (
-  SELECT r.tid, l.seq FROM locked l CROSS JOIN LATERAL (
-    SELECT r.ctid AS tid FROM millrace.ready r WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority
-      AND r.order_key = l.order_key AND r.seqs[r.taken + 1 :] = ARRAY[l.seq] FOR UPDATE SKIP LOCKED) r
-  WHERE l.state = 'scheduled'
-), runs AS MATERIALIZED (
-  SELECT r.tid, r.seqs, array_agg(l.seq) AS gone FROM locked l CROSS JOIN LATERAL (
-    SELECT r.ctid AS tid, r.seqs[r.taken + 1 :] AS seqs FROM millrace.ready r WHERE r.queue = l.queue AND r.job_type = l.job_type
-      AND r.priority = l.priority AND r.order_key > l.seq - ${LONGEST_RUN} AND r.order_key <= l.seq
-      AND l.seq = ANY (r.seqs[r.taken + 1 :]) FOR UPDATE SKIP LOCKED) r
-  WHERE l.state = 'scheduled' AND NOT EXISTS (SELECT FROM tokens t WHERE t.seq = l.seq) GROUP BY r.tid, r.seqs
-), kept AS MATERIALIZED (
-  SELECT tid, ARRAY(SELECT u.seq FROM unnest(seqs) AS u(seq) WHERE u.seq <> ALL (gone) ORDER BY u.seq) AS seqs FROM runs
-), dropped AS (
-  DELETE FROM millrace.ready r
-  USING (SELECT tid FROM tokens UNION ALL SELECT tid FROM kept WHERE cardinality(seqs) = 0) t WHERE r.ctid = t.tid
-), narrowed AS (
-  UPDATE millrace.ready r SET seqs = k.seqs, taken = 0, order_key = k.seqs[1] FROM kept k
-  WHERE r.ctid = k.tid AND cardinality(k.seqs) > 0
-), forgotten AS (
+), ${withdrawnText('locked', `l.state = 'scheduled'`)}
+, forgotten AS (
   DELETE FROM millrace.waiting w USING cancelled c WHERE w.org_id = $1::uuid AND w.seq = c.seq
 ), released AS (
   INSERT INTO millrace.releases (org_id, seq) SELECT $1::uuid, seq FROM cancelled WHERE is_awaited

@@ -1,6 +1,7 @@
 import type { JobState } from '../core/states.ts';
 import { keyedTypeText } from './key-scope.ts';
 import { type Queryable, run, statement } from './statement.ts';
+import { withdrawnText } from './withdraw-tokens.ts';
 
 /** What may be changed of a job that has not ended; undefined leaves a member as it is, null clears it. */
 export type JobChange = {
@@ -16,8 +17,8 @@ export type UpdatedJob =
   | { kind: 'not_found' }
   | { kind: 'too_late'; state: JobState; field: 'job' | 'priority' | 'type' };
 
-// No event and no new \`updated_at\`: neither is a change of state. A ready job that changes its lane gets a new token; the old
-// one no longer fits it and is dropped by whoever takes it.
+// No event and no new `updated_at`: neither is a change of state. A ready job that changes its lane gets a new token for the old one;
+// one that stays in its lane keeps what it has, so that it waits once.
 const UPDATE = statement(
   'update_job',
   `WITH locked AS MATERIALIZED (
@@ -25,7 +26,8 @@ const UPDATE = statement(
     j.attempts_started > 0 AS has_started, j.queue, j.job_type, j.priority, j.order_key, j.lifetime_deadline
   FROM millrace.jobs j WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE FOR UPDATE
 ), allowed AS MATERIALIZED (
-  SELECT *, state = 'scheduled' AND ($3::text IS NOT NULL OR $4::int2 IS NOT NULL) AS moves FROM locked
+  SELECT *, state = 'scheduled' AND (coalesce($3::text, job_type), coalesce($4::int2, priority)) <> (job_type, priority) AS moves
+  FROM locked
   WHERE NOT is_final AND NOT ($4::int2 IS NOT NULL AND is_taken) AND NOT ($3::text IS NOT NULL AND (has_started OR is_taken))
 ), changed AS (
   UPDATE millrace.jobs j SET job_type = coalesce($3::text, j.job_type),
@@ -40,7 +42,7 @@ const UPDATE = statement(
   INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
   SELECT order_key, lifetime_deadline, org_id, coalesce($4::int2, priority), queue, coalesce($3::text, job_type), ARRAY[seq]
   FROM allowed WHERE moves
-)
+), ${withdrawnText('allowed', 'l.moves')}
 SELECT l.state, l.is_final, l.is_taken, EXISTS (SELECT FROM changed) AS updated FROM locked l`,
 );
 

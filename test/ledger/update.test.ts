@@ -1,7 +1,9 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkInvariants } from '../../src/ledger/invariants.ts';
 import { pruneJobs } from '../../src/ledger/prune.ts';
+import { queueDepth } from '../../src/ledger/queue-depth.ts';
 import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { takeJobs } from '../../src/ledger/take-jobs.ts';
 import { type JobChange, updateJob } from '../../src/ledger/update-job.ts';
 import { useLedger } from './fixture.ts';
 
@@ -37,5 +39,58 @@ describe('a job whose type is changed', () => {
     await ledger.settle(await ledger.start({ ...job, seq, jobType }), { to: 'completed', reason: 'succeeded' });
     expect((await pruneJobs(ledger.db.maintenance, 100)).jobs).toBe(1);
     expect((await submit(orgId, type)).written).toMatchObject({ kind: 'accepted' });
+  });
+});
+
+/** Jobs that one statement made ready: they wait in one line, as few runs. */
+async function lineOf(count: number) {
+  const orgId = await ledger.newOrg();
+  const type = `type-${orgId}`;
+  const entries = [];
+  for (let n = 0; n < count; n++) entries.push(await ledger.toWrite(orgId, { type }));
+  await submitJobs(ledger.db.api, entries, new Set());
+  const ids = entries.map(({ id }) => id);
+  const depth = (jobType = type) => queueDepth(ledger.db.api, { queue: 'q:default', jobType, atMost: 1_000 });
+  return {
+    ...{ type, ids, depth },
+    change: (index: number, change: JobChange) => update({ orgId, id: ids[index] as string }, change),
+    async take(limit: number): Promise<number[]> {
+      const lanes = [0, 1, 2, 3, 4].map((priority) => ({ queue: 'q:default', jobType: type, priority, floor: 0 }));
+      const workerId = await ledger.registerWorker();
+      const { started } = await takeJobs(ledger.db.workers, { workerId, lanes, limit, claimNo: workerId });
+      return started.map(({ id }) => ids.indexOf(id));
+    },
+  };
+}
+
+describe('a ready job that is given another priority or type', () => {
+  test.each([1, 5])('waits once, however often it is moved, in a line of %i [GM-10.11]', async (count) => {
+    const { change, depth, take } = await lineOf(count);
+    const last = count - 1;
+    for (const priority of [1, 1, 3, 2, 0]) await change(last, { priority });
+    expect(await depth()).toBe(count);
+    expect(await violations()).toEqual([]);
+    expect(await take(1)).toEqual([last]);
+    expect(await depth()).toBe(last);
+    expect(await take(10)).toEqual(Array.from({ length: last }, (_, index) => index));
+    expect(await depth()).toBe(0);
+  });
+
+  test('no longer waits among those of its old type', async () => {
+    const { change, depth, type } = await lineOf(3);
+    await change(1, { type: `${type}-other` });
+    expect([await depth(), await depth(`${type}-other`)]).toEqual([2, 1]);
+  });
+
+  test('does not wait for a claim that holds its token: the claim drops it', async () => {
+    const { change, depth, take } = await lineOf(3);
+    const claim = await ledger.db.workers.connect();
+    onTestFinished(() => claim.release(true));
+    await claim.query('BEGIN');
+    await claim.query('SELECT FROM millrace.ready FOR UPDATE');
+    expect(await change(1, { priority: 0 })).toEqual({ kind: 'updated' });
+    await claim.query('ROLLBACK');
+    expect(await take(10)).toEqual([1, 0, 2]);
+    expect(await depth()).toBe(0);
   });
 });
