@@ -1,5 +1,6 @@
 import type { JobState } from '../core/states.ts';
 import type { Reason } from '../core/transitions.ts';
+import { HORIZON } from './horizon.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** A place in the feed. Everything at or before it has been read, and nothing can appear there any more. */
@@ -18,26 +19,27 @@ export type FeedEvent = FeedPosition & {
 
 export type FeedPage = { readonly events: FeedEvent[]; readonly end: FeedPosition };
 
-/** `xmin`: every transaction below it is over. `xmax`: none has started at or above it. */
+/** `xmin`: every transaction below it that could write an event is over. `xmax`: none has started at or above it. */
 export type FeedHorizon = { readonly xmin: number; readonly xmax: number };
 
-const HORIZON = statement(
+const BOUNDS = statement(
   'feed_horizon',
-  `SELECT pg_snapshot_xmin(s)::text AS xmin, pg_snapshot_xmax(s)::text AS xmax FROM pg_current_snapshot() s`,
+  `SELECT ${HORIZON}::text AS xmin, pg_snapshot_xmax(pg_current_snapshot())::text AS xmax`,
 );
 
 // The limit counts the events looked at, not those of the orgs asked for: a page costs the same whoever wrote them. Only the
 // transaction is indexed, so the events of the cursor's own transaction are read again and left out.
 const PAGE = statement(
   'feed_page',
-  `WITH page AS MATERIALIZED (
+  `WITH h AS MATERIALIZED (SELECT ${HORIZON} AS xmin),
+   page AS MATERIALIZED (
      SELECT e.txid, e.job_seq, e.n, e.org_id, e.job_type, e.at, e.from_state, e.to_state, e.reason, e.attempt
      FROM millrace.events e
      WHERE e.txid >= $2::text::xid8 AND (e.txid, e.job_seq, e.n) > ($2::text::xid8, $3::bigint, $4::integer)
-       AND e.txid < pg_snapshot_xmin(pg_current_snapshot())
+       AND e.txid < (SELECT xmin FROM h)
      ORDER BY e.txid, e.job_seq, e.n LIMIT $5),
    bounds AS (
-     SELECT count(*)::integer AS looked_at, pg_snapshot_xmin(pg_current_snapshot())::text AS horizon FROM page),
+     SELECT (SELECT count(*)::integer FROM page) AS looked_at, xmin::text AS horizon FROM h),
    tail AS (SELECT txid, job_seq, n FROM page ORDER BY txid DESC, job_seq DESC, n DESC LIMIT 1),
    known AS (
      SELECT p.*, j.id FROM page p JOIN millrace.jobs j ON j.org_id = p.org_id AND j.seq = p.job_seq
@@ -75,7 +77,7 @@ type PageRow = { looked_at: number; horizon: string; end_txid: string | null; en
 );
 
 export async function feedHorizon(db: Queryable): Promise<FeedHorizon> {
-  const [row] = await run<{ xmin: string; xmax: string }>(db, HORIZON);
+  const [row] = await run<{ xmin: string; xmax: string }>(db, BOUNDS);
   return { xmin: Number(row?.xmin), xmax: Number(row?.xmax) };
 }
 

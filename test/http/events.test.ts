@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { follow, pathsOf, serveEvents } from './events-fixture.ts';
@@ -45,6 +45,21 @@ test('a change that commits after a later one is not skipped', async () => {
   early.release();
   const events = await stream.take(3);
   expect(events.map(({ data }) => data.job_id).toSorted()).toEqual([first.id, second.id, third.id].toSorted());
+});
+
+test('a transaction of the projector, which writes no event, holds none back', async () => {
+  const orgId = await ledger.newOrg();
+  const projecting = await ledger.db.projecting.connect();
+  onTestFinished(() => projecting.release(true));
+  await projecting.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_current_xact_id()');
+  const server = await serveEvents(ledger, { heartbeatMs: 10 });
+  const stream = await follow(server, orgId);
+  const job = await ledger.submitOne({ orgId });
+  const event = await stream.next();
+  expect(event?.data.job_id).toBe(job.id);
+  // Its place is behind the event, though the projector is still at it.
+  const resumed = await follow(server, orgId, '/events', { 'last-event-id': event?.id ?? '' });
+  await resumed.heartbeats(2);
 });
 
 test('a change that is rolled back is never told', async () => {

@@ -141,8 +141,7 @@ describe('the order of events', () => {
     const id = await webhooks.register(orgId, { events: ['job.created'] });
     const projecting = await ledger.db.projecting.connect();
     try {
-      await projecting.query('BEGIN');
-      await projecting.query('SELECT pg_current_xact_id()');
+      await projecting.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_current_xact_id()');
       const job = await ledger.submitOne({ orgId });
       await webhooks.dispatch();
       expect((await webhooks.deliveries({ webhookId: id })).map(({ job_id }) => job_id)).toEqual([job.id]);
