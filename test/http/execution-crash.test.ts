@@ -1,16 +1,25 @@
 import { fileURLToPath } from 'node:url';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { PROFILES } from '../../src/core/policy.ts';
 import { WorkerProcess } from '../engine/worker-process.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { claimOne, LONG } from './execution-work.ts';
 
 const server = useExecution();
+const LEASE_MS = PROFILES.forgerun.leaseMs;
 const SCRIPT = fileURLToPath(new URL('./fixtures/execution-process.ts', import.meta.url));
 
-/** At a server whose jobs have a lease of one second, the shortest there is. */
-async function shortLeased(): Promise<TestClient> {
-  const url = await server.listen({ settings: { profile: { ...server.settings.profile, leaseMs: 1_000 } } });
+/** At a server whose jobs may run as long as they do in a worker of another process, where time is not scaled. */
+async function patient(): Promise<TestClient> {
+  const { timeoutMs } = PROFILES.forgerun;
+  const url = await server.listen({ settings: { profile: { ...server.settings.profile, timeoutMs } } });
   return (await server.client()).at(url);
+}
+
+/** Ends every lease that nobody renews from here on, for the rest of the test. */
+async function endLeases(): Promise<void> {
+  await server.ledger.moveClock(LEASE_MS + 1);
+  onTestFinished(() => server.ledger.moveClock(-LEASE_MS - 1));
 }
 
 beforeEach(() => server.worker('none'));
@@ -51,12 +60,13 @@ describe('a worker that dies with a job it has not started', () => {
 
 describe('a worker process that is killed while it runs a job', () => {
   it('leaves it FAILED with an event that says why, and the client can retry it [FR-14.35] [FR-14.36] [FR-14.37]', async () => {
-    const client = await shortLeased();
+    const client = await patient();
     const child = await WorkerProcess.start({ url: server.ledger.db.url, org: '{}', script: SCRIPT });
     const id = await client.submit({ work_kind: LONG });
     await child.says(`began ${id} 1`);
     expect(await client.state(id)).toBe('RUNNING');
     await child.kill();
+    await endLeases();
     await server.worker('start');
     expect(await client.reached(id, 'FAILED')).toMatchObject({ outcome: 'FAILED', attempt: 1 });
     const { events, failure } = await client.report(id);
@@ -67,11 +77,12 @@ describe('a worker process that is killed while it runs a job', () => {
   });
 
   it('may be frozen instead: what it does after its lease is void [FR-14.51] [FR-13.02]', async () => {
-    const client = await shortLeased();
+    const client = await patient();
     const child = await WorkerProcess.start({ url: server.ledger.db.url, org: '{}', script: SCRIPT });
     const id = await client.submit({ work_kind: LONG });
     await child.says(`began ${id} 1`);
     child.signal('SIGSTOP');
+    await endLeases();
     await server.worker('start');
     await client.reached(id, 'FAILED');
     const report = await client.report(id);
