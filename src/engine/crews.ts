@@ -52,8 +52,10 @@ export class Crews {
     return undefined;
   }
 
+  /** When it fails none is on its way any more, but some may be at work. */
   async start(): Promise<void> {
-    await Promise.all(this.#supervisors.map((supervisor) => supervisor.start()));
+    const starts = await Promise.allSettled(this.#supervisors.map((supervisor) => supervisor.start()));
+    for (const start of starts) if (start.status === 'rejected') throw start.reason;
   }
 
   async drain(graceMs: number): Promise<void> {

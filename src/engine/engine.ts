@@ -63,6 +63,7 @@ export class Engine implements Service {
   readonly #background: readonly Service[];
   readonly #profile: Policy;
   #isRunning = false;
+  #starting: Promise<void> = Promise.resolve();
 
   constructor(options: EngineOptions) {
     const { database, profile } = options;
@@ -139,23 +140,36 @@ export class Engine implements Service {
     return this.#isRunning;
   }
 
-  async start(): Promise<void> {
-    if (this.#isRunning) return;
+  /** A start that fails leaves nothing at work, and may be tried again. */
+  start(): Promise<void> {
+    if (this.#isRunning) return this.#starting;
     this.#isRunning = true;
-    await this.#crews.start();
-    for (const service of this.#background) await service.start();
+    this.#starting = this.#startAll().catch(async (error) => {
+      await this.#stopAll(0);
+      throw error;
+    });
+    return this.#starting;
   }
 
   /** Stops claiming, lets handlers finish for `graceMs`, gives the rest back, then stops everything else. */
   async drain(graceMs: number): Promise<void> {
-    if (!this.#isRunning) return;
-    await this.#crews.drain(graceMs);
-    await Promise.all(this.#background.map((service) => service.stop()));
-    this.#isRunning = false;
+    await this.#starting.catch(() => {});
+    if (this.#isRunning) await this.#stopAll(graceMs);
   }
 
   stop(): Promise<void> {
     return this.drain(0);
+  }
+
+  async #startAll(): Promise<void> {
+    await this.#crews.start();
+    for (const service of this.#background) await service.start();
+  }
+
+  async #stopAll(graceMs: number): Promise<void> {
+    await this.#crews.drain(graceMs);
+    await Promise.all(this.#background.map((service) => service.stop()));
+    this.#isRunning = false;
   }
 
   /** Something changed: act here at once, and tell other processes. */

@@ -109,17 +109,19 @@ export class Supervisor {
       queues: [...queues],
       slots,
     });
-    this.#worker = this.#makeWorker(id);
-    this.#heartbeat = new Heartbeat({
-      ...{ database, worker: this.#worker, events: this.#options.events, leaseMs: this.#shortestLease() },
+    const worker = this.#makeWorker(id);
+    const heartbeat = new Heartbeat({
+      ...{ database, worker, events: this.#options.events, leaseMs: this.#shortestLease() },
       maxIntervalMs: this.#options.heartbeatMs,
       onDead: () => {
         this.#isReborn = true;
         this.#poll.wake();
       },
     });
-    await this.#heartbeat.start();
-    this.#worker.start();
+    await heartbeat.start();
+    this.#heartbeat = heartbeat;
+    this.#worker = worker;
+    worker.start();
   }
 
   #makeWorker(workerId: number): Worker {
@@ -173,20 +175,23 @@ export class Supervisor {
   /** Polling is the truth; every wake-up is only a hint. */
   async #round(): Promise<number> {
     if (this.#isReborn) {
-      this.#isReborn = false;
       await this.#worker?.drain(0);
       await this.#retire();
-      await this.#enlist();
+      this.#isReborn = false;
     }
+    // Tried in each round until the ledger takes it.
+    if (this.#worker === null) await this.#enlist();
     this.#worker?.wake();
     return this.#options.pollMs;
   }
 
   async #retire(): Promise<void> {
+    const worker = this.#worker;
     await this.#heartbeat?.stop();
-    const id = this.#worker?.id;
-    if (id === undefined) return;
-    await stopWorker(this.#options.database.workers, id).catch((error) =>
+    this.#heartbeat = null;
+    this.#worker = null;
+    if (worker === null) return;
+    await stopWorker(this.#options.database.workers, worker.id).catch((error) =>
       this.#options.events.emit('error', { error, where: 'retire' }),
     );
   }
