@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import pg from 'pg';
+import type pg from 'pg';
 import type { Database } from '../ledger/database.ts';
-import { listenText, notifyHints } from '../ledger/notify.ts';
+import { listen, newListener, notifyHints } from '../ledger/notify.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 
@@ -10,7 +10,16 @@ const HINTS = ['ready', 'timers', 'releases', 'cancel', 'settings'] as const;
 export type Hint = (typeof HINTS)[number];
 
 const MIN_GAP_MS = 50;
+const PROBE_MS = 5_000;
 const SEPARATOR = ' ';
+
+type NotifierOptions = {
+  database: Database;
+  events: EventHub;
+  onHint(hint: Hint): void;
+  /** How long a connection may be dead before it is found out. */
+  probeMs?: number;
+};
 
 /**
  * Wakes other processes. Hints are gathered and sent at most twenty times a second, outside any job's transaction: a NOTIFY
@@ -20,13 +29,15 @@ export class Notifier implements Service {
   readonly #database: Database;
   readonly #events: EventHub;
   readonly #onHint: (hint: Hint) => void;
+  readonly #probeMs: number;
   readonly #pending = new Set<Hint>();
   readonly #self = randomUUID();
   readonly #listening: Loop;
   readonly #sending: Loop;
   #client: pg.Client | null = null;
 
-  constructor(params: { database: Database; events: EventHub; onHint(hint: Hint): void }) {
+  constructor(params: NotifierOptions) {
+    this.#probeMs = params.probeMs ?? PROBE_MS;
     this.#database = params.database;
     this.#events = params.events;
     this.#onHint = params.onHint;
@@ -72,17 +83,32 @@ export class Notifier implements Service {
   async #tell(): Promise<void> {
     const hints = [...this.#pending];
     this.#pending.clear();
-    await notifyHints(this.#database.maintenance, [this.#self, ...hints].join(SEPARATOR));
+    try {
+      await notifyHints(this.#database.maintenance, [this.#self, ...hints].join(SEPARATOR));
+    } catch (error) {
+      for (const hint of hints) this.#pending.add(hint);
+      throw error;
+    }
   }
 
-  /** Keeps one connection listening; a lost one is replaced at the next round. */
+  /** Keeps one connection listening; a lost one is replaced at the next round. One that died without a word is found by asking. */
   async #listen(): Promise<number> {
-    if (this.#client !== null) return 5_000;
-    const client = new pg.Client({
-      connectionString: this.#database.url,
-      application_name: 'millrace listener',
-      keepAlive: true,
-    });
+    const client = this.#client ?? this.#newClient();
+    try {
+      if (this.#client === null) await client.connect();
+      await listen(client);
+    } catch (error) {
+      this.#client = null;
+      client.end().catch(() => {});
+      throw error;
+    }
+    if (this.#client === null) for (const hint of HINTS) this.#onHint(hint); // Whatever was said while nobody listened.
+    this.#client = client;
+    return this.#probeMs;
+  }
+
+  #newClient(): pg.Client {
+    const client = newListener(this.#database.url);
     client.on('error', () => {
       if (this.#client === client) this.#client = null;
       this.#listening.wake();
@@ -92,10 +118,6 @@ export class Notifier implements Service {
       if (sender === this.#self) return; // This process acted on it before it told the others.
       for (const word of words) if (HINTS.includes(word as Hint)) this.#onHint(word as Hint);
     });
-    await client.connect();
-    await client.query(listenText);
-    this.#client = client;
-    for (const hint of HINTS) this.#onHint(hint); // Whatever was said while nobody listened.
-    return 5_000;
+    return client;
   }
 }

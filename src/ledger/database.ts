@@ -2,6 +2,7 @@ import pg from 'pg';
 import { BoundedPool } from './bounded-pool.ts';
 import { PROJECTOR } from './horizon.ts';
 import { Pipeline } from './pipeline.ts';
+import { SESSION_BOUNDS } from './session-bounds.ts';
 import { translated } from './statement.ts';
 
 /** Pools apart, so that no kind of work can starve another of connections. */
@@ -56,7 +57,7 @@ export function openDatabase(params: DatabaseParams): Database {
     lock_timeout: 2_000,
     // A process that is frozen between two statements lets go of its locks before whoever waits for them gives up.
     idle_in_transaction_session_timeout: 3_000,
-    options,
+    options: `${options} ${SESSION_BOUNDS}`,
   });
   const pool = (
     name: string,

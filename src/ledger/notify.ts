@@ -1,8 +1,25 @@
+import pg from 'pg';
+import { SESSION_BOUNDS } from './session-bounds.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 const CHANNEL = 'millrace';
+const TIMEOUT_MS = 2_000;
 
-export const listenText = `LISTEN ${CHANNEL}`;
+/** A connection that will hear of hints once `listen` has been answered. */
+export const newListener = (url: string): pg.Client =>
+  new pg.Client({
+    connectionString: url,
+    application_name: 'millrace listener',
+    keepAlive: true,
+    connectionTimeoutMillis: TIMEOUT_MS,
+    query_timeout: TIMEOUT_MS,
+    options: SESSION_BOUNDS,
+  });
+
+/** Asked again it changes nothing, and tells whether the server can still be reached. */
+export async function listen(client: pg.Client): Promise<void> {
+  await client.query(`LISTEN ${CHANNEL}`);
+}
 
 const NOTIFY = statement('notify', `SELECT pg_notify('${CHANNEL}', $1)`);
 

@@ -1,0 +1,65 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { PROFILES } from '../../src/core/policy.ts';
+import { Engine } from '../../src/engine/engine.ts';
+import { EventHub } from '../../src/engine/events.ts';
+import { type Hint, Notifier } from '../../src/engine/notifier.ts';
+import { type Database, openDatabase } from '../../src/ledger/database.ts';
+import { openRoad } from '../ledger/database-road.ts';
+import { useLedger } from '../ledger/fixture.ts';
+import { until } from '../library/fixture.ts';
+
+const ledger = useLedger();
+
+/** Somebody who listens, from when this is answered on. */
+async function listening(database: Database, probeMs?: number) {
+  const heard: Hint[] = [];
+  const events = new EventHub();
+  const notifier = new Notifier({ database, events, onHint: (hint) => heard.push(hint), probeMs });
+  onTestFinished(() => notifier.stop());
+  notifier.start();
+  await until(() => heard.length > 0);
+  heard.length = 0;
+  return { heard, events };
+}
+
+it('listens again when its connection died without a word', async () => {
+  const { road, database } = await openRoad(ledger.db.url);
+  const { heard, events } = await listening(database, 10);
+  const missed = new Promise((resolve) => events.on('error', resolve));
+  road.block();
+  await missed;
+  road.unblock();
+  // A new connection may have missed anything, so it tells all of it.
+  await until(() => heard.includes('settings'));
+  heard.length = 0;
+  const teller = new Notifier({ database: ledger.db, events: new EventHub(), onHint: () => {} });
+  teller.open();
+  onTestFinished(() => teller.close());
+  teller.hint('cancel');
+  await until(() => heard.includes('cancel'));
+});
+
+it('fails no submission when hints cannot be sent, and sends them once they can', async () => {
+  const { heard } = await listening(ledger.db);
+  const sql = (text: string) => ledger.db.maintenance.query(text);
+  await sql('CREATE SCHEMA full_queue');
+  await sql(`CREATE FUNCTION full_queue.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS
+    $$BEGIN RAISE 'too many notifications in the NOTIFY queue' USING ERRCODE = 'program_limit_exceeded'; END$$`);
+  const { rows } = await sql('SELECT current_database() AS name');
+  await sql(`ALTER DATABASE ${rows[0].name} SET search_path = full_queue, pg_catalog`);
+  const database = openDatabase({ url: ledger.db.url });
+  const engine = new Engine({ database, profile: PROFILES.gopherqueue });
+  onTestFinished(async () => {
+    await engine.close(0);
+    await database.close();
+  });
+  const failed: string[] = [];
+  engine.events.on('error', ({ where }) => failed.push(where));
+  await engine.open();
+  const submission = { type: 'anything', payload: {} };
+  expect(await engine.submitter.submit(await ledger.newOrg(), submission, null)).toMatchObject({ kind: 'accepted' });
+  await until(() => failed.includes('notifier'));
+  expect(heard).toEqual([]);
+  await sql('DROP SCHEMA full_queue CASCADE');
+  await until(() => heard.includes('ready'));
+});

@@ -1,0 +1,51 @@
+import type { Socket } from 'node:net';
+import type pg from 'pg';
+import { expect, onTestFinished, test } from 'vitest';
+import { listen, newListener } from '../../src/ledger/notify.ts';
+import { until } from '../library/fixture.ts';
+import { useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+
+/** As the connection of a process that is stopped: it stays, and nobody reads from it. Answers who serves it. */
+async function freeze(client: pg.ClientBase): Promise<number> {
+  const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+  const { stream } = (client as unknown as { connection: { stream: Socket } }).connection;
+  stream.pause();
+  onTestFinished(() => void stream.destroy());
+  return rows[0].pid;
+}
+
+async function isServed(pid: number, waitEvent: string | null = null): Promise<boolean> {
+  const text = 'SELECT FROM pg_stat_activity WHERE pid = $1 AND ($2::text IS NULL OR wait_event = $2)';
+  return (await ledger.db.maintenance.query(text, [pid, waitEvent])).rowCount === 1;
+}
+
+/** More than fits between the two ends of a connection. */
+const MEGABYTES = 64;
+
+test('a process that is frozen while an answer is sent to it loses what it had locked', async () => {
+  const job = await ledger.submitOne();
+  const client = await ledger.db.workers.connect();
+  onTestFinished(() => client.release(true));
+  await client.query('BEGIN');
+  await client.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [job.id]);
+  const pid = await freeze(client);
+  client.query(`SELECT repeat('x', 1000000) FROM generate_series(1, ${MEGABYTES})`).catch(() => {});
+  await until(() => isServed(pid, 'ClientWrite'));
+  await until(async () => !(await isServed(pid)));
+  const freed = await ledger.db.api.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE NOWAIT', [job.id]);
+  expect(freed.rowCount).toBe(1);
+});
+
+test('a process that is frozen while it listens is given up, so that hints told to it need not be kept', async () => {
+  const client = newListener(ledger.db.url);
+  client.on('error', () => {});
+  await client.connect();
+  await listen(client);
+  const pid = await freeze(client);
+  const flood = `SELECT pg_notify('millrace', repeat('x', 7900) || n) FROM generate_series(1, ${MEGABYTES * 128}) n`;
+  await ledger.db.maintenance.query(flood);
+  await until(() => isServed(pid, 'ClientWrite'));
+  await until(async () => !(await isServed(pid)));
+});
