@@ -78,7 +78,7 @@ export function openDatabase(params: DatabaseParams): Database {
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
   const projecting = pool(PROJECTOR, 1, 30_000, '-c jit=off');
   const submitting = new Pipeline(config('submitter', 5_000, PLANNER));
-  const claiming = new Pipeline(config('producer', 5_000, PLANNER));
+  const claiming = new Pipeline(config('producer', 2_000, PLANNER));
   const finishing = new Pipeline(config('completer', 5_000, PLANNER));
   return {
     ...{ url: params.url, api, workers, maintenance, projecting, submitting, claiming, finishing },
