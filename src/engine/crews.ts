@@ -1,6 +1,7 @@
 import { AppError } from '../core/errors.ts';
 import type { Policy } from '../core/policy.ts';
-import type { Queryable } from '../ledger/statement.ts';
+import type { Taken } from '../ledger/take-jobs.ts';
+import type { OfferedJob, Take } from './producer.ts';
 import { HandlerRegistry, type RegisteredHandler, type Registration } from './registry.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -79,8 +80,12 @@ export class Crews {
     for (const supervisor of this.#supervisors) supervisor.checkCancels();
   }
 
-  /** A job of this type is being written on this connection. Answers whether it will be looked for at once. */
-  follow(db: Queryable, type: string): boolean {
-    return this.#supervisors.some((supervisor) => supervisor.follow(db, type));
+  /** Somebody is about to send a statement that may bring this job: the first crew with nothing else to do has it sent. */
+  offer(job: OfferedJob, take: Take): Promise<Taken> | null {
+    for (const supervisor of this.#supervisors) {
+      const taking = supervisor.offer(job, take);
+      if (taking !== null) return taking;
+    }
+    return null;
   }
 }

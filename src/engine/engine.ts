@@ -81,7 +81,7 @@ export class Engine implements Service {
       fairQueues: () => this.settings.fairQueues,
       ensureQueue: (name) => this.settings.ensureQueue(name),
       knowsQueue: (name) => this.settings.knowsQueue(name),
-      follow: (db, type) => this.#isRunning && this.#crews.follow(db, type),
+      offer: (job, take) => (this.#isRunning ? this.#crews.offer(job, take) : null),
       onAccepted: (written, isFollowed) => this.#onAccepted(written, isFollowed),
     });
     const slots = options.concurrency ?? 10;

@@ -1,6 +1,5 @@
 import { lockRoom } from '../ledger/claim-room.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
-import type { Queryable } from '../ledger/statement.ts';
 import { type StartedJob, type Taken, type TakeParams, takeCappedJobs, takeJobs } from '../ledger/take-jobs.ts';
 import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
@@ -27,7 +26,13 @@ export type ProducerOptions = {
   reconcile(): Promise<void>;
 };
 
-type Flight = { limit: number; sentMs: number; wakes: number; db: Queryable };
+/** Sends a statement that gives this worker jobs. */
+export type Take = (params: TakeParams) => Promise<Taken>;
+
+/** What tells whether it is for a worker. */
+export type OfferedJob = { readonly type: string; readonly queue: string };
+
+type Flight = TakeParams & { runs: number; sentMs: number; wakes: number };
 
 const MAX_PER_STATEMENT = 500;
 const MAX_ERROR_DELAY_MS = 2_000;
@@ -71,13 +76,13 @@ export class Producer {
   }
 
   /**
-   * A job is being written on this connection: look for it there, right behind the statement that brings it, instead of asking
-   * on another once its answer is here. Only while nothing else is to do. Answers whether the job will be looked for.
+   * Somebody is about to send a statement that may bring this worker jobs: one that writes a job, or the one right behind it on
+   * its connection. Only while nothing else is to do. Null: it is not sent.
    */
-  follow(db: Queryable): boolean {
-    if (this.#flights > 0 || this.#options.hasCaps() || this.#room() === 0) return false;
-    this.#launch(this.#room(), db);
-    return true;
+  offer(take: Take): Promise<Taken> | null {
+    if (this.#flights > 0 || this.#options.hasCaps()) return null;
+    const limit = this.#room();
+    return limit === 0 ? null : this.#launch(limit, take);
   }
 
   serve(queues: readonly string[]): void {
@@ -107,13 +112,19 @@ export class Producer {
     if (!this.#isHungry || this.#flights === MAX_FLIGHTS) return;
     const limit = this.#room();
     if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
-    this.#launch(limit, this.#options.database.claiming);
+    this.#launch(limit, (params) => this.#take(params));
   }
 
-  #launch(limit: number, db: Queryable): void {
+  #launch(limit: number, take: Take): Promise<Taken> {
+    const { claims, workerId } = this.#options;
     this.#flights++;
     this.#asked += limit;
-    this.#fly({ limit, sentMs: performance.now(), wakes: this.#wakes, db }).catch((error) => this.#report(error));
+    const sentMs = performance.now();
+    const runs = this.#lanes.runsFor(limit);
+    const params = { workerId, limit, claimNo: claims.next(), lanes: this.#lanes.next(sentMs), runs };
+    const taking = take(params);
+    this.#fly(taking, { ...params, sentMs, wakes: this.#wakes }).catch((error) => this.#report(error));
+    return taking;
   }
 
   #room(): number {
@@ -123,14 +134,11 @@ export class Producer {
     return Math.max(0, Math.min(room, MAX_PER_STATEMENT));
   }
 
-  async #fly(flight: Flight): Promise<void> {
-    const { limit, sentMs, db } = flight;
-    const claimNo = this.#options.claims.next();
-    const runs = this.#lanes.runsFor(limit);
+  async #fly(taking: Promise<Taken>, flight: Flight): Promise<void> {
+    const { limit, claimNo, sentMs } = flight;
     let taken: Taken;
     try {
-      const lanes = this.#lanes.next(sentMs);
-      taken = await this.#take(db, { workerId: this.#options.workerId, limit, claimNo, lanes, runs });
+      taken = await taking;
     } catch (error) {
       return this.#recover(error);
     } finally {
@@ -141,7 +149,7 @@ export class Producer {
     await this.#options.begin(started, { claimNo, sentMs });
     if (sentMs < this.#suspectUntilMs && this.#flights === 1)
       await this.#options.reconcile().catch((error) => this.#report(error));
-    this.#observe(taken, { ...flight, runs });
+    this.#observe(taken, flight);
     this.#flights--;
     // The next statement goes out before these jobs run: the database works while handlers do.
     this.#pump();
@@ -149,16 +157,16 @@ export class Producer {
     this.pumpSoon();
   }
 
-  #take(db: Queryable, params: TakeParams): Promise<Taken> {
+  #take(params: TakeParams): Promise<Taken> {
     const { database, hasCaps, types } = this.#options;
-    if (!hasCaps()) return takeJobs(db, params);
+    if (!hasCaps()) return takeJobs(database.claiming, params);
     return inTransaction(database.workers, async (client) => {
       const room = await lockRoom(client, [...types]);
       return takeCappedJobs(client, params, room);
     });
   }
 
-  #observe({ started, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight & { runs: number }): void {
+  #observe({ started, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight): void {
     const { running, waiting } = this.#options.load();
     const wasFull = started.length === limit || this.#lanes.raise(started) >= runs;
     this.#lookahead.observe({

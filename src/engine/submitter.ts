@@ -20,8 +20,12 @@ import type { JobToWrite, Placement } from '../ledger/job-to-write.ts';
 import { lockDependencies } from '../ledger/lock-dependencies.ts';
 import { queueReleases } from '../ledger/queue-releases.ts';
 import type { Queryable } from '../ledger/statement.ts';
+import { isBare } from '../ledger/submit-alike.ts';
 import { submitJobs, type Written } from '../ledger/submit-jobs.ts';
+import { submitStarted } from '../ledger/submit-started.ts';
+import { type Taken, takeJobs } from '../ledger/take-jobs.ts';
 import { newJobId } from './new-job-id.ts';
+import type { OfferedJob, Take } from './producer.ts';
 
 export type SubmitterOptions = {
   database: Database;
@@ -33,8 +37,8 @@ export type SubmitterOptions = {
   /** A queue that nobody heard of yet becomes known before its first job. */
   ensureQueue(name: string): Promise<void>;
   knowsQueue(name: string): boolean;
-  /** A job is being written on this connection: an idle worker here may look for it there. Answers whether one does. */
-  follow(db: Queryable, type: string): boolean;
+  /** A statement that may bring the job to a worker here that has nothing else to do. Null: there is none, and it is not sent. */
+  offer(job: OfferedJob, take: Take): Promise<Taken> | null;
   /** Called with what was accepted, so that idle workers look at once. */
   onAccepted(written: readonly Written[], isFollowed: boolean): void;
 };
@@ -146,11 +150,25 @@ export class Submitter {
 
   async #send(entries: readonly JobToWrite[]): Promise<Written[]> {
     const db = this.#options.database.submitting;
+    const lone = loneOf(entries);
+    const started = lone === null ? null : await this.#start(db, lone);
+    if (started !== null) return [started];
     const writing = submitJobs(db, entries, this.#options.fairQueues());
-    const isFollowed = isLone(entries) && this.#options.follow(db, entries[0].job.type);
+    // A worker that idles looks for it right behind the statement that writes it.
+    const isFollowed = lone !== null && this.#options.offer(lone.job, (params) => takeJobs(db, params)) !== null;
     const written = await writing;
     this.#options.onAccepted(written, isFollowed);
     return written;
+  }
+
+  /** Has a job written by a statement that starts it, too, if a worker here idles and nothing stands in line. Null: it is not written. */
+  async #start(db: Queryable, entry: JobToWrite): Promise<Written | null> {
+    if (!isBare(entry) || this.#options.fairQueues().has(entry.job.queue)) return null;
+    const taken = await this.#options.offer(entry.job, (params) => submitStarted(db, entry, params));
+    const started = taken?.started[0];
+    if (started === undefined) return null;
+    const at = new Date(started.createdAtMs);
+    return { kind: 'accepted', id: entry.id, state: 'scheduled', createdAt: at, scheduledFor: at };
   }
 
   /** Writes entries without dependencies in one statement. */
@@ -194,8 +212,10 @@ export class Submitter {
 }
 
 /** A single job that no key can hold up: whatever follows on its connection comes at once. */
-const isLone = (entries: readonly JobToWrite[]): entries is readonly [JobToWrite] =>
-  entries.length === 1 && entries[0]?.job.idempotencyKey === null;
+function loneOf(entries: readonly JobToWrite[]): JobToWrite | null {
+  const [first, second] = entries;
+  return first !== undefined && second === undefined && first.job.idempotencyKey === null ? first : null;
+}
 
 /** Finds a job's dependencies, locks them against ending meanwhile, and decides what the job waits for. */
 async function placeDependent(

@@ -5,14 +5,14 @@ import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { announceType } from '../ledger/job-types.ts';
 import { raiseVirtualTime } from '../ledger/queues.ts';
-import type { Queryable } from '../ledger/statement.ts';
-import type { StartedJob } from '../ledger/take-jobs.ts';
+import type { StartedJob, Taken } from '../ledger/take-jobs.ts';
 import { registerWorker, stopWorker } from '../ledger/workers.ts';
 import type { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
 import { HandlerContext } from './handler-context.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { Loop } from './loop.ts';
+import type { OfferedJob, Take } from './producer.ts';
 import type { HandlerRegistry } from './registry.ts';
 import type { Settings } from './settings.ts';
 import { Worker } from './worker.ts';
@@ -69,9 +69,10 @@ export class Supervisor {
     this.#worker?.wake();
   }
 
-  /** A job of this type is being written on this connection. Answers whether it will be looked for at once. */
-  follow(db: Queryable, type: string): boolean {
-    return this.#options.registry.get(type) !== undefined && this.#worker?.follow(db) === true;
+  /** Somebody is about to send a statement that may bring this job. Null: it is not sent. */
+  offer({ type, queue }: OfferedJob, take: Take): Promise<Taken> | null {
+    const isOurs = this.#options.registry.get(type) !== undefined && this.#queues().includes(queue);
+    return isOurs ? (this.#worker?.offer(take) ?? null) : null;
   }
 
   checkCancels(): void {

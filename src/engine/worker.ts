@@ -2,8 +2,8 @@ import { classify } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
-import { isUnavailable, type Queryable } from '../ledger/statement.ts';
-import type { StartedJob } from '../ledger/take-jobs.ts';
+import { isUnavailable } from '../ledger/statement.ts';
+import type { StartedJob, Taken } from '../ledger/take-jobs.ts';
 import { Claims } from './claims.ts';
 import { Completer } from './completer.ts';
 import type { EventHub } from './events.ts';
@@ -11,7 +11,7 @@ import { Execution } from './execution.ts';
 import { type AttemptOutcome, execute } from './executor.ts';
 import { giveBackUnknown } from './give-back-unknown.ts';
 import type { JobContext } from './job-context.ts';
-import { Producer } from './producer.ts';
+import { Producer, type Take } from './producer.ts';
 import type { HandlerRegistry } from './registry.ts';
 
 export type WorkerOptions = {
@@ -88,9 +88,9 @@ export class Worker {
     this.#producer.wake();
   }
 
-  /** A job that may be ours is being written on this connection. */
-  follow(db: Queryable): boolean {
-    return this.#producer.follow(db);
+  /** Somebody is about to send a statement that may bring jobs. Null: it is not sent. */
+  offer(take: Take): Promise<Taken> | null {
+    return this.#producer.offer(take);
   }
 
   /** Look for work in these queues from now on. */

@@ -39,7 +39,8 @@ SELECT date_part('epoch', millrace.clock()) * 1000 AS at_ms`;
 const SUBMIT = statement('submit_alike_jobs', submitText(NO_ENVELOPE));
 const SUBMIT_ENVELOPED = statement('submit_alike_enveloped_jobs', submitText(ENVELOPE));
 
-const isBare = ({ job, placement }: JobToWrite): boolean =>
+/** Whether a job has nothing that few jobs have, its envelope aside. */
+export const isBare = ({ job, placement }: JobToWrite): boolean =>
   placement === null &&
   job.idempotencyKey === null &&
   job.runAt === null &&

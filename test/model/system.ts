@@ -71,7 +71,7 @@ export class System {
       ensureQueue: async () => {},
       knowsQueue: () => true,
       onAccepted: () => {},
-      follow: () => false,
+      offer: () => null,
     });
   }
 

@@ -1,0 +1,113 @@
+import { describe, expect, test } from 'vitest';
+import { checkInvariants } from '../../src/ledger/invariants.ts';
+import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { submitStarted } from '../../src/ledger/submit-started.ts';
+import { takeJobs } from '../../src/ledger/take-jobs.ts';
+import { lanesOf, type SubmitOverrides, settled, useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+const db = () => ledger.db.workers;
+
+async function submitToIdle(overrides: SubmitOverrides & { lanes?: ReturnType<typeof lanesOf> } = {}) {
+  const orgId = overrides.orgId ?? (await ledger.newOrg());
+  const entry = await ledger.toWrite(orgId, overrides);
+  const lanes = overrides.lanes ?? lanesOf({ jobType: entry.job.type });
+  const workerId = await ledger.registerWorker();
+  const { started } = await submitStarted(db(), entry, { workerId, claimNo: 1, limit: 8, lanes });
+  return { entry, workerId, job: started[0], orgId };
+}
+
+async function pause(table: 'queues' | 'job_types', name: string, at: 'millrace.clock()' | 'NULL') {
+  const announced = table === 'job_types' ? ', announced_at' : '';
+  await db().query(
+    `INSERT INTO millrace.${table} (name, paused_at${announced}) VALUES ($1, ${at}${announced && ', millrace.clock()'})
+     ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at`,
+    [name],
+  );
+}
+
+describe('a job that is written started', () => {
+  test('is in every column and event what one is that was submitted first and taken then [GM-2.14]', async () => {
+    const job = {
+      envelope: { category: 'C', projectId: null, requestId: 'R-1', traceparent: '00-trace' },
+      payload: { kind: 'json' as const, text: '{"deep":{"er":[1,"ü"]}}' },
+    };
+    const born = await submitToIdle({ job, policy: { lifetimeMs: 90_000 }, actor: 'user:1' });
+    const entry = await ledger.toWrite(born.orgId, { job, policy: { lifetimeMs: 90_000 }, actor: 'user:1' });
+    const alike = { ...entry, job: { ...entry.job, type: born.entry.job.type } };
+    await submitJobs(db(), [alike], new Set());
+    const lanes = lanesOf({ jobType: alike.job.type });
+    const { started } = await takeJobs(db(), { workerId: born.workerId, claimNo: 2, limit: 8, lanes });
+    const [one, other] = [born.job!, started[0]!];
+    expect(shapeOf(one)).toEqual(shapeOf(other));
+    expect(rowShape(await ledger.rowOf(one))).toEqual(rowShape(await ledger.rowOf(other)));
+    const [events, others] = [await ledger.eventsOf(one), await ledger.eventsOf(other)];
+    expect(events.map(eventShape)).toEqual(others.map(eventShape));
+    expect(events.map(({ lease_seq }) => lease_seq)).toEqual([0, one.leaseSeq]);
+    expect(one.leaseSeq).toBeLessThan(other.leaseSeq);
+    expect(await checkInvariants(ledger.db.maintenance)).toEqual([]);
+  });
+
+  test('is settled by its lease and no other', async () => {
+    const { job, workerId } = await submitToIdle();
+    const end = { to: 'completed', reason: 'succeeded', result: '1' } as const;
+    const stale = { ...job!, leaseSeq: job!.leaseSeq - 1, workerId };
+    expect(await ledger.settle(stale, end)).toBe(false);
+    expect(await ledger.settle({ ...settled(job!, end), ...job!, workerId }, end)).toBe(true);
+    expect(await ledger.pathOf(job!)).toEqual([
+      'pending>scheduled:submitted',
+      'scheduled>running:started',
+      'running>completed:succeeded',
+    ]);
+  });
+});
+
+describe('nothing is written', () => {
+  const expectNothing = async ({ entry, job }: Awaited<ReturnType<typeof submitToIdle>>) => {
+    expect(job).toBeUndefined();
+    expect(await ledger.rowOf(entry)).toBeUndefined();
+  };
+
+  test('while any job that the worker may take stands in line, of whatever type and priority [GM-3.08]', async () => {
+    const first = await ledger.submitOne({ job: { priority: 4 } });
+    const type = `${first.jobType}-other`;
+    const lanes = [...lanesOf(first), ...lanesOf({ jobType: type })];
+    await expectNothing(await submitToIdle({ type, lanes }));
+    await ledger.start(first);
+    expect((await submitToIdle({ type, lanes })).job).toBeDefined();
+  });
+
+  test.each(['queues', 'job_types'] as const)('while the row of the job in %s is paused', async (table) => {
+    const name = `paused-${table}`;
+    const overrides = table === 'queues' ? { job: { queue: name } } : { type: name };
+    const lanes = [{ queue: table === 'queues' ? name : 'q:default', jobType: name, priority: 2, floor: 0 }];
+    await pause(table, name, 'millrace.clock()');
+    await expectNothing(await submitToIdle({ type: name, lanes, ...overrides }));
+    await pause(table, name, 'NULL');
+    expect((await submitToIdle({ type: name, lanes, ...overrides })).job).toBeDefined();
+  });
+
+  test('for a worker that does not serve the lane', async () => {
+    await expectNothing(await submitToIdle({ lanes: lanesOf({ jobType: 'another' }) }));
+  });
+});
+
+const TIMES = /At$|_at$|At?Ms$|deadline$/;
+const OWN = new Set(['id', 'seq', 'order_key', 'orderKey', 'lease_seq', 'leaseSeq', 'started_lease_seq']);
+
+/** What two jobs of one kind share: all but their own numbers and times. */
+function shapeOf(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(value).map(([name, each]) => {
+      if (OWN.has(name) || TIMES.test(name)) return [name, each === null ? null : typeof each];
+      return [name, name === 'lifetimeLeftMs' ? Math.round(Number(each) / 10_000) : each];
+    }),
+  );
+}
+
+const rowShape = (row: Record<string, unknown>) => ({ ...shapeOf(row), record_ids: (row.record_ids as []).length });
+
+const eventShape = (event: Record<string, unknown>) => ({
+  ...shapeOf(event),
+  ...{ at: null, txid: null, record_id: null, job_seq: null, took_ms: typeof event.took_ms },
+});
