@@ -4,6 +4,7 @@ import type { Policy } from '../core/policy.ts';
 import { DEFAULT_LIMITS, type Submission, type SubmissionLimits } from '../core/submission.ts';
 import type { Database } from '../ledger/database.ts';
 import { PolicyCache } from '../ledger/intern-policies.ts';
+import { prepareSubmitting, prepareWorking } from '../ledger/prepare-connections.ts';
 import { ensurePartitions } from '../ledger/record-partitions.ts';
 import type { Written } from '../ledger/submit-jobs.ts';
 import { type Crew, type CrewParts, Crews } from './crews.ts';
@@ -119,8 +120,8 @@ export class Engine implements Service {
   async open(): Promise<void> {
     await ensurePartitions(this.database.maintenance, { daysAhead: 7 });
     await this.settings.refresh();
-    // The policy most jobs get; the connection that asks is the one that submits.
-    await this.policies.idOf(this.#profile);
+    await this.policies.idOf(this.#profile); // Most jobs get it.
+    await prepareSubmitting(this.database);
     this.notifier.open();
   }
 
@@ -162,6 +163,7 @@ export class Engine implements Service {
   }
 
   async #startAll(): Promise<void> {
+    void prepareWorking(this.database);
     await this.#crews.start();
     for (const service of this.#background) await service.start();
   }

@@ -38,6 +38,8 @@ export class PolicyCache {
     try {
       const id = await interning;
       this.#ids.set(policy, id);
+      // A worker in this process need not ask for what it wrote itself.
+      if (!this.#policies.has(id)) this.#policies.set(id, policy);
       return id;
     } catch (error) {
       this.#idsByHash.delete(hash);

@@ -32,7 +32,7 @@ WITH ${RECORD}, input AS MATERIALIZED (
   FROM input GROUP BY ${RUN_OF_NEIGHBOURS}
 ), recorded AS (
   INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, actor, seqs)
-  SELECT ${RECORD_ID}, millrace.clock(), $1::uuid, 'pending', 'scheduled', $4::int2, $3::text, 'submitted', $8::text, array_agg(seq) FROM input
+  SELECT ${RECORD_ID}, millrace.clock(), $1::uuid, 'pending', 'scheduled', $4::int2, $3::text, 'submitted', $8::text, array_agg(seq) FROM input HAVING count(*) > 0
 )
 SELECT date_part('epoch', millrace.clock()) * 1000 AS at_ms`;
 
@@ -71,6 +71,10 @@ export function areAlike(jobs: readonly JobToWrite[]): boolean {
       hasLikeEnvelope(entry.job.envelope, first.job.envelope),
   );
 }
+
+/** The statement with no job: has it planned, writes nothing. */
+export const submitNone = (db: Queryable): Promise<unknown> =>
+  run(db, SUBMIT, [...Array(8).fill(null), uuidArray([]), jsonArray([])]);
 
 /** Writes jobs that are alike, ready to run. Answers when, by the ledger's clock. */
 export async function submitAlike(db: Queryable, jobs: readonly JobToWrite[]): Promise<number> {

@@ -60,6 +60,17 @@ export async function submitStarted(db: Queryable, entry: JobToWrite, params: Ta
   return { started: rows.map((row) => startedOf(entry, row)), hasMore: false };
 }
 
+/** The statement with no lane: has it planned, writes nothing. */
+export const startNone = (db: Queryable): Promise<unknown> =>
+  run(db, SUBMIT, [
+    ...Array(12).fill(null),
+    textArray([]),
+    textArray([]),
+    int2Array([]),
+    int8Array([]),
+    ...Array(4).fill(null),
+  ]);
+
 const textOf = ({ job: { payload } }: JobToWrite): string | null => (payload.kind === 'json' ? payload.text : null);
 
 /** What a claim of the job would have read. */

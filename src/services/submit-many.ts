@@ -47,7 +47,8 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
   const isBroken = prepared.some((each) => !each.ok);
   if (atomic && isBroken)
     return summary(prepared.map((each) => (each.ok ? aborted() : rejected(invalidSubmission(each.issues)))));
-  const entries = prepared.flatMap((each) => (each.ok ? [each.entry] : []));
+  const entries: JobToWrite[] = [];
+  for (const each of prepared) if (each.ok) entries.push(each.entry);
   if (atomic) return submitAll(engine, params, entries);
   const answers = await submitEach(engine, params, entries);
   return summary(

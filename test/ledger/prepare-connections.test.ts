@@ -1,0 +1,32 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { prepareSubmitting, prepareWorking } from '../../src/ledger/prepare-connections.ts';
+import { observeStatements } from '../../src/ledger/statement.ts';
+import { useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+
+test('statements that are sent ahead succeed and write nothing', async () => {
+  const sent: { name: string; failed: boolean }[] = [];
+  observeStatements(({ name, failed }) => sent.push({ name, failed }));
+  onTestFinished(() => observeStatements(null));
+  const before = await contents();
+  await prepareSubmitting(ledger.db);
+  await prepareWorking(ledger.db);
+  expect(sent.filter(({ failed }) => failed)).toEqual([]);
+  expect(new Set(sent.map(({ name }) => name))).toEqual(
+    new Set(
+      ['submit_alike_jobs', 'submit_started_job', 'take_jobs', 'complete_jobs'].map((name) => `millrace_${name}`),
+    ),
+  );
+  expect(await contents()).toEqual(before);
+});
+
+/** How many rows each table has that a job is written to, and whether a number was drawn. */
+async function contents(): Promise<unknown> {
+  const tables = ['jobs', 'ready', 'claims', 'records', 'releases'];
+  const rows = tables.map((table) => `(SELECT count(*) FROM millrace.${table}) AS ${table}`);
+  const numbers = ['job_seq', 'lease_seq', 'record_id'].map(
+    (name) => `(SELECT is_called FROM millrace.${name}) AS ${name}`,
+  );
+  return (await ledger.db.maintenance.query(`SELECT ${[...rows, ...numbers].join(', ')}`)).rows[0];
+}
