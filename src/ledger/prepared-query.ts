@@ -70,7 +70,8 @@ function shapesOf(connection: Wire): Map<string, readonly Field[]> {
 }
 
 function toWire(value: unknown): WireValue {
-  if (value === null || typeof value === 'string' || Buffer.isBuffer(value)) return value;
+  if (value === null || value === undefined) return null;
+  if (typeof value === 'string' || Buffer.isBuffer(value)) return value;
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   throw new TypeError(`a prepared statement takes texts, numbers, booleans, bytes and null, not ${typeof value}`);
 }
