@@ -9,13 +9,13 @@ import type { Output } from './output.ts';
  * errors always.
  */
 export function processTelemetry(out: Output): Telemetry {
-  const write = (line: LogLine): void => {
-    if (out.verbose || line.level === 'error') out.event({ event: 'log', ...line }, textOf(line));
+  const write = (line: LogLine): void => out.event({ event: 'log', ...line }, textOf(line));
+  const sink = (span: Span): void => out.event({ event: 'span', ...span }, '');
+  return {
+    metrics: new Metrics(),
+    log: createLog(write, out.verbose ? 'info' : 'error'),
+    tracer: new Tracer(out.verbose && out.json ? sink : null),
   };
-  const sink = (span: Span): void => {
-    if (out.verbose && out.json) out.event({ event: 'span', ...span }, '');
-  };
-  return { metrics: new Metrics(), log: createLog(write), tracer: new Tracer(sink) };
 }
 
 /** `12:00:00.000 error request request_id=… status=503` */

@@ -1,9 +1,9 @@
 import { randomFillSync } from 'node:crypto';
+import { BytePool } from '../core/byte-pool.ts';
 import { uuidV4 } from '../core/ids.ts';
 
 const ID_BYTES = 16;
-const pool = Buffer.allocUnsafe(ID_BYTES * 256);
-let used = pool.length;
+const pool = new BytePool(randomFillSync, ID_BYTES * 256);
 
 const PREFIX_BYTES = 3;
 const IDS_PER_PREFIX = 4_096;
@@ -15,16 +15,11 @@ let left = 0;
  * ids instead of each touching a page of its own; 98 random bits tell them apart (decision 0015).
  */
 export function newJobId(): string {
-  if (used === pool.length) {
-    randomFillSync(pool);
-    used = 0;
-  }
   if (left === 0) {
     randomFillSync(prefix);
     left = IDS_PER_PREFIX;
   }
-  const bytes = pool.subarray(used, used + ID_BYTES);
-  used += ID_BYTES;
+  const bytes = pool.take(ID_BYTES);
   left--;
   bytes.set(prefix);
   return uuidV4(bytes);

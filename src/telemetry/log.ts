@@ -25,15 +25,23 @@ export type Log = {
   error(message: string, fields?: LogFields): void;
 };
 
-/** A log whose lines are objects; `write` decides where they go. */
-export function createLog(write: (line: LogLine) => void): Log {
-  const at =
-    (level: LogLevel) =>
-    (message: string, fields: LogFields = {}): void =>
-      write({ time: new Date().toISOString(), level, message, ...present(fields) });
+const LEVELS = ['info', 'warn', 'error'] as const satisfies readonly LogLevel[];
+const nothing = (): void => {};
+
+/** A log whose lines are objects; `write` decides where they go. Below `least` nobody wants them, so they are not made. */
+export function createLog(write: (line: LogLine) => void, least: LogLevel = 'info'): Log {
+  const at = (level: LogLevel) => {
+    if (LEVELS.indexOf(level) < LEVELS.indexOf(least)) return nothing;
+    return (message: string, fields: LogFields = {}): void => write(lineOf(level, message, fields));
+  };
   return { info: at('info'), warn: at('warn'), error: at('error') };
 }
 
-function present(fields: LogFields): LogFields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined && value !== null));
+function lineOf(level: LogLevel, message: string, fields: LogFields): LogLine {
+  const line: Record<string, unknown> & LogLine = { time: new Date().toISOString(), level, message };
+  for (const name of Object.keys(fields)) {
+    const value = fields[name];
+    if (value !== undefined && value !== null) line[name] = value;
+  }
+  return line;
 }

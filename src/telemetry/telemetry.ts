@@ -7,5 +7,5 @@ export type Telemetry = { readonly metrics: Metrics; readonly log: Log; readonly
 
 /** Counts, and says nothing. */
 export function silentTelemetry(): Telemetry {
-  return { metrics: new Metrics(), log: createLog(() => {}), tracer: new Tracer(() => {}) };
+  return { metrics: new Metrics(), log: createLog(() => {}, 'error'), tracer: new Tracer(null) };
 }
