@@ -94,6 +94,13 @@ function stringArray(values: readonly (string | null)[], oid: number): Buffer {
 export const textArray = (values: readonly (string | null)[]): Buffer => stringArray(values, OID.text);
 export const jsonArray = (values: readonly (string | null)[]): Buffer => stringArray(values, OID.json);
 
+/** The wire's jsonb is its text behind a byte that says which form it has. */
+export const jsonbArray = (values: readonly (string | null)[]): Buffer =>
+  stringArray(
+    values.map((value) => (value === null ? null : `\u0001${value}`)),
+    OID.jsonb,
+  );
+
 export function byteaArray(values: readonly (Uint8Array | null)[]): Buffer {
   if (values.length === 0) return emptyArray(OID.bytea);
   const parts: Buffer[] = [Buffer.alloc(HEADER_BYTES)];
