@@ -104,15 +104,17 @@ export function readTags(value: unknown, issues: Issues): Record<string, string>
     issues.add('tags', 'INVALID_TYPE', 'must be a map of strings');
     return null;
   }
-  const entries = Object.entries(value);
-  if (entries.length > FIELD_LIMITS.tags)
+  const tags = { ...value } as Record<string, string>;
+  const names = Object.keys(tags);
+  if (names.length > FIELD_LIMITS.tags)
     issues.add('tags', 'TOO_MANY', `must have at most ${FIELD_LIMITS.tags} entries`);
-  for (const [name, text] of entries.slice(0, FIELD_LIMITS.tags)) {
+  for (const name of names.slice(0, FIELD_LIMITS.tags)) {
+    const text = tags[name];
     const field = `tags.${name.slice(0, FIELD_LIMITS.tagName)}`;
     readText(name, { field, max: FIELD_LIMITS.tagName }, issues);
     if (text !== '') readText(text, { field, max: FIELD_LIMITS.tagValue }, issues);
   }
-  return Object.fromEntries(entries);
+  return tags;
 }
 
 export function readDependencies(value: unknown, issues: Issues): string[] {

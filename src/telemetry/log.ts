@@ -19,20 +19,19 @@ export type LogLine = { readonly time: string; readonly level: LogLevel; readonl
 
 type LogLevel = 'info' | 'warn' | 'error';
 
-export type Log = {
-  info(message: string, fields?: LogFields): void;
-  warn(message: string, fields?: LogFields): void;
-  error(message: string, fields?: LogFields): void;
-};
+/** Fields that are many may be given as a function, which is called where the line is wanted. */
+type Write = (message: string, fields?: LogFields | (() => LogFields)) => void;
+
+export type Log = Readonly<Record<LogLevel, Write>>;
 
 const LEVELS = ['info', 'warn', 'error'] as const satisfies readonly LogLevel[];
 const nothing = (): void => {};
 
 /** A log whose lines are objects; `write` decides where they go. Below `least` nobody wants them, so they are not made. */
 export function createLog(write: (line: LogLine) => void, least: LogLevel = 'info'): Log {
-  const at = (level: LogLevel) => {
+  const at = (level: LogLevel): Write => {
     if (LEVELS.indexOf(level) < LEVELS.indexOf(least)) return nothing;
-    return (message: string, fields: LogFields = {}): void => write(lineOf(level, message, fields));
+    return (message, fields = {}) => write(lineOf(level, message, typeof fields === 'function' ? fields() : fields));
   };
   return { info: at('info'), warn: at('warn'), error: at('error') };
 }

@@ -21,4 +21,18 @@ describe('the log', () => {
     createLog((line) => lines.push(line)).info('x', { job_id: undefined, client_id: 'c', other: null });
     expect(Object.keys(lines[0] as LogLine)).toEqual(['time', 'level', 'message', 'client_id']);
   });
+
+  it('makes no line below the level that is wanted, and asks nobody for its fields', () => {
+    const lines: LogLine[] = [];
+    const log = createLog((line) => lines.push(line), 'error');
+    const asked: string[] = [];
+    for (const level of ['info', 'warn', 'error'] as const) {
+      log[level]('x', () => {
+        asked.push(level);
+        return { reason: level };
+      });
+    }
+    expect(asked).toEqual(['error']);
+    expect(lines).toMatchObject([{ level: 'error', message: 'x', reason: 'error' }]);
+  });
 });

@@ -50,4 +50,14 @@ describe('a trace', () => {
     span.end({ second: true });
     expect(spans).toMatchObject([{ startedAtMs: 1_000, attributes: { first: true } }]);
   });
+
+  it('has its ids also where nobody hears of its spans', () => {
+    const tracer = new Tracer(null);
+    const outer = tracer.start('outer');
+    const inner = tracer.start('inner', outer);
+    inner.end();
+    expect(inner.traceparent).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/);
+    expect(inner.traceId).toBe(outer.traceId);
+    expect(inner.spanId).not.toBe(outer.spanId);
+  });
 });
