@@ -1,8 +1,5 @@
-import { randomUUID } from 'node:crypto';
-import type { IncomingHttpHeaders } from 'node:http';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Engine } from '../engine/engine.ts';
-import { newJobId } from '../engine/new-job-id.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Door, Http } from './door.ts';
 import { installAuthentication } from './shared/authentication.ts';
@@ -14,6 +11,7 @@ import { installInFlight } from './shared/in-flight.ts';
 import { installOpenApi } from './shared/openapi.ts';
 import { installQueryValues } from './shared/query-values.ts';
 import { installQuietContinue } from './shared/quiet-continue.ts';
+import { requestIdOf } from './shared/request-id.ts';
 import { installSafeJson } from './shared/safe-json.ts';
 import { installErrorPages } from './system/error-pages.ts';
 import { installMetrics } from './system/metrics.ts';
@@ -48,7 +46,6 @@ const MAX_IN_FLIGHT = 1_000;
 const MAX_HEADER_BYTES = 16_384;
 const MAX_PARAM_LENGTH = 200;
 const BODY_LIMIT_BYTES = 32 * 1_048_576;
-const REQUEST_ID = /^[\w.:-]{1,128}$/;
 
 /** The HTTP server: bounds, identity, limits and errors in one place, then the doors. It does not listen yet. */
 export async function buildServer(options: ServerOptions): Promise<Http> {
@@ -102,14 +99,4 @@ function bareServer(options: ServerOptions): Http {
       customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true, verbose: true },
     },
   }) as unknown as Http;
-}
-
-/**
- * A caller's own id for the request, if it is fit to be repeated in a header; else a new one. What is posted may become a job, and
- * the job then has the id of the request.
- */
-function requestIdOf({ method, headers }: { method?: string; headers: IncomingHttpHeaders }): string {
-  const given = headers['x-request-id'];
-  if (typeof given === 'string' && REQUEST_ID.test(given)) return given;
-  return method === 'POST' ? newJobId() : randomUUID();
 }

@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify';
 import { AppError } from '../../core/errors.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import type { Door, Http } from '../door.ts';
@@ -85,7 +86,7 @@ export function executionDoor(context: ExecutionContext, parts: ExecutionParts):
 
 /** What is checked of every request before its body is read; the key and the rate of the org are known by then. */
 function installAdmittance(http: Http, { addressLimiter, quota }: ExecutionParts): void {
-  http.addHook('preParsing', async (request) => {
+  const admit = (request: FastifyRequest): void | Promise<void> => {
     checkAccept(request);
     const { headers, routeOptions, identity, ip } = request;
     // Without bytes there is nothing to be of a type, whatever a client says of it.
@@ -96,7 +97,18 @@ function installAdmittance(http: Http, { addressLimiter, quota }: ExecutionParts
     if (routeOptions.config.isOpenCall === true && identity === null) {
       demand(addressLimiter.take(ip), 'open_calls_per_minute', 'open calls a minute from one address');
     }
-    if (quota !== null && identity !== null) demand(await quota.take(identity.orgId), 'quota', 'requests a day');
+    if (quota === null || identity === null) return undefined;
+    return quota.take(identity.orgId).then((verdict) => demand(verdict, 'quota', 'requests a day'));
+  };
+  // Without a promise where nothing has to be asked for: asynchronous hooks of this door took 3 us a request.
+  http.addHook('preParsing', (request, _reply, _payload, done) => {
+    try {
+      const admitted = admit(request);
+      if (admitted === undefined) done();
+      else admitted.then(() => done(), done);
+    } catch (error) {
+      done(error as Error);
+    }
   });
 }
 

@@ -16,8 +16,8 @@ export function installMethods(http: Http): void {
     for (const each of [method].flat()) path.methods.add(each.toUpperCase());
     paths.set(url, path);
   });
-  http.addHook('onRequest', async (request) => {
-    if (request.is404) throw noSuchRoute(request, [...paths.values()]);
+  http.addHook('onRequest', (request, _reply, done) => {
+    done(request.is404 ? noSuchRoute(request, [...paths.values()]) : undefined);
   });
   // Hooks of this scope run only for paths below it that have a handler of this scope.
   http.setNotFoundHandler(async (request) => {

@@ -4,10 +4,11 @@ import type { Http } from '../door.ts';
 
 /** One log line and one measurement for each request of the door, however it ended. */
 export function installRequestLog(http: Http, { telemetry, metrics }: ExecutionContext): void {
-  http.addHook('onResponse', async (request, reply) => {
+  http.addHook('onResponse', (request, reply, done) => {
     const route = request.routeOptions.url ?? 'none';
     metrics.request(route, request.method, reply.statusCode, reply.elapsedTime / 1_000);
-    telemetry.log[levelOf(request, reply)]('request', fieldsOf(request, reply));
+    telemetry.log[levelOf(request, reply)]('request', () => fieldsOf(request, reply));
+    done();
   });
 }
 

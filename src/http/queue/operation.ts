@@ -17,8 +17,6 @@ export const askerOf = (request: FastifyRequest): Asker => ({
   traceparent: traceparentOf(request.headers.traceparent),
 });
 
-export const isNamedByCaller = (request: FastifyRequest): boolean => request.headers['x-request-id'] === request.id;
-
 export const needs = (...scopes: Scope[]) => ({ config: { scopes } });
 
 /** For requests whose members are all optional: no body is an empty one. */

@@ -55,10 +55,14 @@ export class Admission {
   }
 
   /** Does the work, on a client inside a transaction where one is given, or refuses with QUEUE_FULL and does nothing. */
-  async admit<T>(work: (client?: pg.ClientBase) => Promise<T>): Promise<T> {
-    const isSmall = this.#queueSize <= this.#margin;
-    if (!isSmall) await this.#keepReading();
-    if (isSmall || this.#depth + this.#margin >= this.#queueSize) return (await this.#standInLine(work)) as T;
+  admit<T>(work: (client?: pg.ClientBase) => Promise<T>): Promise<T> {
+    if (this.#queueSize <= this.#margin) return this.#standInLine(work);
+    const reading = this.#keepReading();
+    return reading === undefined ? this.#admitByReading(work) : reading.then(() => this.#admitByReading(work));
+  }
+
+  #admitByReading<T>(work: (client?: pg.ClientBase) => Promise<T>): Promise<T> {
+    if (this.#depth + this.#margin >= this.#queueSize) return this.#standInLine(work);
     this.#depth++;
     return this.pass(work);
   }
@@ -99,10 +103,10 @@ export class Admission {
     return { queue: QUEUE, jobType: EXECUTION_TYPE, atMost: this.#queueSize };
   }
 
-  #standInLine(work: Work): Promise<unknown> {
+  #standInLine<T>(work: (client?: pg.ClientBase) => Promise<T>): Promise<T> {
     if (this.#line.length >= MAX_WAITING) return Promise.reject(queueFull());
     return new Promise((resolve, reject) => {
-      this.#line.push({ work, resolve, reject });
+      this.#line.push({ work, resolve: resolve as Waiter['resolve'], reject });
       void this.#serve();
     });
   }

@@ -34,5 +34,7 @@ export type Caller = {
   readonly keyId: string;
   readonly actor: string;
   readonly requestId: string;
+  /** The request was given its id here: a job that it makes has the same, and need not remember it. */
+  readonly lendsId?: boolean;
   readonly traceparent?: string;
 };

@@ -13,6 +13,7 @@ import type { Policy } from '../../core/policy.ts';
 import type { Submission } from '../../core/submission.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import { findKey } from '../../ledger/find-key.ts';
+import type { OpenSpan } from '../../telemetry/trace.ts';
 import type { SubmissionResult } from '../submission-result.ts';
 import { resultOf, submitJob } from '../submit-job.ts';
 import { isQueueFull } from './admission.ts';
@@ -42,8 +43,8 @@ export async function submitExecution(
   const span = c.telemetry.tracer.start('submit', caller.traceparent);
   const attributes = { client_id: caller.clientId, request_id: caller.requestId, scenario: definition.work_kind };
   try {
-    const result = await write(c, { caller, request, definition, parent: span.traceparent });
-    const submitted = await answerOf(c, caller, result);
+    const result = await write(c, { caller, request, definition, parent: span });
+    const submitted = result.status === 'ACCEPTED' ? bornAs(result) : await repeated(c, caller, result);
     span.end({ ...attributes, job_id: submitted.jobId, duplicate: submitted.isDuplicate });
     record(c, { caller, definition, submitted });
     return submitted;
@@ -61,11 +62,9 @@ async function refusePast({ engine }: ExecutionContext, executionAt: Date): Prom
 
 function definitionFor({ settings }: ExecutionContext, request: ExecutionRequest, seedMs: number): ExecutionDefinition {
   const { failureProbability, maxRuntimeMs, payloadBytes } = settings;
-  const { type, executionAt, workKind } = request;
-  const definition = generateDefinition({
-    ...{ type, executionAt, seedMs, failureProbability, maxRuntimeMs },
-    ...(workKind === null ? {} : { workKind }),
-  });
+  const { type, executionAt } = request;
+  const workKind = request.workKind ?? undefined;
+  const definition = generateDefinition({ type, executionAt, seedMs, failureProbability, maxRuntimeMs, workKind });
   const { work_kind: kind, payload_size: size } = definition;
   if (size <= payloadBytes) return definition;
   const message = `${kind} has a payload of ${size} bytes, more than the ${payloadBytes} allowed here`;
@@ -77,16 +76,16 @@ function refusal(field: string, code: string, message: string): AppError {
   return new AppError('INVALID_REQUEST', { message, details, problem: 'RFA_JOB_VALIDATION_FAILED' });
 }
 
-type Writing = { caller: Caller; request: ExecutionRequest; definition: ExecutionDefinition; parent: string };
+type Writing = { caller: Caller; request: ExecutionRequest; definition: ExecutionDefinition; parent: OpenSpan };
 
 /** Only a job that is due enters the queue now; one for later enters it at its time, however full it is. */
 async function write(c: ExecutionContext, writing: Writing): Promise<SubmissionResult> {
   const { caller, request } = writing;
   const span = c.telemetry.tracer.start('enqueue', writing.parent);
-  const asked = fingerprintOf(request);
-  const key = keyOf(c, request, asked);
+  const asked = isRepeatable(c, request) ? fingerprintOf(request) : null;
+  const key = keyOf(request, asked);
   const submission = submissionFor(writing, { traceparent: span.traceparent, key });
-  const options = { profile: profileFor(c, request), fingerprint: asked, requestId: caller.requestId };
+  const options = { profile: profileFor(c, request), fingerprint: asked ?? undefined, ...namedBy(caller) };
   const { clientId: orgId, actor } = caller;
   const submit = (client?: pg.ClientBase) => submitJob(c.engine, { orgId, submission, actor, client, options });
   try {
@@ -94,7 +93,8 @@ async function write(c: ExecutionContext, writing: Writing): Promise<SubmissionR
     span.end({ client_id: orgId, job_id: result.jobId });
     return result;
   } catch (error) {
-    const first = key === null || !isQueueFull(error) ? null : await firstOf(c, { orgId, key, asked });
+    const isFirst = key === null || asked === null || !isQueueFull(error);
+    const first = isFirst ? null : await firstOf(c, { orgId, key, asked });
     if (first === null) throw error;
     return first;
   } finally {
@@ -113,6 +113,12 @@ async function firstOf(
   return resultOf(engine, { orgId, written: { kind: 'duplicate', existingId, sameRequest: fingerprint === asked } });
 }
 
+const namedBy = ({ requestId, lendsId }: Caller) => (lendsId === true ? { id: requestId } : { requestId });
+
+/** Only then is there something to compare: a fingerprint took 5 us of each request. */
+const isRepeatable = ({ settings }: ExecutionContext, { idempotencyKey }: ExecutionRequest): boolean =>
+  idempotencyKey !== null || settings.duplicateWindowMs > 0;
+
 /** Of what was asked for, never of what was generated: a repeat comes at another time. */
 function fingerprintOf({ type, executionAt, callback, workKind }: ExecutionRequest): string {
   const execution_at = executionAt === null ? null : formatTimestamp(executionAt);
@@ -120,8 +126,8 @@ function fingerprintOf({ type, executionAt, callback, workKind }: ExecutionReque
 }
 
 /** With a window for repeats, a request without a key has one made of its content; it is never shown. */
-function keyOf({ settings }: ExecutionContext, { idempotencyKey }: ExecutionRequest, asked: string): string | null {
-  if (idempotencyKey !== null || settings.duplicateWindowMs === 0) return idempotencyKey;
+function keyOf({ idempotencyKey }: ExecutionRequest, asked: string | null): string | null {
+  if (idempotencyKey !== null || asked === null) return idempotencyKey;
   return `\u0001dup:${asked}`;
 }
 
@@ -145,12 +151,16 @@ function submissionFor(
   };
 }
 
-async function answerOf(c: ExecutionContext, caller: Caller, result: SubmissionResult): Promise<SubmittedExecution> {
-  const { jobId, createdAt, state } = result;
-  if (result.status === 'ACCEPTED') {
-    const born = executionStateOf({ state, attemptsStarted: 0, isLeased: false });
-    return { jobId, createdAt, state: born, isDuplicate: false };
-  }
+function bornAs({ jobId, createdAt, state }: SubmissionResult): SubmittedExecution {
+  const born = executionStateOf({ state, attemptsStarted: 0, isLeased: false });
+  return { jobId, createdAt, state: born, isDuplicate: false };
+}
+
+async function repeated(
+  c: ExecutionContext,
+  caller: Caller,
+  { jobId, createdAt }: SubmissionResult,
+): Promise<SubmittedExecution> {
   const job = await ownedExecution(c, caller, jobId);
   return { jobId, createdAt, state: executionStateOf(job), isDuplicate: true };
 }
@@ -161,13 +171,13 @@ function record({ telemetry, metrics }: ExecutionContext, { caller, definition, 
   const { jobId, state, isDuplicate } = submitted;
   metrics.submitted(definition, isDuplicate);
   if (isDuplicate) return;
-  const fields = {
+  const fields = () => ({
     ...{ request_id: caller.requestId, client_id: caller.clientId, job_id: jobId, action: 'submit' },
     ...{ scenario: definition.work_kind, duration_ms: definition.duration_ms },
     expected_outcome: definition.expected_outcome,
-  };
-  telemetry.log.info('job.created', { ...fields, next_state: 'CREATED' });
+  });
+  telemetry.log.info('job.created', () => ({ ...fields(), next_state: 'CREATED' }));
   if (state !== 'QUEUED') return;
   metrics.queued();
-  telemetry.log.info('job.queued', { ...fields, current_state: 'CREATED', next_state: 'QUEUED' });
+  telemetry.log.info('job.queued', () => ({ ...fields(), current_state: 'CREATED', next_state: 'QUEUED' }));
 }
