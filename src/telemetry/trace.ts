@@ -38,39 +38,24 @@ export class Tracer {
     this.#sink = sink;
   }
 
-  /** A parent that is absent or not valid starts a trace of its own. */
-  start(name: string, parent?: string | OpenSpan, startedAtMs = nowMs()): OpenSpan {
+  /** A parent that is absent or not valid starts a trace of its own. It began now unless told otherwise. */
+  start(name: string, parent?: string | OpenSpan, startedAtMs?: number): OpenSpan {
     const above = typeof parent === 'object' ? parent : parseTraceparent(parent);
     const traceId = above?.traceId ?? random.takeHex(TRACE_BYTES);
-    const beginning = {
-      name,
-      traceId,
-      spanId: random.takeHex(SPAN_BYTES),
-      parentId: above?.spanId ?? null,
-      startedAtMs,
-    };
-    return new SpanUnderWay(beginning, this.#sink);
+    const spanId = random.takeHex(SPAN_BYTES);
+    if (this.#sink === null) return new SpanUnheard(traceId, spanId);
+    const parentId = above?.spanId ?? null;
+    return new SpanHeard({ name, traceId, spanId, parentId, startedAtMs: startedAtMs ?? nowMs() }, this.#sink);
   }
 }
 
-type Beginning = Omit<Span, 'endedAtMs' | 'attributes'>;
+class SpanUnheard implements OpenSpan {
+  readonly traceId: string;
+  readonly spanId: string;
 
-class SpanUnderWay implements OpenSpan {
-  readonly #beginning: Beginning;
-  /** Null once it has ended: a span ends once. */
-  #sink: Sink | null;
-
-  constructor(beginning: Beginning, sink: Sink | null) {
-    this.#beginning = beginning;
-    this.#sink = sink;
-  }
-
-  get traceId(): string {
-    return this.#beginning.traceId;
-  }
-
-  get spanId(): string {
-    return this.#beginning.spanId;
+  constructor(traceId: string, spanId: string) {
+    this.traceId = traceId;
+    this.spanId = spanId;
   }
 
   /** Joined it is one piece; a string of pieces would make JSON.stringify, which writes it next, twice as slow. */
@@ -78,11 +63,24 @@ class SpanUnderWay implements OpenSpan {
     return ['00', this.traceId, this.spanId, '01'].join('-');
   }
 
-  end(attributes: Span['attributes'] = {}): void {
-    const sink = this.#sink;
-    if (sink === null) return;
-    this.#sink = null;
-    sink({ ...this.#beginning, endedAtMs: nowMs(), attributes });
+  end(_attributes?: Span['attributes']): void {}
+}
+
+class SpanHeard extends SpanUnheard {
+  readonly #beginning: Omit<Span, 'endedAtMs' | 'attributes'>;
+  readonly #sink: Sink;
+  #isOpen = true;
+
+  constructor(beginning: Omit<Span, 'endedAtMs' | 'attributes'>, sink: Sink) {
+    super(beginning.traceId, beginning.spanId);
+    this.#beginning = beginning;
+    this.#sink = sink;
+  }
+
+  override end(attributes: Span['attributes'] = {}): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#sink({ ...this.#beginning, endedAtMs: nowMs(), attributes });
   }
 }
 

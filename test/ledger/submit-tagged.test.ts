@@ -36,7 +36,7 @@ test.each([
 ])(
   'jobs of one kind that are tagged %s keep their own tags and are found by them at once and later',
   async (_, requestId) => {
-    const given = [{ team: 'blue', n: '1' }, { team: 'red' }, NAMES_TO_QUOTE, {}, { team: 'blue' }];
+    const given: Tags[] = [{ team: 'blue', n: '1' }, { team: 'red' }, NAMES_TO_QUOTE, {}, { team: 'blue' }];
     const { orgId, ids, names } = await written(given, requestId);
     expect(names).toEqual([expect.stringMatching(/^millrace_submit_alike_tagged_/)]);
     for (const [index, id] of ids.entries()) {

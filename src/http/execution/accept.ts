@@ -11,10 +11,9 @@ declare module 'fastify' {
 const OFFERED = ['application/json', 'application/problem+json'];
 
 /** Refuses a request that would accept nothing this door can say, before anything is done for it. */
-export function checkAccept(request: FastifyRequest): void {
-  const { accept } = request.headers;
-  if (accept === undefined || accept.trim() === '') return;
-  const offered = [...OFFERED, ...(request.routeOptions.config.offers ?? [])];
+export function checkAccept({ headers: { accept } }: FastifyRequest, offers: readonly string[]): void {
+  if (accept === undefined || accept === '*/*' || accept.trim() === '') return;
+  const offered = [...OFFERED, ...offers];
   if (rangesOf(accept).some((range) => offered.some((type) => covers(range, type)))) return;
   const message = `This address answers with ${offered.join(', ')}, none of which the Accept header allows.`;
   throw new AppError('INVALID_REQUEST', {

@@ -1,4 +1,4 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, onRequestHookHandler } from 'fastify';
 import { AppError } from '../../core/errors.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import type { Door, Http } from '../door.ts';
@@ -84,24 +84,39 @@ export function executionDoor(context: ExecutionContext, parts: ExecutionParts):
   };
 }
 
-/** What is checked of every request before its body is read; the key and the rate of the org are known by then. */
-function installAdmittance(http: Http, { addressLimiter, quota }: ExecutionParts): void {
+/**
+ * What is checked of every request before its body is read; the key and the rate of the org are known by then. A hook of the route
+ * itself, without a promise where nothing has to be asked for: as an asynchronous hook of the door it took 3 us a request.
+ */
+function installAdmittance(http: Http, parts: ExecutionParts): void {
+  http.addHook('onRoute', (route) => {
+    const { isOpenCall = false, offers = [] } = route.config ?? {};
+    route.onRequest = [route.onRequest ?? [], admittanceOf(parts, { isOpenCall, offers })].flat();
+  });
+}
+
+type Admitted = { isOpenCall: boolean; offers: readonly string[] };
+
+function admittanceOf(
+  { addressLimiter, quota }: ExecutionParts,
+  { isOpenCall, offers }: Admitted,
+): onRequestHookHandler {
   const admit = (request: FastifyRequest): void | Promise<void> => {
-    checkAccept(request);
-    const { headers, routeOptions, identity, ip } = request;
+    checkAccept(request, offers);
+    const { headers, identity } = request;
     // Without bytes there is nothing to be of a type, whatever a client says of it.
     if (headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0') {
       delete headers['content-type'];
     }
-    // Whoever proved no identity is counted by address, whatever else the request carries.
-    if (routeOptions.config.isOpenCall === true && identity === null) {
-      demand(addressLimiter.take(ip), 'open_calls_per_minute', 'open calls a minute from one address');
+    if (identity !== null) {
+      return quota?.take(identity.orgId).then((verdict) => demand(verdict, 'quota', 'requests a day'));
     }
-    if (quota === null || identity === null) return undefined;
-    return quota.take(identity.orgId).then((verdict) => demand(verdict, 'quota', 'requests a day'));
+    // Whoever proved no identity is counted by address, whatever else the request carries.
+    if (isOpenCall) {
+      demand(addressLimiter.take(request.ip), 'open_calls_per_minute', 'open calls a minute from one address');
+    }
   };
-  // Without a promise where nothing has to be asked for: asynchronous hooks of this door took 3 us a request.
-  http.addHook('preParsing', (request, _reply, _payload, done) => {
+  return (request, _reply, done) => {
     try {
       const admitted = admit(request);
       if (admitted === undefined) done();
@@ -109,7 +124,7 @@ function installAdmittance(http: Http, { addressLimiter, quota }: ExecutionParts
     } catch (error) {
       done(error as Error);
     }
-  });
+  };
 }
 
 function demand({ allowed, limit, remaining, resetMs }: LimitVerdict, name: string, what: string): void {

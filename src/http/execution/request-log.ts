@@ -1,13 +1,22 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest, onResponseHookHandler } from 'fastify';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import type { Http } from '../door.ts';
 
 /** One log line and one measurement for each request of the door, however it ended. */
 export function installRequestLog(http: Http, { telemetry, metrics }: ExecutionContext): void {
-  http.addHook('onResponse', (request, reply, done) => {
-    const route = request.routeOptions.url ?? 'none';
+  const tell = (route: string, request: FastifyRequest, reply: FastifyReply): void => {
     metrics.request(route, request.method, reply.statusCode, reply.elapsedTime / 1_000);
     telemetry.log[levelOf(request, reply)]('request', () => fieldsOf(request, reply));
+  };
+  http.addHook('onRoute', (route) => {
+    const observe: onResponseHookHandler = (request, reply, done) => {
+      tell(route.url, request, reply);
+      done();
+    };
+    route.onResponse = [route.onResponse ?? [], observe].flat();
+  });
+  http.addHook('onResponse', (request, reply, done) => {
+    if (request.is404) tell('none', request, reply);
     done();
   });
 }

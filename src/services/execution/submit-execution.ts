@@ -13,7 +13,7 @@ import type { Policy } from '../../core/policy.ts';
 import type { Submission } from '../../core/submission.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import { findKey } from '../../ledger/find-key.ts';
-import type { OpenSpan } from '../../telemetry/trace.ts';
+import type { LogFields } from '../../telemetry/log.ts';
 import type { SubmissionResult } from '../submission-result.ts';
 import { resultOf, submitJob } from '../submit-job.ts';
 import { isQueueFull } from './admission.ts';
@@ -40,16 +40,22 @@ export async function submitExecution(
 ): Promise<SubmittedExecution> {
   if (request.executionAt !== null) await refusePast(c, request.executionAt);
   const definition = definitionFor(c, request, receivedAtMs);
-  const span = c.telemetry.tracer.start('submit', caller.traceparent);
-  const attributes = { client_id: caller.clientId, request_id: caller.requestId, scenario: definition.work_kind };
+  const { clientId: client_id, requestId: request_id } = caller;
+  const { tracer } = c.telemetry;
+  const submitting = tracer.start('submit', caller.traceparent);
+  const enqueuing = tracer.start('enqueue', submitting);
   try {
-    const result = await write(c, { caller, request, definition, parent: span });
+    const result = await enqueue(c, { caller, request, definition, traceparent: enqueuing.traceparent });
+    enqueuing.end({ client_id, job_id: result.jobId });
     const submitted = result.status === 'ACCEPTED' ? bornAs(result) : await repeated(c, caller, result);
-    span.end({ ...attributes, job_id: submitted.jobId, duplicate: submitted.isDuplicate });
+    const { jobId: job_id, isDuplicate: duplicate } = submitted;
+    submitting.end({ client_id, request_id, scenario: definition.work_kind, job_id, duplicate });
     record(c, { caller, definition, submitted });
     return submitted;
   } catch (error) {
-    span.end({ ...attributes, error: error instanceof AppError ? error.code : 'INTERNAL_ERROR' });
+    enqueuing.end({ client_id });
+    const code = error instanceof AppError ? error.code : 'INTERNAL_ERROR';
+    submitting.end({ client_id, request_id, scenario: definition.work_kind, error: code });
     throw error;
   }
 }
@@ -76,30 +82,24 @@ function refusal(field: string, code: string, message: string): AppError {
   return new AppError('INVALID_REQUEST', { message, details, problem: 'RFA_JOB_VALIDATION_FAILED' });
 }
 
-type Writing = { caller: Caller; request: ExecutionRequest; definition: ExecutionDefinition; parent: OpenSpan };
+type Writing = { caller: Caller; request: ExecutionRequest; definition: ExecutionDefinition; traceparent: string };
 
 /** Only a job that is due enters the queue now; one for later enters it at its time, however full it is. */
-async function write(c: ExecutionContext, writing: Writing): Promise<SubmissionResult> {
+function enqueue(c: ExecutionContext, writing: Writing): Promise<SubmissionResult> {
   const { caller, request } = writing;
-  const span = c.telemetry.tracer.start('enqueue', writing.parent);
+  const { clientId: orgId, actor } = caller;
   const asked = isRepeatable(c, request) ? fingerprintOf(request) : null;
   const key = keyOf(request, asked);
-  const submission = submissionFor(writing, { traceparent: span.traceparent, key });
+  const submission = submissionFor(writing, key);
   const options = { profile: profileFor(c, request), fingerprint: asked ?? undefined, ...namedBy(caller) };
-  const { clientId: orgId, actor } = caller;
   const submit = (client?: pg.ClientBase) => submitJob(c.engine, { orgId, submission, actor, client, options });
-  try {
-    const result = await (request.executionAt === null ? c.admission.admit(submit) : c.admission.pass(submit));
-    span.end({ client_id: orgId, job_id: result.jobId });
-    return result;
-  } catch (error) {
-    const isFirst = key === null || asked === null || !isQueueFull(error);
-    const first = isFirst ? null : await firstOf(c, { orgId, key, asked });
+  const result = request.executionAt === null ? c.admission.admit(submit) : c.admission.pass(submit);
+  if (key === null || asked === null) return result;
+  return result.catch(async (error) => {
+    const first = isQueueFull(error) ? await firstOf(c, { orgId, key, asked }) : null;
     if (first === null) throw error;
     return first;
-  } finally {
-    span.end({ client_id: orgId });
-  }
+  });
 }
 
 /** A repeat adds nothing to the queue: full or not, it is answered with the job it repeats. */
@@ -138,8 +138,8 @@ function profileFor({ settings }: ExecutionContext, { idempotencyKey }: Executio
 }
 
 function submissionFor(
-  { request, definition }: Writing,
-  { traceparent, key }: { traceparent: string; key: string | null },
+  { request, definition, traceparent }: Writing,
+  key: string | null,
 ): Submission<ExecutionPayload> {
   return {
     type: EXECUTION_TYPE,
@@ -167,17 +167,23 @@ async function repeated(
 
 type Recorded = { caller: Caller; definition: ExecutionDefinition; submitted: SubmittedExecution };
 
-function record({ telemetry, metrics }: ExecutionContext, { caller, definition, submitted }: Recorded): void {
-  const { jobId, state, isDuplicate } = submitted;
-  metrics.submitted(definition, isDuplicate);
+function record({ telemetry, metrics }: ExecutionContext, recorded: Recorded): void {
+  const { state, isDuplicate } = recorded.submitted;
+  metrics.submitted(recorded.definition, isDuplicate);
   if (isDuplicate) return;
-  const fields = () => ({
-    ...{ request_id: caller.requestId, client_id: caller.clientId, job_id: jobId, action: 'submit' },
-    ...{ scenario: definition.work_kind, duration_ms: definition.duration_ms },
-    expected_outcome: definition.expected_outcome,
-  });
-  telemetry.log.info('job.created', () => ({ ...fields(), next_state: 'CREATED' }));
+  telemetry.log.info('job.created', () => ({ ...fieldsOf(recorded), next_state: 'CREATED' }));
   if (state !== 'QUEUED') return;
   metrics.queued();
-  telemetry.log.info('job.queued', () => ({ ...fields(), current_state: 'CREATED', next_state: 'QUEUED' }));
+  telemetry.log.info('job.queued', () => ({
+    ...fieldsOf(recorded),
+    ...{ current_state: 'CREATED', next_state: 'QUEUED' },
+  }));
+}
+
+function fieldsOf({ caller, definition, submitted }: Recorded): LogFields {
+  return {
+    ...{ request_id: caller.requestId, client_id: caller.clientId, job_id: submitted.jobId, action: 'submit' },
+    ...{ scenario: definition.work_kind, duration_ms: definition.duration_ms },
+    expected_outcome: definition.expected_outcome,
+  };
 }
