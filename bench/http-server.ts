@@ -1,5 +1,10 @@
-// One of the two servers that bench/http.ts compares: `bare`, or `millrace <database url>`. Says its port, ends with its parent.
+// One of the servers that bench/http.ts compares: `bare`, `queue <database url>` or `execution <database url>`. Says its port, ends
+// with its parent.
 import Fastify from 'fastify';
+import { openApi } from '../src/cli/api-server.ts';
+import { Output } from '../src/cli/output.ts';
+import { openPlatform } from '../src/cli/platform.ts';
+import { loadConfig } from '../src/config/load-config.ts';
 import { PROFILES } from '../src/core/policy.ts';
 import { Engine } from '../src/engine/engine.ts';
 import { queueDoor } from '../src/http/queue/door.ts';
@@ -11,22 +16,24 @@ import { migrate } from '../src/ledger/migrate.ts';
 import { createFirstOrgAndKey } from '../src/services/bootstrap.ts';
 
 export type Serving = { port: number; key: string | null };
-type Server = { http: Listener; key: string | null; close(): Promise<void> };
-type Listener = { listen(options: { port: number; host: string }): Promise<string> };
+/** `listen` answers the address. */
+type Server = { key: string | null; listen(): Promise<string>; close(): Promise<void> };
+
+const ANYWHERE = { port: 0, host: '127.0.0.1' };
 
 /** Reads the same body and answers something of the same size. */
 function openBare(): Server {
   const http = Fastify({ logger: false });
-  http.post('/queue/v1/jobs', async (request, reply) => {
+  http.post('*', async (request, reply) => {
     const { type } = request.body as { type: string };
     const at = new Date().toISOString();
     const job_id = '3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11';
     return reply.code(202).send({ job_id, status: 'ACCEPTED', state: type, created_at: at, scheduled_for: at });
   });
-  return { http, key: null, close: () => http.close() };
+  return { key: null, listen: () => http.listen(ANYWHERE), close: () => http.close() };
 }
 
-async function openMillrace(url: string): Promise<Server> {
+async function openQueue(url: string): Promise<Server> {
   const database = openDatabase({ url });
   await migrate(database.maintenance);
   const engine = new Engine({ database, profile: PROFILES.gopherqueue });
@@ -41,12 +48,34 @@ async function openMillrace(url: string): Promise<Server> {
     await engine.submitter.idle();
     await database.close();
   };
-  return { http, key: first?.key ?? null, close };
+  return { key: first?.key ?? null, listen: () => http.listen(ANYWHERE), close };
 }
 
-const [kind, url = ''] = process.argv.slice(2);
-const server = kind === 'bare' ? openBare() : await openMillrace(url);
-const address = await server.http.listen({ port: 0, host: '127.0.0.1' });
+/** What `millrace serve` puts together at its default settings, but for limits that a bench would meet at once. */
+async function openExecution(url: string): Promise<Server> {
+  const environment = {
+    DATABASE_URL: url,
+    MILLRACE_SERVER_PORT: '0',
+    MILLRACE_LIMITS_QUEUE_SIZE: '1000000000',
+    MILLRACE_LIMITS_REQUESTS_PER_MINUTE: '100000000',
+  };
+  const { config } = loadConfig({ environment });
+  const out = new Output({ json: false, verbose: false });
+  const platform = await openPlatform({ config, out, migrates: true, concurrency: 1 });
+  const first = await createFirstOrgAndKey(platform.database, { home: null });
+  const api = await openApi(platform, { config, out });
+  const close = async () => {
+    await api.close();
+    await platform.close(0);
+  };
+  return { key: first?.key ?? null, listen: () => api.listen(), close };
+}
+
+const KINDS = { bare: async () => openBare(), queue: openQueue, execution: openExecution };
+
+const [kind, url = ''] = process.argv.slice(2) as [keyof typeof KINDS, string?];
+const server = await KINDS[kind](url);
+const address = await server.listen();
 process.once('disconnect', async () => {
   await server.close();
   process.exit(0);

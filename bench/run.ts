@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { Millrace } from '../src/index.ts';
 import { claimBuffers } from './claim-buffers.ts';
-import { httpShare } from './http.ts';
+import { httpShares } from './http.ts';
 import { openScratch } from './scratch-database.ts';
 import { delays, drain, percentile, pickups, submitBatches, submitSingles } from './workload.ts';
 
@@ -109,9 +109,10 @@ async function pinned(): Promise<void> {
 
 async function http(): Promise<void> {
   say('single jobs over HTTP, beside a handler that only parses and answers ...');
-  const { millrace, bare, share } = await httpShare(await scratch.fresh('http'), { quick, client: 'raw' });
-  const measured = `${millrace} of ${bare} requests/s = ${(share * 100).toFixed(0)} %`;
-  bars.push({ what: 'POST /queue/v1/jobs, 64 connections', measured, bar: '>= 60 %', ok: share >= 0.6 });
+  for (const { path, millrace, bare, share } of await httpShares(scratch.fresh, { quick, client: 'raw' })) {
+    const measured = `${millrace} of ${bare} requests/s = ${(share * 100).toFixed(0)} %`;
+    bars.push({ what: `POST ${path}, 64 connections`, measured, bar: '>= 60 %', ok: share >= 0.6 });
+  }
 }
 
 try {
