@@ -53,3 +53,10 @@ it('a lone job of a paused queue stays in line', async () => {
   await millrace.queues.resume('q:default');
   expect((await millrace.waitFor(jobId)).state).toBe('completed');
 });
+
+it('a lone job with tags keeps them', async () => {
+  const millrace = await bench.work({ calm: () => 'ran' });
+  const tags = { team: 'blue' };
+  const { jobId } = await millrace.submit({ type: 'calm', payload: {}, tags });
+  expect(await millrace.waitFor(jobId)).toMatchObject({ state: 'completed', tags });
+});
