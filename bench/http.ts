@@ -8,6 +8,7 @@ import pg from 'pg';
 import type { Answered, Client, Load } from './http-load.ts';
 import type { Serving } from './http-server.ts';
 import { openScratch } from './scratch-database.ts';
+import { median } from './workload.ts';
 
 export type HttpShare = {
   /** Of the door. */
@@ -129,13 +130,6 @@ async function requireJobs(url: string, acknowledged: number): Promise<void> {
   await client.connect();
   const { rows } = await client.query('SELECT count(*)::int4 AS jobs FROM millrace.jobs').finally(() => client.end());
   if (rows[0].jobs !== acknowledged) throw new Error(`${acknowledged} answers stand for ${rows[0].jobs} jobs`);
-}
-
-/** Between the two in the middle when their number is even. */
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = (sorted.length - 1) / 2;
-  return ((sorted[Math.floor(middle)] ?? Number.NaN) + (sorted[Math.ceil(middle)] ?? Number.NaN)) / 2;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
