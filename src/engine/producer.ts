@@ -109,10 +109,15 @@ export class Producer {
   }
 
   #pump(): void {
-    if (!this.#isHungry || this.#flights === MAX_FLIGHTS) return;
+    if (!this.#isHungry || this.#flights >= this.#mostFlights()) return;
     const limit = this.#room();
     if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
     this.#launch(limit, (params) => this.#take(params));
+  }
+
+  /** Claims under a cap take turns, so a second one would only wait for the first. */
+  #mostFlights(): number {
+    return this.#options.hasCaps() ? 1 : MAX_FLIGHTS;
   }
 
   #launch(limit: number, take: Take): Promise<Taken> {

@@ -1,4 +1,5 @@
 import { textArray, uuidArray } from './binary-array.ts';
+import { LEASED } from './leased-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
 import type { Room } from './take-jobs.ts';
 
@@ -20,16 +21,10 @@ const LOCK = statement(
 const COUNT = statement(
   'count_claim_room',
   `SELECT c.job_type, NULL::uuid AS org_id, count(DISTINCT j.seq)::int4 AS live
-   FROM millrace.claims c CROSS JOIN LATERAL unnest(c.seqs) AS s(seq)
-   JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = s.seq
-   WHERE c.job_type = ANY ($1::text[]) AND j.worker_id = c.worker_id AND j.state IN ('scheduled', 'running')
-   GROUP BY c.job_type
+   FROM ${LEASED} WHERE c.job_type = ANY ($1::text[]) GROUP BY c.job_type
    UNION ALL
    SELECT NULL, c.org_id, count(DISTINCT j.seq)::int4
-   FROM millrace.claims c CROSS JOIN LATERAL unnest(c.seqs) AS s(seq)
-   JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = s.seq
-   WHERE c.org_id = ANY ($2::uuid[]) AND j.worker_id = c.worker_id AND j.state IN ('scheduled', 'running')
-   GROUP BY c.org_id`,
+   FROM ${LEASED} WHERE c.org_id = ANY ($2::uuid[]) GROUP BY c.org_id`,
 );
 
 type Cap = { job_type: string | null; org_id: string | null; cap: number };

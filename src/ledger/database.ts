@@ -26,6 +26,10 @@ export type Database = {
 const PLANNER =
   '-c plan_cache_mode=force_generic_plan -c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off -c max_parallel_workers_per_gather=0 -c jit=off';
 
+// Rows of claims come and go: an index scan leaves a mark at the dead ones and passes them by the next time, a bitmap reads them
+// all again (measured: 9 400 entries for 15 claims, in each claim under a cap).
+const NO_BITMAPS = `${PLANNER} -c enable_bitmapscan=off`;
+
 const INT8 = 20;
 
 /** bigint as number (sequences stay far below 2^53), everything else as node-postgres has it. */
@@ -74,7 +78,7 @@ export function openDatabase(params: DatabaseParams): Database {
     return made;
   };
   const api = pool('api', params.apiPool ?? 10, 5_000, PLANNER, params.maxApiWaiting);
-  const workers = pool('workers', params.workerPool ?? 10, 5_000, PLANNER);
+  const workers = pool('workers', params.workerPool ?? 10, 5_000, NO_BITMAPS);
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
   const projecting = pool(PROJECTOR, 1, 30_000, '-c jit=off');
   const submitting = new Pipeline(config('submitter', 5_000, PLANNER));

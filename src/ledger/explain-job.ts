@@ -1,4 +1,5 @@
 import type { JobState } from '../core/states.ts';
+import { LEASED } from './leased-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 const SILENT_AFTER = `interval '30 seconds'`;
@@ -7,8 +8,8 @@ const SILENT_AFTER = `interval '30 seconds'`;
 export const MAX_COUNTED_AHEAD = 10_001;
 
 // Jobs running under a cap are counted as claims do it: from leases that live.
-const LIVE = `SELECT count(DISTINCT l.seq)::int4 FROM millrace.claims c CROSS JOIN LATERAL unnest(c.seqs) AS s(seq)
-  JOIN millrace.jobs l ON l.org_id = c.org_id AND l.seq = s.seq AND l.worker_id = c.worker_id AND l.state IN ('scheduled', 'running')`;
+const liveText = (condition: string): string =>
+  `(SELECT count(*)::int4 FROM (SELECT DISTINCT l.seq FROM (SELECT c.job_type, c.org_id, j.seq FROM ${LEASED}) l WHERE ${condition}) d)`;
 
 // In line are all that a worker of this type and queue would take first.
 const EXPLAIN = statement(
@@ -16,8 +17,8 @@ const EXPLAIN = statement(
   `SELECT j.seq, j.state, j.queue, j.job_type, j.run_at, j.is_held, j.worker_id, j.lease_seq, j.started_at,
      greatest(0, extract(epoch FROM j.run_at - millrace.clock())::float8 * 1000) AS run_in_ms,
      q.paused_at AS queue_paused_at, t.paused_at AS type_paused_at, t.concurrency AS type_cap, o.max_running AS org_cap,
-     CASE WHEN t.concurrency IS NULL THEN NULL ELSE (${LIVE} WHERE c.job_type = j.job_type) END AS type_live,
-     CASE WHEN o.max_running IS NULL THEN NULL ELSE (${LIVE} WHERE c.org_id = j.org_id) END AS org_live,
+     CASE WHEN t.concurrency IS NULL THEN NULL ELSE ${liveText('l.job_type = j.job_type')} END AS type_live,
+     CASE WHEN o.max_running IS NULL THEN NULL ELSE ${liveText('l.org_id = j.org_id')} END AS org_live,
      (SELECT count(*)::int4 FROM millrace.workers w WHERE w.stopped_at IS NULL
         AND w.beat_at > millrace.clock() - ${SILENT_AFTER} AND j.job_type = ANY (w.types) AND w.queues && ARRAY[j.queue, '*']) AS workers,
      CASE WHEN j.state = 'scheduled' AND j.worker_id IS NULL THEN

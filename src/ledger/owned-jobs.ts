@@ -1,3 +1,4 @@
+import { LEASED } from './leased-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // Through the claims, so that its cost follows what the worker holds and not the size of the ledger. A job may stand in two
@@ -8,9 +9,7 @@ const OWNED = statement(
           j.max_attempts, c.claim_no,
           extract(epoch FROM millrace.clock() - j.started_at)::float8 * 1000 AS running_ms,
           extract(epoch FROM j.lifetime_deadline - millrace.clock())::float8 * 1000 AS lifetime_left_ms
-   FROM millrace.claims c CROSS JOIN LATERAL unnest(c.seqs) AS s(seq)
-   JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = s.seq
-   WHERE c.worker_id = $1 AND j.worker_id = $1 AND j.state IN ('scheduled', 'running')
+   FROM ${LEASED} WHERE c.worker_id = $1
    ORDER BY j.org_id, j.seq, c.claim_no DESC`,
 );
 

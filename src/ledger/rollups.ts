@@ -74,7 +74,8 @@ const POSTED = `
   UNION ALL ${postingText(
     `'tag:' || key || '=' || value`,
     `(SELECT b.org_id, u.seq, t.key, t.value FROM batch b CROSS JOIN LATERAL unnest(b.seqs) AS u(seq)
-      JOIN millrace.jobs j ON j.org_id = b.org_id AND j.seq = u.seq CROSS JOIN LATERAL jsonb_each_text(j.tags) t WHERE b.is_tagged) g`,
+      CROSS JOIN LATERAL (SELECT j.tags FROM millrace.jobs j WHERE j.org_id = b.org_id AND j.seq = u.seq OFFSET 0) j
+      CROSS JOIN LATERAL jsonb_each_text(j.tags) t WHERE b.is_tagged) g`,
     'key, value',
   )}
   UNION ALL ${postingText(

@@ -18,7 +18,7 @@ CREATE TABLE millrace.postings (
 );
 -- Compressing the numbers costs the projector more than all its other writes.
 ALTER TABLE millrace.postings ALTER COLUMN seqs SET STORAGE EXTERNAL;
-CREATE INDEX postings_downwards ON millrace.postings (org_id, term, high);  -- newest first
+CREATE INDEX postings_downwards ON millrace.postings (org_id, term, high, first_seq, last_seq);  -- newest first, those out of bounds passed over
 CREATE INDEX postings_upwards ON millrace.postings (org_id, term, low) WHERE term <> 'changed';  -- oldest first
 
 -- What is changed of a job without a transition gets its postings at once. Transitions do not set these columns, so they never
