@@ -45,7 +45,7 @@ const BUDGET = { all: 8_000, named: 2_000, changed: 3_000, sifted: 28_000 };
 
 /** Where many match, a first look is all there is to do. */
 const firstLook = (limit: number, order: SearchOrder) =>
-  order === 'UPDATED_DESC' ? Math.min(8 * limit + 400, BUDGET.changed) : Math.min(10 * limit + 1_000, BUDGET.all / 2);
+  order === 'UPDATED_DESC' ? Math.min(16 * limit + 400, BUDGET.changed) : Math.min(10 * limit + 1_000, BUDGET.all / 2);
 
 type PageText = {
   candidates: string;
