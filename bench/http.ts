@@ -27,12 +27,7 @@ type Process = { child: ChildProcess; failed: Promise<never> };
 type Server = Serving & Process;
 type Options = { quick: boolean; client?: Client; profileFolder?: string };
 type Door = { kind: 'queue' | 'execution'; path: string; body: string };
-type Opened = Door & {
-  url: string;
-  server: Server;
-  acknowledged: number;
-  rates: { bare: number[]; millrace: number[] };
-};
+type Parts = { caller: Process; bare: Server; fresh(name: string): Promise<string>; options: Options };
 type How = Pick<Load, 'client' | 'forMs'>;
 
 const CONNECTIONS = 64;
@@ -51,46 +46,53 @@ const DOORS: readonly Door[] = [
 
 /** One row for each door. `fresh` makes an empty database. Throws when an answer was not as it should be or a job is missing. */
 export async function httpShares(fresh: (name: string) => Promise<string>, options: Options): Promise<HttpShare[]> {
-  const { quick, client = 'agent', profileFolder } = options;
   const bare = await startServer(['bare']);
   const caller = start('./http-load.ts', []);
-  const doors: Opened[] = [];
   try {
-    for (const door of DOORS) {
-      const url = await fresh(`http_${door.kind}`);
-      const server = await startServer([door.kind, url], profileFolder);
-      doors.push({ ...door, url, server, acknowledged: 0, rates: { bare: [], millrace: [] } });
-    }
-    const how = { client, forMs: quick ? 500 : 1_000 };
-    for (let turn = 0; turn < WARM_UP_TURNS + (quick ? 8 : 30); turn++) {
-      for (const door of doors) await takeTurn(door, { caller, bare, how, isWarm: turn >= WARM_UP_TURNS });
-    }
-    for (const { url, acknowledged } of doors) await requireJobs(url, acknowledged);
-    return doors.map(shareOf);
+    const shares: HttpShare[] = [];
+    // One after the other: a process that idles while others have their turns gives its memory back and has to grow again.
+    for (const door of DOORS) shares.push(await shareOf(door, { caller, bare, fresh, options }));
+    return shares;
   } finally {
-    await Promise.all([caller, bare, ...doors.map(({ server }) => server)].map(stop));
+    await Promise.all([caller, bare].map(stop));
   }
 }
+
+async function shareOf(door: Door, { caller, bare, fresh, options }: Parts): Promise<HttpShare> {
+  const { quick, client = 'agent', profileFolder } = options;
+  const url = await fresh(`http_${door.kind}`);
+  const server = await startServer([door.kind, url], profileFolder);
+  const turns: Turn[] = [];
+  try {
+    const how = { client, forMs: quick ? 500 : 2_000 };
+    for (let turn = 0; turn < WARM_UP_TURNS + (quick ? 8 : 15); turn++) {
+      turns.push(await takeTurn(door, { caller, bare, server, how }));
+    }
+  } finally {
+    await stop(server);
+  }
+  await requireJobs(url, sum(turns.map(({ millrace }) => millrace.answered)));
+  const warm = turns.slice(WARM_UP_TURNS);
+  const shares = warm.map(({ bare, millrace }) => millrace.perSecond / bare.perSecond);
+  const rate = (name: keyof Turn) => Math.round(median(warm.map((turn) => turn[name].perSecond)));
+  return { path: door.path, bare: rate('bare'), millrace: rate('millrace'), share: median(shares), shares };
+}
+
+type Turn = { bare: Answered; millrace: Answered };
 
 /** The bare handler and the door one after the other: neighbours in time meet the same machine. Both get the same bytes. */
 async function takeTurn(
-  door: Opened,
-  { caller, bare, how, isWarm }: { caller: Process; bare: Server; how: How; isWarm: boolean },
-): Promise<void> {
-  for (const [name, server] of [['bare', bare] as const, ['millrace', door.server] as const]) {
-    const load = { ...how, key: door.server.key, path: door.path, body: door.body };
-    const { answered, refused, perSecond } = await drive(caller, server, load);
-    if (refused > 0) throw new Error(`${name} refused ${refused} of ${answered + refused} requests to ${door.path}`);
-    if (name === 'millrace') door.acknowledged += answered;
-    if (isWarm) door.rates[name].push(perSecond);
-  }
+  door: Door,
+  { caller, bare, server, how }: { caller: Process; bare: Server; server: Server; how: How },
+): Promise<Turn> {
+  const load = { ...how, key: server.key, path: door.path, body: door.body };
+  const turn = { bare: await drive(caller, bare, load), millrace: await drive(caller, server, load) };
+  const refused = turn.bare.refused + turn.millrace.refused;
+  if (refused > 0) throw new Error(`${refused} requests to ${door.path} were refused`);
+  return turn;
 }
 
-function shareOf({ path, rates }: Opened): HttpShare {
-  const shares = rates.bare.map((bare, turn) => (rates.millrace[turn] ?? 0) / bare);
-  const [bare, millrace] = [rates.bare, rates.millrace].map((each) => Math.round(median(each))) as [number, number];
-  return { path, bare, millrace, share: median(shares), shares };
-}
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 function start(script: string, args: readonly string[], execArgv: readonly string[] = []): Process {
   const file = fileURLToPath(new URL(script, import.meta.url));
