@@ -50,7 +50,7 @@ export async function httpShares(fresh: (name: string) => Promise<string>, optio
   const caller = start('./http-load.ts', []);
   try {
     const shares: HttpShare[] = [];
-    // One after the other: a process that idles while others have their turns gives its memory back and has to grow again.
+    // One after the other: among the turns of two others, idle for three of four seconds, the queue's door had 57 % instead of 66 to 69.
     for (const door of DOORS) shares.push(await shareOf(door, { caller, bare, fresh, options }));
     return shares;
   } finally {
