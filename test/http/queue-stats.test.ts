@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { JOB_STATES } from '../../src/core/states.ts';
-import { until } from '../library/fixture.ts';
 import { type Caller, useQueue } from './queue-fixture.ts';
 
 const queue = useQueue();
@@ -82,10 +81,7 @@ describe('statistics', () => {
     const caller = await queue.caller();
     const empty = (await caller.get('/stats')).body;
     expect(empty.queue_latency).toEqual({ p50: null, p90: null, p99: null, max: null });
-    const end = async () => {
-      const wait = performance.now() + 50;
-      await until(() => performance.now() > wait);
-    };
+    const end = () => queue.ledger.moveClock(50);
     for (const jobId of [await caller.act(end), await caller.act(end)]) await caller.reached(jobId, 'COMPLETED');
     const { queue_latency: waited, execution_time: ran } = (await caller.get('/stats')).body;
     for (const latency of [waited, ran]) {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { PermanentError } from '../../src/core/failure.ts';
-import { Gate, until, untilAborted } from '../library/fixture.ts';
+import { Gate, untilAborted } from '../library/fixture.ts';
 import { useQueue } from './queue-fixture.ts';
 
 const queue = useQueue();
@@ -117,8 +117,7 @@ describe('a result', () => {
     let failures = 1;
     const jobId = await caller.act(async () => {
       if (failures-- > 0) throw new Error('once');
-      const wait = performance.now() + 60;
-      await until(() => performance.now() > wait);
+      await queue.ledger.moveClock(60);
     });
     const { result } = await caller.reached(jobId, 'COMPLETED');
     expect(result.attempt).toBe(2);

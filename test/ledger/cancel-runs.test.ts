@@ -2,20 +2,13 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
 import { checkInvariants } from '../../src/ledger/invariants.ts';
 import { queueDepth } from '../../src/ledger/queue-depth.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
 import { takeJobs } from '../../src/ledger/take-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
 
-/** Jobs that one statement made ready: they wait as few runs. */
 async function runOf(count: number) {
-  const orgId = await ledger.newOrg();
-  const type = `type-${orgId}`;
-  const entries = [];
-  for (let n = 0; n < count; n++) entries.push(await ledger.toWrite(orgId, { type }));
-  await submitJobs(ledger.db.api, entries, new Set());
-  const ids = entries.map(({ id }) => id);
+  const { orgId, type, ids } = await ledger.submitLine(count);
   return {
     ids,
     cancel: (some: readonly string[]) =>

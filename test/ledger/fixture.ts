@@ -102,6 +102,16 @@ export class TestLedger {
     return this.db.api.query('UPDATE millrace.workers SET beat_at = millrace.clock() WHERE id = $1', [workerId]);
   }
 
+  /** Jobs of one new org and type that one statement made ready: they wait as few runs. */
+  async submitLine(count: number): Promise<{ orgId: string; type: string; ids: string[] }> {
+    const orgId = await this.newOrg();
+    const type = `type-${orgId}`;
+    const entries: JobToWrite[] = [];
+    for (let n = 0; n < count; n++) entries.push(await this.toWrite(orgId, { type }));
+    await submitJobs(this.db.api, entries, new Set());
+    return { orgId, type, ids: entries.map(({ id }) => id) };
+  }
+
   submitOne(overrides: SubmitOverrides = {}): Promise<TestJob> {
     return inTransaction(this.db.api, (client) => this.submitOneOn(client, overrides));
   }

@@ -42,14 +42,8 @@ describe('a job whose type is changed', () => {
   });
 });
 
-/** Jobs that one statement made ready: they wait in one line, as few runs. */
 async function lineOf(count: number) {
-  const orgId = await ledger.newOrg();
-  const type = `type-${orgId}`;
-  const entries = [];
-  for (let n = 0; n < count; n++) entries.push(await ledger.toWrite(orgId, { type }));
-  await submitJobs(ledger.db.api, entries, new Set());
-  const ids = entries.map(({ id }) => id);
+  const { orgId, type, ids } = await ledger.submitLine(count);
   const depth = (jobType = type) => queueDepth(ledger.db.api, { queue: 'q:default', jobType, atMost: 1_000 });
   return {
     ...{ type, ids, depth },
