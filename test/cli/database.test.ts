@@ -1,32 +1,22 @@
-import { randomBytes } from 'node:crypto';
-import pg from 'pg';
-import { describe, expect, inject, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { inTransaction } from '../../src/ledger/database.ts';
 import { DEFAULT_ORG_ID } from '../../src/ledger/orgs.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { emptyDatabase } from '../ledger/test-database.ts';
 import { ask, run, start } from './program.ts';
 
 const ledger = useLedger();
 const here = () => ({ database: ledger.db.url });
 
-/** A database in which nobody has made anything. */
-async function emptyDatabase(): Promise<string> {
-  const name = `millrace_cli_${randomBytes(6).toString('hex')}`;
-  const admin = new pg.Client({ connectionString: inject('postgresUrl') });
-  await admin.connect();
-  await admin.query(`CREATE DATABASE ${name}`);
-  onTestFinished(async () => {
-    await admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
-    await admin.end();
-  });
-  const url = new URL(inject('postgresUrl'));
-  url.pathname = `/${name}`;
-  return url.href;
+async function untouchedDatabase(): Promise<string> {
+  const { url, drop } = await emptyDatabase();
+  onTestFinished(drop);
+  return url;
 }
 
 describe('migrate', () => {
   it('makes the schema once; until then a shared database is left as it is', async () => {
-    const database = await emptyDatabase();
+    const database = await untouchedDatabase();
     const early = await run(['jobs', 'list', '--database', database]);
     expect(early.code).toBe(1);
     expect(early.stderr).toContain('Run "millrace migrate".');

@@ -1,9 +1,8 @@
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import pg from 'pg';
-import { expect, inject, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { emptyDatabase } from '../ledger/test-database.ts';
 
 const FOLDER = new URL('../../examples/', import.meta.url);
 
@@ -93,7 +92,9 @@ const EXPECTED: Record<string, { proves: string; lines: string[] }> = {
 
 for (const [file, { proves, lines }] of Object.entries(EXPECTED)) {
   test.concurrent(`${file}: ${proves}`, async ({ expect, onTestFinished }) => {
-    const ran = await runExample(file, await freshDatabase(onTestFinished));
+    const database = await emptyDatabase();
+    onTestFinished(database.drop);
+    const ran = await runExample(file, database.url);
     expect(ran.errors).toBe('');
     expect(ran.lines).toEqual(lines);
     expect(ran.code).toBe(0);
@@ -115,19 +116,4 @@ function runExample(file: string, databaseUrl: string): Promise<Run> {
       resolve({ code: child.exitCode, lines: stdout.trimEnd().split('\n'), errors: stderr });
     });
   });
-}
-
-async function freshDatabase(onTestFinished: (after: () => Promise<void>) => void): Promise<string> {
-  const name = `millrace_example_${randomBytes(6).toString('hex')}`;
-  const url = new URL(inject('postgresUrl'));
-  await onServer(`CREATE DATABASE ${name}`);
-  onTestFinished(() => onServer(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`));
-  url.pathname = `/${name}`;
-  return url.href;
-}
-
-async function onServer(command: string): Promise<void> {
-  const client = new pg.Client({ connectionString: inject('postgresUrl') });
-  await client.connect();
-  await client.query(command).finally(() => client.end());
 }

@@ -1,7 +1,6 @@
 /** A ledger of its own for each test file, and factories that bring a job to any state through the real operations. */
-import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import pg from 'pg';
-import { afterAll, beforeAll, inject } from 'vitest';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { afterAll, beforeAll } from 'vitest';
 import type { DependencyType } from '../../src/core/dependencies.ts';
 import { type Policy, PROFILES } from '../../src/core/policy.ts';
 import type { JobState } from '../../src/core/states.ts';
@@ -13,13 +12,11 @@ import { type Database, inTransaction, openDatabase } from '../../src/ledger/dat
 import { PolicyCache } from '../../src/ledger/intern-policies.ts';
 import type { JobToWrite, Placement } from '../../src/ledger/job-to-write.ts';
 import { lockDependencies } from '../../src/ledger/lock-dependencies.ts';
-import { migrate, readMigrations } from '../../src/ledger/migrate.ts';
 import { type SettledJob, settleJobs } from '../../src/ledger/settle-jobs.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
 import { submitJobs } from '../../src/ledger/submit-jobs.ts';
 import { type StartedJob, takeJobs } from '../../src/ledger/take-jobs.ts';
-
-const TEMPLATE_LOCK = 0x7465_6d70;
+import { migratedDatabase, type TestDatabase } from './test-database.ts';
 
 export type TestJob = { orgId: string; id: string; seq: number; jobType: string };
 export type LeasedTestJob = TestJob & { leaseSeq: number; workerId: number };
@@ -58,22 +55,19 @@ export function useLedger(): TestLedger {
 export class TestLedger {
   db!: Database;
   policies!: PolicyCache;
-  readonly #name = `millrace_test_${randomBytes(6).toString('hex')}`;
+  #database: TestDatabase | null = null;
   #movedMs = 0;
   #claimNo = 0;
 
   async open(): Promise<void> {
-    await withAdmin(async (admin) => {
-      await admin.query('SELECT pg_advisory_lock($1)', [TEMPLATE_LOCK]);
-      await admin.query(`CREATE DATABASE ${this.#name} TEMPLATE ${await templateOf(admin)}`);
-    });
-    this.db = openDatabase({ url: urlOf(this.#name) });
+    this.#database = await migratedDatabase();
+    this.db = openDatabase({ url: this.#database.url });
     this.policies = new PolicyCache(this.db.api);
   }
 
   async close(): Promise<void> {
     await this.db?.close();
-    await withAdmin((admin) => admin.query(`DROP DATABASE IF EXISTS ${this.#name} WITH (FORCE)`));
+    await this.#database?.drop();
   }
 
   async newOrg(): Promise<string> {
@@ -276,35 +270,4 @@ function placementOf(
     waits: dependencies.length > 0,
     ...overrides.placement,
   };
-}
-
-function urlOf(database: string): string {
-  const url = new URL(inject('postgresUrl'));
-  url.pathname = `/${database}`;
-  return url.href;
-}
-
-async function withAdmin<T>(work: (admin: pg.Client) => Promise<T>): Promise<T> {
-  const admin = new pg.Client({ connectionString: inject('postgresUrl') });
-  await admin.connect();
-  try {
-    return await work(admin);
-  } finally {
-    await admin.end();
-  }
-}
-
-/** Migrated under another name and renamed when done, so that a template is never half made. Runs under the lock. */
-async function templateOf(admin: pg.Client): Promise<string> {
-  const hash = createHash('sha256').update(JSON.stringify(readMigrations())).digest('hex').slice(0, 12);
-  const name = `millrace_template_${hash}`;
-  const { rowCount } = await admin.query('SELECT FROM pg_database WHERE datname = $1', [name]);
-  if (rowCount !== 0) return name;
-  const draft = `${name}_draft`;
-  await admin.query(`DROP DATABASE IF EXISTS ${draft} WITH (FORCE)`);
-  await admin.query(`CREATE DATABASE ${draft}`);
-  const database = openDatabase({ url: urlOf(draft) });
-  await migrate(database.maintenance).finally(() => database.close());
-  await admin.query(`ALTER DATABASE ${draft} RENAME TO ${name}`);
-  return name;
 }
