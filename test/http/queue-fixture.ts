@@ -61,17 +61,20 @@ export class Caller {
     sent?: unknown,
     { headers = {}, search = '' }: { headers?: Record<string, string>; search?: string } = {},
   ): Promise<Answer> {
+    const text = sent === undefined ? undefined : JSON.stringify(sent);
     const response = await fetch(`${this.#queue.url}${QUEUE}${path}${search}`, {
       method,
       headers: {
         ...(this.#key === null ? {} : { authorization: `Bearer ${this.#key}` }),
-        ...(sent === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(text === undefined ? {} : { 'content-type': 'application/json' }),
         ...headers,
       },
-      body: sent === undefined ? undefined : JSON.stringify(sent),
+      body: text,
     });
     const body: unknown = await response.json();
-    this.#queue.contract.check({ method, path: `${QUEUE}${path}`, sent, status: response.status, body });
+    // The body as it arrived: what JSON has no word for was left out of it, or became null.
+    const arrived = text === undefined ? undefined : JSON.parse(text);
+    this.#queue.contract.check({ method, path: `${QUEUE}${path}`, sent: arrived, status: response.status, body });
     return { status: response.status, body, headers: response.headers };
   }
 
