@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Runs the built program where there is one (the published package), the sources otherwise (a clone).
+// Runs the sources where they are (a clone), and what was built of them otherwise (the package).
 import { existsSync } from 'node:fs';
 
 const [major, minor] = process.versions.node.split('.').map(Number);
@@ -9,6 +9,8 @@ if (major < 22 || (major === 22 && minor < 18)) {
   );
   process.exit(1);
 }
-const built = new URL('../dist/cli/main.js', import.meta.url);
-const { main } = await import(existsSync(built) ? built.href : new URL('../src/cli/main.ts', import.meta.url).href);
+const sources = new URL('../src/cli/main.ts', import.meta.url);
+const { main } = await import(
+  existsSync(sources) ? sources.href : new URL('../dist/cli/main.js', import.meta.url).href
+);
 process.exitCode = await main(process.argv.slice(2));

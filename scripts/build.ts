@@ -1,14 +1,14 @@
-// Makes dist/: the compiled sources, and the migrations, which the compiler does not know about.
+// Makes dist/, or the folder named: the compiled sources, and the migrations, which the compiler does not know about.
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 
 const root = join(import.meta.dirname, '..');
-const dist = join(root, 'dist');
+const dist = resolve(process.argv[2] ?? join(root, 'dist'));
 
 function compile(): void {
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
-  const { status, error } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], {
+  const { status, error } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--outDir', dist], {
     cwd: root,
     stdio: 'inherit',
   });

@@ -12,7 +12,7 @@ export async function main(argv: string[]): Promise<number> {
   const out = new Output({ json, verbose });
   leaveQuietlyOnBrokenPipe();
   try {
-    const parsed = parse(argv, COMMANDS);
+    const parsed = parse(argv[0] === '--version' ? ['version', ...argv.slice(1)] : argv, COMMANDS);
     if (parsed === null) return showOverview(out, help);
     return await run(parsed, out);
   } catch (error) {

@@ -12,6 +12,7 @@ export function readSourceTree(...folders: string[]): SourceTree {
     if (!existsSync(join(root, folder))) continue;
     for (const name of readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })) {
       const path = `${folder}/${name.split(sep).join('/')}`;
+      if (path.includes('/node_modules/')) continue;
       if (/\.[cm]?[jt]s$/.test(path)) tree.set(path, readFileSync(join(root, path), 'utf8'));
     }
   }

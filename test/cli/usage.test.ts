@@ -95,7 +95,12 @@ describe('help', () => {
 
 describe('version', () => {
   it('is that of the package, for people and for programs', async () => {
-    const [people, programs] = await Promise.all([run(['version']), run(['version', '--json'])]);
+    const [people, programs, habit] = await Promise.all([
+      run(['version']),
+      run(['version', '--json']),
+      run(['--version']),
+    ]);
+    expect(habit).toEqual(people);
     const { millrace, node } = JSON.parse(programs.stdout);
     expect(millrace).toMatch(/^\d+\.\d+\.\d+/);
     expect(people.stdout).toBe(`millrace ${millrace} (Node ${node})\n`);
