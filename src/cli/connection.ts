@@ -5,7 +5,7 @@ import { openPostgres } from '../postgres/open.ts';
 import type { CommonValues } from './command.ts';
 import type { Output } from './output.ts';
 
-type Connection = { values: CommonValues; out: Output };
+export type Connection = { values: CommonValues; out: Output };
 
 /** The settings for one call: the file, the environment, and above them what the command line says. */
 export function settingsOf(values: CommonValues, options: LoadParams['options'] = {}): LoadedConfig {

@@ -12,10 +12,18 @@ export function readInteger(text: string | undefined, option: string, min = 1): 
 
 /** A bare number means seconds. */
 export function readDuration(text: string | undefined, option: string): DurationInput | undefined {
+  return read(text, option)?.input;
+}
+
+export function readDurationMs(text: string | undefined, option: string): number | undefined {
+  return read(text, option)?.ms;
+}
+
+function read(text: string | undefined, option: string): { input: DurationInput; ms: number } | undefined {
   if (text === undefined) return undefined;
   const input = /^\d+$/.test(text) ? Number(text) : text;
   const parsed = parseDuration(input);
-  if (parsed.ok) return input;
+  if (parsed.ok) return { input, ms: parsed.ms };
   throw new UsageError(`--${option}: ${parsed.message}.`);
 }
 

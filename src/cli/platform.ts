@@ -40,9 +40,11 @@ export type PlatformOptions = {
   migrates: boolean;
   /** Jobs of the built-in types run here at once; zero for none. */
   concurrency: number;
+  /** How the worker is called in histories. */
+  name?: string;
 };
 
-export async function openPlatform({ config, out, migrates, concurrency }: PlatformOptions): Promise<Platform> {
+export async function openPlatform({ config, out, migrates, concurrency, name }: PlatformOptions): Promise<Platform> {
   const { url, home, apiPool, workerPool } = config.database;
   const onNotice = (sentence: string) => out.note(sentence);
   const postgres = await openPostgres({ databaseUrl: url ?? '', home, onNotice });
@@ -51,7 +53,7 @@ export async function openPlatform({ config, out, migrates, concurrency }: Platf
     if (migrates || postgres.kind === 'embedded') await migrate(database.maintenance);
     else await checkSchema(database.maintenance);
     const engine = new Engine({
-      ...{ database, profile: config.profile },
+      ...{ database, profile: config.profile, name },
       limits: { maxPayloadBytes: config.limits.payloadBytes, addresses: config.egress.policy },
       // What runs here simulates work: a job that is RUNNING must run, and its time must not pass while it waits for a slot.
       ...{ queues: config.workers.queues, concurrency: Math.max(1, concurrency), lookahead: false },

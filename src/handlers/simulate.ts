@@ -26,12 +26,12 @@ type SimulateResult = Uint8Array | { attempt: number; steps: number; children: s
 
 /** A registration of the built-in type, in the shape that the engine's registry takes. */
 export type SimulateRegistration = {
-  type: typeof SIMULATE;
+  type: typeof SIMULATE_TYPE;
   schema: StandardSchemaV1<unknown, SimulatePayload>;
   handler: (context: SimulateContext, payload: unknown) => Promise<SimulateResult>;
 };
 
-const SIMULATE = 'simulate';
+export const SIMULATE_TYPE = 'simulate';
 
 /** Steps to remember when a job wants checkpoints and does not say how many. */
 const CHECKPOINT_STEPS = 10;
@@ -41,7 +41,7 @@ const LONGEST_WAIT_MS = 2 ** 31 - 1;
 export function simulateRegistration(options: SimulateOptions = {}): SimulateRegistration {
   const { timeScale = 1, allowCrash = false } = options;
   return {
-    type: SIMULATE,
+    type: SIMULATE_TYPE,
     schema: simulatePayload,
     // The schema has checked it by now.
     handler: (context, payload) => simulate(context, payload as SimulatePayload, { timeScale, allowCrash }),
@@ -78,9 +78,9 @@ async function spawnChildren(context: SimulateContext, payload: SimulatePayload)
   const { count = 0, join = false } = payload.spawn ?? {};
   const children: string[] = [];
   for (let number = 1; number <= count; number++) {
-    const idempotencyKey = `${SIMULATE}:${context.jobId}:${number}`;
+    const idempotencyKey = `${SIMULATE_TYPE}:${context.jobId}:${number}`;
     const child: SimulatePayload = { duration_ms: payload.duration_ms };
-    children.push(await context.spawn({ type: SIMULATE, payload: child, idempotencyKey }, { join }));
+    children.push(await context.spawn({ type: SIMULATE_TYPE, payload: child, idempotencyKey }, { join }));
   }
   return children;
 }

@@ -44,6 +44,25 @@ describe('serve', () => {
     expect(serve.stdout).toMatch(/Stopping\.\nStopped\.\n$/);
   });
 
+  it('has its /v1 and simulated jobs run by a worker that names no module', async () => {
+    const { url } = await startServe();
+    const { headers } = await keyOf();
+    const post = async (path: string, body: object): Promise<{ job_id: string }> => {
+      const answer = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
+      return (await answer.json()) as { job_id: string };
+    };
+    const execution = await post('/v1/jobs', { type: 'EXECUTE', work_kind: 'SUCCESS_FAST' });
+    const simulated = await post('/queue/v1/jobs', { type: 'simulate', payload: { duration_ms: 1 } });
+    const cwd = folderWith({ 'millrace.toml': '[simulation]\ntime_scale = 0.01' });
+    const worker = start(['work', '--verbose', '--name', 'built-in'], { ...here(), cwd });
+    await worker.said(/Serving simulate, \S+\n {2}from all queues, 1 at once/);
+    for (const { job_id } of [execution, simulated]) await worker.said(new RegExp(`completed \\S+ ${job_id}`));
+    const report = await fetch(`${url}/v1/jobs/${execution.job_id}/report`, { headers });
+    expect(await report.json()).toMatchObject({ outcome: 'SUCCESS' });
+    worker.kill('SIGTERM');
+    expect(await worker.ended).toMatchObject({ code: 0, stderr: '' });
+  });
+
   it('puts its settings into effect: limits, policy, queues and pools', async () => {
     const { url } = await startServe(`
       [limits]

@@ -1,10 +1,10 @@
 import { API_KEY_SCOPES, DEFAULT_SCOPES } from '../../core/api-key.ts';
-import { parseDuration } from '../../core/duration.ts';
+
 import { createKey } from '../../services/create-key.ts';
 import { requireOrg } from '../../services/create-org.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { settingsOf } from '../connection.ts';
-import { readDuration, readWords } from '../option-values.ts';
+import { readDurationMs, readWords } from '../option-values.ts';
 import { textFacts } from '../text-table.ts';
 import { UsageError } from '../usage-error.ts';
 import { withLedger } from '../with-ledger.ts';
@@ -44,7 +44,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const wanted = {
     ...{ name: values.name, projectId: values.project },
     scopes: values.scopes?.join() === 'all' ? API_KEY_SCOPES : readWords(values.scopes, 'scopes', API_KEY_SCOPES),
-    lifetimeMs: lifetimeMsOf(values.expires) ?? settingsOf(values).config.auth.keyLifetimeMs,
+    lifetimeMs: readDurationMs(values.expires, 'expires') ?? settingsOf(values).config.auth.keyLifetimeMs,
   };
   const key = await withLedger(invocation, async (database) => {
     const org = await requireOrg(database, slug);
@@ -63,11 +63,4 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     ]),
   ]);
   return EXIT.ok;
-}
-
-function lifetimeMsOf(text: string | undefined): number | undefined {
-  const input = readDuration(text, 'expires');
-  if (input === undefined) return undefined;
-  const parsed = parseDuration(input);
-  return parsed.ok ? parsed.ms : undefined;
 }

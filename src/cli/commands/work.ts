@@ -1,14 +1,12 @@
-import type { Config } from '../../config/load-config.ts';
 import { showDuration } from '../../config/values.ts';
-import type { Millrace } from '../../library/millrace.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
-import { dataFolder, maskPassword, openMillrace, settingsOf } from '../connection.ts';
+import { dataFolder, maskPassword, settingsOf } from '../connection.ts';
 import { DatabaseWatch } from '../database-watch.ts';
-import { registerModules } from '../handler-modules.ts';
-import { reportJobs } from '../job-reports.ts';
-import { readDuration, readInteger, readList } from '../option-values.ts';
+import { readDurationMs, readInteger, readList } from '../option-values.ts';
 import type { Output } from '../output.ts';
+import { openBuiltIns, openModules } from '../shift.ts';
 import { listenForStop } from '../stop-signals.ts';
+import { UsageError } from '../usage-error.ts';
 
 const OPTIONS = {
   concurrency: { type: 'string', value: 'N', help: 'jobs run at once in this process; default 1' },
@@ -24,18 +22,20 @@ const OPTIONS = {
 
 export const work = defineCommand({
   name: 'work',
-  summary: 'run the handlers of your modules',
-  takes: 'MODULE...',
-  minArgs: 1,
+  summary: 'run the handlers of your modules, or the built-in job types',
+  takes: '[MODULE...]',
+  minArgs: 0,
   maxArgs: 1_000,
   options: OPTIONS,
   details: [
     'A module is a JavaScript or TypeScript file, named by its path. It exports a function "register(millrace)", or "handlers":',
-    'a list of registrations { type, handler, ... }, or an object of them by type.',
+    'a list of registrations { type, handler, ... }, or an object of them by type. Without a module the process runs what ships:',
+    'jobs of /v1, those of the type simulate, and webhooks.',
     'SIGTERM or SIGINT drains: nothing new is started, running jobs may finish within the grace, the rest is given back to other',
     'workers without costing an attempt. A second signal ends the process at once.',
   ].join('\n'),
   examples: [
+    'millrace work --concurrency 10',
     'millrace work ./handlers.ts',
     'millrace work ./mail.ts ./reports.ts --concurrency 50 --queues mail,reports --grace 2m',
   ],
@@ -46,38 +46,29 @@ export const work = defineCommand({
 async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const { values, args, out } = invocation;
   const { config } = settingsOf(values);
-  const grace = readDuration(values.grace, 'grace') ?? showDuration(config.workers.drainGraceMs);
+  const graceMs = readDurationMs(values.grace, 'grace') ?? config.workers.drainGraceMs;
   const concurrency = readInteger(values.concurrency, 'concurrency') ?? config.workers.concurrency ?? 1;
   const queues = readList(values.queues) ?? [...config.workers.queues];
+  const { name, lookahead } = values;
+  if (args.length === 0 && lookahead !== undefined)
+    throw new UsageError('--lookahead is for handlers of modules: the built-in types are never started ahead.', 'work');
   const stop = listenForStop(() =>
     out.event({ event: 'forced' }, 'Stopped at once; other workers take over when the leases end.'),
   );
-  const millrace = await openMillrace(invocation, {
-    concurrency,
-    queues,
-    name: values.name,
-    lookahead: values.lookahead,
-  });
-  const watch = new DatabaseWatch(
-    { on: (event, listener) => millrace.on(event, listener), probe: () => millrace.queues.list() },
-    out,
-  );
-  reportJobs(millrace, out);
+  const options = { concurrency, queues, name, lookahead };
+  const shift = await (args.length === 0 ? openBuiltIns(invocation, options) : openModules(invocation, args, options));
+  const watch = new DatabaseWatch(shift, out);
   try {
-    const types = await registerModules(millrace, args);
-    await configureQueues(millrace, config);
-    await millrace.start();
-    announce(out, {
-      types,
-      queues,
-      concurrency,
-      database: maskPassword(millrace.databaseUrl),
-      home: dataFolder(values),
-    });
-    await drainOnStop(millrace, { stop, grace, out });
+    await shift.start();
+    const database = maskPassword(shift.databaseUrl);
+    announce(out, { types: [...shift.types], queues, concurrency, database, home: dataFolder(values) });
+    const signal = await stop.asked;
+    const grace = showDuration(graceMs);
+    out.event({ event: 'draining', signal, grace }, `${signal}: draining; running jobs have ${grace} to finish.`);
+    await shift.drain(graceMs);
   } finally {
     watch.stop();
-    await millrace.close({ grace: 0 });
+    await shift.close();
     stop.release();
   }
   out.event({ event: 'stopped' }, 'Stopped.');
@@ -96,20 +87,4 @@ function announce(out: Output, served: Served): void {
     'Stop with Ctrl-C or SIGTERM: running jobs may finish first. Twice stops at once.',
   ];
   out.event({ event: 'serving', ...served, pid: process.pid }, lines.join('\n'));
-}
-
-type Drain = { stop: ReturnType<typeof listenForStop>; grace: string | number; out: Output };
-
-async function drainOnStop(millrace: Millrace, { stop, grace, out }: Drain): Promise<void> {
-  const signal = await stop.asked;
-  const shown = typeof grace === 'number' ? `${grace}s` : grace;
-  out.event({ event: 'draining', signal, grace: shown }, `${signal}: draining; running jobs have ${shown} to finish.`);
-  await millrace.drain({ grace });
-}
-
-async function configureQueues({ queues }: Millrace, config: Config): Promise<void> {
-  for (const { name, order, paused } of config.queues) {
-    if (order !== undefined) await queues.configure(name, { order });
-    if (paused !== undefined) await (paused ? queues.pause(name) : queues.resume(name));
-  }
 }

@@ -1,8 +1,7 @@
-import { parseDuration } from '../../core/duration.ts';
 import { EXPECTED_OUTCOMES, type ExpectedOutcome, WORK_KINDS, type WorkKind } from '../../core/execution/kinds.ts';
 import type { CommonValues, ValuesOf } from '../command.ts';
 import { settingsOf } from '../connection.ts';
-import { readDuration, readInteger, readList, readWord, readWords } from '../option-values.ts';
+import { readDurationMs, readInteger, readList, readWord, readWords } from '../option-values.ts';
 import { UsageError } from '../usage-error.ts';
 import type { Choice } from './plan.ts';
 import type { RunOptions } from './run.ts';
@@ -55,8 +54,8 @@ export function readOptions(values: Values): SimulateSettings {
   const choice = readChoice(values);
   const clients = readInteger(values.clients, 'clients') ?? 4;
   const timeScale = readNumber(values['time-scale'], 'time-scale', MAX_TIME_SCALE) ?? 1;
-  const durationMs = readMs(values.duration, 'duration') ?? null;
-  const farFutureMs = (readMs(values['far-future'], 'far-future') ?? 3_600_000) * timeScale;
+  const durationMs = readDurationMs(values.duration, 'duration') ?? null;
+  const farFutureMs = (readDurationMs(values['far-future'], 'far-future') ?? 3_600_000) * timeScale;
   const seed = readInteger(values.seed, 'seed', 0) ?? Date.now();
   const jobs = readJobs(values, { choice, clients, durationMs });
   return {
@@ -136,12 +135,6 @@ function readNumber(text: string | undefined, option: string, max = 1_000_000): 
   const value = Number(text);
   if (/^\d+(\.\d+)?$/.test(text) && value > 0 && value <= max) return value;
   throw new UsageError(`--${option} takes a number above 0 and up to ${max}, not "${text}".`, 'simulate');
-}
-
-function readMs(text: string | undefined, option: string): number | undefined {
-  const input = readDuration(text, option);
-  const parsed = input === undefined ? undefined : parseDuration(input);
-  return parsed?.ok ? parsed.ms : undefined;
 }
 
 function refuseBoth(pair: Readonly<Record<string, unknown>>, why: string): void {

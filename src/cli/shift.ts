@@ -1,0 +1,63 @@
+import { EXECUTION_TYPE } from '../core/execution/kinds.ts';
+import { SIMULATE_TYPE } from '../handlers/simulate.ts';
+import { type Connection, openMillrace, settingsOf } from './connection.ts';
+import type { Watched } from './database-watch.ts';
+import { registerModules } from './handler-modules.ts';
+import { reportJobs } from './job-reports.ts';
+import { openPlatform, watchable } from './platform.ts';
+
+/** What runs jobs in this process until it is told to stop. */
+export type Shift = Watched & {
+  types: readonly string[];
+  databaseUrl: string;
+  start(): Promise<void>;
+  drain(graceMs: number): Promise<void>;
+  close(): Promise<void>;
+};
+
+export type ShiftOptions = { concurrency: number; queues: readonly string[]; name?: string; lookahead?: boolean };
+
+/** The handlers of somebody's modules. */
+export async function openModules(
+  connection: Connection,
+  modules: readonly string[],
+  { queues, ...options }: ShiftOptions,
+): Promise<Shift> {
+  const millrace = await openMillrace(connection, { ...options, queues: [...queues] });
+  reportJobs(millrace, connection.out);
+  const close = () => millrace.close({ grace: 0 });
+  try {
+    const types = await registerModules(millrace, modules);
+    for (const { name, order, paused } of settingsOf(connection.values).config.queues) {
+      if (order !== undefined) await millrace.queues.configure(name, { order });
+      if (paused !== undefined) await (paused ? millrace.queues.pause(name) : millrace.queues.resume(name));
+    }
+    return {
+      ...{ types, databaseUrl: millrace.databaseUrl, close },
+      on: (event, listener) => millrace.on(event, listener),
+      probe: () => millrace.queues.list(),
+      start: () => millrace.start(),
+      drain: (graceMs) => millrace.drain({ grace: `${graceMs}ms` }),
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** The types that ship, and webhooks: what `millrace up` does, without the API. */
+export async function openBuiltIns({ values, out }: Connection, options: ShiftOptions): Promise<Shift> {
+  const { config } = settingsOf(values);
+  const workers = { ...config.workers, queues: [...options.queues] };
+  const { concurrency, name } = options;
+  const platform = await openPlatform({ config: { ...config, workers }, out, migrates: true, concurrency, name });
+  reportJobs(platform.engine.events, out);
+  return {
+    types: [SIMULATE_TYPE, EXECUTION_TYPE],
+    databaseUrl: platform.postgres.url,
+    ...watchable(platform),
+    start: () => platform.start(),
+    drain: (graceMs) => platform.drain(graceMs),
+    close: () => platform.close(0),
+  };
+}
