@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
 import type pg from 'pg';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { AppError } from '../../src/core/errors.ts';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
@@ -119,6 +119,31 @@ describe('admission', () => {
       expect(await depth()).toBe(8);
     } finally {
       await elsewhere.close();
+    }
+  });
+
+  it('counts the queue the less often the more room there is', async () => {
+    const { database } = server.engine;
+    const countsOf = async (queueSize: number): Promise<number> => {
+      let counts = 0;
+      const query = (config: pg.QueryConfig) => {
+        counts++;
+        return database.api.query(config);
+      };
+      const admission = new Admission(
+        { database: { ...database, api: { query } as unknown as pg.Pool } },
+        { queueSize },
+      );
+      await admission.admit(async () => {});
+      vi.advanceTimersByTime(500);
+      await admission.admit(async () => {});
+      return counts;
+    };
+    vi.useFakeTimers({ toFake: ['performance'] });
+    try {
+      expect([await countsOf(100_000), await countsOf(2_500)]).toEqual([1, 2]);
+    } finally {
+      vi.useRealTimers();
     }
   });
 

@@ -10,11 +10,11 @@ type Work = (client?: pg.ClientBase) => Promise<unknown>;
 type Waiter = { work: Work; resolve(value: unknown): void; reject(error: unknown): void };
 
 const QUEUE = 'q:default';
-/** How long a reading of the queue is trusted, with what was admitted since. */
+/** How long a reading of the queue is trusted, with what was admitted since, for each margin of room that it leaves. */
 const READING_MS = 200;
 /**
  * Nearer to the limit than this nothing is trusted but a count under the lock. Wide enough for what other processes admit
- * while a reading is trusted, and what is on its way to the ledger while it is counted.
+ * in the time for which one margin of room is trusted, and what is on its way to the ledger while it is counted.
  */
 const SMALLEST_MARGIN = 2_000;
 const MAX_BATCH = 100;
@@ -77,9 +77,16 @@ export class Admission {
   /** Read again before the reading is too old, so that under load nobody waits for it. */
   #keepReading(): Promise<void> | undefined {
     const ageMs = performance.now() - this.#readAtMs;
-    if (ageMs >= READING_MS) return this.#read();
-    if (ageMs >= READING_MS / 2) this.#read().catch(() => {});
+    const trustedMs = this.#trustedMs();
+    if (ageMs >= trustedMs) return this.#read();
+    if (ageMs >= trustedMs / 2) this.#read().catch(() => {});
     return undefined;
+  }
+
+  /** A count reads every run in the queue, so one that leaves much room is not repeated soon. */
+  #trustedMs(): number {
+    const room = this.#queueSize - this.#depth - this.#margin;
+    return READING_MS * Math.max(1, room / this.#margin);
   }
 
   /** One question at a time; whoever comes meanwhile waits for the same. */
