@@ -1,4 +1,5 @@
 import { DELIVERY_PROFILE, DELIVERY_TYPE } from './delivery-policy.ts';
+import type { Issue } from './errors.ts';
 import { suggestion } from './nearest-name.ts';
 import type { Issues } from './submission-fields.ts';
 
@@ -64,4 +65,15 @@ export function refuseReservedType(type: unknown, profile: string, issues: Issue
     if (profile === own || !type.startsWith(prefix)) continue;
     issues.add('type', 'RESERVED_TYPE', `must not begin with ${prefix}: such jobs come from ${owner}`);
   }
+}
+
+export const RESERVED_PREFIXES: readonly string[] = RESERVED_TYPES.map(({ prefix }) => prefix);
+
+export const isReserved = (type: string): boolean => RESERVED_PREFIXES.some((prefix) => type.startsWith(prefix));
+
+/** Why a member of a job of a reserved type stays as it is: whoever made the job reads it by its type, priority and tags. */
+export function reservedMember(field: string, type: string): Issue {
+  const owner = RESERVED_TYPES.find(({ prefix }) => type.startsWith(prefix))?.owner ?? 'another part of the system';
+  const message = `${field} cannot be changed: jobs of the type ${type} come from ${owner}. Leave ${field} out, or cancel the job and submit another one there.`;
+  return { field, code: 'RESERVED_TYPE', message };
 }

@@ -1,6 +1,7 @@
 import { decideManualRetry } from '../core/manual-retry.ts';
 import type { Policy } from '../core/policy.ts';
 import type { JobState } from '../core/states.ts';
+import { isReserved } from '../core/submission-members.ts';
 import { countedText, RECORD, recordedText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
@@ -21,11 +22,14 @@ export type RetriedJob =
   /** It failed with its last attempt, and its policy grants no more. */
   | { kind: 'exhausted'; state: JobState }
   | { kind: 'not_retriable'; state: JobState }
+  /** Its type is reserved, and such a job keeps its priority. */
+  | { kind: 'reserved'; type: string }
   | { kind: 'not_found' };
 
 type Found = {
   seq: number;
   state: JobState;
+  job_type: string;
   attempts_started: number;
   max_attempts: number;
   event_count: number;
@@ -36,7 +40,7 @@ type Written = { run_at_ms: number; attempt_slot: number; updated_at_ms: number 
 
 const READ = statement(
   'read_job_to_retry',
-  `SELECT j.seq, j.state, j.attempts_started, j.max_attempts, j.event_count, p.body AS policy
+  `SELECT j.seq, j.state, j.job_type, j.attempts_started, j.max_attempts, j.event_count, p.body AS policy
   FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE`,
 );
@@ -79,6 +83,7 @@ export async function retryJob(db: Queryable, params: RetryParams): Promise<Retr
   for (;;) {
     const [job] = await run<Found>(db, READ, [params.orgId, params.id]);
     if (job === undefined) return { kind: 'not_found' };
+    if (params.priority !== null && isReserved(job.job_type)) return { kind: 'reserved', type: job.job_type };
     const decision = decideManualRetry({
       job: { state: job.state, attemptsStarted: job.attempts_started, maxAttempts: job.max_attempts },
       resetAttempts: params.resetAttempts,

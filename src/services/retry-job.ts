@@ -1,8 +1,9 @@
 import { type DurationInput, parseDuration } from '../core/duration.ts';
-import { AppError } from '../core/errors.ts';
+import { AppError, type Issue } from '../core/errors.ts';
 import { isUuid } from '../core/ids.ts';
 import { isPriority, type Priority, priorityNumber } from '../core/priority.ts';
 import type { JobState } from '../core/states.ts';
+import { reservedMember } from '../core/submission-members.ts';
 import type { Engine } from '../engine/engine.ts';
 import { retryJob as retryInLedger } from '../ledger/retry-jobs.ts';
 
@@ -32,6 +33,7 @@ export async function retryJob(engine: Engine, id: string, params: RetryParams):
     priority: params.priority === undefined ? null : priorityNumber(params.priority),
   });
   if (retried.kind === 'not_found') return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
+  if (retried.kind === 'reserved') throw refused(reservedMember('priority', retried.type));
   if (retried.kind !== 'queued')
     return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
   engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
@@ -44,5 +46,6 @@ function readDelay(delay: DurationInput): number {
   throw refusal('delay', parsed.message);
 }
 
-const refusal = (field: string, message: string) =>
-  new AppError('INVALID_REQUEST', { message, details: [{ field, code: 'INVALID_VALUE', message }] });
+const refusal = (field: string, message: string) => refused({ field, code: 'INVALID_VALUE', message });
+
+const refused = (issue: Issue) => new AppError('INVALID_REQUEST', { message: issue.message, details: [issue] });

@@ -1,6 +1,7 @@
 import { AppError } from '../core/errors.ts';
 import { isUuid } from '../core/ids.ts';
-import { checkUpdate, type JobUpdate } from '../core/job-change.ts';
+import { type CheckedUpdate, checkUpdate, type JobUpdate } from '../core/job-change.ts';
+import { RESERVED_PREFIXES, reservedMember } from '../core/submission-members.ts';
 import type { Engine } from '../engine/engine.ts';
 import { updateJob as updateInLedger } from '../ledger/update-job.ts';
 import { type JobView, readJob } from './read-job.ts';
@@ -23,8 +24,10 @@ export async function updateJob(
   if (type !== undefined && !engine.knowsType(type)) throw unknownType(type);
   if (!isUuid(id)) return null;
   if (checked.change.callbackUrl != null) await engine.submitter.callbackOrgs.ensure(orgId);
-  const updated = await updateInLedger(engine.database.api, { orgId, id, change: checked.change });
+  const asked = { orgId, id, change: checked.change, reservedPrefixes: RESERVED_PREFIXES };
+  const updated = await updateInLedger(engine.database.api, asked);
   if (updated.kind === 'not_found') return null;
+  if (updated.kind === 'reserved') throw reserved(checked.change, updated.type);
   if (updated.kind === 'too_late') throw new AppError('CONFLICT', { message: `Job ${id} ${TOO_LATE[updated.field]}.` });
   engine.hint('ready');
   return readJob(engine, id, { orgId });
@@ -33,4 +36,12 @@ export async function updateJob(
 function unknownType(type: string): AppError {
   const message = `No worker has registered the type ${type}.`;
   return new AppError('INVALID_REQUEST', { message, details: [{ field: 'type', code: 'UNKNOWN_TYPE', message }] });
+}
+
+const KEPT_OF_RESERVED = ['type', 'priority', 'tags'] as const;
+
+function reserved(change: CheckedUpdate, type: string): AppError {
+  const asked = KEPT_OF_RESERVED.filter((member) => change[member] !== undefined);
+  const details = asked.map((member) => reservedMember(member, type));
+  return new AppError('INVALID_REQUEST', { message: details[0]?.message, details });
 }
