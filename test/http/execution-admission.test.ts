@@ -76,11 +76,31 @@ describe('a full queue', () => {
     expect((await submit(client, { type: 'EXECUTE', idempotency_key: 'other' })).status).toBe(503);
   });
 
+  it('refuses a job for a time that has come like one for now, and answers its repeat [FR-17.03] [FR-14.28]', async () => {
+    await withoutWorker();
+    const client = await server.client();
+    const due = { type: 'DEFERRED', execution_at: new Date(Date.now() - 100).toISOString(), idempotency_key: 'due' };
+    const first = await submit(client, due);
+    expect([first.status, first.body.state]).toEqual([202, 'QUEUED']);
+    for (let job = 1; job < QUEUE_SIZE; job++) await client.submit();
+    const before = await idsOf(client);
+    for (const ms of [-100, 0]) {
+      for (const type of ['DEFERRED', 'EMIT_EVENT']) {
+        const executionAt = new Date(Date.now() + ms).toISOString();
+        const { status, body } = await submit(client, { type, execution_at: executionAt });
+        expect([status, body.code]).toEqual([503, 'RFA_EXEC_QUEUE_FULL']);
+      }
+    }
+    expect((await submit(client, due)).body.job_id).toBe(first.body.job_id);
+    expect(await idsOf(client)).toEqual(before);
+    expect(await depth()).toBe(QUEUE_SIZE);
+  });
+
   it('takes a job for later, which enters it at its time [FR-14.29]', async () => {
     await withoutWorker();
     const client = await server.client();
     for (let job = 0; job < QUEUE_SIZE; job++) await client.submit();
-    const executionAt = new Date(Date.now() + 1_000).toISOString();
+    const executionAt = new Date(Date.now() + 2_000).toISOString();
     const { status, body } = await submit(client, {
       type: 'DEFERRED',
       work_kind: 'SCHEDULED_ON_TIME',

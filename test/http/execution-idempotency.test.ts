@@ -3,6 +3,7 @@ import { randomId, type TestClient, useExecution } from './execution-fixture.ts'
 
 const server = useExecution();
 const FUTURE = '2040-01-15T10:30:00Z';
+const HOUR = 3_600_000;
 
 async function jobsOf(client: TestClient): Promise<number> {
   const text = 'SELECT count(*)::int4 AS count FROM millrace.jobs WHERE org_id = $1';
@@ -34,6 +35,29 @@ describe('a repeated submission', () => {
     expect(await submit('one')).toBe(first);
     expect(await submit('two', 'one')).toBe(first);
     expect(await submit('one', 'two')).not.toBe(first);
+    expect(await jobsOf(client)).toBe(2);
+  });
+
+  it('gives the same job after its time too, and another content is a conflict then as before [FR-07.14] [FR-07.15] [FR-14.48]', async () => {
+    const client = await server.client();
+    const watching = client.at(await server.listen({ settings: { duplicateWindowMs: 2 * HOUR } }));
+    const request = {
+      type: 'DEFERRED',
+      work_kind: 'SUCCESS_FAST',
+      execution_at: new Date(Date.now() + HOUR).toISOString(),
+    };
+    const keyed = { ...request, idempotency_key: 'late' };
+    const [first, unnamed] = [await client.submit(keyed), await watching.submit(request)];
+    await server.ledger.moveClock(HOUR + 60_000);
+    await client.reached(first, 'SUCCEEDED');
+    const repeated = await client.post('/jobs', keyed);
+    const other = await client.post('/jobs', { ...keyed, type: 'EMIT_EVENT' });
+    const [again, unknown] = [await watching.post('/jobs', request), await client.post('/jobs', request)];
+    await server.ledger.moveClock(-HOUR - 60_000);
+    expect([repeated.status, repeated.body]).toMatchObject([202, { job_id: first, state: 'SUCCEEDED' }]);
+    expect([other.status, other.body.code]).toEqual([409, 'RFA_EXEC_IDEMPOTENCY_CONFLICT']);
+    expect([again.status, again.body.job_id]).toEqual([202, unnamed]);
+    expect([unknown.status, unknown.body.errors]).toMatchObject([400, [{ code: 'IN_THE_PAST' }]]);
     expect(await jobsOf(client)).toBe(2);
   });
 

@@ -30,6 +30,8 @@ export type SubmittedExecution = {
 
 /** How far behind the database's clock a time may lie and still mean now. */
 const CLOCK_TOLERANCE_MS = 1_000;
+/** A job whose time comes this soon may be due by the time it is written: it is one for now. */
+const WRITING_MS = 500;
 
 /** Generates the definition of a job and accepts it. A repeat of the same request answers with the first one's job. */
 export async function submitExecution(
@@ -38,14 +40,14 @@ export async function submitExecution(
   request: ExecutionRequest,
   receivedAtMs: number,
 ): Promise<SubmittedExecution> {
-  if (request.executionAt !== null) await refusePast(c, request.executionAt);
+  const timing = request.executionAt === null ? NOW : await timingOf(c, request.executionAt);
   const definition = definitionFor(c, request, receivedAtMs);
   const { clientId: client_id, requestId: request_id } = caller;
   const { tracer } = c.telemetry;
   const submitting = tracer.start('submit', caller.traceparent);
   const enqueuing = tracer.start('enqueue', submitting);
   try {
-    const result = await enqueue(c, { caller, request, definition, traceparent: enqueuing.traceparent });
+    const result = await enqueue(c, { caller, request, definition, timing, traceparent: enqueuing.traceparent });
     enqueuing.end({ client_id, job_id: result.jobId });
     const submitted = result.status === 'ACCEPTED' ? bornAs(result) : await repeated(c, caller, result);
     const { jobId: job_id, isDuplicate: duplicate } = submitted;
@@ -60,11 +62,20 @@ export async function submitExecution(
   }
 }
 
-async function refusePast({ engine }: ExecutionContext, executionAt: Date): Promise<void> {
+/** When a job is due, by the ledger's clock. */
+type Timing = { readonly is: 'now' | 'later' } | { readonly is: 'past'; readonly now: Date };
+
+const NOW: Timing = { is: 'now' };
+
+async function timingOf({ engine }: ExecutionContext, executionAt: Date): Promise<Timing> {
   const now = await sharedClock(engine.database);
-  if (executionAt.getTime() >= now.getTime() - CLOCK_TOLERANCE_MS) return;
-  throw refusal('execution_at', 'IN_THE_PAST', `execution_at lies in the past: it is ${formatTimestamp(now)} now`);
+  const inMs = executionAt.getTime() - now.getTime();
+  if (inMs < -CLOCK_TOLERANCE_MS) return { is: 'past', now };
+  return inMs <= WRITING_MS ? NOW : { is: 'later' };
 }
+
+const tooLate = (now: Date): AppError =>
+  refusal('execution_at', 'IN_THE_PAST', `execution_at lies in the past: it is ${formatTimestamp(now)} now`);
 
 function definitionFor({ settings }: ExecutionContext, request: ExecutionRequest, seedMs: number): ExecutionDefinition {
   const { failureProbability, maxRuntimeMs, payloadBytes } = settings;
@@ -82,27 +93,42 @@ function refusal(field: string, code: string, message: string): AppError {
   return new AppError('INVALID_REQUEST', { message, details, problem: 'RFA_JOB_VALIDATION_FAILED' });
 }
 
-type Writing = { caller: Caller; request: ExecutionRequest; definition: ExecutionDefinition; traceparent: string };
+type Writing = {
+  caller: Caller;
+  request: ExecutionRequest;
+  definition: ExecutionDefinition;
+  timing: Timing;
+  traceparent: string;
+};
 
 /** Only a job that is due enters the queue now; one for later enters it at its time, however full it is. */
 function enqueue(c: ExecutionContext, writing: Writing): Promise<SubmissionResult> {
-  const { caller, request } = writing;
-  const { clientId: orgId, actor } = caller;
+  const { request, timing } = writing;
+  const { clientId: orgId } = writing.caller;
   const asked = isRepeatable(c, request) ? fingerprintOf(request) : null;
   const key = keyOf(request, asked);
-  const submission = submissionFor(writing, key);
-  const options = { profile: profileFor(c, request), fingerprint: asked ?? undefined, ...namedBy(caller) };
-  const submit = (client?: pg.ClientBase) => submitJob(c.engine, { orgId, submission, actor, client, options });
-  const result = request.executionAt === null ? c.admission.admit(submit) : c.admission.pass(submit);
+  const result = write(c, writing, { asked, key });
   if (key === null || asked === null) return result;
   return result.catch(async (error) => {
-    const first = isQueueFull(error) ? await firstOf(c, { orgId, key, asked }) : null;
+    const first = timing.is === 'past' || isQueueFull(error) ? await firstOf(c, { orgId, key, asked }) : null;
     if (first === null) throw error;
     return first;
   });
 }
 
-/** A repeat adds nothing to the queue: full or not, it is answered with the job it repeats. */
+type Keyed = { asked: string | null; key: string | null };
+
+function write(c: ExecutionContext, writing: Writing, { asked, key }: Keyed): Promise<SubmissionResult> {
+  const { caller, request, timing } = writing;
+  if (timing.is === 'past') return Promise.reject(tooLate(timing.now));
+  const { clientId: orgId, actor } = caller;
+  const submission = submissionFor(writing, key);
+  const options = { profile: profileFor(c, request), fingerprint: asked ?? undefined, ...namedBy(caller) };
+  const submit = (client?: pg.ClientBase) => submitJob(c.engine, { orgId, submission, actor, client, options });
+  return timing.is === 'now' ? c.admission.admit(submit) : c.admission.pass(submit);
+}
+
+/** A repeat adds nothing: however full the queue and however late it is, it is answered with the job it repeats. */
 async function firstOf(
   { engine }: ExecutionContext,
   { orgId, key, asked }: { orgId: string; key: string; asked: string },
