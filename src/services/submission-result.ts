@@ -37,8 +37,5 @@ const sentenceOf = ({ field, message }: Issue): string => (message.startsWith(fi
 
 export function conflictingSubmission(existingId: string): AppError {
   const message = `The idempotency key was used for a different request, which became job ${existingId}.`;
-  return new AppError('DUPLICATE', {
-    message,
-    details: [{ field: 'idempotencyKey', code: 'DUPLICATE', message: existingId }],
-  });
+  return new AppError('DUPLICATE', { message, details: [{ field: 'idempotencyKey', code: 'DUPLICATE', message }] });
 }

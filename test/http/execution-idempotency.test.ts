@@ -61,6 +61,23 @@ describe('a repeated submission', () => {
     expect(await jobsOf(client)).toBe(2);
   });
 
+  it('with an empty header has no key, as where a client is made [FR-08.25]', async () => {
+    const client = await server.client();
+    const empty = { 'idempotency-key': '' };
+    const submit = async (key?: string) =>
+      (await client.post('/jobs', { type: 'EXECUTE', work_kind: 'SUCCESS_FAST', idempotency_key: key }, empty)).body
+        .job_id;
+    const ids = [await submit(), await submit(), await submit('k'), await submit('k')];
+    expect(new Set(ids).size).toBe(3);
+    expect(ids[2]).toBe(ids[3]);
+    const clients = [
+      await server.nobody().post('/clients', {}, empty),
+      await server.nobody().post('/clients', {}, empty),
+    ];
+    expect(clients.map(({ status }) => status)).toEqual([201, 201]);
+    expect(clients[0]?.body.client_id).not.toBe(clients[1]?.body.client_id);
+  });
+
   it('of many at once makes one job [FR-14.49] [FR-07.14]', async () => {
     const client = await server.client();
     const request = { type: 'DEFERRED', execution_at: FUTURE, idempotency_key: randomId() };
@@ -76,6 +93,9 @@ describe('a repeated submission', () => {
     const conflict = await client.post('/jobs', { type: 'DEFERRED', execution_at: FUTURE, idempotency_key: 'same' });
     expect(conflict).toMatchObject({ status: 409, body: { code: 'RFA_EXEC_IDEMPOTENCY_CONFLICT' } });
     expect(conflict.body.detail).toContain(id);
+    expect(conflict.body.errors).toEqual([
+      { field: 'idempotency_key', code: 'DUPLICATE', message: expect.stringMatching(`^The .* job ${id}\\.$`) },
+    ]);
     expect(await other.submit({ idempotency_key: 'same' })).not.toBe(id);
   });
 

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import type { AppError } from '../../core/errors.ts';
+import type { AppError, Issue } from '../../core/errors.ts';
 import { PROBLEMS, type ProblemCode, problemOf } from '../../core/execution/problems.ts';
 import type { DescribedRoute, ErrorResponse } from '../door.ts';
 import { type ProblemStatus, problemResponses } from './schemas/problem.ts';
@@ -30,7 +30,7 @@ export function respondProblem(error: AppError, request: FastifyRequest): ErrorR
       detail: said.endsWith(action) ? said : `${said} ${action}`,
       instance: request.id,
       code,
-      ...(error.details.length === 0 ? {} : { errors: error.details }),
+      ...(error.details.length === 0 ? {} : { errors: error.details.map(inWords) }),
     },
   };
 }
@@ -42,6 +42,15 @@ function sentence({ message, details }: AppError): string {
   const started = isOfMember ? message : message.charAt(0).toUpperCase() + message.slice(1);
   return /[.!?]$/.test(started) ? started : `${started}.`;
 }
+
+// What this door calls the members that a submission has for the core.
+const MEMBERS: Readonly<Record<string, string>> = {
+  idempotencyKey: 'idempotency_key',
+  scheduledAt: 'execution_at',
+  callbackUrl: 'callback',
+};
+
+const inWords = ({ field, ...issue }: Issue): Issue => ({ field: MEMBERS[field] ?? field, ...issue });
 
 const HOST = /^[\w.-]+(?::\d{1,5})?$|^\[[0-9a-fA-F:.]+\](?::\d{1,5})?$/;
 

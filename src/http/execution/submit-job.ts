@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify';
 import { AppError } from '../../core/errors.ts';
 import { type ReadRequest, readExecutionRequest } from '../../core/execution/request.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
@@ -6,6 +5,7 @@ import type { ExecutionContext } from '../../services/execution/context.ts';
 import { submitExecution } from '../../services/execution/submit-execution.ts';
 import type { Http } from '../door.ts';
 import { answer, named } from '../shared/shapes.ts';
+import { openCallOf } from './open-call.ts';
 import { callerOf, judgedByService, needs, problemResponses } from './operation.ts';
 import { ExecutionAccepted, ExecutionSubmission } from './schemas/submission.ts';
 
@@ -23,18 +23,14 @@ export function submitJobRoute(http: Http, context: ExecutionContext): void {
     const receivedAtMs = Date.now();
     const { allowedTypes } = context.settings;
     const { addresses } = context.webhooks;
-    const read = readExecutionRequest(request.body, { headerKey: headerKeyOf(request), allowedTypes, addresses });
+    const { idempotencyKey: headerKey } = openCallOf(request);
+    const read = readExecutionRequest(request.body, { headerKey, allowedTypes, addresses });
     if (!read.ok) throw refusal(read);
     const submitted = await submitExecution(context, callerOf(request), read.request, receivedAtMs);
     request.jobId = submitted.jobId;
     const { jobId, state, createdAt } = submitted;
     return reply.code(202).send({ job_id: jobId, state, created_at: formatTimestamp(createdAt) });
   });
-}
-
-function headerKeyOf({ headers }: FastifyRequest): string | undefined {
-  const key = headers['idempotency-key'];
-  return Array.isArray(key) ? key[0] : key;
 }
 
 const PROBLEMS_OF = { malformed: 'RFA_REQUEST_MALFORMED', invalid: 'RFA_JOB_VALIDATION_FAILED' } as const;
