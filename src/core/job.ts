@@ -81,6 +81,8 @@ export interface StateTransition {
   readonly actor: Actor | null;
   /** A cancellation took the job from a worker that had claimed it and not started it. */
   readonly wasClaimed?: true;
+  /** The last attempt that it could have ended by its timeout. */
+  readonly timedOut?: true;
 }
 
 export interface AttemptInfo {

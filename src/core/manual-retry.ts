@@ -8,6 +8,11 @@ export interface ManualRetryParams {
   readonly resetAttempts: boolean;
   /** Null: as the policy says. */
   readonly delayMs: number | null;
+  /**
+   * How long a job waits that is to be tried again by itself, where a retry by hand may stand in for that one: it is begun
+   * when the other would have been.
+   */
+  readonly pendingMs?: number;
   /** Of the job. Without `retriesByHand` a retry by hand extends the limit and waits for nothing. */
   readonly policy?: Partial<Pick<Policy, 'retriesByHand'>> & Pick<Policy, 'backoff'>;
   /** In [0, 1), for the jitter. */
@@ -23,6 +28,8 @@ export type ManualRetry =
       readonly delayMs: number;
       /** The attempts are counted anew. */
       readonly startsRound: boolean;
+      /** The retry that was to come by itself is dropped first, and the job has failed then. */
+      readonly dropsRetry: boolean;
     }
   /** Failed, and with no attempt left that a retry within the limit could take. */
   | { readonly kind: 'exhausted' }
@@ -35,7 +42,8 @@ export type ManualRetry =
 export function decideManualRetry(params: ManualRetryParams): ManualRetry {
   const { job, policy } = params;
   const { state } = job;
-  if (state !== 'failed' && state !== 'dead_letter') {
+  const dropsRetry = state === 'retrying' && params.pendingMs !== undefined;
+  if (state !== 'failed' && state !== 'dead_letter' && !dropsRetry) {
     return {
       kind: 'not_retriable',
       message: `a job that is ${state} cannot be retried: only failed and dead_letter can`,
@@ -49,14 +57,15 @@ export function decideManualRetry(params: ManualRetryParams): ManualRetry {
   if (maxAttempts > MAX_ATTEMPTS) {
     return { kind: 'not_retriable', message: `the job has had ${MAX_ATTEMPTS} attempts: retry it with resetAttempts` };
   }
-  const delayMs = params.delayMs ?? (isLimited ? ownDelayMs(params) : 0);
-  const transition = retryEdge(state, delayMs > 0);
-  return { kind: 'queued', transition, attemptsStarted, maxAttempts, delayMs, startsRound };
+  const delayMs = params.delayMs ?? ownDelayMs(params);
+  const transition = retryEdge(state === 'dead_letter' ? state : 'failed', delayMs > 0);
+  return { kind: 'queued', transition, attemptsStarted, maxAttempts, delayMs, startsRound, dropsRetry };
 }
 
 // A retry is numbered by the attempts that went before it.
-function ownDelayMs({ job, policy, random = 0.5 }: ManualRetryParams): number {
-  if (policy === undefined) return 0;
+function ownDelayMs({ job, policy, pendingMs, random = 0.5 }: ManualRetryParams): number {
+  if (job.state === 'retrying') return Math.max(0, pendingMs ?? 0);
+  if (policy?.retriesByHand !== 'within_limit') return 0;
   return backoffDelayMs({ policy: policy.backoff, retry: Math.max(1, job.attemptsStarted), random }).delayMs;
 }
 

@@ -22,7 +22,7 @@ export type CancelledJob = {
 
 // A job whose handler is at work is asked to stop, unless its policy cancels at once: then the handler's lease ends with the
 // statement, and its worker learns of that. Any other job that has not ended is cancelled on the spot. A second request may make
-// the first one forced, never gentler. Jobs are found by id alone: an index led by the org could be walked whole. The token of a
+// the first one forced, never gentler. A job whose next attempt is dropped has ended when it failed. Jobs are found by id alone: an index led by the org could be walked whole. The token of a
 // job that waits goes with it, because a claim that finds only such tokens brings its worker nothing.
 const CANCEL = statement(
   'cancel_jobs',
@@ -34,7 +34,8 @@ const CANCEL = statement(
 ), cancelled AS (
   UPDATE millrace.jobs j SET
     state = (CASE WHEN l.at_once AND l.state = 'retrying' THEN 'failed' ELSE 'cancelled' END)::millrace.job_state,
-    completed_at = millrace.clock(), updated_at = millrace.clock(),
+    completed_at = CASE WHEN l.at_once AND l.state = 'retrying' THEN j.updated_at ELSE millrace.clock() END,
+    updated_at = CASE WHEN l.at_once AND l.state = 'retrying' THEN j.updated_at ELSE millrace.clock() END,
     worker_id = NULL, is_held = false, result = NULL, result_bytes = NULL, ${countedText()}
   FROM locked l
   WHERE j.org_id = $1::uuid AND j.seq = l.seq

@@ -4,10 +4,14 @@ import type { Reason } from '../core/transitions.ts';
 import { uuidArray } from './binary-array.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
+/** Whether event `e` gave a job up whose last attempt ended by its timeout: the reason of the event does not say so. */
+const TIMED_OUT = `e.reason = 'attempts_exhausted' AND coalesce(e.detail->>'category' = 'TIMEOUT', false)`;
+
 const HISTORY = statement(
   'job_history',
   `SELECT j.id, e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor,
-     e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed
+     e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed,
+     ${TIMED_OUT} AS timed_out
    FROM millrace.jobs j JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
    WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq, e.n`,
 );
@@ -21,6 +25,7 @@ type Row = {
   attempt: number;
   actor: string | null;
   was_claimed: boolean;
+  timed_out: boolean;
 };
 
 /** Every change of state of a job, oldest first; empty when the org has no such job. */
@@ -54,6 +59,7 @@ function toTransition(row: Row): StateTransition {
     attempt: row.attempt,
     actor: toActor(row.actor),
     ...(row.was_claimed ? { wasClaimed: true } : {}),
+    ...(row.timed_out ? { timedOut: true } : {}),
   };
 }
 

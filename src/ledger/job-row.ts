@@ -27,8 +27,10 @@ export const JOB_COLUMNS = `
      JOIN millrace.jobs t ON t.org_id = d.org_id AND t.seq = d.depends_on_seq
      WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS depends_on`;
 
+// What an attempt reported is shown until the next one is granted, and what that one reports from then on.
 export const JOB_JOINS = `
   LEFT JOIN millrace.progress g ON g.org_id = j.org_id AND g.seq = j.seq
+    AND j.attempts_started >= j.attempt_slot AND g.updated_at >= coalesce(j.scheduled_at, j.created_at)
   LEFT JOIN millrace.cancel_requests c ON c.org_id = j.org_id AND c.seq = j.seq`;
 
 export type Time = Date | string;

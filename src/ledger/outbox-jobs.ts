@@ -106,4 +106,5 @@ const toTransition = (row: EventRow): OutboxTransition => ({
   actor: null,
   failure: row.category === null || row.code === null ? null : { category: row.category, code: row.code },
   ...(row.was_claimed ? { wasClaimed: true } : {}),
+  ...(row.reason === 'attempts_exhausted' && row.category === 'TIMEOUT' ? { timedOut: true } : {}),
 });

@@ -2,7 +2,7 @@ import { decideManualRetry } from '../core/manual-retry.ts';
 import type { Policy } from '../core/policy.ts';
 import type { JobState } from '../core/states.ts';
 import { isReserved } from '../core/submission-members.ts';
-import { countedText, RECORD, recordedText } from './record-events.ts';
+import { RECORD, RECORD_ID, recordedText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 export type RetryParams = {
@@ -14,6 +14,8 @@ export type RetryParams = {
   delayMs: number | null;
   /** In [0, 1), for the jitter of that delay. */
   random?: number;
+  /** A job that waits to be tried again by itself counts as failed: this retry takes the place of that one. */
+  takesOver?: boolean;
   actor: string | null;
 };
 
@@ -33,6 +35,7 @@ type Found = {
   attempts_started: number;
   max_attempts: number;
   event_count: number;
+  pending_ms: number;
   policy: Policy;
 };
 
@@ -40,17 +43,19 @@ type Written = { run_at_ms: number; attempt_slot: number; updated_at_ms: number 
 
 const READ = statement(
   'read_job_to_retry',
-  `SELECT j.seq, j.state, j.job_type, j.attempts_started, j.max_attempts, j.event_count, p.body AS policy
+  `SELECT j.seq, j.state, j.job_type, j.attempts_started, j.max_attempts, j.event_count, p.body AS policy,
+    (extract(epoch FROM j.run_at - millrace.clock()) * 1000)::float8 AS pending_ms
   FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE`,
 );
 
-// The event count guards: a job that moved since it was read has another one.
+// The event count guards: a job that moved since it was read has another one. A job that was to be tried again by itself leaves
+// that timer behind, which finds it where it is then.
 const RETRY = statement(
   'retry_job',
   `WITH ${RECORD}, retried AS (
   UPDATE millrace.jobs j SET state = $4::millrace.job_state, completed_at = NULL, updated_at = millrace.clock(),
-    run_at = millrace.clock() + $5::int8 * interval '1 ms',
+    run_at = coalesce(millrace.clock() + $5::int8 * interval '1 ms', j.run_at),
     scheduled_at = CASE WHEN $4::text = 'scheduled' THEN millrace.clock() ELSE j.scheduled_at END,
     lifetime_deadline = millrace.clock() + (SELECT (p.body->>'lifetimeMs')::float8 FROM millrace.policies p
                                             WHERE p.id = j.policy_id) * interval '1 ms',
@@ -58,7 +63,8 @@ const RETRY = statement(
     attempts_started = CASE WHEN $8::bool THEN 0 ELSE j.attempts_started END,
     attempt_slot = CASE WHEN $8::bool THEN 1 ELSE j.attempt_slot + 1 END,
     started_at = CASE WHEN $8::bool THEN NULL ELSE j.started_at END,
-    round = j.round + $8::bool::int4, ${countedText()}
+    round = j.round + $8::bool::int4, event_count = j.event_count + 1 + $12::bool::int4,
+    record_ids = j.record_ids || array_fill(${RECORD_ID}, ARRAY[1 + $12::bool::int4])
   WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.event_count = $3::int4
   RETURNING j.*
 ), made_ready AS (
@@ -69,6 +75,11 @@ const RETRY = statement(
   SELECT run_at, lifetime_deadline, seq, org_id FROM retried WHERE state = 'delayed'
 ), forgotten AS (
   DELETE FROM millrace.cancel_requests r USING retried j WHERE r.org_id = j.org_id AND r.seq = j.seq
+), dropped AS (
+  ${recordedText({
+    ...{ source: 'retried WHERE $12::bool', from: `'retrying'`, to: `'failed'`, reason: `'retry_dropped'` },
+    ...{ actor: '$11::text', n: 'event_count - 1' },
+  })}
 ), recorded AS (
   ${recordedText({
     ...{ source: 'retried', from: '$9', to: 'state', reason: '$10::text', actor: '$11::text', groupBy: ['state'] },
@@ -88,23 +99,26 @@ export async function retryJob(db: Queryable, params: RetryParams): Promise<Retr
       job: { state: job.state, attemptsStarted: job.attempts_started, maxAttempts: job.max_attempts },
       resetAttempts: params.resetAttempts,
       delayMs: params.delayMs,
+      ...(params.takesOver === true ? { pendingMs: job.pending_ms } : {}),
       policy: job.policy,
       random: params.random ?? Math.random(),
     });
     if (decision.kind !== 'queued') return { kind: decision.kind, state: job.state };
     const { transition, maxAttempts } = decision;
+    const keepsTime = decision.dropsRetry && params.delayMs === null && decision.delayMs > 0;
     const [written] = await run<Written>(db, RETRY, [
       params.orgId,
       job.seq,
       job.event_count,
       transition.to,
-      Math.ceil(decision.delayMs),
+      keepsTime ? null : Math.ceil(decision.delayMs),
       params.priority,
       maxAttempts,
       decision.startsRound,
       transition.from,
       transition.reason,
       params.actor,
+      decision.dropsRetry,
     ]);
     if (written !== undefined)
       return {

@@ -77,6 +77,8 @@ describe('the events of a job', () => {
     ]);
     const dead = historyOf(BORN, STARTED, 'running>dead_letter attempts_exhausted');
     expect(told(dead, 1).at(-1)).toBe('RUNNING>FAILED job.failed_final 1 retries_exhausted exhausted');
+    const late = historyOf(BORN, STARTED, 'running>dead_letter attempts_exhausted timed_out');
+    expect(told(late, 1).at(-1)).toBe('RUNNING>FAILED job.failed_final 1 timeout exhausted');
   });
 
   it('count no attempt that a stopped worker gave back', () => {

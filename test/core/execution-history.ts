@@ -75,10 +75,11 @@ export const histories: fc.Arbitrary<StateTransition[]> = fc
 export function historyOf(...lines: string[]): StateTransition[] {
   let attempt = 0;
   return lines.map((line, index) => {
-    const [pair, reason, claimed] = line.split(' ') as [string, Reason, string?];
+    const [pair, reason, mark] = line.split(' ') as [string, Reason, string?];
     const [from, to] = pair.split('>') as [JobState, JobState];
     if (reason === 'started') attempt++;
     const at = new Date(START_MS + index * 1_000);
-    return { from, to, at, reason, attempt, actor: null, ...(claimed === 'claimed' ? { wasClaimed: true } : {}) };
+    const marked = { ...(mark === 'claimed' && { wasClaimed: true }), ...(mark === 'timed_out' && { timedOut: true }) };
+    return { from, to, at, reason, attempt, actor: null, ...(marked as Partial<StateTransition>) };
   });
 }

@@ -99,16 +99,24 @@ describe('cancelling a job that has ended', () => {
 });
 
 describe('cancelling a job that failed and would be tried again by itself', () => {
-  it('leaves it FAILED, drops the attempt, and tells nothing [FR-09.45] [FR-14.45]', async () => {
+  it('leaves it FAILED at the time it failed, drops the attempt, and tells nothing [FR-09.45] [FR-14.44] [FR-14.45]', async () => {
     const backoff = { ...PROFILES.forgerun.backoff, initialDelayMs: 60_000 };
     const url = await server.listen({ settings: { profile: { ...PROFILES.forgerun, autoRetry: true, backoff } } });
     const client = (await server.client()).at(url);
     const id = await client.submit({ work_kind: 'FAIL_AFTER_RETRYABLE' });
     await until(async () => (await server.ledger.stateOf({ orgId: client.clientId, id })) === 'retrying');
+    const job = (await client.get(`/jobs/${id}`)).body;
     const before = await client.report(id);
-    expect(await cancel(client, id)).toMatchObject({ status: 200, body: { state: 'FAILED' } });
+    const [row] = (await client.get('/reports')).body.reports;
+    await server.ledger.moveClock(5_000);
+    const answer = await cancel(client, id);
+    await server.ledger.moveClock(-5_000);
+    expect(answer).toMatchObject({ status: 200, body: { state: 'FAILED', updated_at: job.updated_at } });
     expect(await server.ledger.stateOf({ orgId: client.clientId, id })).toBe('failed');
-    expect((await client.report(id)).events).toEqual(before.events);
+    expect((await client.get(`/jobs/${id}`)).body).toEqual(job);
+    expect(await client.report(id)).toEqual(before);
+    expect((await client.get('/reports')).body.reports).toEqual([row]);
+    expect(before).toMatchObject({ finished_at: job.finished_at, duration_ms: row.duration_ms });
   });
 });
 

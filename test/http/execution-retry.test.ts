@@ -2,9 +2,12 @@ import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { PROFILES } from '../../src/core/policy.ts';
+import { reportProgress } from '../../src/ledger/report-progress.ts';
+import { stageJobs } from '../../src/ledger/stage-jobs.ts';
+import type { LeasedTestJob } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
-import { claimOne, inAnHour, LONG } from './execution-work.ts';
+import { claimOne, inAnHour, LONG, startOne } from './execution-work.ts';
 
 const server = useExecution();
 
@@ -98,6 +101,67 @@ describe('retrying a FAILED job', () => {
   });
 });
 
+describe('an attempt that is granted', () => {
+  it('has no progress until it reports some, whatever the one before it did [FR-11.05]', async () => {
+    const { client, id } = await failed('FAIL_AFTER_PROGRESS');
+    expect((await client.get(`/jobs/${id}`)).body).toMatchObject({ state: 'FAILED', progress: 75 });
+    await server.worker('none');
+    await retry(client, id);
+    const queued = (await client.get(`/jobs/${id}`)).body;
+    expect(queued).toMatchObject({ state: 'QUEUED', attempt: 2, started_at: null, progress: null });
+    await server.ledger.moveClock(1_000);
+    await stageJobs(server.ledger.db.workers, { limit: 1_000, floor: null });
+    const job = (await startOne(server.ledger)) as LeasedTestJob;
+    expect(job.id).toBe(id);
+    const progressOf = async () => (await client.get(`/jobs/${id}`)).body.progress;
+    expect(await progressOf()).toBeNull();
+    await reportProgress(server.ledger.db.workers, { ...job, percent: 25, message: null });
+    expect(await progressOf()).toBe(25);
+    await client.post(`/jobs/${id}/cancel`);
+    await server.ledger.moveClock(-1_000);
+    await server.worker('start');
+  });
+});
+
+describe('retrying a job that would be tried again by itself', () => {
+  it('queues it at once for the attempt it waits for, which begins when it would have [FR-11.04] [FR-11.05]', async () => {
+    const backoff = { ...server.settings.profile.backoff, initialDelayMs: 60_000, maxDelayMs: 60_000 };
+    const profile = { ...server.settings.profile, backoff, autoRetry: true };
+    const client = (await server.client()).at(await server.listen({ settings: { profile } }));
+    const id = await client.submit({ work_kind: 'RETRY_ON_FAIL' });
+    const rowOf = () => server.ledger.rowOf({ orgId: client.clientId, id });
+    await until(async () => (await rowOf()).state === 'retrying');
+    const dueAt = Number((await rowOf()).run_at);
+    const answers = await Promise.all(Array.from({ length: 10 }, () => retry(client, id)));
+    expect(new Set(answers.map(({ status, body }) => `${status} ${body.state} ${body.attempt}`))).toEqual(
+      new Set(['200 QUEUED 2']),
+    );
+    expect((await client.get(`/jobs/${id}`)).body).toMatchObject({ state: 'QUEUED', outcome: null, attempt: 2 });
+    expect(Number((await rowOf()).run_at)).toBe(dueAt);
+    await server.ledger.moveClock(120_000);
+    await client.reached(id, 'SUCCEEDED');
+    await server.ledger.moveClock(-120_000);
+    const { events } = await client.report(id);
+    const retried = events.filter(({ event_name }: { event_name: string }) => event_name === 'job.retried');
+    expect(retried).toMatchObject([{ prev_state: 'FAILED', next_state: 'QUEUED', reason: 'manual', attempt: 2 }]);
+  });
+
+  it('is not granted after the last attempt, whose event still says that it was a timeout [FR-14.66] [FR-11.10]', async () => {
+    const profile = { ...server.settings.profile, autoRetry: true, maxAttempts: 2, timeoutMs: 50 };
+    const client = (await server.client()).at(await server.listen({ settings: { profile } }));
+    const id = await client.submit({ work_kind: 'RUNS_OVER_TIMEOUT' });
+    await until(async () => (await client.get(`/jobs/${id}`)).body.attempt === 2);
+    await client.reached(id, 'FAILED');
+    expect(await retry(client, id)).toMatchObject({ status: 409 });
+    const { events } = (await client.report(id)) as { events: { event_name: string; reason?: string }[] };
+    const failures = events.filter(({ event_name }) => /failed|timed_out/.test(event_name));
+    expect(failures).toMatchObject([
+      { event_name: 'job.timed_out', reason: 'timeout' },
+      { event_name: 'job.failed_final', reason: 'timeout', retries_exhausted: true },
+    ]);
+  });
+});
+
 describe('retrying a job that is not FAILED', () => {
   const REQUESTS = {
     CREATED: { type: 'DEFERRED', execution_at: inAnHour() },
@@ -129,19 +193,6 @@ describe('retrying a job that is not FAILED', () => {
     await client.post(`/jobs/${id}/cancel`);
     await server.worker('start');
     expect(await client.path(id)).not.toContain('FAILED>QUEUED:job.retried');
-  });
-
-  it('answers FAILED for a job that is on its way to another attempt by itself [FR-14.47]', async () => {
-    const backoff = { ...server.settings.profile.backoff, initialDelayMs: 60_000, maxDelayMs: 60_000 };
-    const url = await server.listen({
-      settings: { profile: { ...server.settings.profile, backoff, autoRetry: true } },
-    });
-    const client = (await server.client()).at(url);
-    const id = await client.submit({ work_kind: 'RETRY_ON_FAIL' });
-    const stateOf = () => server.ledger.stateOf({ orgId: client.clientId, id });
-    await until(async () => (await stateOf()) === 'retrying');
-    expect(await retry(client, id)).toMatchObject({ status: 200, body: { state: 'FAILED', attempt: 1 } });
-    expect(await stateOf()).toBe('retrying');
   });
 
   it('is not needed where the configuration retries by itself: FAILED, QUEUED, and SUCCEEDED', async () => {

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
+import { checkInvariants } from '../../src/ledger/invariants.ts';
 import { type RetryParams, retryJob } from '../../src/ledger/retry-jobs.ts';
+import { stageJobs } from '../../src/ledger/stage-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -88,6 +90,23 @@ describe('a retry by hand within the limit', () => {
       expect([await ledger.rowOf(job), await ledger.eventsOf(job)]).toEqual(before);
     },
   );
+
+  test('takes the place of one that was to come by itself, at its time, where that is wanted [FR-11.04]', async () => {
+    const job = await ledger.putJob('retrying', { policy: { ...policy, autoRetry: true } });
+    const { run_at } = await ledger.rowOf(job);
+    const answers = await Promise.all(Array.from({ length: 10 }, () => retry(job, { takesOver: true })));
+    expect(answers.filter(({ kind }) => kind === 'queued')).toMatchObject([{ attemptSlot: 2 }]);
+    expect((await ledger.rowOf(job)).run_at).toEqual(run_at);
+    expect((await ledger.pathOf(job)).slice(-2)).toEqual([
+      'retrying>failed:retry_dropped',
+      'failed>delayed:manual_retry',
+    ]);
+    await ledger.moveClock(120_000);
+    await stageJobs(ledger.db.maintenance, { limit: 1_000, floor: null });
+    await ledger.moveClock(-120_000);
+    expect(await ledger.rowOf(job)).toMatchObject({ state: 'scheduled', attempt_slot: 2 });
+    expect(await checkInvariants(ledger.db.maintenance)).toEqual([]);
+  });
 
   test('asked for ten times at once is granted once [FR-14.51]', async () => {
     const job = await ledger.putJob('failed', { policy });

@@ -135,7 +135,8 @@ class Projector {
   failed(transition: StateTransition): void {
     // A dropped automatic retry leaves the job as failed as it was.
     if (transition.reason === 'retry_dropped') return;
-    const reason = FAILURES[transition.reason] ?? (this.#params.isForeign ? 'failure' : undefined);
+    const known = transition.timedOut === true ? 'timeout' : FAILURES[transition.reason];
+    const reason = known ?? (this.#params.isForeign ? 'failure' : undefined);
     if (reason === undefined) throw illegal(this.#state, transition);
     const isExhausted = !this.#params.isForeign || transition.reason === 'attempts_exhausted';
     const told: Told = { reason, ...(isExhausted ? { retriesExhausted: true } : {}) };

@@ -17,7 +17,7 @@ export async function retryExecution(c: ExecutionContext, caller: Caller, id: st
 async function retry(c: ExecutionContext, caller: Caller, job: Job): Promise<RetriedExecution> {
   const retried = await retryJob(c.engine.database.api, {
     ...{ orgId: caller.clientId, id: job.id, actor: caller.actor },
-    ...{ resetAttempts: false, priority: null, delayMs: null },
+    ...{ resetAttempts: false, priority: null, delayMs: null, takesOver: true },
   });
   if (retried.kind === 'exhausted') throw exhausted(job.id);
   if (retried.kind !== 'queued') return unchanged(await ownedExecution(c, caller, job.id));
