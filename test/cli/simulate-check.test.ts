@@ -57,7 +57,7 @@ const seen = (kind?: WorkKind, rest: Partial<Observed> = {}): Observed => ({
 function problemsOf(row: ReportRow, rest: Partial<Parameters<typeof judge>[0]> = {}): string[] {
   const observed = seen(row.work_kind as WorkKind);
   const job = observed.jobs[0] as Observed['jobs'][number];
-  return judge({ observed, job, row, expected: KINDS[observed.plan.kind].expected, ...rest });
+  return judge({ observed, job, row, expected: KINDS[observed.plan.kind].expected, timeScale: 1, ...rest });
 }
 
 describe('a job', () => {
@@ -129,6 +129,36 @@ describe('a job', () => {
     expect(problemsOf(row, { job })).toContain('was canceled from QUEUED, expected RUNNING');
   });
 
+  it('canceled during its run is not one canceled before its start, unless that was to be expected [FR-06.32]', () => {
+    const early = rowOf('CANCEL_BEFORE_START', 'CREATED', 'QUEUED', 'CANCELED');
+    const claimed = rowOf('CANCEL_BEFORE_START', 'CREATED', 'QUEUED', 'ASSIGNED', 'CANCELED');
+    const late = rowOf('CANCEL_BEFORE_START', 'CREATED', 'QUEUED', 'ASSIGNED', 'RUNNING', 'CANCELED');
+    const job = { jobId: 'one', expected: null, runs: null };
+    for (const row of [early, claimed]) expect(problemsOf(row, { job })).toEqual([]);
+    expect(problemsOf(late, { job })).toEqual(['was canceled from RUNNING, expected before its start']);
+    expect(problemsOf(late, { job: { ...job, expected: 'CANCELED' } })).toEqual([]);
+  });
+
+  it('that succeeded sooner than its kind takes is found [FR-06.20]', () => {
+    const hasty = rowOf('SUCCESS_NORMAL');
+    expect(hasty.duration_ms).toBe(1_000);
+    expect(problemsOf(hasty)).toEqual(['took 1000 ms, expected 10000 at least']);
+    expect(problemsOf(hasty, { timeScale: 0.1 })).toEqual([]);
+    expect(problemsOf({ ...hasty, duration_ms: 0, started_at: hasty.finished_at }, { timeScale: 0.01 })).toEqual([
+      'took 0 ms, expected 100 at least',
+    ]);
+  });
+
+  it('that failed after progress must have made some [FR-06.23]', () => {
+    const kind = 'FAIL_AFTER_PROGRESS';
+    const definition = { work_kind: kind, duration_ms: 20_000, should_fail: true, payload_size: 8_192 } as const;
+    const row = rowOf(kind, 'CREATED', 'QUEUED', 'ASSIGNED', 'RUNNING', 'FAILED');
+    const viewed = (progress: number | null) => judgeView(planOf(kind), { ...row, definition, progress });
+    expect(viewed(75)).toEqual([]);
+    expect(viewed(50)).toEqual(['ended with a progress of 50, expected 75 at least']);
+    expect(viewed(null)).toHaveLength(1);
+  });
+
   it('must be defined by the numbers of its kind, and its own report say what the whole one does', () => {
     const definition = {
       work_kind: 'SUCCESS_FAST',
@@ -136,7 +166,7 @@ describe('a job', () => {
       should_fail: false,
       payload_size: 4_096,
     } as const;
-    const view: JobView = { ...rowOf(), definition };
+    const view: JobView = { ...rowOf(), definition, progress: null };
     expect(judgeView(planOf(), view)).toEqual([]);
     expect(judgeView(planOf(), { ...view, definition: { ...definition, payload_size: 4_000 } })).toHaveLength(1);
     expect(judgeView(planOf(), null)).toEqual(['did not end']);
@@ -159,7 +189,7 @@ describe('the jury', () => {
     return jury.findings.map(({ problem }) => problem);
   };
   const juryOf = (...entered: Observed[]) => {
-    const jury = new Jury(new Map());
+    const jury = new Jury({ expectations: new Map(), timeScale: 1 });
     for (const observed of entered) jury.enter(observed);
     return jury;
   };

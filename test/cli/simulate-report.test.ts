@@ -10,7 +10,7 @@ const FACTS = { url: 'http://127.0.0.1:1', seed: 42, timeScale: 0.01, clients: 2
 const plain = { paint: (_: string, text: string) => text };
 
 function summaryOf({ refusals = 0 }: { refusals?: number } = {}) {
-  const jury = new Jury(new Map());
+  const jury = new Jury({ expectations: new Map(), timeScale: 1 });
   const stats = new Stats();
   const plan = { no: 0, type: 'EXECUTE', client: 0, key: 'job-0', executionInMs: null } as const;
   const seen = { jobs: [], missed: 0, problems: [], notes: [] };

@@ -76,6 +76,21 @@ describe('a simulated run', { timeout: 180_000 }, () => {
     expect(steps(run)).toContain('RUNNING CANCELED 2');
   });
 
+  it('cancels before the job starts, however many it takes to find one that waits [FR-06.32]', async () => {
+    const run = await simulate({ kinds: ['CANCEL_BEFORE_START'], jobs: 3 });
+    expect(run.jury.findings).toEqual([]);
+    expect(tallyOf(run, 'CANCEL_BEFORE_START')).toMatchObject({ driven: 3, asExpected: 3 });
+    const before = run.jury.pairs().filter(({ from, to }) => to === 'CANCELED' && from !== 'RUNNING');
+    expect(before.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThanOrEqual(3);
+  });
+
+  it('finds a server out that is done at once', async () => {
+    const run = await simulate({ kinds: ['SUCCESS_SLOW'], jobs: 1, timeScale: 1 });
+    expect(run.jury.findings).toMatchObject([
+      { problem: expect.stringMatching(/^took \d+ ms, expected 90000 at least$/) },
+    ]);
+  });
+
   it('names a callback to the receiver where the kind is about webhooks, and judges what was delivered there', async () => {
     const kinds = WORK_KINDS.filter((kind) => KINDS[kind].drive === 'webhook');
     const before = server.receiver.received().length;

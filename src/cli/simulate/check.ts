@@ -1,4 +1,4 @@
-import { type ExpectedOutcome, KINDS } from '../../core/execution/kinds.ts';
+import { type Drive, type ExpectedOutcome, KINDS } from '../../core/execution/kinds.ts';
 import { isAllowed, outcomeOf } from '../../core/execution/states.ts';
 import type { Away } from './host.ts';
 import type { PlannedJob } from './plan.ts';
@@ -7,6 +7,8 @@ import type { Observed, ObservedJob } from './world.ts';
 
 /** A job enters the queue at most so long after its time. */
 const LATEST_MS = 1_000;
+/** What is lost where two times are given in milliseconds. */
+const ROUNDED_MS = 2;
 const BYTES_IN_KB = 1_024;
 
 export type Case = {
@@ -15,6 +17,8 @@ export type Case = {
   readonly row: ReportRow;
   /** The state in which the kind must end. */
   readonly expected: ExpectedOutcome;
+  /** What the server multiplies durations by. */
+  readonly timeScale: number;
   /** When the server was away, if it was. */
   readonly away?: Away;
 };
@@ -26,6 +30,7 @@ export function judge(subject: Case): string[] {
     ...checkEvents(subject.row),
     ...checkRuns(subject),
     ...checkTimes(subject),
+    ...checkDuration(subject),
     ...checkFailure(subject),
   ];
 }
@@ -41,7 +46,15 @@ export function judgeView(plan: PlannedJob, view: JobView | null): string[] {
   const wanted = [plan.type, plan.kind, wantedMs, shouldFail, payloadKb * BYTES_IN_KB].join(' ');
   const { work_kind, duration_ms, should_fail, payload_size } = definition;
   const found = [type, work_kind, duration_ms, should_fail, payload_size].join(' ');
-  return wanted === found ? [] : [`is defined as ${found}, expected ${wanted}`];
+  return [...(wanted === found ? [] : [`is defined as ${found}, expected ${wanted}`]), ...checkProgress(plan, view)];
+}
+
+/** Work in parts tells how far it came before the last of them, whether that one succeeds or fails. */
+function checkProgress({ kind }: PlannedJob, { state, progress }: JobView): string[] {
+  const { steps, expected } = KINDS[kind];
+  const least = Math.round((100 * (steps - 1)) / steps);
+  if (state !== expected || steps === 1 || (progress ?? 0) >= least) return [];
+  return [`ended with a progress of ${progress}, expected ${least} at least`];
 }
 
 /** Whether `GET /v1/jobs/{job_id}/report` says the same as the report over all jobs. */
@@ -66,12 +79,17 @@ const told = ({ status, code }: { status: number; code: string | null }): string
 function checkEnding({ observed: { plan }, job, row, expected }: Case): string[] {
   const wanted = job.expected ?? expected;
   const problems = row.state === wanted ? [] : [`ended ${row.state}, expected ${wanted}`];
-  const from = row.events.at(-1)?.prev_state;
-  if (KINDS[plan.kind].drive === 'cancel_running' && row.state === 'CANCELED' && from !== 'RUNNING')
-    problems.push(`was canceled from ${from}, expected RUNNING`);
+  if (row.state === 'CANCELED' && job.expected === null) problems.push(...checkCancel(KINDS[plan.kind].drive, row));
   if (row.outcome !== outcomeOf(row.state)) problems.push(`is ${row.state} with the outcome ${row.outcome}`);
   if (row.outcome === null) problems.push('has no outcome');
   return problems;
+}
+
+function checkCancel(drive: Drive, { events }: ReportRow): string[] {
+  const from = events.at(-1)?.prev_state;
+  if (drive === 'cancel_running' && from !== 'RUNNING') return [`was canceled from ${from}, expected RUNNING`];
+  const hasRun = events.some(({ event_name }) => event_name === 'job.running');
+  return drive === 'cancel_queued' && hasRun ? [`was canceled from ${from}, expected before its start`] : [];
 }
 
 /** One unbroken chain of allowed steps from the beginning to the state the job is in. */
@@ -124,6 +142,15 @@ function checkTimes({ away, row }: Case): string[] {
   if (lateMs > LATEST_MS)
     problems.push(`was queued ${lateMs} ms after ${isMissed ? 'the server was back' : 'its time'}`);
   return problems;
+}
+
+/** Work that succeeds takes its time: a server that is done sooner has not done it. */
+function checkDuration({ observed: { plan }, row, timeScale }: Case): string[] {
+  const { durationMs } = KINDS[plan.kind];
+  if (row.state !== 'SUCCEEDED' || durationMs === 'over_max_runtime') return [];
+  const leastMs = durationMs * timeScale;
+  const tookMs = row.duration_ms ?? 0;
+  return tookMs < leastMs - ROUNDED_MS ? [`took ${tookMs} ms, expected ${leastMs} at least`] : [];
 }
 
 function checkFailure({ observed: { plan }, row }: Case): string[] {

@@ -3,16 +3,25 @@ import type { ReceiverMode } from '../webhook-receiver.ts';
 import type { Answer } from './api.ts';
 import { judgeView } from './check.ts';
 import { SLOW_MS } from './deliveries.ts';
+import { runUntilCanceled } from './drive-cancel.ts';
 import type { PlannedJob } from './plan.ts';
 import { isFinal } from './watch-jobs.ts';
-import type { Accepted, Problem } from './wire.ts';
-import { ended, keyOf, type Observed, type ObservedJob, submit, type Turn, type World } from './world.ts';
+import type { Accepted } from './wire.ts';
+import {
+  ended,
+  keyOf,
+  type Observed,
+  type ObservedJob,
+  observed,
+  submit,
+  type Turn,
+  told,
+  type World,
+} from './world.ts';
 
 /** Does to one planned job what its kind needs, and says what came of it. */
 export type Driver = (world: World, plan: PlannedJob, turn: Turn) => Promise<Observed>;
 
-/** At a small time scale a run is over in moments, and a busy machine misses many of them. */
-const MAX_TRIES = 50;
 /** More than any server allows. */
 const MAX_RETRIES = 100;
 
@@ -26,8 +35,8 @@ export const DRIVERS: Readonly<Record<Drive, Driver>> = {
   rejected: runPlain,
   same_key: (world, plan, turn) => runTwice({ world, plan, turn, secondKey: plan.key }),
   other_key: (world, plan, turn) => runTwice({ world, plan, turn, secondKey: `${plan.key}-other` }),
-  cancel_queued: (world, plan, turn) => runUntilCanceled(world, plan, turn),
-  cancel_running: (world, plan, turn) => runUntilCanceled(world, plan, turn),
+  cancel_queued: runUntilCanceled,
+  cancel_running: runUntilCanceled,
   retry_once: runWithRetries,
   retry_to_limit: runWithRetries,
 };
@@ -79,39 +88,6 @@ async function runTwice({ world, plan, turn, secondKey }: Twice): Promise<Observ
   return observed(plan, { jobs, problems });
 }
 
-/** A job that ended before it could be canceled counts as missed, and another is tried. */
-async function runUntilCanceled(world: World, plan: PlannedJob, turn: Turn): Promise<Observed> {
-  const jobs: ObservedJob[] = [];
-  const problems: string[] = [];
-  for (let attempt = 1; attempt <= MAX_TRIES; attempt++) {
-    const key = attempt === 1 ? plan.key : `${plan.key}-${attempt}`;
-    const answer = await submit(world, plan, { key, ...(attempt === 1 ? { turn } : {}) });
-    if (answer.status !== 202) return refused(plan, answer);
-    const jobId = answer.body.job_id;
-    if (KINDS[plan.kind].drive === 'cancel_running') await untilRunning(world, plan, jobId);
-    const canceled = await world.api.cancel(keyOf(world, plan), jobId);
-    if (canceled.status !== 200) problems.push(`cancel answered ${told(canceled)}`);
-    const isCanceled = canceled.body.state === 'CANCELED';
-    const job = await ended(world, { ...plan, executionInMs: null }, jobId);
-    problems.push(...judgeView(plan, job));
-    // Without a cancel in time these kinds succeed.
-    jobs.push(isCanceled ? { jobId, expected: null, runs: null } : { jobId, expected: 'SUCCEEDED', runs: 1 });
-    if (isCanceled || problems.length > 0) return observed(plan, { jobs, problems, missed: attempt - 1 });
-  }
-  return observed(plan, {
-    jobs,
-    problems: [`ended before it could be canceled, ${MAX_TRIES} times`],
-    missed: MAX_TRIES,
-  });
-}
-
-async function untilRunning(world: World, plan: PlannedJob, jobId: string): Promise<void> {
-  const { durationMs } = KINDS[plan.kind];
-  const everyMs = Math.min(250, Math.max(10, (Number(durationMs) * world.timeScale) / 5));
-  const notBeforeMs = performance.now() + (plan.executionInMs ?? 0);
-  await world.watch.reaches({ apiKey: keyOf(world, plan), jobId, notBeforeMs }, 'RUNNING', everyMs);
-}
-
 /** Retries as long as the job fails and the server grants it. */
 async function runWithRetries(world: World, plan: PlannedJob, turn: Turn): Promise<Observed> {
   const answer = await submit(world, plan, { turn });
@@ -140,17 +116,7 @@ async function runWithRetries(world: World, plan: PlannedJob, turn: Turn): Promi
   });
 }
 
-type Sighting = Pick<Observed, 'jobs'> & Partial<Observed>;
-
-const observed = (plan: PlannedJob, sighting: Sighting): Observed => ({
-  ...{ plan, refusal: null, missed: 0, problems: [], notes: [] },
-  ...sighting,
-});
-
 const refused = (plan: PlannedJob, { status, body }: Answer<Accepted>): Observed =>
   observed(plan, { jobs: [], refusal: { status, code: body.code ?? null } });
 
 const once = ({ body }: Answer<Accepted>): ObservedJob => ({ jobId: body.job_id, expected: null, runs: 1 });
-
-const told = ({ status, body }: Answer<Problem>): string =>
-  `${status}${body.code === undefined ? '' : ` ${body.code}`}`;

@@ -21,6 +21,12 @@ export type KindTally = {
 /** How often a step from one state to another was seen. */
 export type PairCount = { from: ExecutionState; to: ExecutionState; isAllowed: boolean; count: number };
 
+export type JuryOptions = {
+  readonly expectations: ReadonlyMap<WorkKind, ExpectedOutcome>;
+  /** What the server multiplies durations by. */
+  readonly timeScale: number;
+};
+
 type Docket = { observed: Observed; job: ObservedJob };
 
 const MAX_FINDINGS = 1_000;
@@ -34,13 +40,15 @@ export class Jury {
   /** What fell due while the server was away may be as late as its return. */
   away: Away | undefined;
   readonly #expectations: ReadonlyMap<WorkKind, ExpectedOutcome>;
+  readonly #timeScale: number;
   readonly #open = new Map<string, Docket>();
   readonly #heard = new Set<string>();
   readonly #differing = new Set<Observed>();
   readonly #steps = new Map<string, number>();
 
-  constructor(expectations: ReadonlyMap<WorkKind, ExpectedOutcome>) {
+  constructor({ expectations, timeScale }: JuryOptions) {
     this.#expectations = expectations;
+    this.#timeScale = timeScale;
   }
 
   /** What a driver saw. */
@@ -70,7 +78,7 @@ export class Jury {
     const problems =
       docket === undefined
         ? ['is a job that nobody submitted']
-        : judge({ ...docket, row, expected: this.#expected(docket.observed.plan.kind), away: this.away });
+        : judge({ ...docket, row, ...this.#terms(docket.observed.plan.kind) });
     for (const problem of [...known, ...problems]) this.#find(observed, row.job_id, problem);
   }
 
@@ -108,6 +116,10 @@ export class Jury {
     for (const { prev_state, next_state } of events) {
       if (prev_state !== null) count(this.#steps, `${prev_state} ${next_state}`);
     }
+  }
+
+  #terms(kind: WorkKind) {
+    return { expected: this.#expected(kind), timeScale: this.#timeScale, away: this.away };
   }
 
   #expected(kind: WorkKind): ExpectedOutcome {

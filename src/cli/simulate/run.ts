@@ -70,7 +70,7 @@ class Simulation {
     this.#world = world;
     this.#host = host;
     this.#options = options;
-    this.#jury = new Jury(options.expectations);
+    this.#jury = new Jury(options);
   }
 
   async run(): Promise<Run> {

@@ -39,6 +39,9 @@ export type JobView = {
   readonly execution_at: string | null;
   readonly attempt: number;
   readonly definition: Definition | null;
+  readonly started_at: string | null;
+  /** In percent. */
+  readonly progress: number | null;
   readonly failure?: Failure | null;
 } & Problem;
 
@@ -65,9 +68,8 @@ export type ReportView = {
 } & Problem;
 
 /** A row of `GET /v1/reports?events=true`: a job with what its report says. */
-export type ReportRow = Omit<JobView, 'definition'> & {
+export type ReportRow = Omit<JobView, 'definition' | 'progress'> & {
   readonly work_kind: WorkKind | null;
-  readonly started_at: string | null;
   readonly finished_at: string | null;
   readonly duration_ms: number | null;
   readonly events: readonly EventView[];

@@ -4,7 +4,7 @@ import type { Answer, Credentials, ExecutionApi } from './api.ts';
 import type { PlannedJob } from './plan.ts';
 import type { Stats } from './stats.ts';
 import type { JobWatch } from './watch-jobs.ts';
-import type { Accepted, JobView } from './wire.ts';
+import type { Accepted, JobView, Problem } from './wire.ts';
 
 /** Leave to go on: when a job should have been submitted, and whom to tell that it was. */
 export type Turn = { readonly intendedMs: number; onAccepted(): void };
@@ -37,12 +37,23 @@ export type Observed = {
   readonly jobs: readonly ObservedJob[];
   /** What the server answered where it accepted nothing. */
   readonly refusal: { readonly status: number; readonly code: string | null } | null;
-  /** Tries that came too late to show what the kind is for. */
+  /** Jobs with which it came too late to show what the kind is for. */
   readonly missed: number;
   /** What was wrong already. */
   readonly problems: readonly string[];
   readonly notes: readonly string[];
 };
+
+type Sighting = Pick<Observed, 'jobs'> & Partial<Observed>;
+
+export const observed = (plan: PlannedJob, sighting: Sighting): Observed => ({
+  ...{ plan, refusal: null, missed: 0, problems: [], notes: [] },
+  ...sighting,
+});
+
+/** An answer that is none of those that were hoped for. */
+export const told = ({ status, body }: Answer<Problem>): string =>
+  `${status}${body.code === undefined ? '' : ` ${body.code}`}`;
 
 export type Submission = {
   key?: string;
