@@ -133,8 +133,12 @@ export interface AppErrorOptions {
   readonly quota?: Quota;
   /** A finer word for doors that have one. */
   readonly problem?: string;
+  /** Of UNAVAILABLE: nobody can tell whether it was done. */
+  readonly mayHaveHappened?: boolean;
   readonly cause?: unknown;
 }
+
+const REPEAT = 'Repeat it, with the same idempotencyKey if it submits jobs: they are then made once.';
 
 export class AppError extends Error {
   readonly code: ErrorCode;
@@ -142,6 +146,7 @@ export class AppError extends Error {
   readonly retryAfterMs: number | undefined;
   readonly quota: Quota | undefined;
   readonly problem: string | undefined;
+  readonly mayHaveHappened: boolean;
 
   constructor(code: ErrorCode, options: AppErrorOptions = {}) {
     super(options.message ?? ERRORS[code].message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -151,10 +156,11 @@ export class AppError extends Error {
     this.retryAfterMs = options.retryAfterMs ?? options.quota?.retryAfterMs;
     this.quota = options.quota;
     this.problem = options.problem;
+    this.mayHaveHappened = options.mayHaveHappened ?? false;
   }
 
   get remedy(): string {
-    return ERRORS[this.code].remedy;
+    return this.mayHaveHappened ? REPEAT : ERRORS[this.code].remedy;
   }
 }
 

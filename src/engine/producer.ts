@@ -1,5 +1,5 @@
 import { lockRoom } from '../ledger/claim-room.ts';
-import { type Database, inTransaction } from '../ledger/database.ts';
+import { CLAIM_TIMEOUT_MS, type Database, inTransaction } from '../ledger/database.ts';
 import { type StartedJob, type Taken, type TakeParams, takeCappedJobs, takeJobs } from '../ledger/take-jobs.ts';
 import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
@@ -165,10 +165,14 @@ export class Producer {
   #take(params: TakeParams): Promise<Taken> {
     const { database, hasCaps, types } = this.#options;
     if (!hasCaps()) return takeJobs(database.claiming, params);
-    return inTransaction(database.workers, async (client) => {
-      const room = await lockRoom(client, [...types]);
-      return takeCappedJobs(client, params, room);
-    });
+    return inTransaction(
+      database.workers,
+      async (client) => {
+        const room = await lockRoom(client, [...types]);
+        return takeCappedJobs(client, params, room);
+      },
+      { statementTimeoutMs: CLAIM_TIMEOUT_MS },
+    );
   }
 
   #observe({ started, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight): void {

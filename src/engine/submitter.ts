@@ -184,23 +184,30 @@ export class Submitter {
       for (const entry of entries) if (entry.job.dependsOn.length > 0) await placeDependent(db, entry);
       return submitJobs(db, entries, this.#options.fairQueues());
     };
-    const written = client === undefined ? await inTransaction(this.#options.database.api, work) : await work(client);
+    const written =
+      client === undefined
+        ? await inTransaction(this.#options.database.api, work, { mayRepeat: true })
+        : await work(client);
     this.#options.onAccepted(written, false);
     return written;
   }
 
   /** Writes a child of a running job, fenced by that job's lease. Null: the lease is lost. */
   async spawn(parent: ParentLease, entry: JobToWrite, inheritsPriority: boolean): Promise<Written | null> {
-    const written = await inTransaction(this.#options.database.api, async (client) => {
-      const guard = await lockParent(client, parent);
-      if (!guard.landed) return null;
-      if (guard.children >= MAX_CHILDREN)
-        throw refusal('spawn', 'TOO_MANY_CHILDREN', `A job may spawn at most ${MAX_CHILDREN} jobs.`);
-      entry.job = inherit(entry.job, guard.origin);
-      await placeDependent(client, entry, parent.join ? guard.ancestorIds : []);
-      entry.placement = placeChild(entry, parent, { ...guard, inheritsPriority });
-      return submitJobs(client, [entry], this.#options.fairQueues());
-    });
+    const written = await inTransaction(
+      this.#options.database.api,
+      async (client) => {
+        const guard = await lockParent(client, parent);
+        if (!guard.landed) return null;
+        if (guard.children >= MAX_CHILDREN)
+          throw refusal('spawn', 'TOO_MANY_CHILDREN', `A job may spawn at most ${MAX_CHILDREN} jobs.`);
+        entry.job = inherit(entry.job, guard.origin);
+        await placeDependent(client, entry, parent.join ? guard.ancestorIds : []);
+        entry.placement = placeChild(entry, parent, { ...guard, inheritsPriority });
+        return submitJobs(client, [entry], this.#options.fairQueues());
+      },
+      { mayRepeat: true },
+    );
     if (written === null) return null;
     this.#options.onAccepted(written, false);
     return written[0] as Written;

@@ -3,7 +3,7 @@ import { BoundedPool } from './bounded-pool.ts';
 import { PROJECTOR } from './horizon.ts';
 import { Pipeline } from './pipeline.ts';
 import { SESSION_BOUNDS } from './session-bounds.ts';
-import { translated } from './statement.ts';
+import { isContended, isUnanswered, MAX_TRIES, pauseAfter, translated } from './statement.ts';
 
 /** Pools apart, so that no kind of work can starve another of connections. */
 export type Database = {
@@ -29,6 +29,9 @@ const PLANNER =
 // Rows of claims come and go: an index scan leaves a mark at the dead ones and passes them by the next time, a bitmap reads them
 // all again (measured: 9 400 entries for 15 claims, in each claim under a cap).
 const NO_BITMAPS = `${PLANNER} -c enable_bitmapscan=off`;
+
+/** Whatever holds up a claim holds up every job of its worker. */
+export const CLAIM_TIMEOUT_MS = 2_000;
 
 const INT8 = 20;
 
@@ -82,7 +85,7 @@ export function openDatabase(params: DatabaseParams): Database {
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
   const projecting = pool(PROJECTOR, 1, 30_000, '-c jit=off');
   const submitting = new Pipeline(config('submitter', 5_000, PLANNER));
-  const claiming = new Pipeline(config('producer', 2_000, PLANNER));
+  const claiming = new Pipeline(config('producer', CLAIM_TIMEOUT_MS, PLANNER));
   const finishing = new Pipeline(config('completer', 5_000, PLANNER));
   return {
     ...{ url: params.url, api, workers, maintenance, projecting, submitting, claiming, finishing },
@@ -93,11 +96,35 @@ export function openDatabase(params: DatabaseParams): Database {
   };
 }
 
+export type TransactionOptions = {
+  /** The work leaves nothing outside of the transaction, so that it may be done again when it lost a race. */
+  mayRepeat?: boolean;
+  /** Shorter than the statements of the pool may take. */
+  statementTimeoutMs?: number;
+};
+
 /** Runs `work` in one transaction on a connection of the pool. */
-export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-  const client = await pool.connect().catch((error) => {
-    throw translated(error);
-  });
+export async function inTransaction<T>(
+  pool: pg.Pool,
+  work: (client: pg.PoolClient) => Promise<T>,
+  { mayRepeat = false, statementTimeoutMs }: TransactionOptions = {},
+): Promise<T> {
+  const begin =
+    statementTimeoutMs === undefined
+      ? 'BEGIN'
+      : `BEGIN; SET LOCAL statement_timeout = ${Math.round(statementTimeoutMs)}`;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await transact(pool, begin, work);
+    } catch (error) {
+      if (!mayRepeat || !isContended(error) || attempt >= MAX_TRIES) throw translated(error);
+      await pauseAfter(attempt);
+    }
+  }
+}
+
+async function transact<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await pool.connect();
   let broken = false;
   // Without a listener a connection that ends between two statements would end the process.
   const onError = () => {
@@ -105,17 +132,26 @@ export async function inTransaction<T>(pool: pg.Pool, work: (client: pg.PoolClie
   };
   client.on('error', onError);
   try {
-    await client.query('BEGIN');
+    await client.query(begin);
     const result = await work(client);
-    await client.query('COMMIT');
+    await commit(client);
     return result;
   } catch (error) {
     await client.query('ROLLBACK').catch(() => {
       broken = true;
     });
-    throw translated(error);
+    throw error;
   } finally {
     client.off('error', onError);
     client.release(broken);
+  }
+}
+
+/** Until here nothing has happened; from here on a lost connection leaves that open. */
+async function commit(client: pg.PoolClient): Promise<void> {
+  try {
+    await client.query('COMMIT');
+  } catch (error) {
+    throw translated(error, { mayHaveHappened: isUnanswered(error) });
   }
 }

@@ -2,13 +2,20 @@ import type { QueryResult } from 'pg';
 import { AppError, isAppError } from '../core/errors.ts';
 
 /** One constant SQL text with a name. Every statement of the ledger is made here, so a test can prepare them all. */
-export type Statement = { readonly name: string; readonly text: string };
+export type Statement = {
+  readonly name: string;
+  readonly text: string;
+  /** Whether it leaves anything behind. */
+  readonly writes?: boolean;
+};
+
+const WRITES = /\b(?:INSERT INTO|UPDATE millrace\.|DELETE FROM)/;
 
 const registry = new Map<string, Statement>();
 
 export function statement(name: string, text: string): Statement {
   if (registry.has(name)) throw new Error(`Two statements are named ${name}.`);
-  const made = { name: `millrace_${name}`, text };
+  const made = { name: `millrace_${name}`, text, writes: WRITES.test(text) };
   registry.set(name, made);
   return made;
 }
@@ -38,8 +45,12 @@ export function observeStatements(next: StatementObserver | null): void {
   observer = next;
 }
 
-const RETRIED_SQL_STATES = new Set(['40001', '40P01', '55P03']);
-const MAX_TRIES = 3;
+const CONTENDED_SQL_STATES = new Set(['40001', '40P01', '55P03']);
+export const MAX_TRIES = 3;
+
+/** Before what lost a race is tried again: the winner needs a moment, and the losers different ones. */
+export const pauseAfter = (attempt: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, Math.random() * 20 * 2 ** attempt));
 
 /** The one gate between the program and PostgreSQL: names, times and, for lost races, repeats a statement. */
 export async function run<Row>(db: Queryable, made: Statement, values: unknown[] = []): Promise<Row[]> {
@@ -58,10 +69,11 @@ export async function run<Row>(db: Queryable, made: Statement, values: unknown[]
     } catch (error) {
       const sqlState = sqlStateOf(error);
       observer?.({ name: made.name, durationMs: performance.now() - startedAt, rows: 0, failed: true, sqlState });
-      // Inside a user's transaction the whole transaction is void, so only a connection of ours may try again.
-      if (sqlState === null || !RETRIED_SQL_STATES.has(sqlState) || attempt >= MAX_TRIES || !isOurs(db))
-        throw translated(error);
-      await new Promise((resolve) => setTimeout(resolve, Math.random() * 20 * 2 ** attempt));
+      // Inside a transaction the whole of it is void: only whoever began it may try again, and knows a lost race by its state.
+      if (!isOurs(db)) throw isContended(error) ? error : translated(error);
+      if (!isContended(error) || attempt >= MAX_TRIES)
+        throw translated(error, { mayHaveHappened: made.writes === true && isUnanswered(error) });
+      await pauseAfter(attempt);
     }
   }
 }
@@ -69,35 +81,50 @@ export async function run<Row>(db: Queryable, made: Statement, values: unknown[]
 const isOurs = (db: Queryable): boolean => 'totalCount' in db || db.isOurs === true;
 
 export function sqlStateOf(error: unknown): string | null {
+  if (isAppError(error, 'UNAVAILABLE')) return sqlStateOf(error.cause);
   const code = (error as { code?: unknown } | null)?.code;
   // EPIPE looks like one and is none.
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code) ? code : null;
 }
 
-const CONNECTION_CODES = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EPIPE',
-  'ETIMEDOUT',
-  'ENOTFOUND',
-  'EHOSTUNREACH',
-  'EAI_AGAIN',
-]);
+const CUT_CODES = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT'];
+const CONNECTION_CODES = new Set([...CUT_CODES, 'ECONNREFUSED', 'ENOTFOUND', 'EHOSTUNREACH', 'EAI_AGAIN']);
 
-/** The database being away is an answer of the catalogue; anything else passes as it is. */
-export function translated(error: unknown): unknown {
-  if (isAppError(error) || !isUnavailable(error)) return error;
-  return new AppError('UNAVAILABLE', { message: 'The database does not answer.', retryAfterMs: 1_000, cause: error });
+/** The database being away or held up is an answer of the catalogue; anything else passes as it is. */
+export function translated(error: unknown, { mayHaveHappened = false } = {}): unknown {
+  if (isAppError(error) || !isPassing(error)) return error;
+  const facts = { retryAfterMs: 1_000, mayHaveHappened, cause: error };
+  if (mayHaveHappened) {
+    const message = 'The database was lost before it answered: what was asked for may have happened.';
+    return new AppError('UNAVAILABLE', { message, ...facts });
+  }
+  const message = isContended(error) ? 'Others hold what this needs in the database.' : 'The database does not answer.';
+  return new AppError('UNAVAILABLE', { message, ...facts });
 }
 
 /** The same may well succeed a moment later: the database is away, or another transaction was in the way. */
-export function isPassing(error: unknown): boolean {
-  return isUnavailable(error) || RETRIED_SQL_STATES.has(sqlStateOf(error) ?? '');
+export const isPassing = (error: unknown): boolean => isUnavailable(error) || isContended(error);
+
+/** Another transaction was in the way. Nothing of this one is left. */
+export const isContended = (error: unknown): boolean => CONTENDED_SQL_STATES.has(sqlStateOf(error) ?? '');
+
+/** It took longer than a statement may: less of it at a time may pass. */
+export function isOverlong(error: unknown): boolean {
+  if (isAppError(error, 'UNAVAILABLE')) return isOverlong(error.cause);
+  return sqlStateOf(error) === '57014' || (error instanceof Error && /Query read timeout/i.test(error.message));
+}
+
+/** The statement was sent, and nobody knows what became of it. */
+export function isUnanswered(error: unknown): boolean {
+  const sqlState = sqlStateOf(error);
+  if (sqlState !== null) return /^(?:08|57P0[1245])/.test(sqlState);
+  const { code, message = '' } = (error ?? {}) as { code?: unknown; message?: string };
+  return CUT_CODES.includes(String(code)) || /Connection terminated|Query read timeout/i.test(message);
 }
 
 /** The database is away, full, shutting down or read-only: nothing is wrong with the request, try again later. */
 export function isUnavailable(error: unknown): boolean {
-  if (isAppError(error)) return error.code === 'UNAVAILABLE';
+  if (isAppError(error)) return error.code === 'UNAVAILABLE' && !isContended(error);
   const sqlState = sqlStateOf(error);
   if (sqlState !== null) return /^(08|53|57P|57014|25006|25P03)/.test(sqlState);
   const code = (error as { code?: unknown } | null)?.code;

@@ -23,11 +23,15 @@ export async function createOrg(
     throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'slug', code: 'RESERVED_SLUG', message }] });
   }
   const id = randomUUID();
-  const isNew = await inTransaction(database.api, async (client) => {
-    const created = await insertOrg(client, { id, slug });
-    if (created && requestsPerMinute !== null) await setOrgRate(client, id, requestsPerMinute);
-    return created;
-  });
+  const isNew = await inTransaction(
+    database.api,
+    async (client) => {
+      const created = await insertOrg(client, { id, slug });
+      if (created && requestsPerMinute !== null) await setOrgRate(client, id, requestsPerMinute);
+      return created;
+    },
+    { mayRepeat: true },
+  );
   if (!isNew) throw new AppError('CONFLICT', { message: `There is an org "${slug}" already. Choose another slug.` });
   return { id, slug, requestsPerMinute };
 }

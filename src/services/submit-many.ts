@@ -95,7 +95,7 @@ async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobTo
     );
   };
   if (params.client === undefined) {
-    const written = await inTransaction(engine.database.api, work);
+    const written = await inTransaction(engine.database.api, work, { mayRepeat: true });
     for (const hint of ['ready', 'timers', 'releases'] as const) engine.hint(hint);
     return written;
   }

@@ -21,7 +21,8 @@ const renderIssues = ({ details }: AppError) =>
   }));
 
 export function renderError(error: AppError, requestId: string): Static<typeof ApiError> {
-  const { code, message, quota } = error;
+  const { code, quota } = error;
+  const message = error.mayHaveHappened ? `${error.message} ${error.remedy}` : error.message;
   const body = { code, message: inWireNames(message), details: renderIssues(error), request_id: requestId };
   if (quota === undefined) return body;
   const { limit, current, maximum, retryAfterMs } = quota;

@@ -4,7 +4,7 @@ import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { inTransaction } from '../../ledger/database.ts';
 import { lockedQueueDepth, queueDepth } from '../../ledger/queue-depth.ts';
-import { sqlStateOf } from '../../ledger/statement.ts';
+import { sqlStateOf, translated } from '../../ledger/statement.ts';
 
 type Work = (client?: pg.ClientBase) => Promise<unknown>;
 type Waiter = { work: Work; resolve(value: unknown): void; reject(error: unknown): void };
@@ -161,4 +161,5 @@ async function attempt(client: pg.ClientBase, { work, resolve, reject }: Waiter)
 }
 
 /** More waits to be written than the submitter holds: that too is a queue that is full. */
-const explained = (error: unknown): unknown => (isAppError(error, 'QUOTA_EXCEEDED') ? queueFull(error) : error);
+const explained = (error: unknown): unknown =>
+  isAppError(error, 'QUOTA_EXCEEDED') ? queueFull(error) : translated(error);

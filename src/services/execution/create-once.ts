@@ -24,8 +24,10 @@ export async function createOnce<T>(database: Database, creation: Creation<T>): 
   const { key, scope, reply, create } = creation;
   if (key === undefined) return { kind: 'created', value: await create(database.api) };
   const wanted = { scope, key, reply, fingerprint: fingerprint(creation.request), lifetimeMs: REPLY_LIFETIME_MS };
-  const value = await inTransaction(database.api, async (client) =>
-    (await claimReply(client, wanted)) ? { created: await create(client) } : null,
+  const value = await inTransaction(
+    database.api,
+    async (client) => ((await claimReply(client, wanted)) ? { created: await create(client) } : null),
+    { mayRepeat: true },
   );
   return value === null ? repeated(database, wanted) : { kind: 'created', value: value.created };
 }

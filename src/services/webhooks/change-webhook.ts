@@ -21,10 +21,14 @@ export async function changeWebhook(
   if (before.kind === 'callback') refuseForCallback(change);
   if (change.url !== undefined) await requireReachableUrl(c.webhooks.guard, change.url);
   const params = { webhookId: id, change };
-  await inTransaction(c.engine.database.api, async (client) => {
-    const result = await changeInLedger(client, caller.clientId, params);
-    if (result === 'exists') throw registeredTwice();
-  });
+  await inTransaction(
+    c.engine.database.api,
+    async (client) => {
+      const result = await changeInLedger(client, caller.clientId, params);
+      if (result === 'exists') throw registeredTwice();
+    },
+    { mayRepeat: true },
+  );
   c.webhooks.onQueued();
   return readWebhook(c, caller, id);
 }

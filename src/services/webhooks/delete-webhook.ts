@@ -13,7 +13,9 @@ export async function deleteWebhook(c: ExecutionContext, caller: Caller, id: str
     );
   }
   const { requestId, clientId } = caller;
-  const isDeleted = await inTransaction(c.engine.database.api, (client) => deleteInLedger(client, clientId, id));
+  const isDeleted = await inTransaction(c.engine.database.api, (client) => deleteInLedger(client, clientId, id), {
+    mayRepeat: true,
+  });
   if (!isDeleted) throw noSuchWebhook(id);
   c.telemetry.log.info('webhook.deleted', { request_id: requestId, client_id: clientId, webhook_id: id });
   return { deleted: true };

@@ -17,7 +17,9 @@ export async function redeliver(
   const { id } = await readWebhook(c, caller, webhookId);
   if (!isUuid(deliveryId)) throw noSuchDelivery(deliveryId);
   const named = { webhookId: id, id: deliveryId };
-  const result = await inTransaction(c.engine.database.api, (client) => redeliverOne(client, caller.clientId, named));
+  const result = await inTransaction(c.engine.database.api, (client) => redeliverOne(client, caller.clientId, named), {
+    mayRepeat: true,
+  });
   if (result === 'not_found') throw noSuchDelivery(deliveryId);
   if (result === 'waiting') throw webhookConflict('The delivery has not ended: it is sent, or tried again, anyway.');
   c.webhooks.onQueued();
@@ -32,7 +34,11 @@ export async function redeliverFailed(
 ): Promise<{ queued: number }> {
   const { id } = await readWebhook(c, caller, webhookId);
   const wanted = { webhookId: id, since, atMost: MAX_AT_ONCE };
-  const queued = await inTransaction(c.engine.database.api, (client) => requeueFailed(client, caller.clientId, wanted));
+  const queued = await inTransaction(
+    c.engine.database.api,
+    (client) => requeueFailed(client, caller.clientId, wanted),
+    { mayRepeat: true },
+  );
   if (queued === null) throw noSuchWebhook(id);
   if (queued > 0) c.webhooks.onQueued();
   return { queued };

@@ -68,7 +68,7 @@ function createIt({ engine }: ExecutionContext, creating: Creating): Promise<Cre
   return createOnce(database, {
     ...{ scope, key, request },
     reply: { webhookId: made.id, createdAt: made.createdAt.toISOString() },
-    create: (db) => (key === undefined ? inTransaction(database.api, create) : create(db)),
+    create: (db) => (key === undefined ? inTransaction(database.api, create, { mayRepeat: true }) : create(db)),
   });
 }
 

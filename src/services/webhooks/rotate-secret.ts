@@ -29,10 +29,14 @@ export async function rotateSecret(
   if (kind === 'callback') {
     throw webhookConflict('All callbacks of a client share one secret: use POST /v1/webhooks/callbacks/secret.');
   }
-  const rotated = await inTransaction(c.engine.database.api, async (client) => {
-    if (!(await lockLane(client, caller.clientId, id))) return null;
-    return { expiresAt: await rotateWebhookSecret(client, caller.clientId, { webhookId: id, ...next }) };
-  });
+  const rotated = await inTransaction(
+    c.engine.database.api,
+    async (client) => {
+      if (!(await lockLane(client, caller.clientId, id))) return null;
+      return { expiresAt: await rotateWebhookSecret(client, caller.clientId, { webhookId: id, ...next }) };
+    },
+    { mayRepeat: true },
+  );
   if (rotated === null) return refuseAbsent(c, caller, id);
   logRotation(c, caller, { webhook_id: id });
   return { secret: formatSecret(next.secret), previousExpiresAt: rotated.expiresAt };

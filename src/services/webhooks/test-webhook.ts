@@ -14,7 +14,9 @@ export async function testWebhook(c: ExecutionContext, caller: Caller, id: strin
   const { api } = c.engine.database;
   const timestamp = formatTimestamp(await readClock(api));
   const message = { webhookId, id: randomUUID(), event: TEST_EVENT, body: testBody({ webhookId, timestamp }) };
-  const result = await inTransaction(api, (client) => queueMessage(client, caller.clientId, message));
+  const result = await inTransaction(api, (client) => queueMessage(client, caller.clientId, message), {
+    mayRepeat: true,
+  });
   if (result === 'not_found') throw noSuchWebhook(id);
   if (result === 'disabled') throw webhookConflict('The webhook is disabled: enable it first.');
   c.webhooks.onQueued();

@@ -1,0 +1,98 @@
+/** What both doors say of a write that another transaction was in the way of, or whose answer was lost. */
+import { randomUUID } from 'node:crypto';
+import { describe, expect, it } from 'vitest';
+import { inTransaction } from '../../src/ledger/database.ts';
+import { openRoad } from '../ledger/database-road.ts';
+import { type TestClient, useExecution } from './execution-fixture.ts';
+
+const server = useExecution();
+const LOCK = 4_711;
+
+const DOORS = {
+  '/v1': {
+    request: { type: 'EXECUTE', work_kind: 'SUCCESS_FAST', idempotency_key: 'once' },
+    message: 'detail',
+    refused: /nothing was changed/,
+    unknown: /may have happened\. Retry later, with the same idempotency key/,
+  },
+  '/queue/v1': {
+    request: { type: 'any', payload: {}, idempotency_key: 'once' },
+    message: 'message',
+    refused: /Others hold what this needs/,
+    unknown: /may have happened\. Repeat it, with the same idempotency_key/,
+  },
+} as const;
+
+type Door = keyof typeof DOORS;
+
+async function submit(door: Door, client: TestClient, url = server.url) {
+  const answer = await fetch(`${url}${door}/jobs`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${client.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(DOORS[door].request),
+  });
+  const body = (await answer.json()) as Record<string, string>;
+  return { status: answer.status, retryAfter: answer.headers.get('retry-after'), body };
+}
+
+/** From here on the database does this whenever it writes a job of the client. */
+async function whenWriting(client: TestClient, action: string): Promise<() => Promise<unknown>> {
+  const name = `fault_${randomUUID().replaceAll('-', '')}`;
+  const db = server.ledger.db.maintenance;
+  await db.query(`
+    CREATE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN ${action} RETURN NEW; END$$;
+    CREATE TRIGGER ${name} BEFORE INSERT ON millrace.jobs FOR EACH ROW
+      WHEN (NEW.org_id = '${client.clientId}') EXECUTE FUNCTION ${name}()`);
+  return () => db.query(`DROP FUNCTION ${name} CASCADE`);
+}
+
+describe.each(Object.keys(DOORS) as Door[])('at %s', (door) => {
+  it.each(['40001', '40P01', '55P03'])('a write that met %s three times gets 503 with Retry-After', async (state) => {
+    const client = await server.client();
+    const heal = await whenWriting(client, `RAISE SQLSTATE '${state}';`);
+    const { status, retryAfter, body } = await submit(door, client);
+    expect([status, retryAfter]).toEqual([503, '1']);
+    expect(body[DOORS[door].message]).toMatch(DOORS[door].refused);
+    await heal();
+    expect((await submit(door, client)).status).toBe(202);
+  });
+
+  it('a write whose connection was cut is said to have happened perhaps; with its key it is found', async () => {
+    const client = await server.client();
+    const { road, database } = await openRoad(server.ledger.db.url);
+    const url = await server.listen({ engine: await server.newEngine(database) });
+    const heal = await whenWriting(client, `PERFORM pg_advisory_xact_lock(${LOCK});`);
+    const asked = await inTransaction(server.ledger.db.maintenance, async (holder) => {
+      await holder.query('SELECT pg_advisory_xact_lock($1)', [LOCK]);
+      const answer = submit(door, client, url);
+      await server.ledger.untilBlocked();
+      await road.close();
+      return answer;
+    });
+    expect([asked.status, asked.retryAfter]).toEqual([503, '1']);
+    expect(asked.body[DOORS[door].message]).toMatch(DOORS[door].unknown);
+    // The statement goes on over there: its end is what the caller could not be told.
+    const written = 'SELECT FROM millrace.jobs WHERE org_id = $1';
+    while ((await server.ledger.db.maintenance.query(written, [client.clientId])).rowCount === 0);
+    await heal();
+    const again = await submit(door, client);
+    expect(again.status).toBeLessThan(300);
+    const { rows } = await server.ledger.db.maintenance.query('SELECT id FROM millrace.jobs WHERE org_id = $1', [
+      client.clientId,
+    ]);
+    expect(rows).toEqual([{ id: again.body.job_id }]);
+  });
+
+  it('a write that never left is not said to have happened', async () => {
+    const client = await server.client();
+    const { road, database } = await openRoad(server.ledger.db.url);
+    const url = await server.listen({ engine: await server.newEngine(database) });
+    expect((await submit(door, client, url)).status).toBe(202);
+    await road.close();
+    // Whatever comes of the first, no connection is left after it.
+    await submit(door, client, url);
+    const { status, body } = await submit(door, client, url);
+    expect(status).toBe(503);
+    expect(body[DOORS[door].message]).not.toContain('may have happened');
+  });
+});
