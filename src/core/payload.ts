@@ -4,6 +4,10 @@ export type Payload =
   | { readonly kind: 'json'; readonly text: string }
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
 
+/** About how many bytes it is, without a look at all of them. */
+export const lengthOf = (payload: Payload): number =>
+  payload.kind === 'json' ? payload.text.length : payload.bytes.byteLength;
+
 export type EncodedPayload =
   | { readonly ok: true; readonly payload: Payload }
   | { readonly ok: false; readonly issue: Issue };

@@ -4,12 +4,12 @@ import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import type { Database } from '../ledger/database.ts';
 import { checkLanded, type SettledJob, settleJobs } from '../ledger/settle-jobs.ts';
 import type { Lease } from '../ledger/start-jobs.ts';
-import { isUnavailable } from '../ledger/statement.ts';
 import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
 import type { AttemptOutcome } from './executor.ts';
-import { Finisher } from './finisher.ts';
+import { type Finished, Finisher } from './finisher.ts';
+import { Persister, StoppedError } from './persister.ts';
 import { settlement } from './settler.ts';
 
 export type CompleterOptions = {
@@ -25,19 +25,24 @@ export type CompleterOptions = {
 };
 
 const MAX_PER_STATEMENT = 500;
-const MAX_DELAY_MS = 2_000;
 
 /** Writes how attempts ended: plain successes with one statement, everything else with another, each many jobs at a time. */
 export class Completer {
   readonly #options: CompleterOptions;
   readonly #batcher: Batcher<SettledJob, boolean>;
   readonly #finisher: Finisher;
+  readonly #persister: Persister;
+  /** Results that the database refused, on their way to it in other words. */
+  #reworded = 0;
 
   constructor(options: CompleterOptions) {
     this.#options = options;
+    this.#persister = new Persister((error) => options.events.emit('error', { error, where: 'completer' }));
     this.#batcher = createBatcher<SettledJob, boolean>({
       send: (rows) => this.#settle(rows),
       maxItems: MAX_PER_STATEMENT,
+      lengthOf: ({ result, resultBytes, failure }) =>
+        (result?.length ?? 0) + (resultBytes?.byteLength ?? 0) + (failure?.length ?? 0),
       maxInFlight: 1,
       maxWaiting: Number.POSITIVE_INFINITY,
       overflow: neverRefused,
@@ -49,11 +54,12 @@ export class Completer {
         claims: options.claims,
         onReleased: options.onReleased,
       },
-      persist: (write) => this.#persist(write),
+      persister: this.#persister,
       landedBefore: (executions) => this.#landedBefore(executions.map(({ job }) => job)),
       onLanded: ({ execution, value }) => this.#completed(execution, value),
       onLost: (execution) => this.lost(execution),
-      onError: (error) => options.events.emit('error', { error, where: 'finisher' }),
+      onRefused: (finished) => void this.#reword(finished),
+      onError: (error) => this.#report(error),
       onWritten: options.onWritten,
     });
   }
@@ -66,7 +72,7 @@ export class Completer {
   }
 
   get isIdle(): boolean {
-    return this.#finisher.isIdle;
+    return this.#finisher.isIdle && this.#reworded === 0;
   }
 
   async end(execution: Execution, outcome: AttemptOutcome): Promise<void> {
@@ -93,14 +99,30 @@ export class Completer {
     this.#options.events.emit('lost', execution.facts);
   }
 
-  idle(): Promise<void> {
-    return this.#batcher.idle();
+  /** Gives up what the database has not taken: its lease ends by itself. Resolves when nothing is under way any more. */
+  async stop(): Promise<void> {
+    this.#persister.stop();
+    await Promise.all([this.#batcher.idle(), this.#finisher.written]);
   }
 
   async #succeed(execution: Execution, output: Payload, value: unknown): Promise<void> {
-    const landed = await this.#batcher.add(successRow(execution, output));
+    let landed: boolean;
+    try {
+      landed = await this.#batcher.add(successRow(execution, output));
+    } catch (error) {
+      if (error instanceof StoppedError) throw error;
+      return this.#decide(execution, NOT_STORED);
+    }
     if (landed) this.#completed(execution, value);
     else this.lost(execution);
+  }
+
+  /** By itself and by another statement; what is refused then has failed. */
+  async #reword({ execution, result, value }: Finished): Promise<void> {
+    this.#reworded++;
+    await this.#succeed(execution, { kind: 'json', text: result }, value).catch((error) => this.#report(error));
+    this.#reworded--;
+    this.#options.onWritten();
   }
 
   #completed(execution: Execution, output: unknown): void {
@@ -116,7 +138,7 @@ export class Completer {
   }
 
   #landedBefore(jobs: readonly Lease[]): Promise<Set<number>> {
-    return this.#persist(() => checkLanded(this.#options.database.workers, jobs));
+    return this.#persister.write(() => checkLanded(this.#options.database.workers, jobs));
   }
 
   async #confirmOwn(execution: Execution, otherwise: AttemptOutcome): Promise<void> {
@@ -126,9 +148,7 @@ export class Completer {
   }
 
   async #decide(execution: Execution, outcome: Outcome): Promise<void> {
-    const { job, policy, registered, elapsedMs } = execution;
-    const { row, decision } = settlement({ job, policy, outcome, elapsedMs, registered });
-    const landed = await this.#batcher.add(row);
+    const { row, decision, landed } = await this.#settled(execution, outcome);
     if (!landed) return this.lost(execution);
     this.#options.claims.done(execution.claimNo, execution.job.leaseSeq);
     if (row.to === 'cancelled') {
@@ -144,31 +164,55 @@ export class Completer {
     if (row.to === 'retrying') this.#options.onDelayed(row.delayMs ?? 0);
   }
 
-  async #settle(rows: SettledJob[]): Promise<boolean[]> {
-    const sorted = rows.toSorted((a, b) => a.seq - b.seq);
-    const { database, workerId } = this.#options;
-    const { landed, released } = await this.#persist(() =>
-      settleJobs(database.workers, { workerId, jobs: sorted, by: 'lease', closedClaims: [] }),
-    );
-    if (released) this.#options.onReleased();
-    return this.#confirmed(rows, landed);
-  }
-
-  /** An outcome is kept until the database takes it or the lease is gone: the database being away loses nothing. */
-  async #persist<T>(write: () => Promise<T>): Promise<T> {
-    for (let failures = 0; ; failures++) {
+  /** What the database refuses is told in plainer words, and again from time to time: nobody else can end the attempt. */
+  async #settled(execution: Execution, outcome: Outcome) {
+    const { job, policy, registered } = execution;
+    let words = outcome;
+    for (let refusals = 0; ; refusals++) {
+      const settled = settlement({ job, policy, outcome: words, elapsedMs: execution.elapsedMs, registered });
       try {
-        return await write();
+        return { ...settled, landed: await this.#batcher.add(settled.row) };
       } catch (error) {
-        this.#options.events.emit('error', { error, where: 'completer' });
-        if (!isUnavailable(error) && failures >= 3) throw error;
-        await new Promise((resolve) =>
-          setTimeout(resolve, Math.random() * Math.min(MAX_DELAY_MS, 50 * 2 ** Math.min(failures, 8))),
-        );
+        if (this.#persister.isStopped) throw error;
+        if (words.kind === 'failed') words = NOT_STORED;
+        await this.#persister.pause(refusals, { isLong: true });
       }
     }
   }
+
+  async #settle(rows: SettledJob[]): Promise<(boolean | Error)[]> {
+    const { database, workerId, onReleased } = this.#options;
+    const landed = new Set<number>();
+    const refused = new Map<number, Error>();
+    await this.#persister.writeInParts(
+      rows.toSorted((a, b) => a.seq - b.seq),
+      {
+        send: async (part) => {
+          const settled = await settleJobs(database.workers, { workerId, jobs: part, by: 'lease', closedClaims: [] });
+          for (const leaseSeq of settled.landed) landed.add(leaseSeq);
+          if (settled.released) onReleased();
+        },
+        refuse: ({ leaseSeq }, error) => refused.set(leaseSeq, error as Error),
+      },
+    );
+    const confirmed = await this.#confirmed(rows, landed);
+    return rows.map(({ leaseSeq }, index) => (confirmed[index] ? true : (refused.get(leaseSeq) ?? false)));
+  }
+
+  #report(error: unknown): void {
+    this.#options.events.emit('error', { error, where: 'finisher' });
+  }
 }
+
+/** The attempt came to an end that the ledger has no place for: it counts as one that failed. */
+const NOT_STORED: Outcome = {
+  kind: 'failed',
+  failure: {
+    category: 'SYSTEM',
+    code: 'OUTCOME_NOT_STORED',
+    message: 'the database refused what the handler left; its log says why',
+  },
+};
 
 const neverRefused = () => new Error('an attempt that ended is never refused');
 

@@ -1,7 +1,9 @@
+import { fitting } from '../ledger/batcher.ts';
 import { completeJobs } from '../ledger/complete-jobs.ts';
 import type { Database } from '../ledger/database.ts';
 import type { Claims } from './claims.ts';
 import type { Execution } from './execution.ts';
+import type { Persister } from './persister.ts';
 
 export type Finished = { execution: Execution; result: string; value: unknown };
 
@@ -9,12 +11,13 @@ export type FinisherOptions = {
   database: Database;
   workerId: number;
   claims: Claims;
-  /** Tries until the database answers. */
-  persist<T>(write: () => Promise<T>): Promise<T>;
+  persister: Persister;
   /** Of leases that did not land now: those that this very attempt had ended before. */
   landedBefore(executions: readonly Execution[]): Promise<Set<number>>;
   onLanded(finished: Finished): void;
   onLost(execution: Execution): void;
+  /** The database will not have this result, whatever is written beside it. */
+  onRefused(finished: Finished): void;
   onReleased(): void;
   onError(error: unknown): void;
   /** A statement's worth is written. */
@@ -31,6 +34,7 @@ export class Finisher {
   readonly #options: FinisherOptions;
   #finished: Finished[] = [];
   #isWriting = false;
+  #writing: Promise<void> = Promise.resolve();
   #isScheduled = false;
 
   constructor(options: FinisherOptions) {
@@ -39,6 +43,11 @@ export class Finisher {
 
   get isIdle(): boolean {
     return !this.#isWriting && this.#finished.length === 0;
+  }
+
+  /** When the statement under way is answered. */
+  get written(): Promise<void> {
+    return this.#writing;
   }
 
   add(finished: Finished): void {
@@ -52,31 +61,51 @@ export class Finisher {
   }
 
   #next(): void {
+    if (this.#options.persister.isStopped) this.#finished = [];
     if (this.#isWriting || this.#finished.length === 0) return;
     this.#isWriting = true;
-    const batch = this.#finished.splice(0, MAX_PER_STATEMENT);
-    this.#write(batch).catch((error) => this.#options.onError(error));
+    const batch = this.#finished.splice(0, fitting(this.#finished, MAX_PER_STATEMENT, lengthOf));
+    this.#writing = this.#write(batch).catch((error) => this.#options.onError(error));
   }
 
   async #write(batch: readonly Finished[]): Promise<void> {
-    const { database, workerId, claims, persist } = this.#options;
-    const closedClaims = claims.takeClosed();
-    const finished = batch.map(({ execution: { job }, result }) => ({
-      ...{ orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, result },
-    }));
-    const { landed, released } = await persist(() =>
-      completeJobs(database.finishing, { workerId, finished, closedClaims }),
-    ).finally(() => {
+    const { claims, persister } = this.#options;
+    const written: Written = { landed: new Set(), released: false, closedClaims: claims.takeClosed() };
+    const refused = new Set<Finished>();
+    try {
+      await persister.writeInParts(batch, {
+        send: (part) => this.#send(part, written),
+        refuse: (finished) => refused.add(finished),
+      });
+    } finally {
+      claims.reopen(written.closedClaims);
       this.#isWriting = false;
-    });
-    // The next statement goes out before this one's answers are handed on.
-    this.#next();
-    if (released) this.#options.onReleased();
-    await this.#answer(batch, landed);
+      // The next statement goes out before this one's answers are handed on.
+      this.#next();
+    }
+    if (written.released) this.#options.onReleased();
+    await this.#answer(batch, written.landed, refused);
     this.#options.onWritten();
   }
 
-  async #answer(batch: readonly Finished[], landed: ReadonlySet<number>): Promise<void> {
+  async #send(part: readonly Finished[], written: Written): Promise<void> {
+    const { database, workerId } = this.#options;
+    const finished = part.map(({ execution: { job }, result }) => ({
+      ...{ orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, result },
+    }));
+    const { closedClaims } = written;
+    const { landed, released } = await completeJobs(database.finishing, { workerId, finished, closedClaims });
+    written.closedClaims = [];
+    if (written.landed.size === 0) written.landed = landed;
+    else for (const leaseSeq of landed) written.landed.add(leaseSeq);
+    written.released ||= released;
+  }
+
+  async #answer(
+    batch: readonly Finished[],
+    landed: ReadonlySet<number>,
+    refused: ReadonlySet<Finished>,
+  ): Promise<void> {
     const missing: Finished[] = [];
     for (const finished of batch) {
       if (landed.has(finished.execution.job.leaseSeq)) this.#options.onLanded(finished);
@@ -86,7 +115,12 @@ export class Finisher {
     const before = await this.#options.landedBefore(missing.map(({ execution }) => execution));
     for (const finished of missing) {
       if (before.has(finished.execution.job.leaseSeq)) this.#options.onLanded(finished);
+      else if (refused.has(finished)) this.#options.onRefused(finished);
       else this.#options.onLost(finished.execution);
     }
   }
 }
+
+type Written = { landed: Set<number>; released: boolean; closedClaims: readonly number[] };
+
+const lengthOf = ({ result }: Finished): number => result.length;

@@ -14,6 +14,7 @@ import {
   PULSE_MAIN,
   PULSE_STOP,
   PULSE_WORDS,
+  pulseMs,
 } from './pulse.ts';
 import { settlement } from './settler.ts';
 
@@ -26,9 +27,9 @@ let mainTicks = -1;
 let mainSeenMs = performance.now();
 
 async function beat(): Promise<void> {
-  const beganMs = Date.now();
+  const beganMs = pulseMs();
   const { alive } = await heartbeat(database.workers, { workerId, jobs: [] });
-  if (alive) Atomics.store(pulse, PULSE_LAST_BEAT, beganMs & 0x7fff_ffff);
+  if (alive) Atomics.store(pulse, PULSE_LAST_BEAT, beganMs);
 }
 
 function isMainStalled(): boolean {

@@ -10,6 +10,7 @@ import {
   PULSE_MAIN,
   PULSE_STOP,
   PULSE_WORDS,
+  pulseSince,
 } from './pulse.ts';
 import type { Worker } from './worker.ts';
 
@@ -123,7 +124,7 @@ export class Heartbeat implements Service {
   #silenceMs(): number {
     const own = performance.now() - this.#lastBeatMs;
     const stamp = Atomics.load(this.#pulse, PULSE_LAST_BEAT);
-    return stamp === 0 ? own : Math.min(own, ((Date.now() & 0x7fff_ffff) - stamp) & 0x7fff_ffff);
+    return stamp === 0 ? own : Math.min(own, pulseSince(stamp));
   }
 }
 

@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import { checkDependencies, MAX_CHILDREN, MAX_DEPTH, resolveDependent } from '../core/dependencies.ts';
 import { AppError, type Issue } from '../core/errors.ts';
+import { lengthOf } from '../core/payload.ts';
 import { type Policy, SUBMISSION_TIMEOUT_MS } from '../core/policy.ts';
 import { inheritPriority } from '../core/priority.ts';
 import {
@@ -80,6 +81,7 @@ export class Submitter {
     this.#batcher = createBatcher<JobToWrite, Written>({
       send: (entries) => this.#send(entries),
       maxItems: MAX_BATCH,
+      lengthOf: ({ job: { payload } }) => lengthOf(payload),
       maxInFlight: 2,
       splitAbove: 32,
       maxWaiting: MAX_WAITING,

@@ -30,6 +30,8 @@ export type SupervisorOptions = {
   lookahead: boolean;
   pollMs: number;
   heartbeatMs?: number;
+  /** How long a worker that stops insists that its last outcomes are written. */
+  lastWritesMs?: number;
   spawn(execution: Execution, submission: Submission, join: boolean): Promise<string>;
   onReleased(): void;
   onDelayed(delayMs: number): void;
@@ -141,6 +143,7 @@ export class Supervisor {
         onReleased,
         onDelayed,
         queues: this.#queues(),
+        lastWritesMs: this.#options.lastWritesMs,
       },
       hasCaps: () => settings.hasCaps(registry.types()),
       contextOf: (execution) => new HandlerContext(execution, services),

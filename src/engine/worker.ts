@@ -2,7 +2,7 @@ import { classify } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
-import { isUnavailable } from '../ledger/statement.ts';
+import { isPassing } from '../ledger/statement.ts';
 import type { StartedJob, Taken } from '../ledger/take-jobs.ts';
 import { Claims } from './claims.ts';
 import { Completer } from './completer.ts';
@@ -13,6 +13,7 @@ import { giveBackUnknown } from './give-back-unknown.ts';
 import type { JobContext } from './job-context.ts';
 import { Producer, type Take } from './producer.ts';
 import type { HandlerRegistry } from './registry.ts';
+import { refusing, STAND_IN, unserved } from './unrunnable.ts';
 
 export type WorkerOptions = {
   database: Database;
@@ -23,6 +24,8 @@ export type WorkerOptions = {
   slots: number;
   queues: readonly string[];
   lookahead: boolean;
+  /** How long a worker that stops insists that its last outcomes are written. */
+  lastWritesMs?: number;
   hasCaps(): boolean;
   contextOf(execution: Execution): JobContext;
   onStarted(started: readonly StartedJob[]): void;
@@ -33,6 +36,7 @@ export type WorkerOptions = {
 /** How often deadlines are looked at. A timer for each job would cost more than most jobs take. */
 const SWEEP_MS = 20;
 const POLICY_RETRY_MS = 500;
+const LAST_WRITES_MS = 10_000;
 
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
 export class Worker {
@@ -46,6 +50,7 @@ export class Worker {
   #nextWaiting = 0;
   /** Attempts whose outcome is on its way to the ledger. */
   #ending = 0;
+  #isStopped = false;
   #changed: (() => void) | null = null;
   #sweeper: NodeJS.Timeout | undefined = undefined;
 
@@ -98,14 +103,18 @@ export class Worker {
     this.#producer.serve(queues);
   }
 
-  /** Stops claiming, lets handlers finish for `graceMs`, then gives the rest back at once. */
+  /**
+   * Stops claiming, lets handlers finish for `graceMs`, then gives the rest back at once. What the database does not take in time
+   * is left to a rescuer: a process that is to end must not wait for a database that is away.
+   */
   async drain(graceMs: number): Promise<void> {
     this.#producer.drain();
     for (const execution of this.#takeWaiting()) void this.#giveBack(execution);
     await this.#settledWithin(graceMs);
     for (const execution of [...this.running.values()]) void this.#giveBack(execution);
-    await this.#settledWithin(10_000);
-    await this.#completer.idle();
+    await this.#settledWithin(this.#options.lastWritesMs ?? LAST_WRITES_MS);
+    this.#isStopped = true;
+    await this.#completer.stop();
     clearInterval(this.#sweeper);
   }
 
@@ -153,26 +162,30 @@ export class Worker {
       claim.claimNo,
       started.map((job) => job.leaseSeq),
     );
+    const { registry, policies } = this.#options;
     for (const job of started) {
-      const registered = this.#options.registry.get(job.jobType);
-      if (registered === undefined)
-        throw new Error(`Claimed a job of type ${job.jobType}, which no handler here serves.`);
-      const policy = this.#options.policies.cached(job.policyId) ?? (await this.#policyOf(job.policyId));
-      if (policy === null) continue;
-      this.#waiting.push(new Execution({ job, policy, registered, claimNo: claim.claimNo, startedMs: claim.sentMs }));
+      const { claimNo, sentMs: startedMs } = claim;
+      const registered = registry.get(job.jobType) ?? unserved(job.jobType);
+      const policy = policies.cached(job.policyId) ?? (await this.#policyOf(job.policyId));
+      if (this.#isStopped) return;
+      this.#waiting.push(
+        policy instanceof Error
+          ? new Execution({ job, policy: STAND_IN, registered: refusing(job.jobType, policy), claimNo, startedMs })
+          : new Execution({ job, policy, registered, claimNo, startedMs }),
+      );
     }
     // With every policy known: a lease shorter than any before quickens the heartbeat.
     this.#options.onStarted(started);
   }
 
-  /** Asked for until the database answers: the job is started, and nobody but us knows of it. Null: no database any more. */
-  async #policyOf(policyId: number): Promise<Policy | null> {
+  /** Asked for until the database answers: the job is started, and nobody but us knows of it. An error: there is none to be had. */
+  async #policyOf(policyId: number): Promise<Policy | Error> {
     for (;;) {
       try {
         return await this.#options.policies.policyOf(policyId);
       } catch (error) {
         this.#report(error);
-        if (!isUnavailable(error)) return null;
+        if (!isPassing(error) || this.#isStopped) return error as Error;
         await new Promise((resolve) => setTimeout(resolve, Math.random() * POLICY_RETRY_MS));
       }
     }

@@ -8,10 +8,26 @@ export type Batcher<Item, Answer> = {
   idle(): Promise<void>;
 };
 
+/** What one statement carries at most, so that it neither outlives its time nor fills the memory. */
+const MAX_STATEMENT_LENGTH = 8 * 1_048_576;
+
+/** How many of the first `most` items go into one statement: one at least, however long. */
+export function fitting<Item>(items: readonly Item[], most: number, lengthOf: (item: Item) => number): number {
+  const count = Math.min(most, items.length);
+  let length = 0;
+  for (let taken = 0; taken < count; taken++) {
+    length += lengthOf(items[taken] as Item);
+    if (length > MAX_STATEMENT_LENGTH && taken > 0) return taken;
+  }
+  return count;
+}
+
 export type BatcherOptions<Item, Answer> = {
   /** One answer per item, in order. An answer that is an Error rejects its caller only. */
   send(items: Item[]): Promise<(Answer | Error)[]>;
   maxItems: number;
+  /** About how many bytes an item is in a statement; without it, none to speak of. */
+  lengthOf?(item: Item): number;
   /** Statements under way at once. */
   maxInFlight: number;
   /** With this many waiting and nothing under way two halves are sent, so that one is answered while the other is written. */
@@ -32,6 +48,7 @@ type Waiter<Item, Answer> = {
 };
 
 export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer>): Batcher<Item, Answer> {
+  const { lengthOf } = options;
   let waiting: Waiter<Item, Answer>[] = [];
   let inFlight = 0;
   let isScheduled = false;
@@ -41,7 +58,8 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
   const flush = () => {
     isScheduled = false;
     while (waiting.length > 0 && inFlight < options.maxInFlight && isWorthIt()) {
-      const size = Math.min(options.maxItems, isToSplit() ? Math.ceil(waiting.length / 2) : waiting.length);
+      const most = Math.min(options.maxItems, isToSplit() ? Math.ceil(waiting.length / 2) : waiting.length);
+      const size = lengthOf === undefined ? most : fitting(waiting, most, ({ item }) => lengthOf(item));
       const batch = waiting.slice(0, size);
       waiting = waiting.slice(size);
       inFlight++;

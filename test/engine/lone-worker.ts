@@ -7,10 +7,17 @@ import { HandlerRegistry } from '../../src/engine/registry.ts';
 import { Settings } from '../../src/engine/settings.ts';
 import { Supervisor } from '../../src/engine/supervisor.ts';
 import type { JobContext } from '../../src/index.ts';
-import { openDatabase } from '../../src/ledger/database.ts';
+import { type Database, openDatabase } from '../../src/ledger/database.ts';
 import { PolicyCache } from '../../src/ledger/intern-policies.ts';
+import type { Queryable } from '../../src/ledger/statement.ts';
 
-export type LoneWorkerParams = { url: string; lease: DurationInput };
+export type LoneWorkerParams = {
+  url: string;
+  lease: DurationInput;
+  /** What it reads policies on. */
+  policiesOn?(database: Database): Queryable;
+  lastWritesMs?: number;
+};
 
 /** A first attempt: it ends when the test says so, and heeds no signal. */
 export type PatientAttempt = { context: JobContext; end(output: unknown): void; stopped: Promise<unknown> };
@@ -21,14 +28,22 @@ export class LoneWorker {
   readonly #began = new Announcements<PatientAttempt>();
   readonly #ended = new Announcements<void>();
 
-  constructor({ url, lease }: LoneWorkerParams) {
+  constructor({ url, lease, policiesOn = ({ workers }) => workers, lastWritesMs }: LoneWorkerParams) {
     const database = openDatabase({ url });
     const registry = new HandlerRegistry(PROFILES.gopherqueue);
     registry.register({ type: 'patient', lease, handler: (context) => this.#attempt(context) });
     this.#supervisor = new Supervisor({
-      ...{ database, registry, events: this.#events, policies: new PolicyCache(database.workers) },
+      ...{ database, registry, events: this.#events, policies: new PolicyCache(policiesOn(database)) },
       settings: new Settings({ database, events: this.#events, onChange: () => this.#supervisor.refresh() }),
-      ...{ profile: PROFILES.gopherqueue, name: 'lone', slots: 4, queues: ['*'], lookahead: false, pollMs: 50 },
+      ...{
+        profile: PROFILES.gopherqueue,
+        name: 'lone',
+        slots: 4,
+        queues: ['*'],
+        lookahead: false,
+        pollMs: 50,
+        lastWritesMs,
+      },
       spawn: () => Promise.reject(new Error('a patient job has no children')),
       onReleased: () => {},
       onDelayed: () => {},
