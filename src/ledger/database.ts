@@ -9,6 +9,8 @@ import { isContended, isUnanswered, MAX_TRIES, pauseAfter, translated } from './
 export type Database = {
   readonly url: string;
   readonly api: pg.Pool;
+  /** For searches, which nobody's write should wait behind: their statements have less time. */
+  readonly searching: pg.Pool;
   readonly workers: pg.Pool;
   readonly maintenance: pg.Pool;
   /** For the projector alone: see `horizon.ts`. */
@@ -32,6 +34,8 @@ const NO_BITMAPS = `${PLANNER} -c enable_bitmapscan=off`;
 
 /** Whatever holds up a claim holds up every job of its worker. */
 export const CLAIM_TIMEOUT_MS = 2_000;
+/** A search looks at so many jobs and no more: tens of milliseconds. One that takes this long is held up. */
+const SEARCH_TIMEOUT_MS = 2_000;
 
 const INT8 = 20;
 
@@ -80,7 +84,9 @@ export function openDatabase(params: DatabaseParams): Database {
     made.on('connect', (client) => client.on('error', () => {}));
     return made;
   };
-  const api = pool('api', params.apiPool ?? 10, 5_000, PLANNER, params.maxApiWaiting);
+  const apiPool = params.apiPool ?? 10;
+  const api = pool('api', apiPool, 5_000, PLANNER, params.maxApiWaiting);
+  const searching = pool('searcher', Math.ceil(apiPool / 2), SEARCH_TIMEOUT_MS, PLANNER, params.maxApiWaiting);
   const workers = pool('workers', params.workerPool ?? 10, 5_000, NO_BITMAPS);
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
   const projecting = pool(PROJECTOR, 1, 30_000, '-c jit=off');
@@ -88,10 +94,10 @@ export function openDatabase(params: DatabaseParams): Database {
   const claiming = new Pipeline(config('producer', CLAIM_TIMEOUT_MS, PLANNER));
   const finishing = new Pipeline(config('completer', 5_000, PLANNER));
   return {
-    ...{ url: params.url, api, workers, maintenance, projecting, submitting, claiming, finishing },
+    ...{ url: params.url, api, searching, workers, maintenance, projecting, submitting, claiming, finishing },
     async close() {
       await Promise.all([submitting.close(), claiming.close(), finishing.close()]);
-      await Promise.all([api.end(), workers.end(), maintenance.end(), projecting.end()]);
+      await Promise.all([api.end(), searching.end(), workers.end(), maintenance.end(), projecting.end()]);
     },
   };
 }

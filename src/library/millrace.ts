@@ -161,7 +161,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   async search(filter: JobFilter = {}, page: SearchPage = {}) {
-    const found = await searchJobs(this.#database.api, this.#orgId, filter, page);
+    const found = await searchJobs(this.#database.searching, this.#orgId, filter, page);
     return { ...found, jobs: found.jobs.map((job) => toView(job, false)) };
   }
 

@@ -27,8 +27,8 @@ export async function searchFailures(engine: Engine, params: SearchFailuresParam
   const { orgId, filter = {}, page = {} } = params;
   const { limit = DEFAULT_LIMIT, cursor = null } = page;
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) throw invalidLimit();
-  const { failures, nextCursor } = await searchInLedger(engine.database.api, orgId, { filter, limit, cursor });
-  const tally = await tallyFailures(engine.database.api, orgId, { filter });
+  const { failures, nextCursor } = await searchInLedger(engine.database.searching, orgId, { filter, limit, cursor });
+  const tally = await tallyFailures(engine.database.searching, orgId, { filter });
   return { ...tally, failures: failures.map(toDetails), nextCursor };
 }
 

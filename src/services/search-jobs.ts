@@ -12,5 +12,5 @@ export type SearchParams = { orgId: string; filter?: JobFilter; page?: SearchPag
 
 /** Jobs that match every filter given, a page at a time. */
 export function searchJobs(engine: Engine, { orgId, filter, page }: SearchParams): Promise<FoundJobs> {
-  return searchInLedger(engine.database.api, orgId, filter, page);
+  return searchInLedger(engine.database.searching, orgId, filter, page);
 }

@@ -181,7 +181,7 @@ describe('connections', () => {
     onTestFinished(() => database.close());
     const crowded = client.at(await server.listen({ engine: await server.newEngine(database) }));
     expect((await crowded.get('/jobs')).status).toBe(200);
-    const taken = await database.api.connect();
+    const taken = await database.searching.connect();
     expectFailure(await crowded.get('/jobs'), 'RFA_STORAGE_UNAVAILABLE');
     taken.release();
     expect((await crowded.get('/jobs')).status).toBe(200);

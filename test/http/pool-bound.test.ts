@@ -16,7 +16,7 @@ const UNLIMITED = { allowed: true, limit: 1, remaining: 1, resetMs: 1 };
 
 /** A server that has few connections, and asks the database for nothing but what it is asked for. */
 async function serve() {
-  const database = openDatabase({ url: ledger.db.url, apiPool: POOL, maxApiWaiting: MOST_WAITING });
+  const database = openDatabase({ url: ledger.db.url, apiPool: 2 * POOL, maxApiWaiting: MOST_WAITING });
   const engine = new Engine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   const orgId = await ledger.newOrg();
@@ -53,12 +53,12 @@ it('with twice as many waiting as there are connections the next request is answ
   const waiting: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {
     for (let n = 0; n < POOL + MOST_WAITING; n++) waiting.push(fetch(`${url}/jobs`));
-    await until(async () => database.api.waitingCount === MOST_WAITING);
+    await until(async () => database.searching.waitingCount === MOST_WAITING);
     const refused = await fetch(`${url}/jobs`);
     expect(refused.status).toBe(503);
     expect(refused.headers.get('retry-after')).toBe('1');
     expect(await refused.json()).toMatchObject({ code: 'UNAVAILABLE' });
-    expect(database.api.waitingCount).toBe(MOST_WAITING);
+    expect(database.searching.waitingCount).toBe(MOST_WAITING);
   });
   expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(Array(POOL + MOST_WAITING).fill(200));
   expect((await fetch(`${url}/jobs`)).status).toBe(200);

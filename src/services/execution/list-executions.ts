@@ -50,7 +50,7 @@ export async function findExecutions(
   let nextCursor: string | null = cursor ?? null;
   for (let look = 1; ; look++) {
     const page: SearchPage = { cursor: nextCursor, limit: limit - jobs.length, order: ORDERS[order], total: false };
-    const found = await searchJobs(c.engine.database.api, caller.clientId, jobFilter, page);
+    const found = await searchJobs(c.engine.database.searching, caller.clientId, jobFilter, page);
     for (const job of found.jobs) {
       const view = viewOf(job);
       if (matches(view, filter)) jobs.push({ job, view });
