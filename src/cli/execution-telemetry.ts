@@ -57,7 +57,7 @@ export function observeExecution(events: EventHub, telemetry: Telemetry): () => 
 }
 
 /** An attempt under way in this process. */
-type Run = { readonly startedAtMs: number; traceparent?: string; span?: OpenSpan };
+type Run = { readonly startedAtMs: number; readonly assignedMs: number; traceparent?: string; span?: OpenSpan };
 
 /** A name in the words of the execution API, and the states before and after. */
 type Step = readonly [event: string, from: string, to: string];
@@ -72,11 +72,11 @@ class ExecutionObserver {
     this.metrics = new ExecutionMetrics(telemetry);
   }
 
-  started(facts: JobFacts): void {
-    this.#runs.set(runOf(facts), { startedAtMs: nowMs() });
+  /** Where one statement claimed the job and started it, it was assigned for no time at all. */
+  started({ assignedMs = 0, ...facts }: EngineEvents['started']): void {
+    this.#runs.set(runOf(facts), { startedAtMs: nowMs(), assignedMs });
     this.metrics.running(this.#runs.size);
-    // One statement claims a job and starts it, so it is assigned for no time at all.
-    this.metrics.started(0);
+    this.metrics.started(assignedMs / 1_000);
     this.#log(['job.assigned', 'QUEUED', 'ASSIGNED'], facts);
     this.#log(['job.running', 'ASSIGNED', 'RUNNING'], facts);
   }
@@ -90,7 +90,7 @@ class ExecutionObserver {
     if (facts.attempt === 1) this.metrics.waited(secondsSince(dueAtMs(facts, fields), run.startedAtMs));
     if (typeof fields.traceparent !== 'string') return;
     const { tracer } = this.#telemetry;
-    const assign = tracer.start('assign', fields.traceparent, run.startedAtMs);
+    const assign = tracer.start('assign', fields.traceparent, run.startedAtMs - run.assignedMs);
     assign.end(attributesOf(facts));
     run.traceparent = fields.traceparent;
     run.span = tracer.start('run', assign.traceparent, run.startedAtMs);

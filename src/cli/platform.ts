@@ -2,7 +2,6 @@ import type { Config } from '../config/load-config.ts';
 import { AppError } from '../core/errors.ts';
 import { Engine } from '../engine/engine.ts';
 import type { Registration } from '../engine/registry.ts';
-import { executionRegistration } from '../handlers/execution.ts';
 import { simulateRegistration } from '../handlers/simulate.ts';
 import { readClock } from '../ledger/clock.ts';
 import { type Database, openDatabase } from '../ledger/database.ts';
@@ -13,6 +12,7 @@ import type { WebhookParts } from '../services/execution/context.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Watched } from './database-watch.ts';
 import { composeDeliveries, type Deliveries, openEgress } from './deliveries.ts';
+import { addExecutionCrew } from './execution-crew.ts';
 import { observeExecution } from './execution-telemetry.ts';
 import type { Output } from './output.ts';
 import { processTelemetry } from './process-telemetry.ts';
@@ -38,7 +38,7 @@ export type PlatformOptions = {
   out: Output;
   /** Bring the schema up to date although others may share the database. */
   migrates: boolean;
-  /** Jobs of the built-in types run here at once; zero for none. */
+  /** Jobs run here at once by the worker of each built-in type; zero for none. */
   concurrency: number;
   /** How the worker is called in histories. */
   name?: string;
@@ -62,7 +62,7 @@ export async function openPlatform({ config, out, migrates, concurrency, name }:
     const telemetry = processTelemetry(out);
     observeExecution(engine.events, telemetry);
     observeWebhooks(engine.events, telemetry);
-    if (concurrency > 0) registerBuiltIns(engine, config);
+    if (concurrency > 0) registerBuiltIns(engine, config, concurrency);
     const deliveries = composeDeliveries({ engine, config, egress: openEgress(config) });
     await configureQueues(database, config);
     await engine.open();
@@ -100,16 +100,12 @@ function platformOf({ deliveries, ...parts }: Parts): Platform {
   };
 }
 
-function registerBuiltIns(engine: Engine, { simulation, execution }: Config): void {
+function registerBuiltIns(engine: Engine, { simulation, execution, workers }: Config, slots: number): void {
   const { timeScale } = simulation;
-  const registrations = [
-    simulateRegistration({ timeScale }),
-    executionRegistration({ timeScale, activeJobs: execution.activeJobs }),
-  ];
-  for (const registration of registrations) {
-    const { status, issues } = engine.registry.register(registration as unknown as Registration);
-    if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
-  }
+  const registration = simulateRegistration({ timeScale }) as unknown as Registration;
+  const { status, issues } = engine.registry.register(registration);
+  if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
+  addExecutionCrew(engine, { timeScale, activeJobs: execution.activeJobs, slots, queues: workers.queues });
 }
 
 /** What the configuration says of queues is said again at every start; what it does not say stays as it is. */

@@ -89,7 +89,7 @@ const SETTINGS = {
     concurrency: {
       kind: integer(1, 10_000),
       default: null,
-      help: 'jobs run at once in a process; unless set, 1 in `millrace work` and 10 in `millrace up`',
+      help: 'jobs run at once in a process, in `millrace up` those of /v1 and all others each; unless set, 1 in `millrace work` and 10 in `millrace up`',
     },
     queues: { kind: { type: 'list' }, default: ['*'], help: 'the queues to work on; "*" is all of them' },
     drain_grace: { kind: duration(0), default: 30 * SECOND, help: 'how long running jobs may go on after a stop' },

@@ -83,6 +83,8 @@ export interface StateTransition {
   readonly wasClaimed?: true;
   /** The last attempt that it could have ended by its timeout. */
   readonly timedOut?: true;
+  /** How long a worker had it under lease before this start or cancellation; absent where the claim started it. */
+  readonly assignedMs?: number;
 }
 
 export interface AttemptInfo {

@@ -1,9 +1,10 @@
 import { AppError } from '../core/errors.ts';
 import type { Policy } from '../core/policy.ts';
 import type { Taken } from '../ledger/take-jobs.ts';
-import type { OfferedJob, Take } from './producer.ts';
+import type { OfferedJob } from './producer.ts';
 import { HandlerRegistry, type RegisteredHandler, type Registration } from './registry.ts';
 import type { Supervisor } from './supervisor.ts';
+import type { Take } from './taking.ts';
 
 /** Workers with handlers, slots and queues of their own. */
 export type Crew = {
@@ -12,6 +13,8 @@ export type Crew = {
   slots: number;
   queues: readonly string[];
   registrations: readonly Registration[];
+  /** Claims a job, and starts it by a statement of its own: between the two it can be seen under lease. No look-ahead. */
+  startsApart?: boolean;
 };
 
 export type CrewParts = Omit<Crew, 'registrations'> & { registry: HandlerRegistry };
@@ -67,9 +70,11 @@ export class Crews {
     for (const supervisor of this.#supervisors) supervisor.wake();
   }
 
-  /** The first is for what callers submit; who submits for another crew wakes all. */
-  wakeFirst(): void {
-    this.#supervisors[0]?.wake();
+  /** A job of this type is ready. */
+  wakeFor(type: string): void {
+    this.#supervisors.forEach((supervisor, index) => {
+      if (this.#registries[index]?.get(type) !== undefined) supervisor.wake();
+    });
   }
 
   refresh(): void {

@@ -4,9 +4,9 @@ import type { Policy } from '../core/policy.ts';
 import { DEFAULT_LIMITS, type Submission, type SubmissionLimits } from '../core/submission.ts';
 import type { Database } from '../ledger/database.ts';
 import { PolicyCache } from '../ledger/intern-policies.ts';
+import type { JobToWrite } from '../ledger/job-to-write.ts';
 import { prepareSubmitting, prepareWorking } from '../ledger/prepare-connections.ts';
 import { ensurePartitions } from '../ledger/record-partitions.ts';
-import type { Written } from '../ledger/submit-jobs.ts';
 import { type Crew, type CrewParts, Crews } from './crews.ts';
 import { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
@@ -21,7 +21,7 @@ import { Rescuer } from './rescuer.ts';
 import { Scheduler } from './scheduler.ts';
 import { Settings } from './settings.ts';
 import { Stager } from './stager.ts';
-import { Submitter } from './submitter.ts';
+import { Submitter, type SubmitterOptions } from './submitter.ts';
 import { Supervisor } from './supervisor.ts';
 
 export type EngineOptions = {
@@ -40,6 +40,8 @@ export type EngineOptions = {
   /** How long a revoked API key is remembered. */
   revokedKeysMs?: number;
 };
+
+type Accepted = Parameters<SubmitterOptions['onAccepted']>[0];
 
 type SpawnParams = { execution: Execution; submission: Submission; join: boolean; workerId: number };
 
@@ -83,7 +85,7 @@ export class Engine implements Service {
       ensureQueue: (name) => this.settings.ensureQueue(name),
       knowsQueue: (name) => this.settings.knowsQueue(name),
       offer: (job, take) => (this.#isRunning ? this.#crews.offer(job, take) : null),
-      onAccepted: (written, isFollowed) => this.#onAccepted(written, isFollowed),
+      onAccepted: (accepted) => this.#onAccepted(accepted),
     });
     const slots = options.concurrency ?? 10;
     const onReady = () => this.hint('ready');
@@ -197,30 +199,38 @@ export class Engine implements Service {
     else this.settings.wake();
   }
 
-  #onAccepted(written: readonly Written[], isFollowed: boolean): void {
+  #onAccepted({ written, entries, isFollowed }: Accepted): void {
     let isReady = false;
     let isTimed = false;
     let isPending = false;
-    for (const each of written) {
+    let woken: string | null = null;
+    for (const [index, each] of written.entries()) {
       if (each.kind !== 'accepted') continue;
-      if (each.state === 'scheduled') isReady = true;
-      else if (each.state === 'delayed') isTimed = true;
+      if (each.state === 'scheduled') {
+        isReady = true;
+        const { type } = (entries[index] as JobToWrite).job;
+        if (!isFollowed && type !== woken) this.#crews.wakeFor(type);
+        woken = type;
+      } else if (each.state === 'delayed') isTimed = true;
       else isPending = true;
     }
-    if (isReady && !isFollowed) this.#crews.wakeFirst();
     if (isReady) this.notifier.hint('ready');
     if (isTimed) this.hint('timers');
     if (isPending) this.hint('releases');
   }
 
-  #makeSupervisor(options: EngineOptions, { name, slots, queues, registry }: CrewParts): Supervisor {
+  #makeSupervisor(
+    options: EngineOptions,
+    { name, slots, queues, registry, startsApart = false }: CrewParts,
+  ): Supervisor {
     const { database, events, policies, settings } = this;
     const ownName = options.name ?? `${hostname()}:${process.pid}`;
     const supervisor: Supervisor = new Supervisor({
       ...{ database, events, policies, settings, profile: options.profile, registry, slots, queues },
       name: name === '' ? ownName : `${ownName}/${name}`,
+      startsApart,
       // A worker of one slot claims one job at a time.
-      lookahead: options.lookahead ?? slots > 1,
+      lookahead: !startsApart && (options.lookahead ?? slots > 1),
       pollMs: options.pollMs ?? 1_000,
       heartbeatMs: options.heartbeatMs,
       onReleased: () => this.hint('releases'),

@@ -34,7 +34,8 @@ export type WebhookAttempt = {
 
 /** What happens in this process, as it happens. A listener that throws hurts nobody else. */
 export type EngineEvents = {
-  started: JobFacts;
+  /** `assignedMs`: how long the job was under lease before; absent where its claim started it. */
+  started: JobFacts & { assignedMs?: number };
   completed: JobFacts & { output: unknown };
   failed: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
   cancelled: JobFacts;

@@ -18,8 +18,10 @@ export class Execution {
   readonly policy: Policy;
   readonly registered: RegisteredHandler;
   readonly claimNo: number;
-  /** On this machine's monotonic clock, from before the claim was sent. */
+  /** On this machine's monotonic clock, from before the statement that started it was sent. */
   readonly startedMs: number;
+  /** How long the job was under lease before; absent where its claim started it. */
+  readonly assignedMs: number | undefined;
   abortCause: AbortCause | undefined = undefined;
   isCancelRequested = false;
   isCompletedByHandler = false;
@@ -35,12 +37,14 @@ export class Execution {
     registered: RegisteredHandler;
     claimNo: number;
     startedMs: number;
+    assignedMs?: number;
   }) {
     this.job = params.job;
     this.policy = params.policy;
     this.registered = params.registered;
     this.claimNo = params.claimNo;
     this.startedMs = params.startedMs;
+    this.assignedMs = params.assignedMs;
     this.joinsChildren = params.registered.fanIn;
   }
 

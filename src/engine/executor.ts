@@ -77,3 +77,9 @@ function failureOf(execution: Execution, error: unknown): AttemptOutcome {
   }
   return { kind: 'failed', failure };
 }
+
+/** A job that its handler completed in a transaction of its own has ended that way, whatever happened to the attempt since. */
+export function ownEndFirst(execution: Execution, outcome: AttemptOutcome): AttemptOutcome {
+  if (!execution.isCompletedByHandler || outcome.kind === 'completed_by_handler') return outcome;
+  return { kind: 'completed_by_handler', otherwise: outcome };
+}

@@ -1,6 +1,7 @@
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { ownedJobs } from '../ledger/owned-jobs.ts';
+import { returnJobs } from '../ledger/return-jobs.ts';
 import { settleJobs } from '../ledger/settle-jobs.ts';
 import type { Claims } from './claims.ts';
 import { settlement } from './settler.ts';
@@ -10,14 +11,18 @@ export type GiveBackParams = { database: Database; policies: PolicyCache; worker
 /** Gives back what the ledger says a worker holds and the worker does not know of: the answer that told it was lost. */
 export async function giveBackUnknown({ database, policies, workerId, claims }: GiveBackParams): Promise<void> {
   const owned = await ownedJobs(database.workers, workerId);
-  const unknown = owned.filter((job) => job.state === 'running' && !claims.holds(job.leaseSeq));
-  if (unknown.length === 0) return;
+  // Their claims stay open: one of them may hold jobs that the worker does know.
+  const closedClaims: readonly number[] = [];
+  const unknown = owned.filter((job) => !claims.holds(job.leaseSeq));
+  const unstarted = unknown.filter((job) => job.state === 'scheduled');
+  if (unstarted.length > 0) await returnJobs(database.workers, { workerId, jobs: unstarted, closedClaims });
+  const started = unknown.filter((job) => job.state === 'running');
+  if (started.length === 0) return;
   const rows = await Promise.all(
-    unknown.map(async (job) => {
+    started.map(async (job) => {
       const policy = await policies.policyOf(job.policyId);
       return settlement({ job, policy, outcome: { kind: 'released' }, elapsedMs: 0 }).row;
     }),
   );
-  // Their claims stay open: one of them may hold jobs that the worker does know.
-  await settleJobs(database.workers, { workerId, jobs: rows, by: 'lease', closedClaims: [] });
+  await settleJobs(database.workers, { workerId, jobs: rows, by: 'lease', closedClaims });
 }

@@ -1,13 +1,12 @@
-import { lockRoom } from '../ledger/claim-room.ts';
-import { CLAIM_TIMEOUT_MS, type Database, inTransaction } from '../ledger/database.ts';
-import { type StartedJob, type Taken, type TakeParams, takeCappedJobs, takeJobs } from '../ledger/take-jobs.ts';
+import type { StartedJob, Taken, TakeParams } from '../ledger/take-jobs.ts';
 import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
 import { Lanes } from './lanes.ts';
 import { Lookahead } from './lookahead.ts';
+import type { Take } from './taking.ts';
 
 export type ProducerOptions = {
-  database: Database;
+  take: Take;
   workerId: number;
   claims: Claims;
   events: EventHub;
@@ -19,15 +18,13 @@ export type ProducerOptions = {
   hasCaps(): boolean;
   /** Jobs this worker runs or is about to run. */
   load(): { running: number; waiting: number };
+  /** What a statement gave us: started, or under lease where the worker starts jobs apart. */
   begin(started: readonly StartedJob[], claim: { claimNo: number; sentMs: number }): Promise<void>;
   /** Run what begin() brought. */
   fill(): void;
   /** A statement failed a while ago: what the ledger gave us may be more than we know. */
   reconcile(): Promise<void>;
 };
-
-/** Sends a statement that gives this worker jobs. */
-export type Take = (params: TakeParams) => Promise<Taken>;
 
 /** What tells whether it is for a worker. */
 export type OfferedJob = { readonly type: string; readonly queue: string };
@@ -112,7 +109,7 @@ export class Producer {
     if (!this.#isHungry || this.#flights >= this.#mostFlights()) return;
     const limit = this.#room();
     if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
-    this.#launch(limit, (params) => this.#take(params));
+    this.#launch(limit, this.#options.take);
   }
 
   /** Claims under a cap take turns, so a second one would only wait for the first. */
@@ -160,19 +157,6 @@ export class Producer {
     this.#pump();
     this.#options.fill();
     this.pumpSoon();
-  }
-
-  #take(params: TakeParams): Promise<Taken> {
-    const { database, hasCaps, types } = this.#options;
-    if (!hasCaps()) return takeJobs(database.claiming, params);
-    return inTransaction(
-      database.workers,
-      async (client) => {
-        const room = await lockRoom(client, [...types]);
-        return takeCappedJobs(client, params, room);
-      },
-      { statementTimeoutMs: CLAIM_TIMEOUT_MS },
-    );
   }
 
   #observe({ started, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight): void {

@@ -26,7 +26,8 @@ import { submitJobs, type Written } from '../ledger/submit-jobs.ts';
 import { submitStarted } from '../ledger/submit-started.ts';
 import { type Taken, takeJobs } from '../ledger/take-jobs.ts';
 import { newJobId } from './new-job-id.ts';
-import type { OfferedJob, Take } from './producer.ts';
+import type { OfferedJob } from './producer.ts';
+import type { Take } from './taking.ts';
 
 export type SubmitterOptions = {
   database: Database;
@@ -41,7 +42,7 @@ export type SubmitterOptions = {
   /** A statement that may bring the job to a worker here that has nothing else to do. Null: there is none, and it is not sent. */
   offer(job: OfferedJob, take: Take): Promise<Taken> | null;
   /** Called with what was accepted, so that idle workers look at once. */
-  onAccepted(written: readonly Written[], isFollowed: boolean): void;
+  onAccepted(accepted: { written: readonly Written[]; entries: readonly JobToWrite[]; isFollowed: boolean }): void;
 };
 
 /** What a door settles for its callers. */
@@ -159,7 +160,7 @@ export class Submitter {
     // A worker that idles looks for it right behind the statement that writes it.
     const isFollowed = lone !== null && this.#options.offer(lone.job, (params) => takeJobs(db, params)) !== null;
     const written = await writing;
-    this.#options.onAccepted(written, isFollowed);
+    this.#options.onAccepted({ written, entries, isFollowed });
     return written;
   }
 
@@ -176,7 +177,7 @@ export class Submitter {
   /** Writes entries without dependencies in one statement. */
   async write(db: Queryable, entries: readonly JobToWrite[]): Promise<Written[]> {
     const written = await submitJobs(db, entries, this.#options.fairQueues());
-    this.#options.onAccepted(written, false);
+    this.#options.onAccepted({ written, entries, isFollowed: false });
     return written;
   }
 
@@ -190,7 +191,7 @@ export class Submitter {
       client === undefined
         ? await inTransaction(this.#options.database.api, work, { mayRepeat: true })
         : await work(client);
-    this.#options.onAccepted(written, false);
+    this.#options.onAccepted({ written, entries, isFollowed: false });
     return written;
   }
 
@@ -211,7 +212,7 @@ export class Submitter {
       { mayRepeat: true },
     );
     if (written === null) return null;
-    this.#options.onAccepted(written, false);
+    this.#options.onAccepted({ written, entries: [entry], isFollowed: false });
     return written[0] as Written;
   }
 

@@ -12,9 +12,10 @@ import type { Execution } from './execution.ts';
 import { HandlerContext } from './handler-context.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { Loop } from './loop.ts';
-import type { OfferedJob, Take } from './producer.ts';
+import type { OfferedJob } from './producer.ts';
 import type { HandlerRegistry } from './registry.ts';
 import type { Settings } from './settings.ts';
+import type { Take } from './taking.ts';
 import { Worker } from './worker.ts';
 
 export type SupervisorOptions = {
@@ -28,6 +29,7 @@ export type SupervisorOptions = {
   slots: number;
   queues: readonly string[];
   lookahead: boolean;
+  startsApart: boolean;
   pollMs: number;
   heartbeatMs?: number;
   /** How long a worker that stops insists that its last outcomes are written. */
@@ -128,8 +130,8 @@ export class Supervisor {
   }
 
   #makeWorker(workerId: number): Worker {
-    const { database, policies, registry, events, slots, lookahead, spawn, onReleased, onDelayed, settings } =
-      this.#options;
+    const { database, policies, registry, events, slots, spawn, onReleased, onDelayed, settings } = this.#options;
+    const { lookahead, startsApart } = this.#options;
     const services = { database, events, workerId: () => workerId, spawn };
     return new Worker({
       ...{
@@ -140,6 +142,7 @@ export class Supervisor {
         workerId,
         slots,
         lookahead,
+        startsApart,
         onReleased,
         onDelayed,
         queues: this.#queues(),

@@ -2,18 +2,22 @@ import { classify } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
-import { isPassing } from '../ledger/statement.ts';
 import type { StartedJob, Taken } from '../ledger/take-jobs.ts';
+import { askPolicy } from './ask-policy.ts';
 import { Claims } from './claims.ts';
 import { Completer } from './completer.ts';
 import type { EventHub } from './events.ts';
 import { Execution } from './execution.ts';
-import { type AttemptOutcome, execute } from './executor.ts';
+import { type AttemptOutcome, execute, ownEndFirst } from './executor.ts';
 import { giveBackUnknown } from './give-back-unknown.ts';
 import type { JobContext } from './job-context.ts';
-import { Producer, type Take } from './producer.ts';
+import { Producer } from './producer.ts';
 import type { HandlerRegistry } from './registry.ts';
-import { refusing, STAND_IN, unserved } from './unrunnable.ts';
+import { Settling } from './settling.ts';
+import { Starter, type StarterOptions, type Unstarted } from './starter.ts';
+import { type Take, takingOf } from './taking.ts';
+import { runnableOf } from './unrunnable.ts';
+import { WaitingLine } from './waiting-line.ts';
 
 export type WorkerOptions = {
   database: Database;
@@ -26,6 +30,8 @@ export type WorkerOptions = {
   lookahead: boolean;
   /** How long a worker that stops insists that its last outcomes are written. */
   lastWritesMs?: number;
+  /** Jobs are claimed by one statement and started by the next. */
+  startsApart: boolean;
   hasCaps(): boolean;
   contextOf(execution: Execution): JobContext;
   onStarted(started: readonly StartedJob[]): void;
@@ -35,7 +41,6 @@ export type WorkerOptions = {
 
 /** How often deadlines are looked at. A timer for each job would cost more than most jobs take. */
 const SWEEP_MS = 20;
-const POLICY_RETRY_MS = 500;
 const LAST_WRITES_MS = 10_000;
 
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
@@ -45,13 +50,14 @@ export class Worker {
   readonly #claims = new Claims();
   readonly #producer: Producer;
   readonly #completer: Completer;
-  /** Started ahead of a free slot; the first `#nextWaiting` of them run already. */
-  #waiting: Execution[] = [];
-  #nextWaiting = 0;
+  readonly #starter: Starter;
+  readonly #waiting = new WaitingLine();
+  readonly #settling = new Settling(() => this.#isSettled());
   /** Attempts whose outcome is on its way to the ledger. */
   #ending = 0;
   #isStopped = false;
-  #changed: (() => void) | null = null;
+  /** What starts from here on is given back at once. */
+  #isClosing = false;
   #sweeper: NodeJS.Timeout | undefined = undefined;
 
   constructor(options: WorkerOptions) {
@@ -62,16 +68,21 @@ export class Worker {
       ...{ database, workerId, claims, events, onReleased, onDelayed },
       onWritten: () => this.#ended(),
     });
-    this.#producer = new Producer({
-      ...{ database, workerId, claims, events },
-      ...{
-        slots: options.slots,
-        queues: options.queues,
-        types: options.registry.types(),
-        lookahead: options.lookahead,
+    this.#starter = new Starter({
+      ...{ database, workerId, events },
+      onStarted: (unstarted, start) => this.#started(unstarted, start),
+      onGone: (unstarted) => this.#dropped(unstarted),
+      onReturned: (unstarted) => {
+        this.#dropped(unstarted);
+        onDelayed(0);
       },
-      hasCaps: options.hasCaps,
-      load: () => ({ running: this.running.size, waiting: this.#waiting.length - this.#nextWaiting }),
+    });
+    const { slots, queues, lookahead, startsApart, hasCaps } = options;
+    const types = options.registry.types();
+    this.#producer = new Producer({
+      ...{ workerId, claims, events, slots, queues, types, lookahead, hasCaps },
+      take: takingOf({ database, types, hasCaps, startsApart }),
+      load: () => ({ running: this.running.size, waiting: this.#waiting.length + this.#starter.jobs }),
       begin: (started, claim) => this.#begin(started, claim),
       fill: () => this.#fill(),
       reconcile: () => giveBackUnknown({ ...options, claims }),
@@ -95,7 +106,7 @@ export class Worker {
 
   /** Somebody is about to send a statement that may bring jobs. Null: it is not sent. */
   offer(take: Take): Promise<Taken> | null {
-    return this.#producer.offer(take);
+    return this.#options.startsApart ? null : this.#producer.offer(take);
   }
 
   /** Look for work in these queues from now on. */
@@ -109,11 +120,14 @@ export class Worker {
    */
   async drain(graceMs: number): Promise<void> {
     this.#producer.drain();
-    for (const execution of this.#takeWaiting()) void this.#giveBack(execution);
-    await this.#settledWithin(graceMs);
+    this.#starter.stop();
+    for (const execution of this.#waiting.takeAll()) void this.#giveBack(execution);
+    await this.#settling.within(graceMs);
+    this.#isClosing = true;
     for (const execution of [...this.running.values()]) void this.#giveBack(execution);
-    await this.#settledWithin(this.#options.lastWritesMs ?? LAST_WRITES_MS);
+    await this.#settling.within(this.#options.lastWritesMs ?? LAST_WRITES_MS);
     this.#isStopped = true;
+    this.#starter.close();
     await this.#completer.stop();
     clearInterval(this.#sweeper);
   }
@@ -139,7 +153,9 @@ export class Worker {
 
   /** The ledger has given this worker up. Its claims stay as they are: they are how a rescuer finds its jobs. */
   abandon(): void {
-    for (const execution of [...this.running.values(), ...this.#takeWaiting()]) {
+    this.#starter.stop();
+    this.#isClosing = true;
+    for (const execution of [...this.running.values(), ...this.#waiting.takeAll()]) {
       execution.abort('lost_lease');
       this.#leave(execution);
       this.#options.events.emit('lost', execution.facts);
@@ -162,53 +178,55 @@ export class Worker {
       claim.claimNo,
       started.map((job) => job.leaseSeq),
     );
-    const { registry, policies } = this.#options;
+    const { policies, registry, startsApart } = this.#options;
+    const unstarted: Unstarted[] = [];
     for (const job of started) {
-      const { claimNo, sentMs: startedMs } = claim;
-      const registered = registry.get(job.jobType) ?? unserved(job.jobType);
       const policy = policies.cached(job.policyId) ?? (await this.#policyOf(job.policyId));
       if (this.#isStopped) return;
-      this.#waiting.push(
-        policy instanceof Error
-          ? new Execution({ job, policy: STAND_IN, registered: refusing(job.jobType, policy), claimNo, startedMs })
-          : new Execution({ job, policy, registered, claimNo, startedMs }),
-      );
+      const runnable = runnableOf(job.jobType, { policy, registered: registry.get(job.jobType) });
+      const parts = { job, ...runnable, claimNo: claim.claimNo };
+      if (startsApart) unstarted.push({ ...parts, claimedMs: claim.sentMs });
+      else this.#waiting.push(new Execution({ ...parts, startedMs: claim.sentMs }));
     }
     // With every policy known: a lease shorter than any before quickens the heartbeat.
     this.#options.onStarted(started);
+    this.#starter.add(unstarted);
   }
 
-  /** Asked for until the database answers: the job is started, and nobody but us knows of it. An error: there is none to be had. */
-  async #policyOf(policyId: number): Promise<Policy | Error> {
-    for (;;) {
-      try {
-        return await this.#options.policies.policyOf(policyId);
-      } catch (error) {
-        this.#report(error);
-        if (!isPassing(error) || this.#isStopped) return error as Error;
-        await new Promise((resolve) => setTimeout(resolve, Math.random() * POLICY_RETRY_MS));
-      }
-    }
+  #policyOf(policyId: number): Promise<Policy | Error> {
+    const isStopped = () => this.#isStopped;
+    return askPolicy(this.#options.policies, policyId, { onError: this.#report, isStopped });
+  }
+
+  #started({ claimedMs, job, ...parts }: Unstarted, start: Parameters<StarterOptions['onStarted']>[1]): void {
+    const { attemptsStarted, assignedMs, sentMs: startedMs } = start;
+    const lifetimeLeftMs = job.lifetimeLeftMs === null ? null : job.lifetimeLeftMs - (startedMs - claimedMs);
+    const started = { ...job, attemptsStarted, lifetimeLeftMs };
+    const execution = new Execution({ ...parts, job: started, startedMs, assignedMs });
+    if (this.#isClosing) void this.#giveBack(execution);
+    else this.#run(execution);
+  }
+
+  /** It never started here, and is not this worker's any more. */
+  #dropped({ claimNo, job }: Unstarted): void {
+    this.#claims.done(claimNo, job.leaseSeq);
+    this.#producer.pumpSoon();
+    this.#ended();
   }
 
   #fill(): void {
-    while (this.#nextWaiting < this.#waiting.length && this.running.size < this.#options.slots)
-      this.#run(this.#waiting[this.#nextWaiting++] as Execution);
-    if (this.#nextWaiting === this.#waiting.length && this.#nextWaiting > 0) this.#takeWaiting();
-  }
-
-  #takeWaiting(): Execution[] {
-    const waiting = this.#waiting.slice(this.#nextWaiting);
-    this.#waiting = [];
-    this.#nextWaiting = 0;
-    return waiting;
+    while (this.running.size < this.#options.slots) {
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      this.#run(next);
+    }
   }
 
   #run(execution: Execution): void {
     const { events, contextOf } = this.#options;
     this.running.set(execution.job.leaseSeq, execution);
     execution.deadlineMs = execution.startedMs + execution.timeLimitMs;
-    if (events.hears('started')) events.emit('started', execution.facts);
+    if (events.hears('started')) events.emit('started', { ...execution.facts, assignedMs: execution.assignedMs });
     void execute(execution, contextOf(execution)).then((outcome) => this.#conclude(execution, outcome));
   }
 
@@ -259,42 +277,22 @@ export class Worker {
 
   #ended(): void {
     if (this.#options.hasCaps()) this.#producer.wake();
-    this.#wakeDrain();
+    this.#settling.changed();
   }
 
   #leave(execution: Execution): void {
     execution.isConcluded = true;
     this.running.delete(execution.job.leaseSeq);
-    this.#wakeDrain();
+    this.#settling.changed();
   }
 
-  #report(error: unknown): void {
+  readonly #report = (error: unknown): void => {
     this.#options.events.emit('error', { error, where: 'worker' });
-  }
+  };
 
-  #wakeDrain(): void {
-    this.#changed?.();
+  /** No handler runs, nothing is about to, and every outcome is written. */
+  #isSettled(): boolean {
+    const isIdle = this.#completer.isIdle && this.#producer.isIdle;
+    return isIdle && this.running.size === 0 && this.#ending === 0 && this.#starter.jobs === 0;
   }
-
-  /** Until no handler runs and every outcome is written, or the time is up. */
-  async #settledWithin(limitMs: number): Promise<void> {
-    const deadlineMs = performance.now() + limitMs;
-    while (this.running.size > 0 || this.#ending > 0 || !this.#completer.isIdle || !this.#producer.isIdle) {
-      const leftMs = deadlineMs - performance.now();
-      if (leftMs <= 0) return;
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, Math.min(leftMs, 50));
-        this.#changed = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-  }
-}
-
-/** A job that its handler completed in a transaction of its own has ended that way, whatever happened to the attempt since. */
-function ownEndFirst(execution: Execution, outcome: AttemptOutcome): AttemptOutcome {
-  if (!execution.isCompletedByHandler || outcome.kind === 'completed_by_handler') return outcome;
-  return { kind: 'completed_by_handler', otherwise: outcome };
 }

@@ -43,7 +43,8 @@ const CANCEL = statement(
   RETURNING j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
     j.state AS to_state, CASE WHEN l.state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
     CASE WHEN $3::text IS NOT NULL OR l.is_leased THEN json_strip_nulls(json_build_object(
-      'reason', $3::text, 'claimed', CASE WHEN l.is_leased THEN true END)) END AS detail,
+      'reason', $3::text, 'claimed', CASE WHEN l.is_leased THEN true END,
+      'assignedMs', CASE WHEN l.is_leased THEN greatest(0, ${tookText('j.claimed_at')}) END)) END AS detail,
     j.has_dependents OR j.joins_parent AS is_awaited
 ), requested AS (
   INSERT INTO millrace.cancel_requests AS r (org_id, seq, is_forced, reason, actor, requested_at)

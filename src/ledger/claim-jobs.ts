@@ -1,44 +1,78 @@
-import { int2Array, int8Array, textArray } from './binary-array.ts';
-import { candidatesText, IS_STILL_THERE, lanesText, leasedText } from './claim-text.ts';
+import {
+  candidatesText,
+  cappedCandidatesText,
+  cappedLanesText,
+  IS_STILL_THERE,
+  lanesText,
+  leasedText,
+} from './claim-text.ts';
 import { type Queryable, run, statement } from './statement.ts';
-import { CORRELATION, type Lane, type StartedJob, startedText } from './take-jobs.ts';
+import {
+  CORRELATION,
+  parametersOf,
+  type Room,
+  roomParametersOf,
+  type StartedJob,
+  startedText,
+  type TakeParams,
+  withMoreText,
+} from './take-jobs.ts';
 
 /** A job under lease that has not started: `attemptsStarted` does not count the attempt to come. */
 export type ClaimedJob = StartedJob;
 
-export type ClaimParams = { workerId: number; lanes: readonly Lane[]; limit: number; claimNo: number };
+export type Claimed = {
+  claimed: ClaimedJob[];
+  /** As of `Taken`. */
+  hasMore: boolean;
+};
 
-// A lease is no state: the row stays scheduled and no event is written until the attempt starts.
-const CLAIM = statement(
-  'claim_jobs',
-  `WITH lanes AS MATERIALIZED (${lanesText(2)}
-), candidates AS MATERIALIZED (${candidatesText({ limit: 6, runs: 6 })}
-), ${leasedText(6)}
+// A lease is no state: the row stays scheduled and no event is written until the attempt starts. Nor is it worth a flush of the log: one
+// that is lost with the server's last moments was never made, its start is refused and the job still in line. A start that is kept
+// keeps its claim, which stands before it in the log. Parameters as of `take-jobs.ts`.
+function claimText({ lanes, candidates }: { lanes: string; candidates: string }): string {
+  return `
+WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)
+), lanes AS MATERIALIZED (${lanes}
+), candidates AS MATERIALIZED (${candidates}
+), ${leasedText(2)}
 , claimed AS (
-  UPDATE millrace.jobs j SET worker_id = $1::int8, lease_seq = l.lease_seq
+  UPDATE millrace.jobs j SET worker_id = $1::int8, lease_seq = l.lease_seq, claimed_at = greatest(millrace.clock(), j.scheduled_at)
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
   RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, l.order_key,
     j.attempts_started, j.max_attempts, j.policy_id, j.created_at, j.lifetime_deadline, j.payload, j.payload_bytes,
     j.idempotency_key, ${CORRELATION}, j.traceparent, j.tags
 ), noted AS (
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
-  SELECT $1::int8, $7::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type
+  SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type
 )
-SELECT ${startedText('started_lease_seq')} FROM claimed`,
+SELECT ${startedText('started_lease_seq')} FROM claimed CROSS JOIN unflushed
+${withMoreText('claimed')}`;
+}
+
+const CLAIM = statement(
+  'claim_jobs',
+  claimText({ lanes: lanesText(4), candidates: candidatesText({ limit: 2, runs: 8 }) }),
+);
+const CLAIM_CAPPED = statement(
+  'claim_capped_jobs',
+  claimText({ lanes: cappedLanesText(4, 9), candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 10 }) }),
 );
 
-/** Leases ready jobs to a worker without starting them. */
-export async function claimJobs(
-  db: Queryable,
-  { workerId, lanes, limit, claimNo }: ClaimParams,
-): Promise<ClaimedJob[]> {
-  return run<StartedJob>(db, CLAIM, [
-    workerId,
-    textArray(lanes.map((lane) => lane.queue)),
-    textArray(lanes.map((lane) => lane.jobType)),
-    int2Array(lanes.map((lane) => lane.priority)),
-    int8Array(lanes.map((lane) => lane.floor)),
-    limit,
-    claimNo,
-  ]);
+/** Leases ready jobs to a worker without starting them, in claim order, at most `limit`. */
+export async function claimJobs(db: Queryable, params: TakeParams): Promise<Claimed> {
+  return claimedOf(await run<ClaimedJob>(db, CLAIM, parametersOf(params)));
+}
+
+/** The same within the room that `claim-room.ts` found and keeps locked. */
+export async function claimCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Claimed> {
+  return claimedOf(
+    await run<ClaimedJob>(db, CLAIM_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]),
+  );
+}
+
+function claimedOf(rows: ClaimedJob[]): Claimed {
+  const hasMore = rows.at(-1)?.seq === null;
+  if (hasMore) rows.pop();
+  return { claimed: rows, hasMore };
 }

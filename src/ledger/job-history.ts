@@ -6,12 +6,14 @@ import { type Queryable, run, statement } from './statement.ts';
 
 /** Whether event `e` gave a job up whose last attempt ended by its timeout: the reason of the event does not say so. */
 const TIMED_OUT = `e.reason = 'attempts_exhausted' AND coalesce(e.detail->>'category' = 'TIMEOUT', false)`;
+/** How long the job of event `e` was under lease before it started, or before it was cancelled; null: not at all. */
+export const ASSIGNED_MS = `CASE WHEN e.to_state IN ('running', 'cancelled') THEN (e.detail->>'assignedMs')::float8 END`;
 
 const HISTORY = statement(
   'job_history',
   `SELECT j.id, e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor,
      e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed,
-     ${TIMED_OUT} AS timed_out
+     ${TIMED_OUT} AS timed_out, ${ASSIGNED_MS} AS assigned_ms
    FROM millrace.jobs j JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
    WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq, e.n`,
 );
@@ -26,6 +28,7 @@ type Row = {
   actor: string | null;
   was_claimed: boolean;
   timed_out: boolean;
+  assigned_ms: number | null;
 };
 
 /** Every change of state of a job, oldest first; empty when the org has no such job. */
@@ -60,6 +63,7 @@ function toTransition(row: Row): StateTransition {
     actor: toActor(row.actor),
     ...(row.was_claimed ? { wasClaimed: true } : {}),
     ...(row.timed_out ? { timedOut: true } : {}),
+    ...(row.assigned_ms === null ? {} : { assignedMs: row.assigned_ms }),
   };
 }
 

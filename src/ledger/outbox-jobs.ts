@@ -4,6 +4,7 @@ import type { FailureCategory } from '../core/failure.ts';
 import type { JobState } from '../core/states.ts';
 import type { Reason } from '../core/transitions.ts';
 import { int8Array, uuidArray } from './binary-array.ts';
+import { ASSIGNED_MS } from './job-history.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 const JOBS = statement(
@@ -22,7 +23,7 @@ const HISTORIES = statement(
   'outbox_histories',
   `SELECT e.org_id, e.job_seq, e.n, e.txid::text::int8 AS txid, e.from_state, e.to_state, e.at, e.reason, e.attempt,
      e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed,
-     e.detail->>'category' AS category, e.detail->>'code' AS code
+     ${ASSIGNED_MS} AS assigned_ms, e.detail->>'category' AS category, e.detail->>'code' AS code
    FROM millrace.events e WHERE e.record_id = ANY ($1::int8[]) AND e.job_seq BETWEEN $2::int8 AND $3::int8`,
 );
 
@@ -50,6 +51,7 @@ type EventRow = {
   reason: Reason;
   attempt: number;
   was_claimed: boolean;
+  assigned_ms: number | null;
   category: FailureCategory | null;
   code: string | null;
 };
@@ -107,4 +109,5 @@ const toTransition = (row: EventRow): OutboxTransition => ({
   failure: row.category === null || row.code === null ? null : { category: row.category, code: row.code },
   ...(row.was_claimed ? { wasClaimed: true } : {}),
   ...(row.reason === 'attempts_exhausted' && row.category === 'TIMEOUT' ? { timedOut: true } : {}),
+  ...(row.assigned_ms === null ? {} : { assignedMs: row.assigned_ms }),
 });

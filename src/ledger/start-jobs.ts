@@ -4,25 +4,42 @@ import { type Queryable, run, statement } from './statement.ts';
 
 export type Lease = { orgId: string; seq: number; leaseSeq: number };
 
+/** An attempt that started. `assignedMs`: how long the job was under lease before. */
+export type StartedAttempt = { leaseSeq: number; attemptsStarted: number; assignedMs: number };
+
+export type StartParams = { workerId: number; jobs: readonly Lease[] };
+
+const ASSIGNED_MS = tookText('j.claimed_at', 'j.started_at');
+
 const START = statement(
   'start_jobs',
   `WITH ${RECORD}, input AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::int8[], $4::int8[]) AS i(org_id, seq, lease_seq)
 ), started AS (
   UPDATE millrace.jobs j SET state = 'running', previous_lease_seq = j.started_lease_seq, started_lease_seq = j.lease_seq,
-    started_at = millrace.clock(), updated_at = millrace.clock(), attempts_started = j.attempts_started + 1,
+    started_at = greatest(millrace.clock(), j.claimed_at), updated_at = millrace.clock(), attempts_started = j.attempts_started + 1,
     ${countedText()}
   FROM input i
   WHERE j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq AND j.state = 'scheduled' AND j.worker_id = $1::int8
   RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round,
-    ${tookText('j.scheduled_at')} AS took_ms
+    ${tookText('j.scheduled_at')} AS took_ms, ${ASSIGNED_MS} AS assigned_ms,
+    json_build_object('assignedMs', ${ASSIGNED_MS}) AS detail
 ), recorded AS (
   ${recordedText({
     ...{ source: 'started', from: `'scheduled'`, to: `'running'`, reason: `'started'` },
-    ...{ workerId: '$1::int8', tookMs: 'took_ms' },
+    ...{ workerId: '$1::int8', tookMs: 'took_ms', detail: 'detail' },
   })}
 )
-SELECT lease_seq, attempts_started FROM started`,
+SELECT lease_seq AS "leaseSeq", attempts_started AS "attemptsStarted", assigned_ms AS "assignedMs" FROM started`,
+);
+
+// Asked by a statement of its own, whose snapshot has whatever the one before it waited for.
+const STARTED = statement(
+  'started_jobs',
+  `SELECT j.lease_seq AS "leaseSeq", j.attempts_started AS "attemptsStarted", ${ASSIGNED_MS} AS "assignedMs"
+   FROM unnest($2::uuid[], $3::int8[], $4::int8[]) AS i(org_id, seq, lease_seq)
+   JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq
+   WHERE j.state = 'running' AND j.worker_id = $1::int8`,
 );
 
 /** Leases in the order of the jobs, so that statements over many jobs never wait for each other in a ring. */
@@ -35,11 +52,18 @@ export function leaseArrays(leases: readonly Lease[]): [Buffer, Buffer, Buffer] 
   ];
 }
 
+export type Started = { started: Map<number, StartedAttempt> };
+
 /** Starts an attempt for each lease that still stands; a lease that is gone is absent from the answer. */
-export async function startJobs(
-  db: Queryable,
-  { workerId, jobs }: { workerId: number; jobs: readonly Lease[] },
-): Promise<{ started: Map<number, number> }> {
-  const rows = await run<{ lease_seq: number; attempts_started: number }>(db, START, [workerId, ...leaseArrays(jobs)]);
-  return { started: new Map(rows.map((row) => [row.lease_seq, row.attempts_started])) };
+export async function startJobs(db: Queryable, { workerId, jobs }: StartParams): Promise<Started> {
+  return byLease(await run<StartedAttempt>(db, START, [workerId, ...leaseArrays(jobs)]));
 }
+
+/** Those that have started under these leases and still run: for whoever never got the answer to a start. */
+export async function startedBefore(db: Queryable, { workerId, jobs }: StartParams): Promise<Started> {
+  return byLease(await run<StartedAttempt>(db, STARTED, [workerId, ...leaseArrays(jobs)]));
+}
+
+const byLease = (attempts: readonly StartedAttempt[]): Started => ({
+  started: new Map(attempts.map((attempt) => [attempt.leaseSeq, attempt])),
+});

@@ -79,6 +79,13 @@ export const startedText = (
   payload AS "payload", payload_bytes AS "payloadBytes", idempotency_key AS "idempotencyKey", correlation_id AS "correlationId",
   traceparent AS "traceparent", tags AS "tags"`;
 
+/** One row more, of nulls, where there may be more in line than the limit in `$2` asked for and `given` has. */
+export const withMoreText = (
+  given: string,
+): string => `UNION ALL SELECT ${Array.from(startedText('x').matchAll(/ AS "/g), () => 'NULL').join(', ')}
+WHERE (SELECT count(*) FROM ${given}) < $2::int4 AND ((SELECT count(*) FROM candidates) > (SELECT count(*) FROM picked)
+  OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM ${given}))`;
+
 // Parameters: worker, limit, claim number, the lanes in four, how many runs to look at. The clock is that of the statement, and a job may
 // be committed between its reading and the snapshot: no job starts before it was ready.
 function takeText({ lanes, candidates }: { lanes: string; candidates: string }): string {
@@ -102,9 +109,7 @@ WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
   })}
 )
 SELECT ${startedText('previous_lease_seq')} FROM started
-UNION ALL SELECT ${Array.from(startedText('x').matchAll(/ AS "/g), () => 'NULL').join(', ')}
-WHERE (SELECT count(*) FROM started) < $2::int4 AND ((SELECT count(*) FROM candidates) > (SELECT count(*) FROM picked)
-  OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM started))`;
+${withMoreText('started')}`;
 }
 
 const TAKE = statement(
@@ -134,18 +139,22 @@ const UNLIMITED = 0x7fff_ffff;
 
 /** The same within the room that `claim-room.ts` found and keeps locked. */
 export async function takeCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Taken> {
+  return takenOf(await run<StartedJob>(db, TAKE_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
+}
+
+/** Four parameters: what `cappedLanesText` and `cappedCandidatesText` ask for. */
+export function roomParametersOf({ lanes }: TakeParams, room: Room): unknown[] {
   const full = [...room.orgs].filter(([, left]) => left <= 0).map(([orgId]) => orgId);
-  const values = [
-    ...parametersOf(params),
-    params.lanes.map((lane) => room.types.get(lane.jobType) ?? UNLIMITED),
+  return [
+    lanes.map((lane) => room.types.get(lane.jobType) ?? UNLIMITED),
     [...room.orgs.keys()],
     [...room.orgs.values()],
     full,
   ];
-  return takenOf(await run<StartedJob>(db, TAKE_CAPPED, values));
 }
 
-function parametersOf({ workerId, lanes, limit, claimNo, runs = limit }: TakeParams): unknown[] {
+/** Eight parameters, for every statement that gives jobs to a worker. */
+export function parametersOf({ workerId, lanes, limit, claimNo, runs = limit }: TakeParams): unknown[] {
   return [
     workerId,
     limit,

@@ -58,7 +58,7 @@ describe('up', () => {
     expect(history.map(({ to_state }) => to_state)).toEqual(['SCHEDULED', 'RUNNING', 'COMPLETED']);
     expect(execution).toMatchObject({ job_id: expect.any(String), state: 'QUEUED' });
     const ready = await fetch(`${fact(up, 'address')}/readyz`);
-    expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 1 } });
+    expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 2 } });
     up.kill('SIGINT');
     expect(await up.ended).toMatchObject({ code: 0, stderr: '' });
     expect(up.stdout).toMatch(/Stopping\.\nStopped\.\n$/);

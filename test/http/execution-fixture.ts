@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { afterAll, beforeAll } from 'vitest';
 import { composeExecution } from '../../src/cli/execution-api.ts';
+import { addExecutionCrew } from '../../src/cli/execution-crew.ts';
 import { observeExecution } from '../../src/cli/execution-telemetry.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import type { AddressPolicy } from '../../src/core/address-policy.ts';
@@ -10,8 +11,6 @@ import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { DEFAULT_LIMITS } from '../../src/core/submission.ts';
 import { Engine } from '../../src/engine/engine.ts';
-import type { Registration } from '../../src/engine/registry.ts';
-import { executionRegistration } from '../../src/handlers/execution.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
 import type { Scope } from '../../src/http/shared/identity.ts';
@@ -186,10 +185,10 @@ export class ExecutionServer {
   async newEngine(database: Database = this.ledger.db): Promise<Engine> {
     const { addresses } = this;
     const limits = addresses === undefined ? undefined : { ...DEFAULT_LIMITS, addresses };
-    const engine = new Engine({ database, profile: PROFILES.gopherqueue, concurrency: 50, limits });
+    const engine = new Engine({ database, profile: PROFILES.gopherqueue, limits });
     await engine.open();
     const { timeScale, activeJobs } = this.settings;
-    engine.registry.register(executionRegistration({ timeScale, activeJobs }) as unknown as Registration);
+    addExecutionCrew(engine, { timeScale, activeJobs, slots: 50 });
     observeExecution(engine.events, this.telemetry);
     return engine;
   }

@@ -29,7 +29,7 @@ const asked = (workerId: number) => ({ workerId, lanes, limit: 1, claimNo: ++cla
 /** What a worker gets that asks for one job: its lease, or null. The attempt does not start. */
 export async function claimOne(ledger: TestLedger): Promise<LeasedTestJob | null> {
   const workerId = await ledger.registerWorker();
-  const [job] = await claimJobs(ledger.db.workers, asked(workerId));
+  const [job] = (await claimJobs(ledger.db.workers, asked(workerId))).claimed;
   return job === undefined ? null : { ...job, workerId };
 }
 

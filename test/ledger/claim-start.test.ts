@@ -21,7 +21,7 @@ describe('a claim', () => {
     expect(await ledger.eventsOf(job)).toHaveLength(1);
     expect(await ledger.tokensOf(job, 'ready')).toBe(0);
     const { started } = await startJobs(db(), { workerId: leased.workerId, jobs: [leased] });
-    expect(started).toEqual(new Map([[leased.leaseSeq, 1]]));
+    expect(started.get(leased.leaseSeq)).toMatchObject({ attemptsStarted: 1 });
     const row = await ledger.rowOf(job);
     expect(row).toMatchObject({ state: 'running', attempts_started: 1, started_lease_seq: leased.leaseSeq });
     expect(row.started_at).toEqual(row.updated_at);
@@ -39,8 +39,8 @@ describe('a claim', () => {
     const workerId = await ledger.registerWorker();
     const order: number[] = [];
     for (let claimNo = 1; claimNo <= 4; claimNo++) {
-      const [claimed] = await claimJobs(db(), { workerId, lanes: lanesOf({ jobType: type }), limit: 1, claimNo });
-      order.push(claimed!.seq);
+      const asked = { workerId, lanes: lanesOf({ jobType: type }), limit: 1, claimNo };
+      order.push((await claimJobs(db(), asked)).claimed[0]!.seq);
     }
     expect(order).toEqual([first.seq, second.seq, late.seq, low.seq]);
   });
@@ -54,7 +54,9 @@ describe('a claim', () => {
     });
     expect(await ledger.tokensOf(job, 'ready')).toBe(1);
     const workerId = await ledger.registerWorker();
-    expect(await claimJobs(db(), { workerId, lanes: lanesOf(job), limit: 5, claimNo: 1 })).toEqual([]);
+    expect(await claimJobs(db(), { workerId, lanes: lanesOf(job), limit: 5, claimNo: 1 })).toMatchObject({
+      claimed: [],
+    });
     expect(await ledger.tokensOf(job, 'ready')).toBe(0);
   });
 
@@ -68,7 +70,7 @@ describe('a claim', () => {
         claimJobs(db(), { workerId, lanes: lanesOf({ jobType: type }), limit: 10, claimNo: 1 }),
       ),
     );
-    const seqs = claims.flat().map((job) => job.seq);
+    const seqs = claims.flatMap(({ claimed }) => claimed.map((job) => job.seq));
     expect(new Set(seqs).size).toBe(seqs.length);
   });
 });

@@ -152,12 +152,8 @@ export class TestLedger {
   /** Leases the job without starting it. */
   async lease(job: TestJob, workerId?: number): Promise<LeasedTestJob> {
     const worker = workerId ?? (await this.registerWorker());
-    const [claimed] = await claimJobs(this.db.workers, {
-      workerId: worker,
-      lanes: lanesOf(job),
-      limit: 1,
-      claimNo: ++this.#claimNo,
-    });
+    const asked = { workerId: worker, lanes: lanesOf(job), limit: 1, claimNo: ++this.#claimNo };
+    const [claimed] = (await claimJobs(this.db.workers, asked)).claimed;
     if (claimed === undefined) throw new Error(`job ${job.seq} could not be claimed`);
     return { ...job, leaseSeq: claimed.leaseSeq, workerId: worker };
   }

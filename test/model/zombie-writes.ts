@@ -8,7 +8,7 @@ import { reportProgress } from '../../src/ledger/report-progress.ts';
 import { returnExpired, returnJobs } from '../../src/ledger/return-jobs.ts';
 import { saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
 import { settleJobs } from '../../src/ledger/settle-jobs.ts';
-import { startJobs } from '../../src/ledger/start-jobs.ts';
+import { startedBefore, startJobs } from '../../src/ledger/start-jobs.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
 import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
 
@@ -94,6 +94,12 @@ export const ZOMBIE_WRITES: Record<string, Check> = {
     await unchanged(ledger, reborn, async () => {
       await startJobs(db, { workerId, jobs: [reborn.old] });
     });
+  },
+
+  millrace_started_jobs: async (db, ledger) => {
+    const { old } = await restarted(ledger);
+    const { started } = await startedBefore(db, { workerId: old.workerId, jobs: [old] });
+    expect([...started], 'attempts that a zombie takes for its own').toEqual([]);
   },
 
   millrace_report_progress: async (db, ledger) => {

@@ -123,9 +123,17 @@ class Projector {
     this.emit('job.retried', 'QUEUED', { reason: reason === 'manual_retry' ? 'manual' : 'automatic' });
   }
 
-  running(): void {
-    this.emit('job.assigned', 'ASSIGNED');
+  running(transition: StateTransition): void {
+    this.#assigned(transition);
     this.emit('job.running', 'RUNNING');
+  }
+
+  /** Written down with what followed, told at the time of the claim. */
+  #assigned({ assignedMs = 0 }: StateTransition): void {
+    const followedUs = this.#nowUs;
+    this.#nowUs -= Math.round(assignedMs * MICROSECONDS);
+    this.emit('job.assigned', 'ASSIGNED');
+    this.#nowUs = followedUs;
   }
 
   succeeded(): void {
@@ -151,7 +159,7 @@ class Projector {
   }
 
   canceled(transition: StateTransition): void {
-    if (transition.from === 'scheduled' && transition.wasClaimed === true) this.emit('job.assigned', 'ASSIGNED');
+    if (transition.from === 'scheduled' && transition.wasClaimed === true) this.#assigned(transition);
     this.emit('job.canceled', 'CANCELED', { reason: 'canceled' });
   }
 

@@ -85,6 +85,7 @@ CREATE TABLE millrace.jobs (
   updated_at         timestamptz NOT NULL,        -- last change of state
   run_at             timestamptz NOT NULL,        -- earliest start
   scheduled_at       timestamptz,                 -- when it last entered `scheduled`
+  claimed_at         timestamptz,                 -- when it was last leased by a claim that did not start it
   started_at         timestamptz,
   completed_at       timestamptz,
   lifetime_deadline  timestamptz,
@@ -251,7 +252,7 @@ CREATE TABLE millrace.records (
   attempts   smallint[],                            -- absent: none yet
   rounds     smallint[],                            -- absent: all 0
   took_ms    real[],                                -- how long an attempt waited (its start) or ran (its end)
-  details    json[]                                 -- the failure of an attempt, the words of a cancel
+  details    json[]                                 -- the failure of an attempt, the words of a cancel, the time under lease before a start
 ) PARTITION BY RANGE (at);
 -- Compressing numbers costs more than writing them.
 ALTER TABLE millrace.records

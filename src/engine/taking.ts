@@ -1,0 +1,35 @@
+import { claimCappedJobs, claimJobs } from '../ledger/claim-jobs.ts';
+import { lockRoom } from '../ledger/claim-room.ts';
+import { CLAIM_TIMEOUT_MS, type Database, inTransaction } from '../ledger/database.ts';
+import { type Taken, type TakeParams, takeCappedJobs, takeJobs } from '../ledger/take-jobs.ts';
+
+/** Sends a statement that gives a worker jobs. */
+export type Take = (params: TakeParams) => Promise<Taken>;
+
+export type TakingParams = {
+  database: Database;
+  types: readonly string[];
+  /** Whether any served type or any org has a cap, so that claims must count first. */
+  hasCaps(): boolean;
+  /** What is given is under lease and not started yet. */
+  startsApart: boolean;
+};
+
+/** How a worker gets its jobs: within the caps where there are any, and started by the claim unless they start apart. */
+export function takingOf({ database, types, hasCaps, startsApart }: TakingParams): Take {
+  const take: Take = startsApart
+    ? async (params) => given(await claimJobs(database.claiming, params))
+    : (params) => takeJobs(database.claiming, params);
+  const takeCapped: Take = (params) =>
+    inTransaction(
+      database.workers,
+      async (client) => {
+        const room = await lockRoom(client, types);
+        return startsApart ? given(await claimCappedJobs(client, params, room)) : takeCappedJobs(client, params, room);
+      },
+      { statementTimeoutMs: CLAIM_TIMEOUT_MS },
+    );
+  return (params) => (hasCaps() ? takeCapped(params) : take(params));
+}
+
+const given = ({ claimed, hasMore }: Awaited<ReturnType<typeof claimJobs>>): Taken => ({ started: claimed, hasMore });
