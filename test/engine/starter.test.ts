@@ -1,0 +1,163 @@
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { PROFILES } from '../../src/core/policy.ts';
+import { Claims } from '../../src/engine/claims.ts';
+import { Engine } from '../../src/engine/engine.ts';
+import { EventHub } from '../../src/engine/events.ts';
+import { giveBackUnknown } from '../../src/engine/give-back-unknown.ts';
+import type { RegisteredHandler } from '../../src/engine/registry.ts';
+import { Starter, type Unstarted } from '../../src/engine/starter.ts';
+import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
+import { claimJobs } from '../../src/ledger/claim-jobs.ts';
+import { type Database, inTransaction } from '../../src/ledger/database.ts';
+import { PolicyCache } from '../../src/ledger/intern-policies.ts';
+import { checkInvariants } from '../../src/ledger/invariants.ts';
+import type { Queryable } from '../../src/ledger/statement.ts';
+import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
+import { until } from '../library/fixture.ts';
+
+const ledger = useLedger();
+
+/** The ledger behind a connection that breaks around the first statement of this name: before it arrives, or behind it. */
+function breaking(name: string, when: 'before' | 'behind'): Database {
+  let isWhole = true;
+  const query: Queryable['query'] = async (config) => {
+    const breaks = isWhole && config.name === `millrace_${name}`;
+    if (breaks) isWhole = false;
+    if (breaks && when === 'before') throw new Error('Connection terminated unexpectedly');
+    const answer = await ledger.db.workers.query(config);
+    if (breaks) throw new Error('Connection terminated unexpectedly');
+    return answer;
+  };
+  return { ...ledger.db, workers: { query } as unknown as Database['workers'] };
+}
+
+type Told = { started: number[]; gone: number; returned: number };
+
+async function claimed(): Promise<{ job: TestJob; workerId: number; unstarted: Unstarted }> {
+  const job = await ledger.submitOne();
+  const workerId = await ledger.registerWorker();
+  const asked = { workerId, lanes: lanesOf(job), limit: 1, claimNo: 1 };
+  const given = (await claimJobs(ledger.db.workers, asked)).claimed[0];
+  if (given === undefined) throw new Error('It could not be claimed.');
+  const registered = { type: job.jobType } as RegisteredHandler;
+  const parts = { job: given, policy: PROFILES.gopherqueue, registered, claimNo: 1, claimedMs: performance.now() };
+  return { job, workerId, unstarted: parts };
+}
+
+function starterOf(workerId: number, database: Database): { starter: Starter; told: Told } {
+  const told: Told = { started: [], gone: 0, returned: 0 };
+  const starter = new Starter({
+    ...{ database, workerId, events: new EventHub() },
+    onStarted: (_, { attemptsStarted }) => told.started.push(attemptsStarted),
+    onGone: () => told.gone++,
+    onReturned: () => told.returned++,
+  });
+  onTestFinished(() => starter.close());
+  return { starter, told };
+}
+
+describe('a start', () => {
+  it('whose answer is lost is known all the same, and counts once', async () => {
+    const { job, workerId, unstarted } = await claimed();
+    const { starter, told } = starterOf(workerId, breaking('start_jobs', 'behind'));
+    starter.add([unstarted]);
+    await until(() => starter.jobs === 0);
+    expect(told).toEqual({ started: [1], gone: 0, returned: 0 });
+    expect(await ledger.rowOf(job)).toMatchObject({ state: 'running', attempts_started: 1, event_count: 2 });
+  });
+
+  it('that never arrived is sent again', async () => {
+    const { job, workerId, unstarted } = await claimed();
+    const { starter, told } = starterOf(workerId, breaking('start_jobs', 'before'));
+    starter.add([unstarted]);
+    await until(() => starter.jobs === 0);
+    expect(told).toEqual({ started: [1], gone: 0, returned: 0 });
+    expect(await ledger.rowOf(job)).toMatchObject({ state: 'running', attempts_started: 1 });
+  });
+
+  it('that fails for as long as the lease lasts leaves the job to others [FR-12.06]', async () => {
+    const { job, workerId, unstarted } = await claimed();
+    const { starter, told } = starterOf(workerId, breaking('start_jobs', 'before'));
+    starter.add([{ ...unstarted, claimedMs: performance.now() - unstarted.policy.leaseMs - 1 }]);
+    await until(() => starter.jobs === 0);
+    expect(told).toEqual({ started: [], gone: 0, returned: 1 });
+    expect(await ledger.rowOf(job)).toMatchObject({ state: 'scheduled', worker_id: null, attempts_started: 0 });
+    expect(await ledger.tokensOf(job, 'ready')).toBe(1);
+  });
+
+  it('that landed unheard is not undone by a return', async () => {
+    const { workerId, unstarted } = await claimed();
+    const { starter, told } = starterOf(workerId, breaking('start_jobs', 'behind'));
+    starter.add([{ ...unstarted, claimedMs: performance.now() - unstarted.policy.leaseMs - 1 }]);
+    await until(() => starter.jobs === 0);
+    expect(told).toEqual({ started: [1], gone: 0, returned: 0 });
+  });
+
+  it('is not sent once the worker stops: the job goes back, and another lease gets it', async () => {
+    const { job, workerId, unstarted } = await claimed();
+    const { starter, told } = starterOf(workerId, ledger.db);
+    starter.stop();
+    starter.add([unstarted]);
+    await until(() => starter.jobs === 0);
+    expect(told).toEqual({ started: [], gone: 0, returned: 1 });
+    expect(await ledger.lease(job)).toMatchObject({ id: job.id });
+  });
+
+  it('of a job that was cancelled meanwhile is no start', async () => {
+    const { job, workerId, unstarted } = await claimed();
+    const { orgId, id } = job;
+    await cancelJobs(ledger.db.api, { orgId, ids: [id], reason: null, actor: null, force: false });
+    const { starter, told } = starterOf(workerId, ledger.db);
+    starter.add([unstarted]);
+    await until(() => starter.jobs === 0);
+    expect(told).toEqual({ started: [], gone: 1, returned: 0 });
+  });
+});
+
+describe('a claim whose answer was lost', () => {
+  it('is given back, started or not, unless the worker knows of it', async () => {
+    const { job, workerId, unstarted } = await claimed();
+    const database = ledger.db;
+    const policies = new PolicyCache(database.workers);
+    const knowing = new Claims();
+    knowing.open(1, [unstarted.job.leaseSeq]);
+    await giveBackUnknown({ database, policies, workerId, claims: knowing });
+    expect(await ledger.rowOf(job)).toMatchObject({ worker_id: workerId });
+    await giveBackUnknown({ database, policies, workerId, claims: new Claims() });
+    expect(await ledger.rowOf(job)).toMatchObject({ state: 'scheduled', worker_id: null, event_count: 1 });
+    expect(await ledger.tokensOf(job, 'ready')).toBe(1);
+  });
+});
+
+describe('a crew that starts apart', () => {
+  it('gives back unstarted what a claim brings while it drains', async () => {
+    const orgId = await ledger.newOrg();
+    const type = 'drained-in-claim';
+    const begun: string[] = [];
+    const registration = { type, concurrency: 5, handler: () => void begun.push(type) };
+    const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue });
+    engine.addCrew({ name: 'apart', slots: 2, queues: ['*'], registrations: [registration], startsApart: true });
+    await engine.open();
+    onTestFinished(() => engine.close(0));
+    await engine.start();
+    const { job, drained } = await inTransaction(ledger.db.api, async (client) => {
+      await client.query('SELECT FROM millrace.job_types WHERE name = $1 FOR UPDATE', [type]);
+      const submitted = await ledger.submitOne({ orgId, type });
+      engine.hint('ready');
+      await until(async () => (await locksAwaited()) > 0);
+      return { job: submitted, drained: engine.drain(0) };
+    });
+    await drained;
+    const row = await ledger.rowOf(job);
+    expect(row).toMatchObject({ state: 'scheduled', worker_id: null, attempts_started: 0, event_count: 1 });
+    expect(row.lease_seq).toBeGreaterThan(0);
+    expect(begun).toEqual([]);
+    expect(await ledger.tokensOf(job, 'ready')).toBe(1);
+    expect(await checkInvariants(ledger.db.maintenance)).toEqual([]);
+  });
+});
+
+async function locksAwaited(): Promise<number> {
+  const text = `SELECT count(*)::int4 AS n FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  return (await ledger.db.maintenance.query(text)).rows[0].n;
+}
