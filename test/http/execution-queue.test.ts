@@ -19,14 +19,9 @@ afterEach(async () => {
   await Promise.all(engines.splice(0).map((engine) => engine.stop()));
 });
 
-async function idler(concurrency = 1): Promise<Engine> {
+async function idler(): Promise<Engine> {
   await server.worker('none');
-  const engine = new Engine({
-    database: ledger.db,
-    profile: PROFILES.gopherqueue,
-    concurrency,
-    ...(concurrency > 1 && { lookahead: false }),
-  });
+  const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue });
   engines.push(engine);
   await engine.open();
   return engine;
@@ -36,10 +31,11 @@ type Made = { concurrency: number; handler?: () => Promise<unknown>; timeScale?:
 
 /** Another worker, of so many slots. Nobody else is at work. */
 async function worker({ concurrency, handler, timeScale = 0.001 }: Made): Promise<Engine> {
-  const engine = await idler(concurrency);
+  const engine = await idler();
   const simulated = executionRegistration({ timeScale, activeJobs: 1_000 });
   const registration = handler === undefined ? simulated : { ...simulated, handler };
-  engine.registry.register(registration as unknown as Registration);
+  const registrations = [registration as unknown as Registration];
+  engine.addCrew({ name: 'execution', slots: concurrency, queues: ['*'], registrations, startsApart: true });
   return engine;
 }
 
