@@ -80,7 +80,7 @@ export type JobSubmission = {
   dependency_type?: 'AFTER' | 'AFTER_ANY' | 'CHAIN' | null;
   /** Told when the job has ended: http or https. */
   callback_url?: string | null;
-  /** q:default unless given; q:critical needs the scope queue:critical. */
+  /** q:default unless given. One of q:critical, q:default, q:notifications, q:planning, q:exports, q:maintenance, or one that an operator configured; any other is refused. q:critical needs the scope queue:critical. */
   queue?: string | null;
   /** Kept with the job and shown. */
   category?: string | null;

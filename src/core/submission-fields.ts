@@ -26,6 +26,20 @@ export const DEFAULT_QUEUE = 'q:default';
 export const CRITICAL_QUEUE = 'q:critical';
 const DEAD_LETTER_QUEUE = 'q:deadletter';
 
+/** The queues that anybody who may submit jobs may name. */
+export const STANDING_QUEUES: readonly string[] = [
+  ...[CRITICAL_QUEUE, DEFAULT_QUEUE, 'q:notifications'],
+  ...['q:planning', 'q:exports', 'q:maintenance'],
+];
+
+/** The queues that there are, for callers who may not introduce one. */
+export interface QueueNames {
+  has(name: string): boolean;
+  list(): readonly string[];
+}
+
+const MOST_LISTED = 20;
+
 const QUEUE_NAME = /^[a-z0-9:_.-]{1,100}$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const CONTROL = /[\u0000-\u001f\u007f]/;
@@ -90,13 +104,24 @@ export function readTimestamp(value: unknown, field: string, issues: Issues): Da
   return null;
 }
 
-export function readQueue(value: unknown, issues: Issues): string {
+/** Without `known` any name will do. */
+export function readQueue(value: unknown, known: QueueNames | undefined, issues: Issues): string {
   if (typeof value !== 'string' || !QUEUE_NAME.test(value)) {
     issues.add('queue', 'INVALID_VALUE', 'must have 1 to 100 characters out of a-z, 0-9 and : _ . -');
   } else if (value === DEAD_LETTER_QUEUE) {
     issues.add('queue', 'INVALID_VALUE', `must not be ${DEAD_LETTER_QUEUE}: jobs only get there by failing`);
+  } else if (known !== undefined && !STANDING_QUEUES.includes(value) && !known.has(value)) {
+    issues.add('queue', 'UNKNOWN_QUEUE', unknownQueue(value, known.list()));
   } else return value;
   return DEFAULT_QUEUE;
+}
+
+function unknownQueue(given: string, known: readonly string[]): string {
+  const names = [...new Set([...STANDING_QUEUES, ...known])];
+  const more = names.length > MOST_LISTED ? ` and ${names.length - MOST_LISTED} more` : '';
+  const listed = `${names.slice(0, MOST_LISTED).join(', ')}${more}`;
+  const remedy = 'an operator adds one with a section [queues."name"] in the configuration, or with queues.configure';
+  return `must be one of ${listed}${suggestion(given, names)}; ${remedy}`;
 }
 
 export function readTags(value: unknown, issues: Issues): Record<string, string> | null {

@@ -13,6 +13,7 @@ import {
   DEFAULT_QUEUE,
   FIELD_LIMITS,
   Issues,
+  type QueueNames,
   readDependencies,
   readDependencyType,
   readDuration,
@@ -97,6 +98,8 @@ export interface NormalizeParams {
   readonly fingerprint?: string;
   /** Of the request behind the submission, where the job does not have the same id. */
   readonly requestId?: string;
+  /** Besides the standing ones, the queues that may be named; without them, any. */
+  readonly queues?: QueueNames;
 }
 
 export type NormalizedSubmission =
@@ -146,8 +149,8 @@ type Complete = Requested & { readonly type: string; readonly payload: Payload }
 
 const NO_DEPENDENCIES: readonly string[] = Object.freeze([]);
 
-function readRequested(given: Submission, { limits, requestId }: NormalizeParams, issues: Issues): Requested {
-  const queue = given.queue == null ? DEFAULT_QUEUE : readQueue(given.queue, issues);
+function readRequested(given: Submission, { limits, requestId, queues }: NormalizeParams, issues: Issues): Requested {
+  const queue = given.queue == null ? DEFAULT_QUEUE : readQueue(given.queue, queues, issues);
   return {
     type: readType(given.type, issues),
     payload: readPayload(given.payload, limits, issues),

@@ -83,7 +83,7 @@ export class Engine implements Service {
       registrationOf: (type) => this.#crews.handlerOf(type)?.layer ?? this.settings.registrationOf(type),
       fairQueues: () => this.settings.fairQueues,
       ensureQueue: (name) => this.settings.ensureQueue(name),
-      knowsQueue: (name) => this.settings.knowsQueue(name),
+      queues: { has: (name) => this.settings.knowsQueue(name), list: () => this.settings.queues },
       offer: (job, take) => (this.#isRunning ? this.#crews.offer(job, take) : null),
       onAccepted: (accepted) => this.#onAccepted(accepted),
     });

@@ -1,9 +1,12 @@
+import { AppError } from '../core/errors.ts';
 import type { PolicyLayer } from '../core/policy.ts';
+import { STANDING_QUEUES } from '../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
+import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import type { Database } from '../ledger/database.ts';
 import { readTypes } from '../ledger/job-types.ts';
 import { hasOrgCaps } from '../ledger/orgs.ts';
-import { configureQueue, readQueues } from '../ledger/queues.ts';
+import { introduceQueues, MAX_QUEUES, readQueues } from '../ledger/queues.ts';
 import type { EventHub } from './events.ts';
 import { Periodic } from './periodic.ts';
 
@@ -18,11 +21,16 @@ export class Settings extends Periodic {
   #types = new Map<string, RegistrationPolicy>();
   #cappedTypes = new Set<string>();
   #hasOrgCaps = false;
+  readonly #introducing: Batcher<string, string>;
 
   constructor(params: { database: Database; events: EventHub; onChange(): void }) {
     super({ name: 'settings', events: params.events });
     this.#database = params.database;
     this.#onChange = params.onChange;
+    this.#introducing = createBatcher<string, string>({
+      send: (names) => this.#introduce(names),
+      ...{ maxItems: 10_000, maxInFlight: 1, maxWaiting: 100_000, overflow: tooManyQueues },
+    });
   }
 
   async round(): Promise<number> {
@@ -51,12 +59,20 @@ export class Settings extends Periodic {
     return this.#queues.has(name);
   }
 
-  /** Makes sure the queue is on the list that workers serve. */
+  /** Makes sure the queue is on the list that workers serve. All who ask at one moment share a statement. */
   async ensureQueue(name: string): Promise<void> {
-    if (this.#queues.has(name)) return;
-    await configureQueue(this.#database.api, { name });
-    this.#queues.set(name, 'fifo');
+    if (!this.#queues.has(name)) await this.#introducing.add(name);
+  }
+
+  async #introduce(names: readonly string[]): Promise<(string | AppError)[]> {
+    const { api } = this.#database;
+    const standing = names.filter((name) => STANDING_QUEUES.includes(name));
+    // However many others there are, these are never too many.
+    if (standing.length > 0) await introduceQueues(api, standing, STANDING_QUEUES.length + MAX_QUEUES);
+    const there = await introduceQueues(api, names);
+    for (const name of there) if (!this.#queues.has(name)) this.#queues.set(name, 'fifo');
     this.#onChange();
+    return names.map((name) => (there.has(name) ? name : tooManyQueues()));
   }
 
   async refresh(): Promise<void> {
@@ -74,6 +90,13 @@ export class Settings extends Periodic {
     if (isChanged) this.#onChange();
   }
 }
+
+// Every worker looks for jobs in each queue, so that a name for every customer would slow them all down.
+const tooManyQueues = (): AppError =>
+  new AppError('QUOTA_EXCEEDED', {
+    message: `There are ${MAX_QUEUES} queues, and submissions introduce no more. Use fewer names: tags tell jobs apart, and a fair queue lets orgs take turns.`,
+    quota: { limit: 'queues', current: MAX_QUEUES, maximum: MAX_QUEUES, retryAfterMs: 60_000 },
+  });
 
 // One object per type and reading: policies resolved from the same layer are recognised by identity.
 const layerOf = (defaults: PolicyLayer, hasCustomBackoff: boolean): RegistrationPolicy => ({

@@ -11,6 +11,7 @@ import {
   type Submission,
   type SubmissionLimits,
 } from '../core/submission.ts';
+import type { QueueNames } from '../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { CallbackOrgs } from '../ledger/callback-orgs.ts';
@@ -38,7 +39,7 @@ export type SubmitterOptions = {
   fairQueues(): ReadonlySet<string>;
   /** A queue that nobody heard of yet becomes known before its first job. */
   ensureQueue(name: string): Promise<void>;
-  knowsQueue(name: string): boolean;
+  queues: QueueNames;
   /** A statement that may bring the job to a worker here that has nothing else to do. Null: there is none, and it is not sent. */
   offer(job: OfferedJob, take: Take): Promise<Taken> | null;
   /** Called with what was accepted, so that idle workers look at once. */
@@ -55,6 +56,8 @@ export type SubmitOptions = {
   id?: string;
   /** Of the request, where that came with an id of its own. */
   requestId?: string;
+  /** Whoever asks may name a queue that there is, and introduces none. */
+  knownQueuesOnly?: boolean;
 };
 
 export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: readonly Issue[] };
@@ -110,13 +113,16 @@ export class Submitter {
     const policyId = this.#options.policies.known(job.policy);
     const entry = { id: options.id ?? newJobId(), orgId, job, policyId: policyId ?? 0, actor, placement: null };
     const isCalledBack = job.callbackUrl !== null && !this.callbackOrgs.has(orgId);
-    if (policyId === undefined || isCalledBack || !this.#options.knowsQueue(job.queue)) return this.#introduce(entry);
+    if (policyId === undefined || isCalledBack || !this.#options.queues.has(job.queue)) return this.#introduce(entry);
     return { ok: true, entry };
   }
 
   async #introduce(entry: JobToWrite): Promise<Prepared> {
-    const policyId = await this.#options.policies.idOf(entry.job.policy);
-    await this.#options.ensureQueue(entry.job.queue);
+    // Asked for at once: those who come in one batch share a statement for each kind of thing that is new.
+    const [policyId] = await Promise.all([
+      this.#options.policies.idOf(entry.job.policy),
+      this.#options.ensureQueue(entry.job.queue),
+    ]);
     if (entry.job.callbackUrl !== null) await this.callbackOrgs.ensure(entry.orgId);
     return { ok: true, entry: { ...entry, policyId } };
   }
@@ -135,6 +141,7 @@ export class Submitter {
       profile,
       fingerprint,
       requestId,
+      queues: options.knownQueuesOnly === true ? this.#options.queues : undefined,
     });
   }
 

@@ -16,6 +16,7 @@ export async function ensureCallbackOrg(db: Queryable, orgId: string): Promise<v
 /** The orgs that this process has seen noted: each is noted once. */
 export class CallbackOrgs {
   readonly #known = new Set<string>();
+  readonly #noting = new Map<string, Promise<void>>();
   readonly #db: Queryable;
 
   constructor(db: Queryable) {
@@ -29,7 +30,17 @@ export class CallbackOrgs {
   /** Must be committed before a job of the org with a callback is written. */
   async ensure(orgId: string): Promise<void> {
     if (this.#known.has(orgId)) return;
-    await ensureCallbackOrg(this.#db, orgId);
-    this.#known.add(orgId);
+    const noting = this.#noting.get(orgId) ?? this.#note(orgId);
+    this.#noting.set(orgId, noting);
+    await noting;
+  }
+
+  async #note(orgId: string): Promise<void> {
+    try {
+      await ensureCallbackOrg(this.#db, orgId);
+      this.#known.add(orgId);
+    } finally {
+      this.#noting.delete(orgId);
+    }
   }
 }

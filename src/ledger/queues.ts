@@ -13,6 +13,23 @@ const CONFIGURE = statement(
                     ELSE q.virtual_time END`,
 );
 
+/** A worker looks into every queue at every claim (measured: 3 000 names made 3 ms to the start of a job 115). */
+export const MAX_QUEUES = 1_000;
+
+// The first of the names that there is room for. One that another process makes at the same moment counts as made here.
+const INTRODUCE = statement(
+  'introduce_queues',
+  `WITH fresh AS (
+     SELECT w.name FROM unnest($1::text[]) WITH ORDINALITY AS w(name, ord)
+     WHERE NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = w.name)
+     GROUP BY w.name ORDER BY min(w.ord) LIMIT greatest(0, $2::int4 - (SELECT count(*) FROM millrace.queues))
+   ), added AS (
+     INSERT INTO millrace.queues (name) SELECT name FROM fresh ORDER BY name
+     ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING name
+   )
+   SELECT name FROM added UNION SELECT name FROM millrace.queues WHERE name = ANY ($1::text[])`,
+);
+
 const READ = statement(
   'read_queues',
   'SELECT name, claim_order, paused_at, virtual_time FROM millrace.queues ORDER BY name',
@@ -30,6 +47,16 @@ export type QueueChange = { name: string; order?: ClaimOrder; paused?: boolean }
 /** Makes the queue if it is new; what is not named stays as it is. */
 export async function configureQueue(db: Queryable, { name, order, paused }: QueueChange): Promise<void> {
   await run(db, CONFIGURE, [name, order ?? null, paused ?? null]);
+}
+
+/** Makes the queues that are new, as far as there is room for them. Answers which of the names are queues then. */
+export async function introduceQueues(
+  db: Queryable,
+  names: readonly string[],
+  most: number = MAX_QUEUES,
+): Promise<Set<string>> {
+  const rows = await run<{ name: string }>(db, INTRODUCE, [names, most]);
+  return new Set(rows.map(({ name }) => name));
 }
 
 /** Nothing of the queue is claimed until it is resumed; what runs goes on. */

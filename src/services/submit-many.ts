@@ -34,6 +34,7 @@ export type SubmitManyParams = {
   refused?: ReadonlyMap<number, readonly Issue[]>;
   /** Of the request that brought them all. */
   requestId?: string;
+  knownQueuesOnly?: boolean;
 };
 
 type Answer = SubmissionResult | RejectedSubmission;
@@ -56,21 +57,19 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
   );
 }
 
-async function prepareAll(
+function prepareAll(
   engine: Engine,
-  { orgId, submissions, actor, refused, requestId }: SubmitManyParams,
+  { orgId, submissions, actor, refused, requestId, knownQueuesOnly }: SubmitManyParams,
 ): Promise<Prepared[]> {
-  const prepared: Prepared[] = [];
-  const options = requestId === undefined ? undefined : { requestId };
-  for (const [index, submission] of submissions.entries()) {
-    const issues = refused?.get(index);
-    const preparing =
-      issues === undefined
-        ? engine.submitter.prepare(orgId, submission, actor, options)
-        : { ok: false as const, issues };
-    prepared.push(preparing instanceof Promise ? await preparing : preparing);
-  }
-  return prepared;
+  const options = { requestId, knownQueuesOnly };
+  // All at once: what is new to the ledger in a batch is introduced together.
+  return Promise.all(
+    submissions.map((submission, index) => {
+      const issues = refused?.get(index);
+      if (issues !== undefined) return { ok: false as const, issues };
+      return engine.submitter.prepare(orgId, submission, actor, options);
+    }),
+  );
 }
 
 async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {

@@ -44,7 +44,7 @@ const members = fc.record(
       fc.oneof(fc.dictionary(fc.string({ maxLength: 140 }), fc.oneof(fc.string(), fc.integer())), fc.constant([])),
     ),
     callback_url: mostly(fc.constant('https://example.com/x'), fc.constantFrom('nowhere', '', null)),
-    queue: mostly(fc.constantFrom('q:mail', 'q:critical'), fc.constantFrom('Q', '', null)),
+    queue: mostly(fc.constantFrom('q:exports', 'q:critical'), fc.constantFrom('q:mail', 'Q', '', null)),
   },
   { requiredKeys: ['type', 'payload'] },
 );

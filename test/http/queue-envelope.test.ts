@@ -27,7 +27,12 @@ describe('category, project and trace', () => {
 
   it('are kept with the job, whatever else it has [AB-contract.04] [AB-contract.13]', async () => {
     const caller = await queue.caller();
-    for (const more of [{}, { idempotency_key: 'k' }, { tags: { a: 'b' }, correlation_id: 'c' }, { queue: 'q:x' }])
+    for (const more of [
+      {},
+      { idempotency_key: 'k' },
+      { tags: { a: 'b' }, correlation_id: 'c' },
+      { queue: 'q:planning' },
+    ])
       expect(await shown(caller, { ...given, ...more })).toMatchObject({ ...given, ...more });
   });
 

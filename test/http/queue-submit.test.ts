@@ -45,7 +45,7 @@ describe('an accepted job', () => {
       correlation_id: 'c-1',
       tags: { customer: 'acme' },
       callback_url: 'https://example.com/done',
-      queue: 'q:mail',
+      queue: 'q:exports',
     };
     const runAt = new Date(Date.now() + MINUTE_MS);
     const jobId = await caller.submit({ ...given, scheduled_at: runAt.toISOString().replace('Z', '+00:00') });

@@ -69,7 +69,7 @@ export class System {
       registrationOf: (type) => LIVES[type],
       fairQueues: () => new Set(),
       ensureQueue: async () => {},
-      knowsQueue: () => true,
+      queues: { has: () => true, list: () => [] },
       onAccepted: () => {},
       offer: () => null,
     });

@@ -22,7 +22,7 @@ export function submitBatchRoute(http: Http, engine: Engine): void {
     const { orgId, actor } = callerOf(request);
     const { total, accepted, rejected, results } = await submitMany(engine, {
       ...readBatch(request.body, askerOf(request)),
-      ...{ orgId, actor, requestId: request.id },
+      ...{ orgId, actor, requestId: request.id, knownQueuesOnly: true },
     });
     return { total, accepted, rejected, results: results.map(renderRow) };
   });

@@ -25,15 +25,17 @@ const schema = {
 };
 
 /** A request that was given its id here lends it to the job, which then need not remember it. */
-const namedBy = (request: FastifyRequest) =>
-  isNamedByCaller(request) ? { requestId: request.id } : { id: request.id };
+const optionsOf = (request: FastifyRequest) =>
+  isNamedByCaller(request)
+    ? { requestId: request.id, knownQueuesOnly: true }
+    : { id: request.id, knownQueuesOnly: true };
 
 export function submitJobRoute(http: Http, engine: Engine): void {
   http.post('/jobs', { schema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
     const { orgId, actor } = callerOf(request);
     const { submission, issues } = readSubmission(request.body, askerOf(request));
     if (issues.length > 0) throw invalidSubmission(issues);
-    const result = await submitJob(engine, { orgId, submission, actor, options: namedBy(request) });
+    const result = await submitJob(engine, { orgId, submission, actor, options: optionsOf(request) });
     return reply.code(result.status === 'ACCEPTED' ? 202 : 200).send(renderSubmission(result));
   });
 }

@@ -3,7 +3,7 @@ import { BACKOFF_STRATEGIES } from '../../../core/backoff.ts';
 import { DEPENDENCY_TYPES, MAX_BREADTH } from '../../../core/dependencies.ts';
 import { CATEGORY_NAME } from '../../../core/envelope.ts';
 import { MAX_ATTEMPTS } from '../../../core/policy.ts';
-import { FIELD_LIMITS } from '../../../core/submission-fields.ts';
+import { FIELD_LIMITS, STANDING_QUEUES } from '../../../core/submission-fields.ts';
 import { MAX_BATCH } from '../../../services/submit-many.ts';
 import { ErrorDetail } from './error.ts';
 import {
@@ -62,7 +62,10 @@ export const JobSubmission = shape(
     depends_on: absentOrNull(Type.Array(JobId, { maxItems: MAX_BREADTH, description: 'Jobs that must end first.' })),
     dependency_type: absentOrNull(word(DEPENDENCY_TYPES, 'AFTER unless given.')),
     callback_url: optionalText('Told when the job has ended: http or https.', FIELD_LIMITS.callbackUrl),
-    queue: optionalText('q:default unless given; q:critical needs the scope queue:critical.', FIELD_LIMITS.queue),
+    queue: optionalText(
+      `q:default unless given. One of ${STANDING_QUEUES.join(', ')}, or one that an operator configured; any other is refused. q:critical needs the scope queue:critical.`,
+      FIELD_LIMITS.queue,
+    ),
     category: absentOrNull(Type.String({ description: 'Kept with the job and shown.', pattern: CATEGORY_NAME })),
     project_id: absentOrNull(
       Type.String({ description: 'A UUID. With a key that is bound to a project, that one.', pattern: UUID_TEXT }),
