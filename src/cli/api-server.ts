@@ -2,7 +2,7 @@ import type { AddressInfo } from 'node:net';
 import type { Config } from '../config/load-config.ts';
 import { AppError } from '../core/errors.ts';
 import type { Http } from '../http/door.ts';
-import { queueDoor } from '../http/queue/door.ts';
+import { openQueueDoor } from '../http/queue/door.ts';
 import { buildServer } from '../http/server.ts';
 import { KeyAuthenticator } from '../http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../http/shared/rate-limiter.ts';
@@ -28,7 +28,7 @@ export async function openApi(
   const authenticator = new KeyAuthenticator({ database });
   const settings = config.execution;
   const { door: executionDoor } = composeExecution({ engine, settings, telemetry, authenticator, webhooks });
-  const doors = [queueDoor, executionDoor];
+  const doors = [openQueueDoor(settings), executionDoor];
   const http = await buildServer({
     ...{ engine, authenticator, doors, telemetry, version: programVersion(), ...bounds },
     limiter: new OrgRateLimiter({ database, requestsPerMinute }),

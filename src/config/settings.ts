@@ -135,7 +135,7 @@ const SETTINGS = {
     queue_size: {
       kind: integer(1, 1_000_000_000),
       default: 100_000,
-      help: 'jobs of /v1 that may wait in the queue; more are answered 503',
+      help: 'jobs that may wait for a worker, of /v1 and of /queue each; more are answered 503 and 429',
     },
     active_jobs: {
       kind: integer(1, 1_000_000),

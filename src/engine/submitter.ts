@@ -153,7 +153,11 @@ export class Submitter {
 
   #write(prepared: Prepared): Promise<Submitted> {
     if (!prepared.ok) return Promise.resolve({ kind: 'invalid', issues: prepared.issues });
-    const { entry } = prepared;
+    return this.accept(prepared.entry);
+  }
+
+  /** The same of one that was prepared. */
+  accept(entry: JobToWrite): Promise<Written> {
     if (entry.job.dependsOn.length === 0) return this.#batcher.add(entry);
     return this.writePlaced([entry]).then(([written]) => written as Written);
   }

@@ -1,3 +1,5 @@
+import type { NewJob } from '../core/submission.ts';
+
 /** Of a job `j`, the type that its key was sent with: the key stays with that request though the job's type is changed. */
 export const keyedTypeText = (j: string): string => `coalesce(${j}.keyed_type, ${j}.job_type)`;
 
@@ -7,3 +9,9 @@ export const keyedTypeText = (j: string): string => `coalesce(${j}.keyed_type, $
  */
 export const keyScopeText = (jobType: string, projectId: string): string =>
   `CASE WHEN ${projectId} IS NULL THEN ${jobType} ELSE ${jobType} || chr(10) || ${projectId}::text END`;
+
+/** The same of a job that is about to be written. */
+export function keyScopeOf({ type, envelope }: Pick<NewJob, 'type' | 'envelope'>): string {
+  const projectId = envelope?.projectId ?? null;
+  return projectId === null ? type : `${type}\n${projectId}`;
+}

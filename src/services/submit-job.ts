@@ -3,8 +3,13 @@ import { AppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { SubmitOptions } from '../engine/submitter.ts';
+import { findKey } from '../ledger/find-key.ts';
 import { getJob } from '../ledger/get-job.ts';
+import type { JobToWrite } from '../ledger/job-to-write.ts';
+import { keyScopeOf } from '../ledger/key-scope.ts';
 import type { Written } from '../ledger/submit-jobs.ts';
+import type { Admission } from './admission.ts';
+import { isQueueFull } from './queue-admission.ts';
 import {
   acceptedResult,
   conflictingSubmission,
@@ -19,21 +24,40 @@ export type SubmitJobParams = {
   /** A client inside the caller's own transaction: the job exists exactly when that commits. */
   client?: pg.ClientBase;
   options?: SubmitOptions;
+  /** Where whoever asks may fill the queue only so far; in the caller's own transaction nothing is limited. */
+  admission?: Admission;
 };
 
 /** Accepts one job. A repeat of the same request answers with the first one's job; another request with its key is refused. */
 export async function submitJob(engine: Engine, params: SubmitJobParams): Promise<SubmissionResult> {
-  const { orgId, submission, actor, client, options } = params;
-  if (client === undefined) {
-    const submitted = await engine.submitter.submit(orgId, submission, actor, options);
-    if (submitted.kind === 'invalid') throw invalidSubmission(submitted.issues);
-    return submitted.kind === 'accepted' ? acceptedResult(submitted) : resultOf(engine, { orgId, written: submitted });
-  }
-  const prepared = await engine.submitter.prepare(orgId, submission, actor, options);
+  const { orgId, submission, actor, client, options, admission } = params;
+  const preparing = engine.submitter.prepare(orgId, submission, actor, options);
+  const prepared = preparing instanceof Promise ? await preparing : preparing;
   if (!prepared.ok) throw invalidSubmission(prepared.issues);
-  const [written] = await engine.submitter.writePlaced([prepared.entry], client);
+  const { entry } = prepared;
+  const limit = client === undefined ? admission : undefined;
+  const written = await (limit === undefined ? write(engine, entry, client) : admit(engine, entry, limit));
+  return written.kind === 'accepted' ? acceptedResult(written) : resultOf(engine, { orgId, written, client });
+}
+
+async function write(engine: Engine, entry: JobToWrite, client?: pg.ClientBase): Promise<Written> {
+  if (client === undefined) return engine.submitter.accept(entry);
+  const [written] = await engine.submitter.writePlaced([entry], client);
   engine.hintLater();
-  return resultOf(engine, { orgId, written: written as Written, client });
+  return written as Written;
+}
+
+/** A repeat adds nothing to the queue: full or not, it is answered with the job it repeats. */
+function admit(engine: Engine, entry: JobToWrite, admission: Admission): Promise<Written> {
+  const written = admission.admit((client) => write(engine, entry, client));
+  const { idempotencyKey: key, fingerprint } = entry.job;
+  if (key === null) return written;
+  return written.catch(async (error) => {
+    if (!isQueueFull(error)) throw error;
+    const found = await findKey(engine.database.api, entry.orgId, { scope: keyScopeOf(entry.job), key });
+    if (found === null) throw error;
+    return { kind: 'duplicate', existingId: found.jobId, sameRequest: found.fingerprint === fingerprint };
+  });
 }
 
 export async function resultOf(
@@ -43,7 +67,8 @@ export async function resultOf(
   if (written.kind === 'accepted') return acceptedResult(written);
   const { existingId, sameRequest } = written;
   if (!sameRequest) throw conflictingSubmission(existingId);
-  const job = await getJob(client ?? engine.database.api, orgId, existingId);
+  const job =
+    client === undefined ? await engine.reader.get(orgId, existingId) : await getJob(client, orgId, existingId);
   if (job === null)
     throw new AppError('NOT_FOUND', { message: `Job ${existingId}, which holds the idempotency key, is gone.` });
   const { state, createdAt, scheduledFor } = job;

@@ -6,6 +6,9 @@ import type { Prepared } from '../engine/submitter.ts';
 import { inTransaction } from '../ledger/database.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import type { Written } from '../ledger/submit-jobs.ts';
+import type { Admission } from './admission.ts';
+import { admitBatch, type Outcome } from './admit-batch.ts';
+import { isQueueFull } from './queue-admission.ts';
 import {
   acceptedResult,
   conflictingSubmission,
@@ -35,6 +38,8 @@ export type SubmitManyParams = {
   /** Of the request that brought them all. */
   requestId?: string;
   knownQueuesOnly?: boolean;
+  /** Where whoever asks may fill the queue only so far; in the caller's own transaction nothing is limited. */
+  admission?: Admission;
 };
 
 type Answer = SubmissionResult | RejectedSubmission;
@@ -78,14 +83,31 @@ async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobT
     return summary(await answersOf(engine, params, written));
   } catch (error) {
     if (error instanceof BatchConflict) return summary(error.answers);
-    if (!(error instanceof AppError) || error.code !== 'INVALID_REQUEST') throw error;
+    // Of jobs that stand each for itself, the others must be told what became of them.
+    const isOfOne = !params.atomic && isQueueFull(error);
+    if (!(error instanceof AppError) || (error.code !== 'INVALID_REQUEST' && !isOfOne)) throw error;
     return summary(entries.map(() => rejected(error)));
   }
 }
 
 /** A key that stands for another request refuses the whole batch, so the keys are looked at before the commit. */
-async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Written[]> {
-  if (entries.every((entry) => entry.job.idempotencyKey === null)) return write(engine, params, entries);
+async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Outcome[]> {
+  const { orgId, client: own, admission } = params;
+  const isKeyed = entries.some((entry) => entry.job.idempotencyKey !== null);
+  const writeThem = (all: readonly JobToWrite[], client?: pg.ClientBase) =>
+    isKeyed ? writeKeyed(engine, all, client) : write(engine, all, client);
+  if (own === undefined) return admitBatch(engine, admission, { orgId, entries, isWhole: true, write: writeThem });
+  // The caller's transaction holds what was written; its error tells the caller to roll it back.
+  return writeThem(entries, own).catch((error) => {
+    throw error instanceof BatchConflict ? error.first : error;
+  });
+}
+
+async function writeKeyed(
+  engine: Engine,
+  entries: readonly JobToWrite[],
+  given: pg.ClientBase | undefined,
+): Promise<Written[]> {
   const work = async (client: pg.ClientBase) => {
     const written = await engine.submitter.writePlaced(entries, client);
     if (!written.some(isConflict)) return written;
@@ -93,15 +115,10 @@ async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobTo
       written.map((each) => (isConflict(each) ? rejected(conflictingSubmission(each.existingId)) : aborted())),
     );
   };
-  if (params.client === undefined) {
-    const written = await inTransaction(engine.database.api, work, { mayRepeat: true });
-    for (const hint of ['ready', 'timers', 'releases'] as const) engine.hint(hint);
-    return written;
-  }
-  // The caller's transaction holds what was written; its error tells the caller to roll it back.
-  return work(params.client).catch((error) => {
-    throw error instanceof BatchConflict ? error.first : error;
-  });
+  if (given !== undefined) return work(given);
+  const written = await inTransaction(engine.database.api, work, { mayRepeat: true });
+  for (const hint of ['ready', 'timers', 'releases'] as const) engine.hint(hint);
+  return written;
 }
 
 type Conflict = Written & { kind: 'duplicate' };
@@ -125,7 +142,10 @@ class BatchConflict extends Error {
 async function submitEach(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Answer[]> {
   if (entries.length === 0) return [];
   if (entries.every((entry) => entry.job.dependsOn.length === 0)) {
-    const written = await write(engine, params, entries);
+    const { orgId, client: own, admission } = params;
+    const writeThem = (all: readonly JobToWrite[], client = own) => write(engine, all, client);
+    const limit = own === undefined ? admission : undefined;
+    const written = await admitBatch(engine, limit, { orgId, entries, isWhole: false, write: writeThem });
     return answersOf(engine, params, written);
   }
   const answers: Answer[] = [];
@@ -136,17 +156,23 @@ async function submitEach(engine: Engine, params: SubmitManyParams, entries: Job
   return answers;
 }
 
-function write(engine: Engine, { client }: SubmitManyParams, entries: JobToWrite[]): Promise<Written[]> {
+function write(engine: Engine, entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Written[]> {
   const isPlain = entries.every((entry) => entry.job.dependsOn.length === 0);
   if (isPlain) return engine.submitter.write(client ?? engine.database.api, entries);
   return engine.submitter.writePlaced(entries, client);
 }
 
-async function answersOf(engine: Engine, params: SubmitManyParams, written: readonly Written[]): Promise<Answer[]> {
+/** The jobs of repeats are read together; in the caller's transaction one after the other. */
+async function answersOf(engine: Engine, params: SubmitManyParams, outcomes: readonly Outcome[]): Promise<Answer[]> {
+  if (params.client === undefined) return Promise.all(outcomes.map((each) => answerTo(engine, params, each)));
   const answers: Answer[] = [];
-  for (const each of written)
-    answers.push(each.kind === 'accepted' ? acceptedResult(each) : await answerOf(engine, params, each));
+  for (const each of outcomes) answers.push(await answerTo(engine, params, each));
   return answers;
+}
+
+function answerTo(engine: Engine, params: SubmitManyParams, outcome: Outcome): Answer | Promise<Answer> {
+  if (outcome instanceof AppError) return rejected(outcome);
+  return outcome.kind === 'accepted' ? acceptedResult(outcome) : answerOf(engine, params, outcome);
 }
 
 async function answerOf(engine: Engine, { orgId, client }: SubmitManyParams, written: Written): Promise<Answer> {

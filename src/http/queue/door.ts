@@ -1,4 +1,6 @@
 import type { Engine } from '../../engine/engine.ts';
+import type { Admission } from '../../services/admission.ts';
+import { createQueueAdmission } from '../../services/queue-admission.ts';
 import type { Door, Http } from '../door.ts';
 import { cancelJobRoute } from './cancel-job.ts';
 import { cancelJobsRoute } from './cancel-jobs.ts';
@@ -29,20 +31,30 @@ const SHAPES = [
   ...EXPLANATION_SHAPES,
 ];
 
-const OPERATIONS: readonly ((http: Http, engine: Engine) => void)[] = [
+const OPERATIONS: readonly ((http: Http, engine: Engine, admission: Admission) => void)[] = [
   ...[submitJobRoute, submitBatchRoute, getJobRoute, searchJobsRoutes, getStatsRoute, cancelJobRoute, cancelJobsRoute],
   ...[getFailureRoute, searchFailuresRoute, retryJobRoute, updateJobRoute, explainJobRoute],
-  registerEventRoutes,
+  (http, engine) => registerEventRoutes(http, engine),
 ];
 
+export type QueueDoorSettings = {
+  /** How many jobs may wait for a worker before more are refused. */
+  queueSize: number;
+};
+
+const QUEUE_SIZE = 100_000;
+
 /** Jobs of an org: submit, read, follow, search, count, cancel, retry. */
-export const queueDoor: Door = {
+export const openQueueDoor = ({ queueSize }: QueueDoorSettings): Door => ({
   prefix: '/queue/v1',
   tag: 'queue',
   description: 'Jobs: submit them, follow them, find them, stop them, and learn why they failed.',
   register(http, engine) {
+    const admission = createQueueAdmission(engine, { queueSize });
     for (const shape of SHAPES) http.addSchema(shape);
-    for (const register of OPERATIONS) register(http, engine);
+    for (const register of OPERATIONS) register(http, engine, admission);
   },
   render: renderError,
-};
+});
+
+export const queueDoor = openQueueDoor({ queueSize: QUEUE_SIZE });

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { Engine } from '../../engine/engine.ts';
+import type { Admission } from '../../services/admission.ts';
 import { invalidSubmission } from '../../services/submission-result.ts';
 import { submitJob } from '../../services/submit-job.ts';
 import type { Http } from '../door.ts';
@@ -30,12 +31,12 @@ const optionsOf = (request: FastifyRequest) =>
     ? { requestId: request.id, knownQueuesOnly: true }
     : { id: request.id, knownQueuesOnly: true };
 
-export function submitJobRoute(http: Http, engine: Engine): void {
+export function submitJobRoute(http: Http, engine: Engine, admission: Admission): void {
   http.post('/jobs', { schema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
     const { orgId, actor } = callerOf(request);
     const { submission, issues } = readSubmission(request.body, askerOf(request));
     if (issues.length > 0) throw invalidSubmission(issues);
-    const result = await submitJob(engine, { orgId, submission, actor, options: optionsOf(request) });
+    const result = await submitJob(engine, { orgId, submission, actor, options: optionsOf(request), admission });
     return reply.code(result.status === 'ACCEPTED' ? 202 : 200).send(renderSubmission(result));
   });
 }
