@@ -48,7 +48,7 @@ export async function openPlatform({ config, out, migrates, concurrency, name }:
   const { url, home, apiPool, workerPool } = config.database;
   const onNotice = (sentence: string) => out.note(sentence);
   const postgres = await openPostgres({ databaseUrl: url ?? '', home, onNotice });
-  const database = openDatabase({ url: postgres.url, apiPool, workerPool, maxApiWaiting: 2 * apiPool });
+  const database = openDatabase({ url: postgres.url, apiPool, workerPool, apiBounds: { maxWaiting: 2 * apiPool } });
   try {
     if (migrates || postgres.kind === 'embedded') await migrate(database.maintenance);
     else await checkSchema(database.maintenance);

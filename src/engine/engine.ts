@@ -7,6 +7,7 @@ import { PolicyCache } from '../ledger/intern-policies.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import { prepareSubmitting, prepareWorking } from '../ledger/prepare-connections.ts';
 import { ensurePartitions } from '../ledger/record-partitions.ts';
+import { Canceller } from './canceller.ts';
 import { type Crew, type CrewParts, Crews } from './crews.ts';
 import { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
@@ -58,6 +59,7 @@ export class Engine implements Service {
   readonly settings: Settings;
   readonly submitter: Submitter;
   readonly reader: Reader;
+  readonly canceller: Canceller;
   readonly notifier: Notifier;
   readonly #stager: Stager;
   readonly #releaser: Releaser;
@@ -78,6 +80,7 @@ export class Engine implements Service {
     this.registry = new HandlerRegistry(profile);
     this.settings = new Settings({ database, events, onChange: () => this.#crews.refresh() });
     this.reader = new Reader({ database });
+    this.canceller = new Canceller({ database });
     this.submitter = new Submitter({
       ...{ database, profile, policies: this.policies, limits: this.limits },
       registrationOf: (type) => this.#crews.handlerOf(type)?.layer ?? this.settings.registrationOf(type),

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { BoundedPool } from './bounded-pool.ts';
+import { BoundedPool, type PoolBounds } from './bounded-pool.ts';
 import { PROJECTOR } from './horizon.ts';
 import { Pipeline } from './pipeline.ts';
 import { SESSION_BOUNDS } from './session-bounds.ts';
@@ -51,8 +51,8 @@ export type DatabaseParams = {
   url: string;
   apiPool?: number;
   workerPool?: number;
-  /** How many may wait for a connection of the API; without it, any number. */
-  maxApiWaiting?: number;
+  /** How many may wait for a connection of the API, whoever comes then only for a moment; without it, any number. */
+  apiBounds?: PoolBounds;
 };
 
 export function openDatabase(params: DatabaseParams): Database {
@@ -75,18 +75,18 @@ export function openDatabase(params: DatabaseParams): Database {
     max: number,
     statementTimeoutMs: number,
     options: string,
-    maxWaiting?: number,
+    bounds?: PoolBounds,
   ): pg.Pool => {
     const settings = { ...config(name, statementTimeoutMs, options), max, idleTimeoutMillis: 30_000 };
-    const made = maxWaiting === undefined ? new pg.Pool(settings) : new BoundedPool(settings, maxWaiting);
+    const made = bounds === undefined ? new pg.Pool(settings) : new BoundedPool(settings, bounds);
     made.on('error', () => {}); // An idle connection died. The pool replaces it; the next statement reports if it cannot.
     // A connection may end in the very read that opened it, before anyone who asked for it can listen.
     made.on('connect', (client) => client.on('error', () => {}));
     return made;
   };
   const apiPool = params.apiPool ?? 10;
-  const api = pool('api', apiPool, 5_000, PLANNER, params.maxApiWaiting);
-  const searching = pool('searcher', Math.ceil(apiPool / 2), SEARCH_TIMEOUT_MS, PLANNER, params.maxApiWaiting);
+  const api = pool('api', apiPool, 5_000, PLANNER, params.apiBounds);
+  const searching = pool('searcher', Math.ceil(apiPool / 2), SEARCH_TIMEOUT_MS, PLANNER, params.apiBounds);
   const workers = pool('workers', params.workerPool ?? 10, 5_000, NO_BITMAPS);
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
   const projecting = pool(PROJECTOR, 1, 30_000, '-c jit=off');

@@ -2,6 +2,7 @@ import { ACTOR_TYPES, type Actor, type StateTransition } from '../core/job.ts';
 import type { JobState } from '../core/states.ts';
 import type { Reason } from '../core/transitions.ts';
 import { uuidArray } from './binary-array.ts';
+import type { WantedJob } from './get-job.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** Whether event `e` gave a job up whose last attempt ended by its timeout: the reason of the event does not say so. */
@@ -9,17 +10,27 @@ const TIMED_OUT = `e.reason = 'attempts_exhausted' AND coalesce(e.detail->>'cate
 /** How long the job of event `e` was under lease before it started, or before it was cancelled; null: not at all. */
 export const ASSIGNED_MS = `CASE WHEN e.to_state IN ('running', 'cancelled') THEN (e.detail->>'assignedMs')::float8 END`;
 
+const COLUMNS = `e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor,
+     e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed,
+     ${TIMED_OUT} AS timed_out, ${ASSIGNED_MS} AS assigned_ms`;
+const EVENTS = 'millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq';
+
 const HISTORY = statement(
   'job_history',
-  `SELECT j.id, e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor,
-     e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed,
-     ${TIMED_OUT} AS timed_out, ${ASSIGNED_MS} AS assigned_ms
-   FROM millrace.jobs j JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
+  `SELECT j.id, ${COLUMNS}
+   FROM millrace.jobs j JOIN ${EVENTS}
    WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq, e.n`,
 );
 
+const HISTORIES_OF_ORGS = statement(
+  'job_histories_of_orgs',
+  `SELECT w.ord::int4 AS ord, ${COLUMNS}
+   FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS w(org_id, id, ord)
+   JOIN millrace.jobs j ON j.id = w.id AND (j.org_id = w.org_id) IS TRUE JOIN ${EVENTS}
+   ORDER BY w.ord, e.n`,
+);
+
 type Row = {
-  id: string;
   from_state: JobState | null;
   to_state: JobState;
   at: Date | string;
@@ -33,8 +44,8 @@ type Row = {
 
 /** Every change of state of a job, oldest first; empty when the org has no such job. */
 export async function jobHistory(db: Queryable, orgId: string, id: string): Promise<StateTransition[]> {
-  const rows = await run<Row>(db, HISTORY, [orgId, uuidArray([id])]);
-  return rows.map(toTransition);
+  const [history] = await historiesOfOrgs(db, [{ orgId, id }]);
+  return history ?? [];
 }
 
 /** The same for many jobs; one that the org does not have is absent. */
@@ -43,13 +54,24 @@ export async function jobHistories(
   orgId: string,
   ids: readonly string[],
 ): Promise<Map<string, StateTransition[]>> {
-  const rows = await run<Row>(db, HISTORY, [orgId, uuidArray(ids)]);
+  const rows = await run<Row & { id: string }>(db, HISTORY, [orgId, uuidArray(ids)]);
   const histories = new Map<string, StateTransition[]>();
   for (const row of rows) {
     const history = histories.get(row.id);
     if (history === undefined) histories.set(row.id, [toTransition(row)]);
     else history.push(toTransition(row));
   }
+  return histories;
+}
+
+/** One answer for each that is wanted, in order; each is looked for in its own org alone. */
+export async function historiesOfOrgs(db: Queryable, wanted: readonly WantedJob[]): Promise<StateTransition[][]> {
+  const rows = await run<Row & { ord: number }>(db, HISTORIES_OF_ORGS, [
+    uuidArray(wanted.map(({ orgId }) => orgId)),
+    uuidArray(wanted.map(({ id }) => id)),
+  ]);
+  const histories: StateTransition[][] = wanted.map(() => []);
+  for (const row of rows) histories[row.ord - 1]?.push(toTransition(row));
   return histories;
 }
 

@@ -24,8 +24,11 @@ const WORDS: Record<CancelledJob['kind'], { status: CancellationResult['status']
 
 /** Cancels a job at once where nobody works on it; asks the handler to stop where somebody does. */
 export async function cancelJob(engine: Engine, id: string, params: CancelParams): Promise<CancellationResult> {
-  const [result] = await cancelIds(engine, [id], params);
-  return toResult(result as CancelledJob);
+  if (!isUuid(id)) return toResult({ id, kind: 'not_found', previousState: null });
+  const { orgId, reason, actor, force } = params;
+  const cancelled = await engine.canceller.cancel({ id, orgId, reason, actor, force });
+  tell(engine, [cancelled]);
+  return toResult(cancelled);
 }
 
 export type BatchCancellationResult = {
@@ -97,6 +100,12 @@ async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: Cance
 export async function cancelIds(engine: Engine, ids: readonly string[], params: CancelParams): Promise<CancelledJob[]> {
   const { orgId, reason, actor, force } = params;
   const results = await cancelJobs(engine.database.api, { orgId, ids: ids.filter(isUuid), reason, actor, force });
+  tell(engine, results);
+  const found = new Map(results.map((result) => [result.id, result]));
+  return ids.map((id) => found.get(id) ?? { id, kind: 'not_found', previousState: null });
+}
+
+function tell(engine: Engine, results: readonly CancelledJob[]): void {
   // A running job may have ended without its handler, which is to be told.
   if (
     results.some(
@@ -105,8 +114,6 @@ export async function cancelIds(engine: Engine, ids: readonly string[], params: 
   )
     engine.hint('cancel');
   if (results.some(({ kind }) => kind === 'cancelled' || kind === 'retry_dropped')) engine.hint('releases');
-  const found = new Map(results.map((result) => [result.id, result]));
-  return ids.map((id) => found.get(id) ?? { id, kind: 'not_found', previousState: null });
 }
 
 async function preview(engine: Engine, ids: readonly string[], orgId: string): Promise<CancelledJob[]> {

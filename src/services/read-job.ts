@@ -2,7 +2,6 @@ import { isUuid } from '../core/ids.ts';
 import type { Job, JobResult, StateTransition } from '../core/job.ts';
 import { decodePayload } from '../core/payload.ts';
 import type { Engine } from '../engine/engine.ts';
-import { jobHistory } from '../ledger/job-history.ts';
 
 /** A job as people read it: its payload and result decoded. */
 export type JobView<P = unknown, R = unknown> = Omit<Job, 'payload' | 'result'> & {
@@ -20,7 +19,7 @@ export async function readJob(engine: Engine, id: string, params: ReadJobParams)
   if (job === null) return null;
   const view = toView(job, params.includeResult ?? false);
   if (!params.includeHistory) return view;
-  return { ...view, history: await jobHistory(engine.database.api, params.orgId, id) };
+  return { ...view, history: await engine.reader.history(params.orgId, id) };
 }
 
 export function toView(job: Job, includeResult: boolean): JobView {

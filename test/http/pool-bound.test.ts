@@ -5,6 +5,7 @@ import { Engine } from '../../src/engine/engine.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer } from '../../src/http/server.ts';
 import { type Identity, SCOPES } from '../../src/http/shared/identity.ts';
+import { BoundedPool, type PoolBounds } from '../../src/ledger/bounded-pool.ts';
 import { inTransaction, openDatabase } from '../../src/ledger/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { Gate, until } from '../library/fixture.ts';
@@ -15,8 +16,9 @@ const MOST_WAITING = 2 * POOL;
 const UNLIMITED = { allowed: true, limit: 1, remaining: 1, resetMs: 1 };
 
 /** A server that has few connections, and asks the database for nothing but what it is asked for. */
-async function serve() {
-  const database = openDatabase({ url: ledger.db.url, apiPool: 2 * POOL, maxApiWaiting: MOST_WAITING });
+async function serve(bounds: Partial<PoolBounds> = {}) {
+  const apiBounds = { maxWaiting: MOST_WAITING, ...bounds };
+  const database = openDatabase({ url: ledger.db.url, apiPool: POOL, apiBounds });
   const engine = new Engine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   const orgId = await ledger.newOrg();
@@ -32,7 +34,8 @@ async function serve() {
     await engine.close(0);
     await database.close();
   });
-  return { database, url: `http://127.0.0.1:${(http.server.address() as AddressInfo).port}/queue/v1` };
+  const url = `http://127.0.0.1:${(http.server.address() as AddressInfo).port}/queue/v1`;
+  return { pool: database.api as BoundedPool, url };
 }
 
 /** Nobody reads a job while the work is under way. */
@@ -48,24 +51,37 @@ async function whileJobsAreLocked(work: () => Promise<void>): Promise<void> {
   await holding;
 }
 
-it('with twice as many waiting as there are connections the next request is answered 503 at once, the others as ever', async () => {
-  const { database, url } = await serve();
+it('twice as many as there are connections wait for one, whoever comes then stands before them, and all are answered', async () => {
+  const { pool, url } = await serve();
+  const waiting: Promise<Response>[] = [];
+  await whileJobsAreLocked(async () => {
+    for (let n = 0; n < POOL + MOST_WAITING + 3; n++) waiting.push(fetch(`${url}/jobs`));
+    await until(() => pool.standingCount === 3);
+    expect(pool.waitingCount).toBe(MOST_WAITING);
+  });
+  expect(new Set((await Promise.all(waiting)).map(({ status }) => status))).toEqual(new Set([200]));
+  expect(pool.standingCount).toBe(0);
+});
+
+it('who stands in a line that does not move, or comes when too many do, is answered 503 with Retry-After', async () => {
+  const { pool, url } = await serve({ patienceMs: 50, maxStanding: 1 });
   const waiting: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {
     for (let n = 0; n < POOL + MOST_WAITING; n++) waiting.push(fetch(`${url}/jobs`));
-    await until(async () => database.searching.waitingCount === MOST_WAITING);
-    const refused = await fetch(`${url}/jobs`);
-    expect(refused.status).toBe(503);
-    expect(refused.headers.get('retry-after')).toBe('1');
-    expect(await refused.json()).toMatchObject({ code: 'UNAVAILABLE' });
-    expect(database.searching.waitingCount).toBe(MOST_WAITING);
+    await until(() => pool.waitingCount === MOST_WAITING);
+    for (const refused of await Promise.all([fetch(`${url}/jobs`), fetch(`${url}/jobs`)])) {
+      expect(refused.status).toBe(503);
+      expect(refused.headers.get('retry-after')).toBe('1');
+      expect(await refused.json()).toMatchObject({ code: 'UNAVAILABLE' });
+    }
+    expect([pool.waitingCount, pool.standingCount]).toEqual([MOST_WAITING, 0]);
   });
   expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(Array(POOL + MOST_WAITING).fill(200));
   expect((await fetch(`${url}/jobs`)).status).toBe(200);
 });
 
 it('who reads or submits single jobs shares connections, so that many more may do so', async () => {
-  const { database, url } = await serve();
+  const { pool, url } = await serve();
   const accepted = await fetch(`${url}/jobs`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -75,21 +91,38 @@ it('who reads or submits single jobs shares connections, so that many more may d
   const reads: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {
     for (let n = 0; n < 100; n++) reads.push(fetch(`${url}/jobs/${job_id}`));
-    await until(async () => database.api.idleCount === 0);
-    expect(database.api.waitingCount).toBe(0);
+    await until(() => pool.idleCount === 0);
+    expect(pool.waitingCount).toBe(0);
   });
   const answers = await Promise.all(reads);
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   expect(await (answers[0] as Response).json()).toMatchObject({ job_id, type: 'mail' });
 });
 
-it('a transaction is refused like a statement', async () => {
-  const database = openDatabase({ url: ledger.db.url, apiPool: 1, maxApiWaiting: 0 });
-  onTestFinished(() => database.close());
-  const client = await database.api.connect();
-  await expect(inTransaction(database.api, async () => 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
-  await expect(database.api.query('SELECT 1')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+it('a transaction is refused like a statement, and a connection that comes too late is given back', async () => {
+  const pool = new BoundedPool({ connectionString: ledger.db.url, max: 1 }, { maxWaiting: 1, patienceMs: 20 });
+  onTestFinished(() => pool.end());
+  const client = await pool.connect();
+  const first = pool.query('SELECT 1 AS one');
+  await expect(inTransaction(pool, async () => 1)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+  await expect(pool.query('SELECT 1')).rejects.toMatchObject({ code: 'UNAVAILABLE' });
   client.release();
-  expect((await database.api.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
-  expect(await inTransaction(database.api, async () => 1)).toBe(1);
+  expect((await first).rows).toEqual([{ one: 1 }]);
+  expect(await inTransaction(pool, async () => 1)).toBe(1);
+  await until(() => pool.idleCount === 1);
+});
+
+it('a line that moves is not waited in for ever', async () => {
+  const bounds = { maxWaiting: 0, patienceMs: 20, longestWaitMs: 40 };
+  const pool = new BoundedPool({ connectionString: ledger.db.url, max: 1 }, bounds);
+  onTestFinished(() => pool.end());
+  let isServed = true;
+  const crowd = Array.from({ length: 40 }, () =>
+    pool.query('SELECT pg_sleep(0.01)').catch((error) => {
+      expect(error).toMatchObject({ code: 'UNAVAILABLE' });
+      isServed = false;
+    }),
+  );
+  await Promise.all(crowd);
+  expect(isServed).toBe(false);
 });
