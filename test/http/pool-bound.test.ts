@@ -51,11 +51,24 @@ async function whileJobsAreLocked(work: () => Promise<void>): Promise<void> {
   await holding;
 }
 
+async function submit(url: string): Promise<string> {
+  const accepted = await fetch(`${url}/jobs`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ type: 'mail', payload: {} }),
+  });
+  return ((await accepted.json()) as { job_id: string }).job_id;
+}
+
+/** A read that nobody shares. */
+const explain = (url: string, jobId: string): Promise<Response> => fetch(`${url}/jobs/${jobId}/explain`);
+
 it('twice as many as there are connections wait for one, whoever comes then stands before them, and all are answered', async () => {
   const { pool, url } = await serve();
+  const jobId = await submit(url);
   const waiting: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {
-    for (let n = 0; n < POOL + MOST_WAITING + 3; n++) waiting.push(fetch(`${url}/jobs`));
+    for (let n = 0; n < POOL + MOST_WAITING + 3; n++) waiting.push(explain(url, jobId));
     await until(() => pool.standingCount === 3);
     expect(pool.waitingCount).toBe(MOST_WAITING);
   });
@@ -65,11 +78,12 @@ it('twice as many as there are connections wait for one, whoever comes then stan
 
 it('who stands in a line that does not move, or comes when too many do, is answered 503 with Retry-After', async () => {
   const { pool, url } = await serve({ patienceMs: 50, maxStanding: 1 });
+  const jobId = await submit(url);
   const waiting: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {
-    for (let n = 0; n < POOL + MOST_WAITING; n++) waiting.push(fetch(`${url}/jobs`));
+    for (let n = 0; n < POOL + MOST_WAITING; n++) waiting.push(explain(url, jobId));
     await until(() => pool.waitingCount === MOST_WAITING);
-    for (const refused of await Promise.all([fetch(`${url}/jobs`), fetch(`${url}/jobs`)])) {
+    for (const refused of await Promise.all([explain(url, jobId), explain(url, jobId)])) {
       expect(refused.status).toBe(503);
       expect(refused.headers.get('retry-after')).toBe('1');
       expect(await refused.json()).toMatchObject({ code: 'UNAVAILABLE' });
@@ -77,17 +91,12 @@ it('who stands in a line that does not move, or comes when too many do, is answe
     expect([pool.waitingCount, pool.standingCount]).toEqual([MOST_WAITING, 0]);
   });
   expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual(Array(POOL + MOST_WAITING).fill(200));
-  expect((await fetch(`${url}/jobs`)).status).toBe(200);
+  expect((await explain(url, jobId)).status).toBe(200);
 });
 
 it('who reads or submits single jobs shares connections, so that many more may do so', async () => {
   const { pool, url } = await serve();
-  const accepted = await fetch(`${url}/jobs`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ type: 'mail', payload: {} }),
-  });
-  const { job_id } = (await accepted.json()) as { job_id: string };
+  const job_id = await submit(url);
   const reads: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {
     for (let n = 0; n < 100; n++) reads.push(fetch(`${url}/jobs/${job_id}`));
