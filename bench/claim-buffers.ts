@@ -21,7 +21,7 @@ export async function claimBuffers(url: string, jobs: number): Promise<{ before:
   const identity = { name: 'bench', host: 'bench', pid: 1, types: ['noop'], queues: ['q:default'], slots: 1 };
   const workerId = await registerWorker(database.workers, identity);
   const lanes = new Lanes();
-  lanes.set(['q:default'], ['noop']);
+  lanes.set({ queues: ['q:default'], types: ['noop'], fair: new Set() });
   const before = await explainClaim(database.workers, { workerId, lanes });
   for (let claimed = 0, claimNo = 1; claimed < jobs; claimNo++) {
     const { started } = await takeJobs(database.workers, {
@@ -48,7 +48,7 @@ async function explainClaim(pool: pg.Pool, { workerId, lanes }: { workerId: numb
   const now = lanes.next(performance.now());
   const values = [
     ...[workerId, 10, 0, now.map((lane) => lane.queue), now.map((lane) => lane.jobType)],
-    ...[now.map((lane) => lane.priority), now.map((lane) => lane.floor), lanes.runsFor(10)],
+    ...[now.map((lane) => lane.priority), now.map((lane) => lane.floor), lanes.runsFor(10), now.map(() => 0)],
   ];
   const client = await pool.connect();
   await client.query('BEGIN');

@@ -1,11 +1,14 @@
 import { PRIORITIES } from '../core/priority.ts';
 import type { Lane, StartedJob } from '../ledger/take-jobs.ts';
+import { Turns } from './turns.ts';
 
 /** How far behind the newest claimed key a lane keeps looking: jobs that committed late stand there. */
 const LAG = 1_000;
 /** Retried and deferred jobs keep their old place in the order, below any floor. They wait no longer than this for it. */
 const RESET_AFTER_MS = 500;
 const SPARE_RUNS = 8;
+
+export type Served = { queues: readonly string[]; types: readonly string[]; fair: ReadonlySet<string> };
 
 /**
  * The lanes a worker claims from, each with a moving lower bound. Without the bound a claim walks the entries of every job
@@ -15,17 +18,19 @@ const SPARE_RUNS = 8;
 export class Lanes {
   #lanes: Lane[] = [];
   #byKey = new Map<string, Lane>();
+  readonly #turns = new Turns(PRIORITIES.length);
   #resetAt = 0;
   /** Of the last claim that got any. */
   #jobsPerRun = 1;
 
-  set(queues: readonly string[], types: readonly string[]): void {
+  set({ queues, types, fair }: Served): void {
     this.#lanes = [];
     this.#byKey = new Map();
+    this.#turns.set(queues, fair);
     for (const queue of queues)
       for (const jobType of types)
         for (let priority = 0; priority < PRIORITIES.length; priority++) {
-          const lane = { queue, jobType, priority, floor: 0 };
+          const lane = { queue, jobType, priority, floor: 0, rank: this.#turns.rankOf(queue, priority) };
           this.#lanes.push(lane);
           this.#byKey.set(`${queue}\n${jobType}\n${priority}`, lane);
         }
@@ -47,9 +52,10 @@ export class Lanes {
     return Math.min(jobs, Math.ceil((jobs * 1.5) / this.#jobsPerRun) + SPARE_RUNS);
   }
 
-  /** Lifts the bounds to what was claimed. Answers from how many runs that came. */
+  /** Lifts the bounds to what was claimed, and gives the next turn to others. Answers from how many runs that came. */
   raise(started: readonly StartedJob[]): number {
     let runs = 0;
+    let isOthersTurn = false;
     let previous: StartedJob | undefined;
     for (const job of started) {
       if (job.orderKey === previous?.orderKey && job.jobType === previous.jobType) continue;
@@ -57,7 +63,9 @@ export class Lanes {
       runs++;
       const lane = this.#byKey.get(`${job.queue}\n${job.jobType}\n${job.priority}`);
       if (lane !== undefined && job.orderKey - LAG > lane.floor) lane.floor = job.orderKey - LAG;
+      if (this.#turns.served(job.queue, job.priority)) isOthersTurn = true;
     }
+    if (isOthersTurn) for (const lane of this.#lanes) lane.rank = this.#turns.rankOf(lane.queue, lane.priority);
     if (runs > 0) this.#jobsPerRun = started.length / runs;
     return runs;
   }

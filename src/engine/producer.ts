@@ -14,6 +14,8 @@ export type ProducerOptions = {
   queues: readonly string[];
   types: readonly string[];
   lookahead: boolean;
+  /** Of the queues, those whose order is their own. */
+  fairQueues(): ReadonlySet<string>;
   /** Whether any served type or any org has a cap, so that claims must count first. */
   hasCaps(): boolean;
   /** Jobs this worker runs or is about to run. */
@@ -62,7 +64,7 @@ export class Producer {
   constructor(options: ProducerOptions) {
     this.#options = options;
     this.#lookahead = new Lookahead(options.lookahead ? options.slots : 0);
-    this.#lanes.set(options.queues, options.types);
+    this.#setLanes(options.queues);
   }
 
   /** There may be work: look now. */
@@ -83,8 +85,12 @@ export class Producer {
   }
 
   serve(queues: readonly string[]): void {
-    this.#lanes.set(queues, this.#options.types);
+    this.#setLanes(queues);
     this.wake();
+  }
+
+  #setLanes(queues: readonly string[]): void {
+    this.#lanes.set({ queues, types: this.#options.types, fair: this.#options.fairQueues() });
   }
 
   drain(): void {
@@ -161,7 +167,8 @@ export class Producer {
 
   #observe({ started, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight): void {
     const { running, waiting } = this.#options.load();
-    const wasFull = started.length === limit || this.#lanes.raise(started) >= runs;
+    const runsTaken = this.#lanes.raise(started);
+    const wasFull = started.length === limit || runsTaken >= runs;
     this.#lookahead.observe({
       wasFull,
       idleSlots: this.#options.slots - running,

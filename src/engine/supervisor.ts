@@ -148,6 +148,7 @@ export class Supervisor {
         queues: this.#queues(),
         lastWritesMs: this.#options.lastWritesMs,
       },
+      fairQueues: () => settings.fairQueues,
       hasCaps: () => settings.hasCaps(registry.types()),
       contextOf: (execution) => new HandlerContext(execution, services),
       onStarted: (started) => this.#onStarted(started),

@@ -32,6 +32,7 @@ export type WorkerOptions = {
   lastWritesMs?: number;
   /** Jobs are claimed by one statement and started by the next. */
   startsApart: boolean;
+  fairQueues(): ReadonlySet<string>;
   hasCaps(): boolean;
   contextOf(execution: Execution): JobContext;
   onStarted(started: readonly StartedJob[]): void;
@@ -77,10 +78,10 @@ export class Worker {
         onDelayed(0);
       },
     });
-    const { slots, queues, lookahead, startsApart, hasCaps } = options;
+    const { slots, queues, lookahead, startsApart, fairQueues, hasCaps } = options;
     const types = options.registry.types();
     this.#producer = new Producer({
-      ...{ workerId, claims, events, slots, queues, types, lookahead, hasCaps },
+      ...{ workerId, claims, events, slots, queues, types, lookahead, fairQueues, hasCaps },
       take: takingOf({ database, types, hasCaps, startsApart }),
       load: () => ({ running: this.running.size, waiting: this.#waiting.length + this.#starter.jobs }),
       begin: (started, claim) => this.#begin(started, claim),

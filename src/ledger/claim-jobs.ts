@@ -52,11 +52,14 @@ ${withMoreText('claimed')}`;
 
 const CLAIM = statement(
   'claim_jobs',
-  claimText({ lanes: lanesText(4), candidates: candidatesText({ limit: 2, runs: 8 }) }),
+  claimText({ lanes: lanesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) }),
 );
 const CLAIM_CAPPED = statement(
   'claim_capped_jobs',
-  claimText({ lanes: cappedLanesText(4, 9), candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 10 }) }),
+  claimText({
+    lanes: cappedLanesText({ first: 4, ranks: 9, rooms: 10 }),
+    candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 11 }),
+  }),
 );
 
 /** Leases ready jobs to a worker without starting them, in claim order, at most `limit`. */

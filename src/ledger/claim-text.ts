@@ -8,9 +8,16 @@ const IS_OPEN = `NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = l.queu
 const withSpare = (limit: number): string => `$${limit}::int4 + least($${limit}::int4, 100)`;
 
 /** Four parameters from `first` on: queues, types, priorities, floors. */
-export const lanesText = (first: number): string => `
-  SELECT * FROM unnest($${first}::text[], $${first + 1}::text[], $${first + 2}::int2[], $${first + 3}::int8[])
-    AS l(queue, job_type, priority, floor) WHERE ${IS_OPEN}`;
+const laneArrays = (first: number): string =>
+  `$${first}::text[], $${first + 1}::text[], $${first + 2}::int2[], $${first + 3}::int8[]`;
+
+/** For a statement that looks whether anything stands in line, in whatever order. */
+export const openLanesText = (first: number): string => `
+  SELECT * FROM unnest(${laneArrays(first)}) AS l(queue, job_type, priority, floor) WHERE ${IS_OPEN}`;
+
+/** With the rank of each lane among those of its priority: keys are compared within one rank only. */
+export const lanesText = (first: number, ranks: number): string => `
+  SELECT * FROM unnest(${laneArrays(first)}, $${ranks}::int2[]) AS l(queue, job_type, priority, floor, rank) WHERE ${IS_OPEN}`;
 
 const LEFT = 'cardinality(r.seqs) - r.taken';
 
@@ -18,38 +25,38 @@ const LEFT = 'cardinality(r.seqs) - r.taken';
 const beforeText = (
   of: string,
   partition = '',
-) => `coalesce(sum(${of}.jobs) OVER (${partition} ORDER BY ${of}.priority, ${of}.order_key
+) => `coalesce(sum(${of}.jobs) OVER (${partition} ORDER BY ${of}.priority, ${of}.rank, ${of}.order_key
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)`;
 
 /** The first runs in line, as many as are needed. `runs` is how many are looked at in each lane. */
 export const candidatesText = ({ limit, runs }: { limit: number; runs: number }): string => `
-  SELECT tid, jobs AS allowed FROM (
+  SELECT tid, rank, jobs AS allowed FROM (
     SELECT c.*, ${beforeText('c')} AS before FROM lanes l
     CROSS JOIN LATERAL (
-      SELECT r.ctid AS tid, r.priority, r.order_key, ${LEFT} AS jobs FROM millrace.ready r
+      SELECT r.ctid AS tid, r.priority, l.rank, r.order_key, ${LEFT} AS jobs FROM millrace.ready r
       WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
       ORDER BY r.order_key LIMIT $${runs}::int4) c
-  ) line WHERE before < ${withSpare(limit)} ORDER BY priority, order_key`;
+  ) line WHERE before < ${withSpare(limit)} ORDER BY priority, rank, order_key`;
 
 /** The same lanes, each with the room its type has left in `rooms`. */
-export const cappedLanesText = (first: number, rooms: number): string => `
-  SELECT * FROM unnest($${first}::text[], $${first + 1}::text[], $${first + 2}::int2[], $${first + 3}::int8[], $${rooms}::int4[])
-    AS l(queue, job_type, priority, floor, room) WHERE l.room > 0 AND ${IS_OPEN}`;
+export const cappedLanesText = ({ first, ranks, rooms }: { first: number; ranks: number; rooms: number }): string => `
+  SELECT * FROM unnest(${laneArrays(first)}, $${ranks}::int2[], $${rooms}::int4[])
+    AS l(queue, job_type, priority, floor, rank, room) WHERE l.room > 0 AND ${IS_OPEN}`;
 
 /**
  * Of each type and of each capped org no more than its room, under the locks of `claim-room.ts`. Three parameters from `orgs`
  * on: the capped orgs, their rooms, and those that are full.
  */
 export const cappedCandidatesText = ({ limit, runs, orgs }: { limit: number; runs: number; orgs: number }): string => `
-  SELECT tid, allowed FROM (
+  SELECT tid, rank, allowed FROM (
     SELECT *, ${beforeText('fitting')} AS before FROM (
-      SELECT tid, priority, order_key, allowed, allowed AS jobs FROM (
+      SELECT tid, priority, rank, order_key, allowed, allowed AS jobs FROM (
         SELECT *, least(jobs, room - before_of_type, coalesce(org_room - before_of_org, jobs)) AS allowed FROM (
           SELECT c.*, l.room, o.room AS org_room, ${beforeText('c', 'PARTITION BY l.job_type')} AS before_of_type,
             ${beforeText('c', 'PARTITION BY c.org_id')} AS before_of_org
           FROM lanes l
           CROSS JOIN LATERAL (
-            SELECT r.ctid AS tid, r.priority, r.order_key, r.org_id, ${LEFT} AS jobs FROM millrace.ready r
+            SELECT r.ctid AS tid, r.priority, l.rank, r.order_key, r.org_id, ${LEFT} AS jobs FROM millrace.ready r
             WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
               AND r.org_id <> ALL ($${orgs + 2}::uuid[])
             ORDER BY r.order_key LIMIT $${runs}::int4) c
@@ -57,14 +64,14 @@ export const cappedCandidatesText = ({ limit, runs, orgs }: { limit: number; run
         ) counted
       ) ranked WHERE allowed > 0
     ) fitting
-  ) line WHERE before < ${withSpare(limit)} ORDER BY priority, order_key`;
+  ) line WHERE before < ${withSpare(limit)} ORDER BY priority, rank, order_key`;
 
 /**
  * From candidates to leases: lock runs that nobody else holds, take jobs from their fronts, give each the next fencing token. A run
  * that another claim shortened meanwhile is not met again under its old address and left out.
  */
 export const leasedText = (limit: number): string => `picked AS MATERIALIZED (
-  SELECT r.*, least(c.allowed, ${LEFT}) AS jobs FROM candidates c
+  SELECT r.*, c.rank, least(c.allowed, ${LEFT}) AS jobs FROM candidates c
   CROSS JOIN LATERAL (SELECT ctid AS tid, * FROM millrace.ready WHERE ctid = c.tid FOR UPDATE SKIP LOCKED) r
 ), cut AS MATERIALIZED (
   SELECT *, least(jobs, $${limit}::int4 - before)::int4 AS cut FROM (SELECT *, ${beforeText('picked')} AS before FROM picked) p

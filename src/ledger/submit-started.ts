@@ -1,5 +1,5 @@
 import { int2Array, int8Array, textArray } from './binary-array.ts';
-import { lanesText } from './claim-text.ts';
+import { openLanesText } from './claim-text.ts';
 import type { JobToWrite } from './job-to-write.ts';
 import { RECORD, RECORD_ID } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
@@ -12,7 +12,7 @@ import type { StartedJob, Taken, TakeParams } from './take-jobs.ts';
 // connection, 1.8 to 2.2 with this one; 0.4 ms of the difference are the second flush.
 const SUBMIT = statement(
   'submit_started_job',
-  `WITH ${RECORD}, lanes AS MATERIALIZED (${lanesText(13)}
+  `WITH ${RECORD}, lanes AS MATERIALIZED (${openLanesText(13)}
 ), input AS MATERIALIZED (
   SELECT nextval('millrace.job_seq') AS seq, nextval('millrace.lease_seq') AS lease_seq
   WHERE EXISTS (SELECT FROM lanes l WHERE l.queue = $2::text AND l.job_type = $3::text AND l.priority = $4::int2)

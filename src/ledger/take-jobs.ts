@@ -15,8 +15,13 @@ import { type Queryable, run, statement } from './statement.ts';
 // when one statement did both, 24 000 with a third for the start. Rejected: two of these at once (they fight for the head of
 // the line); a lease row per job (two index entries a job); FOR UPDATE inside each lane (locks lanes x limit rows).
 
-/** Where to look for work: one queue, type and priority, from `floor` on. */
-export type Lane = { queue: string; jobType: string; priority: number; floor: number };
+/**
+ * Where to look for work: one queue, type and priority, from `floor` on. Among lanes of one priority, those of a lower `rank` come
+ * first; without one, all are in one line.
+ */
+export type Lane = { queue: string; jobType: string; priority: number; floor: number; rank?: number };
+
+const ranksOf = (lanes: readonly Lane[]): Buffer => int2Array(lanes.map(({ rank = 0 }) => rank));
 
 export type StartedJob = {
   orgId: string;
@@ -86,8 +91,8 @@ export const withMoreText = (
 WHERE (SELECT count(*) FROM ${given}) < $2::int4 AND ((SELECT count(*) FROM candidates) > (SELECT count(*) FROM picked)
   OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM ${given}))`;
 
-// Parameters: worker, limit, claim number, the lanes in four, how many runs to look at. The clock is that of the statement, and a job may
-// be committed between its reading and the snapshot: no job starts before it was ready.
+// Parameters: worker, limit, claim number, the lanes in four, how many runs to look at, the ranks of the lanes. The clock is that of the
+// statement, and a job may be committed between its reading and the snapshot: no job starts before it was ready.
 function takeText({ lanes, candidates }: { lanes: string; candidates: string }): string {
   return `
 WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
@@ -114,11 +119,14 @@ ${withMoreText('started')}`;
 
 const TAKE = statement(
   'take_jobs',
-  takeText({ lanes: lanesText(4), candidates: candidatesText({ limit: 2, runs: 8 }) }),
+  takeText({ lanes: lanesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) }),
 );
 const TAKE_CAPPED = statement(
   'take_capped_jobs',
-  takeText({ lanes: cappedLanesText(4, 9), candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 10 }) }),
+  takeText({
+    lanes: cappedLanesText({ first: 4, ranks: 9, rooms: 10 }),
+    candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 11 }),
+  }),
 );
 
 /** Claims and starts ready jobs, in claim order, at most `limit`. */
@@ -153,7 +161,7 @@ export function roomParametersOf({ lanes }: TakeParams, room: Room): unknown[] {
   ];
 }
 
-/** Eight parameters, for every statement that gives jobs to a worker. */
+/** Nine parameters, for every statement that gives jobs to a worker. */
 export function parametersOf({ workerId, lanes, limit, claimNo, runs = limit }: TakeParams): unknown[] {
   return [
     workerId,
@@ -164,5 +172,6 @@ export function parametersOf({ workerId, lanes, limit, claimNo, runs = limit }: 
     int2Array(lanes.map((lane) => lane.priority)),
     int8Array(lanes.map((lane) => lane.floor)),
     runs,
+    ranksOf(lanes),
   ];
 }

@@ -92,3 +92,29 @@ describe('a fair queue', () => {
     }
   });
 });
+
+describe('queues of different order', () => {
+  /** Jobs of two queues, the first flooded before the second gets a few: how many ran before the last of the few. */
+  async function lastOfFew(flooded: string, few: string) {
+    const type = `between-${flooded.slice(2)}-${few.slice(2)}`;
+    const millrace = await bench.open();
+    const jobs = (queue: string, count: number) =>
+      Array.from({ length: count }, () => ({ type, queue, payload: { name: queue } }));
+    await millrace.submitMany(jobs(flooded, 60));
+    await millrace.submitMany(jobs(few, 5));
+    return (await oneByOne(type, { expected: 65 })).lastIndexOf(few);
+  }
+
+  it('take turns, whatever the keys of their jobs are: neither keeps the other waiting', async () => {
+    const millrace = await bench.open();
+    await millrace.queues.configure('q:early', { order: 'fair' });
+    await bench.ledger.db.api.query(`SELECT setval('millrace.job_seq', nextval('millrace.job_seq') + 100000)`);
+    await millrace.queues.configure('q:late', { order: 'fair' });
+    await bench.ledger.db.api.query(
+      `UPDATE millrace.queues SET virtual_time = virtual_time + 100000 WHERE name = 'q:late'`,
+    );
+    expect(await lastOfFew('q:early', 'q:plain')).toBeLessThan(15);
+    expect(await lastOfFew('q:plain', 'q:late')).toBeLessThan(15);
+    expect(await lastOfFew('q:early', 'q:late')).toBeLessThan(15);
+  });
+});

@@ -45,7 +45,7 @@ test('the claim walks the ready jobs in the order of their index', async () => {
     [2, 2],
     [0, 0],
   ];
-  const plan = await planOf('millrace_take_jobs', [1, 64, 1, ...lanes, 64]);
+  const plan = await planOf('millrace_take_jobs', [1, 64, 1, ...lanes, 64, [0, 1]]);
   expect(plan).toContain('ready_in_claim_order');
   expect(plan).not.toContain('Seq Scan on ready');
 });

@@ -1,0 +1,56 @@
+import { describe, expect, test } from 'vitest';
+import { claimCappedJobs, claimJobs } from '../../src/ledger/claim-jobs.ts';
+import { type TakeParams, takeCappedJobs, takeJobs } from '../../src/ledger/take-jobs.ts';
+import { useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+const NO_ROOM_NEEDED = { types: new Map(), orgs: new Map() };
+
+const CLAIMS = {
+  takeJobs: async (params: TakeParams) => (await takeJobs(ledger.db.workers, params)).started,
+  takeCappedJobs: async (params: TakeParams) =>
+    (await takeCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).started,
+  claimJobs: async (params: TakeParams) => (await claimJobs(ledger.db.workers, params)).claimed,
+  claimCappedJobs: async (params: TakeParams) =>
+    (await claimCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).claimed,
+} as const;
+
+describe.each(Object.entries(CLAIMS))('%s', (_, claim) => {
+  /** Two queues, each with an urgent job and two others; those of the second came later. */
+  async function putLines() {
+    const orgId = await ledger.newOrg();
+    const type = `turns-${orgId}`;
+    const put = (queue: string, priority: number) => ledger.submitOne({ orgId, type, job: { queue, priority } });
+    const a = [await put('q:a', 2), await put('q:a', 2), await put('q:a', 0)];
+    const b = [await put('q:b', 2), await put('q:b', 2), await put('q:b', 0)];
+    const workerId = await ledger.registerWorker();
+    let claimNo = 0;
+    const take = async (ranks: Record<'q:a' | 'q:b', number>, limit: number) => {
+      const queues = Object.entries(ranks).flatMap(([queue, rank]) =>
+        [0, 2].map((priority) => ({ queue, rank, priority })),
+      );
+      const lanes = queues.map((lane) => ({ ...lane, jobType: type, floor: 0 }));
+      return (await claim({ workerId, lanes, limit, claimNo: ++claimNo })).map(({ seq }) => seq).sort((x, y) => x - y);
+    };
+    return { a: a.map(({ seq }) => seq), b: b.map(({ seq }) => seq), take };
+  }
+
+  test('takes from the lanes of the lowest rank first, though the keys of others are lower', async () => {
+    const { a, b, take } = await putLines();
+    await take({ 'q:a': 0, 'q:b': 0 }, 2);
+    expect(await take({ 'q:a': 1, 'q:b': 0 }, 1)).toEqual([b[0]]);
+    expect(await take({ 'q:a': 0, 'q:b': 1 }, 1)).toEqual([a[0]]);
+    expect(await take({ 'q:a': 1, 'q:b': 0 }, 2)).toEqual([a[1], b[1]]);
+  });
+
+  test('takes what is urgent before any rank is looked at', async () => {
+    const { a, b, take } = await putLines();
+    expect(await take({ 'q:a': 1, 'q:b': 0 }, 1)).toEqual([b[2]]);
+    expect(await take({ 'q:a': 1, 'q:b': 0 }, 1)).toEqual([a[2]]);
+  });
+
+  test('takes by submission where ranks are equal', async () => {
+    const { a, b, take } = await putLines();
+    expect(await take({ 'q:a': 0, 'q:b': 0 }, 4)).toEqual([a[0], a[1], a[2], b[2]]);
+  });
+});
