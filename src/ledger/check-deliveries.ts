@@ -52,6 +52,18 @@ const LANES = statement(
    WHERE l.live_delivery IS NOT NULL AND (j.id IS NULL OR j.completed_at < millrace.clock() - interval '1 minute')`,
 );
 
+// What a job tells is read from the job, so it must not go before that. Only what nobody dispatched yet is looked at.
+const UNTOLD = statement(
+  'check_untold',
+  `SELECT r.org_id, u.seq, r.to_state FROM (SELECT txid FROM millrace.projections WHERE name = 'webhooks') p
+   CROSS JOIN LATERAL (SELECT r.* FROM millrace.records r WHERE r.txid >= p.txid OFFSET 0) r
+   CROSS JOIN LATERAL unnest(r.seqs) AS u(seq)
+   WHERE (EXISTS (SELECT FROM millrace.webhooks w WHERE w.org_id = r.org_id AND w.deleted_at IS NULL AND w.since_txid < r.txid)
+       OR EXISTS (SELECT FROM millrace.callback_orgs c WHERE c.org_id = r.org_id))
+     AND NOT EXISTS (SELECT FROM millrace.jobs j WHERE j.org_id = r.org_id AND j.seq = u.seq OFFSET 0)
+   ORDER BY r.org_id, u.seq LIMIT 1000`,
+);
+
 const BATCH = 1_000;
 
 type Target = { org_id: string; position: number; webhooks: Webhook[] };
@@ -68,6 +80,10 @@ type Delivery = {
 export async function checkDeliveries(db: Queryable): Promise<DeliveryFinding[]> {
   const lanes = await run<{ org_id: string; job_id: string; what: string }>(db, LANES);
   const findings: DeliveryFinding[] = lanes.map((row) => finding(row.org_id, row.job_id, row.what));
+  for (const row of await run<{ org_id: string; seq: number; to_state: string }>(db, UNTOLD))
+    findings.push(
+      finding(row.org_id, `number ${row.seq}`, `is gone before it was told that it became ${row.to_state}`),
+    );
   for (const target of await run<Target>(db, TARGETS)) {
     for (let after = -1; ; ) {
       const rows = await run<{ seq: number }>(db, JOBS, [target.org_id, after, BATCH]);

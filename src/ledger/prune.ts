@@ -1,27 +1,41 @@
+import type pg from 'pg';
+import { inTransaction } from './database.ts';
 import { keyedTypeText, keyScopeText } from './key-scope.ts';
-import { type Queryable, run, statement } from './statement.ts';
+import { run, statement } from './statement.ts';
+
+/** With room for a clock that was set right in between. */
+const betweenText = (at: string, from: string, until: string): string =>
+  `${at} BETWEEN ${from} - interval '1 hour' AND ${until} + interval '1 hour'`;
 
 // Walks each org from its oldest job on, in windows of the index, and leaves it at the first window that ends with a job too
 // young for any retention: the cost follows what is to go, not what is kept. A job that a pending one still looks at
-// stays. The end is checked again under the row's lock: a manual retry in between saves the job. A record goes with the last of its
-// jobs; what two pruners at once leave behind goes with its day. A key goes with the job it stands for, however long it was to hold.
+// stays, and so does one whose end is still to be told to a webhook or a callback: the outbox is the history, and what it tells of a job
+// it reads from the job. The end is checked again under the row's lock: a manual retry in between saves the job. A record goes with the
+// last of its jobs; what two pruners at once leave behind goes with its day. A key goes with the job it stands for, however long it
+// was to hold. The records of a job lie between its birth and its end, so that only the days between are looked into: see decision 0020.
 const PRUNE_JOBS = statement(
   'prune_jobs',
-  `WITH seen AS MATERIALIZED (
-     SELECT j.org_id, j.seq, j.state, j.created_at, j.completed_at, j.policy_id, j.has_dependents FROM millrace.jobs j
+  `WITH told AS MATERIALIZED (
+     SELECT org_id FROM millrace.webhooks WHERE deleted_at IS NULL UNION SELECT org_id FROM millrace.callback_orgs
+   ), seen AS MATERIALIZED (
+     SELECT j.org_id, j.seq, j.state, j.created_at, j.completed_at, j.policy_id, j.has_dependents, j.record_ids FROM millrace.jobs j
      WHERE (j.org_id, j.seq) > ($1::uuid, $2::int8) ORDER BY j.org_id, j.seq LIMIT $3::int4
    ), due AS MATERIALIZED (
      SELECT s.org_id, s.seq, s.completed_at FROM seen s JOIN millrace.policies p ON p.id = s.policy_id
      WHERE s.state IN ('completed', 'failed', 'dead_letter', 'cancelled')
        AND s.completed_at + (p.body->>'retentionMs')::float8 * interval '1 ms' <= millrace.clock()
        AND NOT (s.has_dependents AND EXISTS (
-         SELECT FROM millrace.dependencies d JOIN millrace.jobs w ON w.org_id = d.org_id AND w.seq = d.job_seq
-         WHERE d.org_id = s.org_id AND d.depends_on_seq = s.seq AND w.state = 'pending'))
+         SELECT FROM millrace.dependencies d CROSS JOIN LATERAL (
+           SELECT w.state FROM millrace.jobs w WHERE w.org_id = d.org_id AND w.seq = d.job_seq OFFSET 0) w
+         WHERE d.org_id = s.org_id AND d.depends_on_seq = s.seq AND w.state = 'pending' OFFSET 0))
+       AND CASE WHEN s.org_id IN (SELECT org_id FROM told) THEN coalesce((SELECT r.txid FROM millrace.records r
+           WHERE r.id = s.record_ids[cardinality(s.record_ids)] AND ${betweenText('r.at', 's.created_at', 's.completed_at')} LIMIT 1)
+         < (SELECT txid FROM millrace.projections WHERE name = 'webhooks'), true) ELSE true END
      ORDER BY s.org_id, s.seq LIMIT $4::int4
    ), gone AS (
      DELETE FROM millrace.jobs j USING due d
-     WHERE j.org_id = d.org_id AND j.seq = d.seq AND j.completed_at = d.completed_at 
-     RETURNING j.org_id, j.seq, j.id, j.job_type, j.keyed_type, j.project_id, j.idempotency_key, j.record_ids
+     WHERE j.org_id = d.org_id AND j.seq = d.seq AND j.completed_at = d.completed_at
+     RETURNING j.org_id, j.seq, j.id, j.created_at, j.completed_at, j.job_type, j.keyed_type, j.project_id, j.idempotency_key, j.record_ids
    ), progress AS (
      DELETE FROM millrace.progress t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), checkpoints AS (
@@ -32,12 +46,16 @@ const PRUNE_JOBS = statement(
      DELETE FROM millrace.idempotency_keys k USING gone g WHERE g.idempotency_key IS NOT NULL
        AND k.org_id = g.org_id AND k.scope = ${keyScopeText(keyedTypeText('g'), 'g.project_id')} AND k.key = g.idempotency_key AND k.job_id = g.id
    ), needs AS (
-     DELETE FROM millrace.dependencies t USING gone g
-     WHERE t.org_id = g.org_id AND (t.job_seq = g.seq OR t.depends_on_seq = g.seq)
+     DELETE FROM millrace.dependencies WHERE ctid = ANY (ARRAY(SELECT t.tid FROM gone g CROSS JOIN LATERAL (
+       SELECT ctid AS tid FROM millrace.dependencies WHERE org_id = g.org_id AND job_seq = g.seq
+       UNION ALL SELECT ctid FROM millrace.dependencies WHERE org_id = g.org_id AND depends_on_seq = g.seq) t))
    ), history AS (
-     DELETE FROM millrace.records t USING (SELECT DISTINCT unnest(record_ids) AS id FROM gone) g
-     WHERE t.id = g.id AND NOT EXISTS (
-       SELECT FROM unnest(t.seqs) AS u(seq) JOIN millrace.jobs j ON j.org_id = t.org_id AND j.seq = u.seq
+     DELETE FROM millrace.records t USING (
+       SELECT u.id, max(g.created_at) AS born_at, min(g.completed_at) AS ended_at FROM gone g
+       CROSS JOIN LATERAL unnest(g.record_ids) AS u(id) GROUP BY u.id) g
+     WHERE t.id = g.id AND ${betweenText('t.at', 'g.born_at', 'g.ended_at')} AND NOT EXISTS (
+       SELECT FROM unnest(t.seqs) AS u(seq) CROSS JOIN LATERAL (
+         SELECT j.org_id, j.seq FROM millrace.jobs j WHERE j.org_id = t.org_id AND j.seq = u.seq OFFSET 0) j
        WHERE (j.org_id, j.seq) NOT IN (SELECT g.org_id, g.seq FROM gone g))
    )
    SELECT last.org_id, last.seq, (SELECT count(*)::int4 FROM seen) AS seen,
@@ -68,6 +86,13 @@ const PRUNE_CANCELS = statement(
    DELETE FROM millrace.cancel_requests c USING stale s WHERE c.org_id = s.org_id AND c.seq = s.seq RETURNING 1 AS one`,
 );
 
+/**
+ * By index alone, and by all of its columns (OFFSET 0 above), whatever the planner thinks of tables that were never analysed. Measured on
+ * 50 000 jobs, 150 000 records in 68 partitions, 1 000 of them to go: 230 ms left to itself, 1 030 ms after an ANALYZE, 35 to 75 ms so.
+ */
+export const PRUNE_PLANNER = `SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
+  SET LOCAL enable_material = off; SET LOCAL plan_cache_mode = force_generic_plan`;
+
 const FIRST_ORG = '00000000-0000-0000-0000-000000000000';
 const WINDOW = 2_000;
 
@@ -76,18 +101,22 @@ type Row = { org_id: string; seq: number; seen: number; gone: number; is_young: 
 export type Pruned = { jobs: number; idempotencyKeys: number; cancelRequests: number };
 
 /** Removes what has outlived its retention, at most `limit` of each kind; call again while a count reaches it. */
-export async function pruneJobs(db: Queryable, limit: number): Promise<Pruned> {
+export async function pruneJobs(db: pg.Pool, limit: number): Promise<Pruned> {
   const jobs = await pruneEnded(db, limit);
   const idempotencyKeys = (await run(db, PRUNE_KEYS, [limit])).length;
   const cancelRequests = (await run(db, PRUNE_CANCELS, [limit])).length;
   return { jobs, idempotencyKeys, cancelRequests };
 }
 
-async function pruneEnded(db: Queryable, limit: number): Promise<number> {
+async function pruneEnded(db: pg.Pool, limit: number): Promise<number> {
   let from = { orgId: FIRST_ORG, seq: -1 };
   let pruned = 0;
   while (pruned < limit) {
-    const [row] = await run<Row>(db, PRUNE_JOBS, [from.orgId, from.seq, WINDOW, limit - pruned]);
+    const values = [from.orgId, from.seq, WINDOW, limit - pruned];
+    const [row] = await inTransaction(db, async (client) => {
+      await client.query(PRUNE_PLANNER);
+      return run<Row>(client, PRUNE_JOBS, values);
+    });
     if (row === undefined) break;
     pruned += row.gone;
     if (row.seen < WINDOW) break;

@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest';
+import { ensureCallbackOrg } from '../../src/ledger/callback-orgs.ts';
+import { checkDeliveries } from '../../src/ledger/check-deliveries.ts';
+import { getJob } from '../../src/ledger/get-job.ts';
+import { pruneJobs } from '../../src/ledger/prune.ts';
+import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { type TestJob, useLedger } from './fixture.ts';
+import { TestWebhooks } from './webhook-fixture.ts';
+
+const ledger = useLedger();
+const webhooks = new TestWebhooks(ledger);
+const policy = { retentionMs: 0 };
+
+const prune = () => pruneJobs(ledger.db.maintenance, 1_000);
+const exists = async (job: TestJob) => (await getJob(ledger.db.api, job.orgId, job.id)) !== null;
+
+test('a job stays until its end was queued for the webhooks of its org, and goes then', async () => {
+  await ensurePartitions(ledger.db.maintenance);
+  const orgId = await ledger.newOrg();
+  const webhookId = await webhooks.register(orgId, { events: ['job.succeeded'] });
+  const job = await ledger.putJob('completed', { orgId, policy });
+  expect((await prune()).jobs).toBe(0);
+  expect(await exists(job)).toBe(true);
+  await webhooks.dispatch();
+  expect((await prune()).jobs).toBe(1);
+  expect(await exists(job)).toBe(false);
+  expect(await webhooks.events(webhookId)).toEqual(['job.succeeded']);
+});
+
+test('a job stays until its end was queued for its callback', async () => {
+  const orgId = await ledger.newOrg();
+  await ensureCallbackOrg(ledger.db.api, orgId);
+  const job = await ledger.putJob('cancelled', { orgId, policy, job: { callbackUrl: 'https://example.com/back' } });
+  await prune();
+  expect(await exists(job)).toBe(true);
+  await webhooks.dispatch();
+  await prune();
+  expect(await exists(job)).toBe(false);
+  expect(await webhooks.deliveries({ orgId })).toHaveLength(1);
+});
+
+test('a job of an org that nobody is told of waits for no dispatcher', async () => {
+  const orgId = await ledger.newOrg();
+  const webhookId = await webhooks.register(orgId);
+  await webhooks.sql('UPDATE millrace.webhooks SET deleted_at = now() WHERE id = $1', [webhookId]);
+  const jobs = [await ledger.putJob('failed', { orgId, policy }), await ledger.putJob('failed', { policy })];
+  await prune();
+  expect(await Promise.all(jobs.map(exists))).toEqual([false, false]);
+});
+
+test('the checker finds a job that went before its events were queued', async () => {
+  const orgId = await ledger.newOrg();
+  await webhooks.register(orgId);
+  const job = await ledger.putJob('completed', { orgId, policy });
+  const found = async () => (await checkDeliveries(ledger.db.maintenance)).filter((each) => each.orgId === orgId);
+  expect(await found()).toEqual([]);
+  await webhooks.sql('DELETE FROM millrace.jobs WHERE org_id = $1', [orgId]);
+  const whats = ['scheduled', 'running', 'completed'].map(
+    (state) => `is gone before it was told that it became ${state}`,
+  );
+  const jobId = `number ${job.seq}`;
+  expect(await found()).toEqual(expect.arrayContaining(whats.map((what) => ({ invariant: 'I7', orgId, jobId, what }))));
+});
