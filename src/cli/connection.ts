@@ -1,4 +1,5 @@
-import { type LoadedConfig, type LoadParams, loadConfig } from '../config/load-config.ts';
+import { type Config, type LoadedConfig, type LoadParams, loadConfig } from '../config/load-config.ts';
+import { showDuration } from '../config/values.ts';
 import { type Database, openDatabase } from '../ledger/database.ts';
 import { Millrace, type OpenOptions } from '../library/millrace.ts';
 import { openPostgres } from '../postgres/open.ts';
@@ -21,17 +22,20 @@ export function settingsOf(values: CommonValues, options: LoadParams['options'] 
 
 /** Opens Millrace where the common options, or else the environment, say. */
 export function openMillrace({ values, out }: Connection, options: OpenOptions = {}): Promise<Millrace> {
-  const { database, limits, profile } = settingsOf(values).config;
-  return Millrace.open({
-    database: database.url ?? '',
-    home: database.home,
-    pools: { api: database.apiPool, workers: database.workerPool },
-    defaults: profile,
-    maxPayloadBytes: limits.payloadBytes,
-    onNotice: (sentence) => out.note(sentence),
-    ...options,
-  });
+  const { config } = settingsOf(values);
+  return Millrace.open({ ...openOptionsOf(config), onNotice: (sentence) => out.note(sentence), ...options });
 }
+
+/** What the configuration says to the library. */
+export const openOptionsOf = ({ database, limits, profile, execution }: Config): OpenOptions => ({
+  database: database.url ?? '',
+  home: database.home,
+  pools: { api: database.apiPool, workers: database.workerPool },
+  defaults: profile,
+  maxPayloadBytes: limits.payloadBytes,
+  heartbeat: showDuration(execution.heartbeatMs),
+  keepRevokedKeys: showDuration(execution.revokedKeysMs),
+});
 
 /**
  * For one question or one change. An embedded database is brought up to date on the way; one that others share is

@@ -38,7 +38,7 @@ export type EngineOptions = {
   expireEveryMs?: number;
   /** The longest pause between two heartbeats; shorter leases shorten it. */
   heartbeatMs?: number;
-  /** How long a revoked API key is remembered. */
+  /** How long a revoked API key is remembered; without it this process removes none. */
   revokedKeysMs?: number;
 };
 

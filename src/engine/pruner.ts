@@ -1,3 +1,4 @@
+import { analyzeHistory } from '../ledger/analyze-history.ts';
 import type { Database } from '../ledger/database.ts';
 import { expireJobs } from '../ledger/expire-jobs.ts';
 import { buryWorkers } from '../ledger/find-orphans.ts';
@@ -11,45 +12,41 @@ const EXPIRE_LIMIT = 1_000;
 const PRUNE_LIMIT = 1_000;
 const EXPIRE_EVERY_MS = 60_000;
 const PRUNE_EVERY_MS = 300_000;
+/** There is more to go: leave the database to others for a moment. */
+const PRUNE_AGAIN_MS = 100;
+const TIDY_EVERY_MS = 300_000;
 const DAYS_AHEAD = 7;
-const REVOKED_KEYS_MS = 90 * 86_400_000;
 
 export type PrunerParams = {
   database: Database;
   events: EventHub;
   expireEveryMs?: number;
-  /** How long a revoked key is remembered. */
+  /** How long a revoked key is remembered. A process that was not told leaves them to those that were. */
   revokedKeysMs?: number;
+  /** Nothing is owed to anybody at once, and processes that start together should not all begin with it. */
+  firstWithinMs?: number;
   onReleased(): void;
 };
 
-/** Nothing is owed to anybody at once, and processes that start together should not all begin with it. */
 const FIRST_WITHIN_MS = 20_000;
 
 /** Ends jobs that outlived their lifetime, removes what retention no longer keeps, and makes room for coming days. */
 export class Pruner implements Service {
+  readonly #params: PrunerParams;
   readonly #loops: Loop[];
 
   constructor(params: PrunerParams) {
-    const { database, events, expireEveryMs = EXPIRE_EVERY_MS, revokedKeysMs = REVOKED_KEYS_MS } = params;
+    this.#params = params;
+    const { events, expireEveryMs = EXPIRE_EVERY_MS, firstWithinMs = FIRST_WITHIN_MS } = params;
     const onError = (error: unknown, where: string) => events.emit('error', { error, where });
-    const expire = async () => {
-      const { again, released } = await expireJobs(database.maintenance, EXPIRE_LIMIT);
-      if (released) params.onReleased();
-      return again ? 0 : expireEveryMs;
-    };
-    const prune = async () => {
-      await ensurePartitions(database.maintenance, { daysAhead: DAYS_AHEAD });
-      const { jobs } = await pruneJobs(database.maintenance, PRUNE_LIMIT);
-      const access = await pruneAccess(database.maintenance, { revokedKeysMs, limit: PRUNE_LIMIT });
-      if (Math.max(jobs, access.revokedKeys, access.replies) === PRUNE_LIMIT) return 1_000;
-      await buryWorkers(database.maintenance);
-      await dropOldPartitions(database.maintenance);
-      return PRUNE_EVERY_MS;
-    };
+    // However much there is to prune, the days to come are made and the dead are buried.
     this.#loops = [
-      new Loop({ name: 'expirer', round: expire, onError, firstWithinMs: Math.min(expireEveryMs, FIRST_WITHIN_MS) }),
-      new Loop({ name: 'pruner', round: prune, onError, firstWithinMs: FIRST_WITHIN_MS }),
+      new Loop({
+        ...{ name: 'expirer', round: () => this.#expire(expireEveryMs), onError },
+        firstWithinMs: Math.min(expireEveryMs, firstWithinMs),
+      }),
+      new Loop({ name: 'pruner', round: () => this.#prune(), onError, firstWithinMs }),
+      new Loop({ name: 'tidier', round: () => this.#tidy(), onError, firstWithinMs }),
     ];
   }
 
@@ -59,5 +56,28 @@ export class Pruner implements Service {
 
   async stop(): Promise<void> {
     await Promise.all(this.#loops.map((loop) => loop.stop()));
+  }
+
+  async #expire(everyMs: number): Promise<number> {
+    const { again, released } = await expireJobs(this.#params.database.maintenance, EXPIRE_LIMIT);
+    if (released) this.#params.onReleased();
+    return again ? 0 : everyMs;
+  }
+
+  async #prune(): Promise<number> {
+    const { database, revokedKeysMs = null } = this.#params;
+    const pruned = await pruneJobs(database.maintenance, PRUNE_LIMIT);
+    const access = await pruneAccess(database.maintenance, { revokedKeysMs, limit: PRUNE_LIMIT });
+    const hasMore = Object.values({ ...pruned, ...access }).some((count) => count >= PRUNE_LIMIT);
+    return hasMore ? PRUNE_AGAIN_MS : PRUNE_EVERY_MS;
+  }
+
+  async #tidy(): Promise<number> {
+    const { maintenance } = this.#params.database;
+    await ensurePartitions(maintenance, { daysAhead: DAYS_AHEAD });
+    await buryWorkers(maintenance);
+    await dropOldPartitions(maintenance);
+    await analyzeHistory(maintenance);
+    return TIDY_EVERY_MS;
   }
 }

@@ -21,14 +21,14 @@ const PRUNE_REPLIES = statement(
 export type PrunedAccess = { revokedKeys: number; replies: number };
 
 /**
- * Removes keys revoked longer ago than `revokedKeysMs` and replies whose time is over, at most `limit` of each kind; call again
- * while a count reaches it. A key that is in force stays, however old.
+ * Removes keys revoked longer ago than `revokedKeysMs`, none where that is null, and replies whose time is over, at most `limit` of each
+ * kind; call again while a count reaches it. A key that is in force stays, however old.
  */
 export async function pruneAccess(
   db: Queryable,
-  { revokedKeysMs, limit }: { revokedKeysMs: number; limit: number },
+  { revokedKeysMs, limit }: { revokedKeysMs: number | null; limit: number },
 ): Promise<PrunedAccess> {
-  const revokedKeys = (await run(db, PRUNE_REVOKED, [revokedKeysMs, limit])).length;
+  const revokedKeys = revokedKeysMs === null ? 0 : (await run(db, PRUNE_REVOKED, [revokedKeysMs, limit])).length;
   const replies = (await run(db, PRUNE_REPLIES, [limit])).length;
   return { revokedKeys, replies };
 }

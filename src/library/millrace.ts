@@ -54,6 +54,10 @@ export type OpenOptions = {
   pools?: { api?: number; workers?: number };
   /** Start jobs a moment before a slot is free while handlers are shorter than a round trip. */
   lookahead?: boolean;
+  /** The longest pause between two heartbeats of a worker; short leases shorten it. */
+  heartbeat?: DurationInput;
+  /** How long revoked API keys are remembered. Unless given, this process removes none. */
+  keepRevokedKeys?: DurationInput;
   /** Bring the schema up to date (default), or refuse to work on an old one. */
   migrate?: boolean;
   name?: string;
@@ -108,6 +112,8 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
           lookahead: options.lookahead,
           name: options.name,
         },
+        heartbeatMs: optionalMs(options, 'heartbeat'),
+        revokedKeysMs: optionalMs(options, 'keepRevokedKeys'),
       });
       await engine.open();
       return new Millrace<Jobs>({ engine, postgres, database, orgId: options.org ?? DEFAULT_ORG_ID });
@@ -253,6 +259,11 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
+}
+
+function optionalMs(options: OpenOptions, name: 'heartbeat' | 'keepRevokedKeys'): number | undefined {
+  const given = options[name];
+  return given === undefined ? undefined : durationMs(given, name);
 }
 
 function graceMs({ grace }: { grace?: DurationInput }): number {

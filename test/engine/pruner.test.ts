@@ -1,0 +1,92 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, describe, expect, it } from 'vitest';
+import { EventHub } from '../../src/engine/events.ts';
+import { Pruner, type PrunerParams } from '../../src/engine/pruner.ts';
+import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/api-keys.ts';
+import { until, useBench } from '../library/fixture.ts';
+
+const bench = useBench();
+const { ledger } = bench;
+const DAY = 86_400_000;
+
+const running: Pruner[] = [];
+afterEach(() => Promise.all(running.splice(0).map((pruner) => pruner.stop())));
+
+function startPruner(params: Partial<PrunerParams> = {}): void {
+  const events = new EventHub();
+  const pruner = new Pruner({ database: ledger.db, events, onReleased() {}, firstWithinMs: 0, ...params });
+  running.push(pruner);
+  pruner.start();
+}
+
+const count = async (text: string, values: unknown[] = []): Promise<number> =>
+  (await ledger.db.api.query(`SELECT count(*)::int4 AS count FROM ${text}`, values)).rows[0].count;
+
+/** A key of a new org that was revoked two days ago, and a reply that expired: that goes after keys have gone. */
+async function putRevokedKey() {
+  const orgId = await ledger.newOrg();
+  const id = `revoked-${randomBytes(4).toString('hex')}`;
+  const hash = { secretHash: randomBytes(32), lifetimeMs: DAY };
+  await createApiKey(ledger.db.api, orgId, { id, projectId: null, name: 'key', scopes: [], ...hash });
+  await revokeApiKey(ledger.db.api, orgId, id);
+  await ledger.db.api.query(`UPDATE millrace.api_keys SET revoked_at = revoked_at - interval '2 days' WHERE id = $1`, [
+    id,
+  ]);
+  await ledger.db.api.query(`INSERT INTO millrace.create_replies VALUES ($1, 'k', 'f', '{}', now())`, [orgId]);
+  const pruned = () => until(async () => (await count('millrace.create_replies WHERE scope = $1', [orgId])) === 0);
+  return { pruned, left: async () => (await listApiKeys(ledger.db.api, orgId)).length };
+}
+
+describe('the pruner', () => {
+  it('goes on at once while there is more of anything to remove', async () => {
+    const orgId = await ledger.newOrg();
+    await ledger.db.api.query(
+      `INSERT INTO millrace.idempotency_keys (org_id, scope, key, job_id, fingerprint, expires_at)
+       SELECT $1, 'x', n::text, gen_random_uuid(), 'f', now() FROM generate_series(1, 2500) n`,
+      [orgId],
+    );
+    await ledger.db.api.query(
+      `INSERT INTO millrace.cancel_requests SELECT $1, n, false, NULL, NULL, now() FROM generate_series(1, 2500) n`,
+      [orgId],
+    );
+    startPruner();
+    await until(async () => (await count('millrace.idempotency_keys WHERE org_id = $1', [orgId])) === 0);
+    await until(async () => (await count('millrace.cancel_requests WHERE org_id = $1', [orgId])) === 0);
+  });
+
+  it('buries workers and makes the days to come however long there is something to prune', async () => {
+    const job = await ledger.putJob('completed', { policy: { retentionMs: 0 } });
+    const workerId = await ledger.registerWorker();
+    await ledger.db.api.query(`UPDATE millrace.workers SET beat_at = now() - interval '2 days' WHERE id = $1`, [
+      workerId,
+    ]);
+    const holder = await bench.connect();
+    await holder.query('BEGIN');
+    await holder.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [job.id]);
+    startPruner();
+    await ledger.untilBlocked();
+    await until(
+      async () => (await count('millrace.workers WHERE id = $1 AND stopped_at IS NOT NULL', [workerId])) === 1,
+    );
+    expect(await count(`pg_class WHERE relname ~ '^records_[0-9]{8}$' AND relkind = 'r'`)).toBeGreaterThan(7);
+    await holder.query('ROLLBACK');
+  });
+
+  it('forgets revoked keys only where it was told how long they are kept', async () => {
+    const key = await putRevokedKey();
+    startPruner();
+    await key.pruned();
+    expect(await key.left()).toBe(1);
+    const other = await putRevokedKey();
+    startPruner({ revokedKeysMs: DAY });
+    await other.pruned();
+    expect([await key.left(), await other.left()]).toEqual([0, 0]);
+  });
+});
+
+describe('the library', () => {
+  it('refuses a pause that is none', async () => {
+    await expect(bench.open({ heartbeat: 'soon' })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(bench.open({ keepRevokedKeys: 'long' })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+  });
+});
