@@ -40,10 +40,11 @@ WITH made AS (
 )
 INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, reason, seqs, ns, lease_seqs, attempts, took_ms)
 SELECT -4 * m.seq - e.n, m.created_at + e.later, '${DEFAULT_ORG_ID}', e.from_state::millrace.job_state,
-  coalesce(e.to_state::millrace.job_state, m.state), m.priority, e.n = 1 AND m.tags IS NOT NULL, m.job_type, e.reason, ARRAY[m.seq],
+  coalesce(e.to_state::millrace.job_state, m.state), m.priority, e.n = 1 AND m.tags IS NOT NULL, m.job_type,
+  coalesce(e.reason, CASE m.state WHEN 'completed' THEN 'succeeded' WHEN 'failed' THEN 'permanent_failure' WHEN 'dead_letter' THEN 'attempts_exhausted' ELSE 'cancelled' END), ARRAY[m.seq],
   CASE WHEN e.n > 1 THEN ARRAY[e.n] END, ARRAY[m.seq], ARRAY[least(e.n - 1, 1)], CASE e.n WHEN 2 THEN ARRAY[20] WHEN 3 THEN ARRAY[70] END
 FROM made m CROSS JOIN (VALUES (1, interval '0', 'pending', 'scheduled', 'submitted'), (2, interval '20 ms', 'scheduled', 'running', 'started'),
-  (3, interval '90 ms', 'running', NULL, 'succeeded')) AS e(n, later, from_state, to_state, reason)`;
+  (3, interval '90 ms', 'running', NULL, NULL)) AS e(n, later, from_state, to_state, reason)`;
 
 const ago = (hours: number) => new Date(Date.now() - hours * 3_600_000);
 const FILTERS: Record<string, JobFilter> = {

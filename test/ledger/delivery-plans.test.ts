@@ -24,8 +24,8 @@ const FILL = `
     SELECT gen_random_uuid(), w.org_id, w.id, nextval('millrace.delivery_position'), 'job.created', repeat('x', 400), 'queued', now()
     FROM (SELECT id, org_id FROM millrace.webhooks LIMIT 10) w, generate_series(1, 500)
     UNION ALL SELECT '${OWN}', w.org_id, w.id, 1, 'job.created', '{}', 'queued', now() FROM millrace.webhooks w WHERE id = '${OWN}';
-  INSERT INTO millrace.records (id, at, org_id, to_state, priority, job_type, reason, seqs)
-    SELECT n, now(), '${OWN}', 'scheduled', 2, 'x', 'submitted', ARRAY[n] FROM generate_series(1, 20000) n;
+  INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs)
+    SELECT n, now(), '${OWN}', 'pending', 'scheduled', 2, 'x', 'submitted', ARRAY[n] FROM generate_series(1, 20000) n;
   UPDATE millrace.projections SET txid = pg_current_xact_id();`;
 
 const LANE = `('{${OWN}}')`;

@@ -24,7 +24,8 @@ WITH template AS (SELECT * FROM millrace.jobs WHERE org_id = $1::uuid LIMIT 1), 
     m.priority, m.priority, 3, 1, ARRAY[-m.seq], t.queue, m.job_type, m.tags, t.payload FROM made m, template t
 )
 INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, reason, seqs)
-SELECT -min(seq), at, $1::uuid, 'pending', state, priority, tags IS NOT NULL, job_type, 'submitted', array_agg(seq) FROM made
+SELECT -min(seq), at, $1::uuid, 'pending', state, priority, tags IS NOT NULL, job_type,
+  CASE state WHEN 'failed' THEN 'dependency_failed' ELSE 'submitted' END, array_agg(seq) FROM made
 GROUP BY at, state, priority, tags IS NOT NULL, job_type, CASE WHEN $3::boolean THEN 0 ELSE seq END`;
 
 async function filledOrg({ slices, isFlood }: { slices: number; isFlood: boolean }): Promise<string> {

@@ -33,7 +33,8 @@ INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is
 SELECT -2 * m.seq, m.created_at, $1, 'pending'::millrace.job_state, 'scheduled'::millrace.job_state, m.priority, m.tags IS NOT NULL,
   m.job_type, 'submitted', ARRAY[m.seq], NULL::int4[], NULL::int2[] FROM made m
 UNION ALL SELECT -2 * m.seq - 1, m.created_at + (i % 977) * interval '1 second', $1, 'running', m.state, m.priority, false, m.job_type,
-  'succeeded', ARRAY[m.seq], '{2}', '{1}' FROM made m`;
+  CASE m.state WHEN 'completed' THEN 'succeeded' WHEN 'failed' THEN 'permanent_failure' WHEN 'dead_letter' THEN 'attempts_exhausted' ELSE 'cancelled' END,
+  ARRAY[m.seq], '{2}', '{1}' FROM made m`;
 
 beforeAll(async () => {
   orgId = (await ledger.submitOne()).orgId;

@@ -59,7 +59,8 @@ test('failures are found by their own index', async () => {
     await client.query(
       `INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs, ns)
        SELECT n, now(), '00000000-0000-4000-8000-000000000000', 'running',
-         (CASE WHEN n % 50 = 0 THEN 'failed' ELSE 'completed' END)::millrace.job_state, 2, 't', 'x', ARRAY[n], '{3}'
+         (CASE WHEN n % 50 = 0 THEN 'failed' ELSE 'completed' END)::millrace.job_state, 2, 't',
+         CASE WHEN n % 50 = 0 THEN 'permanent_failure' ELSE 'succeeded' END, ARRAY[n], '{3}'
        FROM generate_series(1, 20000) n`,
     );
     await client.query('ANALYZE millrace.records');

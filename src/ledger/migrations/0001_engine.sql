@@ -252,7 +252,48 @@ CREATE TABLE millrace.records (
   attempts   smallint[],                            -- absent: none yet
   rounds     smallint[],                            -- absent: all 0
   took_ms    real[],                                -- how long an attempt waited (its start) or ran (its end)
-  details    json[]                                 -- the failure of an attempt, the words of a cancel, the time under lease before a start
+  details    json[],                                -- the failure of an attempt, the words of a cancel, the time under lease before a start
+  -- The table of transitions, as src/core/transitions.ts has it; a test compares every pair and reason. The usual steps come first.
+  CONSTRAINT transitions_are_legal CHECK (CASE from_state
+    WHEN 'pending' THEN CASE to_state
+      WHEN 'scheduled' THEN reason IN ('submitted', 'dependencies_met')
+      WHEN 'delayed' THEN reason IN ('submitted', 'dependencies_met')
+      WHEN 'failed' THEN reason IN ('dependency_failed', 'chain_stopped')
+      WHEN 'dead_letter' THEN reason IN ('dependency_dead_letter', 'chain_stopped', 'lifetime_exceeded')
+      WHEN 'cancelled' THEN reason IN ('dependency_cancelled', 'chain_stopped', 'cancelled')
+      ELSE false END
+    WHEN 'scheduled' THEN CASE to_state
+      WHEN 'running' THEN reason = 'started'
+      WHEN 'dead_letter' THEN reason = 'lifetime_exceeded'
+      WHEN 'cancelled' THEN reason = 'cancelled'
+      ELSE false END
+    WHEN 'running' THEN CASE to_state
+      WHEN 'completed' THEN reason = 'succeeded'
+      WHEN 'retrying' THEN reason IN ('temporary_failure', 'timed_out', 'system_failure', 'worker_lost', 'released')
+      WHEN 'failed' THEN reason IN ('permanent_failure', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure')
+      WHEN 'dead_letter' THEN reason IN ('attempts_exhausted', 'lifetime_exceeded')
+      WHEN 'cancelled' THEN reason = 'cancelled'
+      ELSE false END
+    WHEN 'delayed' THEN CASE to_state
+      WHEN 'scheduled' THEN reason = 'delay_elapsed'
+      WHEN 'dead_letter' THEN reason = 'lifetime_exceeded'
+      WHEN 'cancelled' THEN reason = 'cancelled'
+      ELSE false END
+    WHEN 'retrying' THEN CASE to_state
+      WHEN 'scheduled' THEN reason IN ('backoff_elapsed', 'released', 'worker_lost')
+      WHEN 'failed' THEN reason = 'retry_dropped'
+      WHEN 'dead_letter' THEN reason = 'lifetime_exceeded'
+      WHEN 'cancelled' THEN reason = 'cancelled'
+      ELSE false END
+    WHEN 'failed' THEN CASE to_state
+      WHEN 'scheduled' THEN reason = 'manual_retry'
+      WHEN 'delayed' THEN reason = 'manual_retry'
+      ELSE false END
+    WHEN 'dead_letter' THEN CASE to_state
+      WHEN 'scheduled' THEN reason = 'manual_retry'
+      WHEN 'delayed' THEN reason = 'manual_retry'
+      ELSE false END
+    ELSE from_state IS NULL AND to_state = 'pending' AND reason = 'submitted' END)
 ) PARTITION BY RANGE (at);
 -- Compressing numbers costs more than writing them.
 ALTER TABLE millrace.records
