@@ -17,7 +17,18 @@ export function settingsOf(values: CommonValues, options: LoadParams['options'] 
       ? { option: 'home', text: '' }
       : { option: 'database', text: database };
   const common = { 'database.url': url, 'database.home': { option: 'home', text: home } };
-  return loadConfig({ file: values.config, options: { ...common, ...options } });
+  const loaded = loadConfig({ file: values.config, options: { ...common, ...options } });
+  for (const warning of loaded.warnings) warnOnce(warning);
+  return loaded;
+}
+
+const warned = new Set<string>();
+
+/** Settings are read more than once in a call. */
+function warnOnce(sentence: string): void {
+  if (warned.has(sentence)) return;
+  warned.add(sentence);
+  process.stderr.write(`${sentence}\n`);
 }
 
 /** Opens Millrace where the common options, or else the environment, say. */

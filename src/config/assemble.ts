@@ -1,6 +1,15 @@
 import { AppError, type Issue } from '../core/errors.ts';
 import { suggestion } from '../core/nearest-name.ts';
-import { NOT_YET, QUEUE_SETTINGS, SECTIONS, type Section, type Setting, settingsOf } from './settings.ts';
+import { judgeVariable } from './judge-variable.ts';
+import {
+  NOT_YET,
+  QUEUE_SETTINGS,
+  SECTIONS,
+  SECTIONS_NOT_YET,
+  type Section,
+  type Setting,
+  settingsOf,
+} from './settings.ts';
 import { type Read, readEnvironmentValue, readValue, type Value } from './values.ts';
 
 /** One value and where it came from. */
@@ -13,6 +22,8 @@ export type Entries = Map<string, Entry>;
 export class Assembly {
   readonly entries: Entries = new Map();
   readonly queueNames = new Set<string>();
+  /** Sentences about what is odd but harms nobody. */
+  readonly warnings: string[] = [];
   readonly #issues: Issue[] = [];
 
   constructor() {
@@ -25,7 +36,9 @@ export class Assembly {
 
   addFile(content: Readonly<Record<string, unknown>>, file: string): void {
     for (const [section, members] of Object.entries(content)) {
-      if (section !== 'queues' && !(SECTIONS as string[]).includes(section)) {
+      if ((SECTIONS_NOT_YET as readonly string[]).includes(section))
+        this.#refuse(section, 'UNKNOWN_MEMBER', `[${section}] is not in use in this version: remove it`, file);
+      else if (section !== 'queues' && !(SECTIONS as string[]).includes(section)) {
         this.#refuse(
           section,
           'UNKNOWN_MEMBER',
@@ -81,10 +94,10 @@ export class Assembly {
 
   /** A variable that looks like a setting but is none would otherwise be ignored without a word. */
   #checkVariable(variable: string): void {
-    const section = SECTIONS.find((each) => variable.startsWith(`MILLRACE_${each.toUpperCase()}_`));
-    if (section === undefined) return;
-    const key = variable.slice(`MILLRACE_${section}_`.length).toLowerCase();
-    if (!Object.hasOwn(settingsOf(section), key)) this.#refuseKey({ name: section, section, key, source: variable });
+    const verdict = judgeVariable(variable);
+    if (verdict.kind === 'key') this.#refuseKey({ name: verdict.section, ...verdict, source: variable });
+    else if (verdict.kind === 'wrong') this.#refuse(variable, 'UNKNOWN_MEMBER', verdict.sentence, 'the environment');
+    else if (verdict.kind === 'strange') this.warnings.push(verdict.sentence);
   }
 
   /** What was said on the command line, as `server.port` with its text. */

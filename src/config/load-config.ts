@@ -53,6 +53,8 @@ export type LoadedConfig = {
   readonly file: string | null;
   /** Every value with its source, in the order of the reference. */
   readonly entries: Entries;
+  /** What is odd, though nothing is wrong: to be told once. */
+  readonly warnings: readonly string[];
 };
 
 export type LoadParams = {
@@ -74,7 +76,7 @@ export function loadConfig(params: LoadParams = {}): LoadedConfig {
   assembly.addEnvironment(environment);
   assembly.addOptions(options);
   assembly.check();
-  return { config: toConfig(assembly, folder), file, entries: assembly.entries };
+  return { config: toConfig(assembly, folder), file, entries: assembly.entries, warnings: assembly.warnings };
 }
 
 function findFile(named: string | undefined, folder: string): string | null {

@@ -91,7 +91,11 @@ const SETTINGS = {
       default: null,
       help: 'jobs run at once in a process, in `millrace up` those of /v1 and all others each; unless set, 1 in `millrace work` and 10 in `millrace up`',
     },
-    queues: { kind: { type: 'list' }, default: ['*'], help: 'the queues to work on; "*" is all of them' },
+    queues: {
+      kind: { type: 'list', needsOne: true },
+      default: ['*'],
+      help: 'the queues to work on; "*" is all of them',
+    },
     drain_grace: { kind: duration(0), default: 30 * SECOND, help: 'how long running jobs may go on after a stop' },
   },
   simulation: {
@@ -285,6 +289,20 @@ export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
   retention: ['audit', 'logs', 'deadletter'],
   queues: ['depth_cap', 'concurrency', 'rate'],
 };
+
+/** Sections of parts that are not there yet. */
+export const SECTIONS_NOT_YET = [
+  'ingest',
+  'operators',
+  'objects',
+  'telemetry',
+  'categories',
+  'job_types',
+  'proxies',
+] as const;
+
+/** Variables of ours that are no settings. */
+export const OTHER_VARIABLES = ['MILLRACE_CONFIG', 'MILLRACE_KEY', 'MILLRACE_TEST_DATABASE_URL'] as const;
 
 export type Section = keyof typeof SETTINGS;
 

@@ -10,7 +10,13 @@ export type Kind =
   | { readonly type: 'boolean' }
   | { readonly type: 'duration'; readonly minMs?: number; readonly maxMs?: number }
   | { readonly type: 'size'; readonly maxBytes: number }
-  | { readonly type: 'list'; readonly choices?: readonly string[]; readonly of?: 'range' | 'local place' };
+  | {
+      readonly type: 'list';
+      readonly choices?: readonly string[];
+      readonly of?: 'range' | 'local place';
+      /** An empty one would mean that nothing is done, without a word. */
+      readonly needsOne?: true;
+    };
 
 export type Value = string | number | boolean | readonly string[];
 
@@ -109,10 +115,11 @@ function readSize(given: unknown, { maxBytes }: { maxBytes: number }): Read {
 
 function readList(
   given: unknown,
-  { choices, of }: { choices?: readonly string[]; of?: 'range' | 'local place' },
+  { choices, of, needsOne }: { choices?: readonly string[]; of?: 'range' | 'local place'; needsOne?: true },
 ): Read {
   if (!Array.isArray(given) || !given.every((item) => typeof item === 'string' && item !== ''))
     return refuse('must be a list of texts');
+  if (needsOne && given.length === 0) return refuse('must name at least one');
   const wrong = of === undefined ? undefined : given.find((item) => !FORMS[of].fits(item));
   if (of !== undefined && wrong !== undefined)
     return refuse(`must be a list of ${FORMS[of].name}, and "${wrong}" is none`);

@@ -1,5 +1,5 @@
 /** The known name that was probably meant, if one is close enough. */
-function nearestName(given: string, known: Iterable<string>): string | null {
+export function nearestName(given: string, known: Iterable<string>): string | null {
   const wanted = fold(given.slice(0, 64));
   let best: string | null = null;
   let bestDistance = Math.max(1, Math.floor(wanted.length / 3)) + 1;

@@ -184,6 +184,8 @@ describe('a configuration that is wrong', () => {
   it.each([
     ['[sever]\nport = 1', 'there is no section [sever] (did you mean server?)'],
     ['port = 1', 'there is no section [port]'],
+    ['[telemetry]\nlog_level = "info"', '[telemetry] is not in use in this version: remove it'],
+    ['[workers]\nqueues = []', 'workers.queues must name at least one'],
     ['server = 5', '[server] must be a section'],
     ['[server]\nprot = 1', 'server.prot is not known (did you mean port?)'],
     ['[limits]\nrequest_per_minute = 1', 'limits.request_per_minute is not known (did you mean requests_per_minute?)'],
@@ -219,6 +221,15 @@ describe('a configuration that is wrong', () => {
     [{ PORT: 'http' }, 'server.port must be a whole number from 0 to 65535 (from PORT)'],
     [{ MILLRACE_SERVER_TRUST_PROXY: 'maybe' }, 'server.trust_proxy must be true or false'],
     [{ MILLRACE_RETENTION_LOGS: 'x' }, 'retention.logs has no effect in this version'],
+    [{ MILLRACE_LIMIT_QUOTA: '1' }, 'MILLRACE_LIMIT_QUOTA is no setting (did you mean MILLRACE_LIMITS_QUOTA?)'],
+    [{ MILLRACE_SEVRER_PROT: '1' }, 'MILLRACE_SEVRER_PROT is no setting (did you mean MILLRACE_SERVER_PORT?)'],
+    [{ MILLRACE_HOEM: '/x' }, 'MILLRACE_HOEM is no setting (did you mean MILLRACE_HOME?)'],
+    [
+      { MILLRACE_TELEMETRY_LOG_LEVEL: 'x' },
+      'MILLRACE_TELEMETRY_LOG_LEVEL is of [telemetry], which is not in use in this version',
+    ],
+    [{ MILLRACE_QUEUES_ORDER: 'fair' }, 'queues are configured in a file, as [queues."name"]'],
+    [{ MILLRACE_WORKERS_QUEUES: ',' }, 'workers.queues must '],
   ])('is refused in the environment too: %j', (environment, sentence) => {
     expect(refusal('', environment).message).toContain(sentence);
   });
@@ -233,9 +244,14 @@ describe('a configuration that is wrong', () => {
     expect(error.message).toMatch(/\(from .+millrace\.toml\)/);
   });
 
-  it('leaves variables of others alone', () => {
-    expect(() =>
-      load('', { MILLRACE_TEST_DATABASE_URL: 'x', MILLRACE_SOMETHING: 'y', SERVER_PORT: 'z' }),
-    ).not.toThrow();
+  it('leaves variables of others alone, and mentions those that begin as ours do', () => {
+    const others = { MILLRACE_TEST_DATABASE_URL: 'x', MILLRACE_KEY: 'k', MILLRACE_HOME: 'h', SERVER_PORT: 'z' };
+    expect(load('', others).warnings).toEqual([]);
+    // As Kubernetes names a service that is called millrace.
+    const service = { MILLRACE_SERVICE_HOST: 'h', MILLRACE_SERVICE_PORT: '1', MILLRACE_PORT_8484_TCP_ADDR: 'a' };
+    const strange = { MILLRACE_SOMETHING: 'y', MILLRACE_OPERATOR_IMAGE_TAG: 'v1', ...service };
+    expect(load('', { ...others, ...strange }).warnings).toEqual(
+      Object.keys(strange).map((name) => `${name} is no setting of this version and has no effect.`),
+    );
   });
 });

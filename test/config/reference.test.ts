@@ -1,6 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { NOT_YET, QUEUE_SETTINGS, SECTIONS, type Setting, settingsOf } from '../../src/config/settings.ts';
+import {
+  NOT_YET,
+  QUEUE_SETTINGS,
+  SECTIONS,
+  SECTIONS_NOT_YET,
+  type Setting,
+  settingsOf,
+} from '../../src/config/settings.ts';
 import { showValue } from '../../src/config/values.ts';
 
 const page = readFileSync(new URL('../../docs/reference/config.md', import.meta.url), 'utf8');
@@ -32,5 +39,6 @@ describe('docs/reference/config.md', () => {
   it('names what is not in use yet', () => {
     for (const [section, keys] of Object.entries(NOT_YET))
       for (const key of keys) expect(page).toContain(`\`${section}.${key}\``);
+    for (const section of SECTIONS_NOT_YET) expect(page).toContain(`\`[${section}]\``);
   });
 });
