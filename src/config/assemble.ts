@@ -1,15 +1,8 @@
 import { AppError, type Issue } from '../core/errors.ts';
 import { suggestion } from '../core/nearest-name.ts';
 import { judgeVariable } from './judge-variable.ts';
-import {
-  NOT_YET,
-  QUEUE_SETTINGS,
-  SECTIONS,
-  SECTIONS_NOT_YET,
-  type Section,
-  type Setting,
-  settingsOf,
-} from './settings.ts';
+import { NOT_YET, SECTIONS_NOT_YET } from './reserved-names.ts';
+import { QUEUE_SETTINGS, SECTIONS, type Section, type Setting, settingsOf } from './settings.ts';
 import { type Read, readEnvironmentValue, readValue, type Value } from './values.ts';
 
 /** One value and where it came from. */

@@ -1,5 +1,6 @@
 import { nearestName } from '../core/nearest-name.ts';
-import { OTHER_VARIABLES, SECTIONS, SECTIONS_NOT_YET, type Section, settingsOf } from './settings.ts';
+import { OTHER_VARIABLES, SECTIONS_NOT_YET } from './reserved-names.ts';
+import { SECTIONS, type Section, settingsOf } from './settings.ts';
 
 /** What a variable of the environment is to us, judged by its name. */
 export type VariableVerdict =

@@ -1,13 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import {
-  NOT_YET,
-  QUEUE_SETTINGS,
-  SECTIONS,
-  SECTIONS_NOT_YET,
-  type Setting,
-  settingsOf,
-} from '../../src/config/settings.ts';
+import { NOT_YET, SECTIONS_NOT_YET } from '../../src/config/reserved-names.ts';
+import { QUEUE_SETTINGS, SECTIONS, type Setting, settingsOf } from '../../src/config/settings.ts';
 import { showValue } from '../../src/config/values.ts';
 
 const page = readFileSync(new URL('../../docs/reference/config.md', import.meta.url), 'utf8');
