@@ -1,5 +1,5 @@
 import { type BackoffDelay, backoffDelayMs, type CustomBackoff } from './backoff.ts';
-import { type Failure, LIFETIME_FAILURE } from './failure.ts';
+import { CANCELLED_FAILURE, type Failure, LIFETIME_FAILURE } from './failure.ts';
 import type { Policy } from './policy.ts';
 import { type Transition, transitions } from './transitions.ts';
 
@@ -47,11 +47,6 @@ const WORKER_STOPPED: Failure = Object.freeze({
   code: 'WORKER_STOPPED',
   message: 'the worker was stopped while it ran the job',
 });
-const CANCELLED: Failure = Object.freeze({
-  category: 'CANCELLED',
-  code: 'CANCELLED',
-  message: 'the job was cancelled',
-});
 
 const RETRY = {
   TEMPORARY: transitions.runningToRetryingTemporaryFailure,
@@ -72,7 +67,7 @@ export function decide(params: DecideParams): Decision {
     case 'succeeded':
       return { transition: transitions.runningToCompletedSucceeded() };
     case 'cancelled':
-      return { transition: transitions.runningToCancelledCancelled(), failure: CANCELLED };
+      return { transition: transitions.runningToCancelledCancelled(), failure: CANCELLED_FAILURE };
     case 'lifetime_exceeded':
       return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure: LIFETIME_FAILURE };
     case 'worker_lost':

@@ -36,9 +36,15 @@ export const LIFETIME_FAILURE: Failure = Object.freeze({
   message: 'the job exceeded its total lifetime',
 });
 
+export const CANCELLED_FAILURE: Failure = Object.freeze({
+  category: 'CANCELLED',
+  code: 'CANCELLED',
+  message: 'the job was cancelled',
+});
+
 const ABORTS = {
   timeout: { category: 'TIMEOUT', code: 'EXECUTION_TIMEOUT', message: 'the attempt exceeded its execution timeout' },
-  cancel: { category: 'CANCELLED', code: 'CANCELLED', message: 'the job was cancelled' },
+  cancel: CANCELLED_FAILURE,
   lost_lease: { category: 'SYSTEM', code: 'LEASE_LOST', message: 'the worker no longer holds the job' },
   lifetime: LIFETIME_FAILURE,
 } as const satisfies Record<AbortCause, Failure>;

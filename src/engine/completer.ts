@@ -24,12 +24,15 @@ export type CompleterOptions = {
   onDelayed(delayMs: number): void;
 };
 
+/** `stopped`: it landed, as a cancelled job instead of one that is tried again. */
+type Landing = 'landed' | 'stopped' | 'lost';
+
 const MAX_PER_STATEMENT = 500;
 
 /** Writes how attempts ended: plain successes with one statement, everything else with another, each many jobs at a time. */
 export class Completer {
   readonly #options: CompleterOptions;
-  readonly #batcher: Batcher<SettledJob, boolean>;
+  readonly #batcher: Batcher<SettledJob, Landing>;
   readonly #finisher: Finisher;
   readonly #persister: Persister;
   /** Results that the database refused, on their way to it in other words. */
@@ -38,7 +41,7 @@ export class Completer {
   constructor(options: CompleterOptions) {
     this.#options = options;
     this.#persister = new Persister((error) => options.events.emit('error', { error, where: 'completer' }));
-    this.#batcher = createBatcher<SettledJob, boolean>({
+    this.#batcher = createBatcher<SettledJob, Landing>({
       send: (rows) => this.#settle(rows),
       maxItems: MAX_PER_STATEMENT,
       lengthOf: ({ result, resultBytes, failure }) =>
@@ -106,15 +109,15 @@ export class Completer {
   }
 
   async #succeed(execution: Execution, output: Payload, value: unknown): Promise<void> {
-    let landed: boolean;
+    let landing: Landing;
     try {
-      landed = await this.#batcher.add(successRow(execution, output));
+      landing = await this.#batcher.add(successRow(execution, output));
     } catch (error) {
       if (error instanceof StoppedError) throw error;
       return this.#decide(execution, NOT_STORED);
     }
-    if (landed) this.#completed(execution, value);
-    else this.lost(execution);
+    if (landing === 'lost') this.lost(execution);
+    else this.#completed(execution, value);
   }
 
   /** By itself and by another statement; what is refused then has failed. */
@@ -148,10 +151,10 @@ export class Completer {
   }
 
   async #decide(execution: Execution, outcome: Outcome): Promise<void> {
-    const { row, decision, landed } = await this.#settled(execution, outcome);
-    if (!landed) return this.lost(execution);
+    const { row, decision, landing } = await this.#settled(execution, outcome);
+    if (landing === 'lost') return this.lost(execution);
     this.#options.claims.done(execution.claimNo, execution.job.leaseSeq);
-    if (row.to === 'cancelled') {
+    if (row.to === 'cancelled' || landing === 'stopped') {
       this.#options.events.emit('cancelled', execution.facts);
     } else if (decision.failure !== undefined) {
       this.#options.events.emit('failed', {
@@ -161,7 +164,7 @@ export class Completer {
         delayMs: row.delayMs,
       });
     }
-    if (row.to === 'retrying') this.#options.onDelayed(row.delayMs ?? 0);
+    if (row.to === 'retrying' && landing !== 'stopped') this.#options.onDelayed(row.delayMs ?? 0);
   }
 
   /** What the database refuses is told in plainer words, and again from time to time: nobody else can end the attempt. */
@@ -171,7 +174,7 @@ export class Completer {
     for (let refusals = 0; ; refusals++) {
       const settled = settlement({ job, policy, outcome: words, elapsedMs: execution.elapsedMs, registered });
       try {
-        return { ...settled, landed: await this.#batcher.add(settled.row) };
+        return { ...settled, landing: await this.#batcher.add(settled.row) };
       } catch (error) {
         if (this.#persister.isStopped) throw error;
         if (words.kind === 'failed') words = NOT_STORED;
@@ -180,9 +183,10 @@ export class Completer {
     }
   }
 
-  async #settle(rows: SettledJob[]): Promise<(boolean | Error)[]> {
+  async #settle(rows: SettledJob[]): Promise<(Landing | Error)[]> {
     const { database, workerId, onReleased } = this.#options;
     const landed = new Set<number>();
+    const stopped = new Set<number>();
     const refused = new Map<number, Error>();
     await this.#persister.writeInParts(
       rows.toSorted((a, b) => a.seq - b.seq),
@@ -190,13 +194,17 @@ export class Completer {
         send: async (part) => {
           const settled = await settleJobs(database.workers, { workerId, jobs: part, by: 'lease', closedClaims: [] });
           for (const leaseSeq of settled.landed) landed.add(leaseSeq);
+          for (const leaseSeq of settled.stopped) stopped.add(leaseSeq);
           if (settled.released) onReleased();
         },
         refuse: ({ leaseSeq }, error) => refused.set(leaseSeq, error as Error),
       },
     );
     const confirmed = await this.#confirmed(rows, landed);
-    return rows.map(({ leaseSeq }, index) => (confirmed[index] ? true : (refused.get(leaseSeq) ?? false)));
+    return rows.map(({ leaseSeq }, index) => {
+      if (stopped.has(leaseSeq)) return 'stopped';
+      return confirmed[index] ? 'landed' : (refused.get(leaseSeq) ?? 'lost');
+    });
   }
 
   #report(error: unknown): void {

@@ -1,3 +1,4 @@
+import { CANCELLED_FAILURE } from '../core/failure.ts';
 import type { Database } from '../ledger/database.ts';
 import { findOrphans, type Orphan } from '../ledger/find-orphans.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
@@ -11,6 +12,13 @@ const LIMIT = 500;
 const POLL_MS = 1_000;
 
 type Rescue = { orphan: Orphan } & ReturnType<typeof settlement>;
+
+/** Between the look and the deed somebody asked to cancel what was to be tried again. */
+const cancelledInstead = ({ orphan, row, decision }: Rescue): Rescue => ({
+  orphan,
+  row: { ...row, to: 'cancelled', delayMs: null },
+  decision: { ...decision, failure: CANCELLED_FAILURE },
+});
 
 export type RescuerOptions = {
   database: Database;
@@ -47,13 +55,15 @@ export class Rescuer extends Periodic {
     const started = orphans.filter((orphan) => orphan.state === 'running').toSorted((a, b) => a.seq - b.seq);
     if (started.length === 0) return;
     const settlements = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
-    const { landed, released } = await settleJobs(database.maintenance, {
+    const { landed, stopped, released } = await settleJobs(database.maintenance, {
       workerId,
       jobs: settlements.map(({ row }) => row),
       by: 'dead_worker',
       closedClaims: [],
     });
-    for (const each of settlements) if (landed.has(each.row.leaseSeq)) this.#tell(each);
+    for (const each of settlements) {
+      if (landed.has(each.row.leaseSeq)) this.#tell(stopped.has(each.row.leaseSeq) ? cancelledInstead(each) : each);
+    }
     if (released) onReleased();
   }
 

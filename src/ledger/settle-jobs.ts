@@ -1,3 +1,4 @@
+import { CANCELLED_FAILURE } from '../core/failure.ts';
 import type { JobState } from '../core/states.ts';
 import type { Reason } from '../core/transitions.ts';
 import { boolArray, byteaArray, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
@@ -41,16 +42,26 @@ const INPUT = `input AS MATERIALIZED (
 // A job that holds is asked about its children with the statement's snapshot, which may be older than the end of the last
 // child. So a job that becomes held leaves a release of itself: the releaser looks at the children again.
 const lockedText = (by: SettleParams['by']) => `locked AS MATERIALIZED (
-  SELECT i.*, i.to_state = 'retrying' AND coalesce(i.delay_ms, 0) <= 0 AS requeues,
-    i.holds AND i.to_state = 'completed' AND EXISTS (
+  SELECT i.*, i.holds AND i.to_state = 'completed' AND EXISTS (
       SELECT FROM millrace.jobs c WHERE c.org_id = j.org_id AND c.parent_seq = j.seq AND c.joins_parent
-        AND c.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS becomes_held,
-    r.actor, CASE WHEN r.reason IS NOT NULL THEN json_build_object('reason', r.reason) END AS words
+        AND c.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS becomes_held
   FROM input i JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq
-  LEFT JOIN millrace.cancel_requests r ON i.to_state = 'cancelled' AND r.org_id = i.org_id AND r.seq = i.seq
   WHERE j.lease_seq = i.lease_seq AND j.state = 'running' AND j.worker_id = $1::int8
     ${by === 'dead_worker' ? `AND ${IS_SILENT}` : ''}
   ORDER BY j.seq FOR UPDATE OF j
+)`;
+
+// A request to cancel is a promise: an attempt that ended otherwise has no successor. What ended for good stays as it ended.
+const HEEDED = `heeded AS MATERIALIZED (
+  SELECT l.org_id, l.seq, l.result, l.result_bytes, l.refunds, l.becomes_held, l.delay_ms, s.is_stopped,
+    CASE WHEN s.is_stopped THEN 'cancelled' ELSE l.to_state END AS to_state,
+    CASE WHEN s.is_stopped THEN 'cancelled' ELSE l.reason END AS reason,
+    CASE WHEN s.is_stopped THEN '${JSON.stringify(CANCELLED_FAILURE)}'::json ELSE l.failure END AS failure,
+    l.to_state = 'retrying' AND coalesce(l.delay_ms, 0) <= 0 AND NOT s.is_stopped AS requeues,
+    CASE WHEN l.to_state IN ('retrying', 'cancelled') THEN r.actor END AS actor,
+    CASE WHEN l.to_state IN ('retrying', 'cancelled') AND r.reason IS NOT NULL THEN json_build_object('reason', r.reason) END AS words
+  FROM locked l LEFT JOIN LATERAL millrace.take_cancel_request(l.org_id, l.seq) r ON true
+  CROSS JOIN LATERAL (SELECT l.to_state = 'retrying' AND r.is_taken IS NOT NULL AS is_stopped) s
 )`;
 
 const SETTLED = `settled AS (
@@ -66,9 +77,9 @@ const SETTLED = `settled AS (
     event_count = j.event_count + CASE WHEN l.becomes_held THEN 0 WHEN l.requeues THEN 2 ELSE 1 END,
     record_ids = j.record_ids || array_fill(${RECORD_ID}, ARRAY[CASE WHEN l.becomes_held THEN 0 WHEN l.requeues THEN 2 ELSE 1 END]),
     result = l.result, result_bytes = l.result_bytes, last_error = coalesce(l.failure, j.last_error)
-  FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
+  FROM heeded l WHERE j.org_id = l.org_id AND j.seq = l.seq
   RETURNING j.org_id, j.seq, j.lease_seq, j.state, j.run_at, j.order_key, j.lifetime_deadline, j.priority, j.queue, j.job_type,
-    j.attempts_started, j.round, j.event_count, l.to_state, l.reason, l.requeues, l.becomes_held, l.actor,
+    j.attempts_started, j.round, j.event_count, l.to_state, l.reason, l.requeues, l.becomes_held, l.actor, l.is_stopped,
     coalesce(l.failure, l.words) AS detail, ${tookText('j.started_at')} AS took_ms,
     l.becomes_held OR (l.to_state <> 'retrying' AND (j.has_dependents OR j.joins_parent)) AS is_awaited
 )`;
@@ -84,8 +95,6 @@ const TOKENS = `made_ready AS (
   ON CONFLICT (org_id, seq) DO UPDATE SET dies_at = excluded.dies_at
 ), released AS (
   INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM settled WHERE is_awaited
-), answered AS (
-  DELETE FROM millrace.cancel_requests r USING settled s WHERE r.org_id = s.org_id AND r.seq = s.seq
 ), closed AS (
   DELETE FROM millrace.claims c USING unnest($13::int8[]) AS k(claim_no) WHERE c.worker_id = $1::int8 AND c.claim_no = k.claim_no
 )`;
@@ -108,8 +117,9 @@ const historyText = (by: SettleParams['by']) => `recorded AS (
 
 function settleText(by: SettleParams['by']): string {
   const worker = by === 'dead_worker' ? [LOCKED_WORKER] : [];
-  return `WITH ${[RECORD, ...worker, INPUT, lockedText(by), SETTLED, TOKENS, historyText(by)].join(', ')}
-SELECT string_agg(lease_seq::text, ',') AS landed, coalesce(bool_or(is_awaited), false) AS released FROM settled`;
+  return `WITH ${[RECORD, ...worker, INPUT, lockedText(by), HEEDED, SETTLED, TOKENS, historyText(by)].join(', ')}
+SELECT string_agg(lease_seq::text, ',') AS landed, string_agg(lease_seq::text, ',') FILTER (WHERE is_stopped) AS stopped,
+  coalesce(bool_or(is_awaited), false) AS released FROM settled`;
 }
 
 const STATEMENTS = {
@@ -117,12 +127,17 @@ const STATEMENTS = {
   dead_worker: statement('settle_orphans', settleText('dead_worker')),
 } as const;
 
-/** Ends running attempts, each by its lease. What is absent from `landed` was no longer this worker's to end. */
-export async function settleJobs(
-  db: Queryable,
-  { workerId, jobs, by, closedClaims }: SettleParams,
-): Promise<{ landed: Set<number>; released: boolean }> {
-  const rows = await run<{ landed: string | null; released: boolean }>(db, STATEMENTS[by], [
+export type Settled = {
+  /** What is absent was no longer this worker's to end. */
+  landed: Set<number>;
+  /** Of those, what would have been tried again, and was cancelled because somebody had asked for that. */
+  stopped: Set<number>;
+  released: boolean;
+};
+
+/** Ends running attempts, each by its lease. */
+export async function settleJobs(db: Queryable, { workerId, jobs, by, closedClaims }: SettleParams): Promise<Settled> {
+  const [row] = await run<{ landed: string | null; stopped: string | null; released: boolean }>(db, STATEMENTS[by], [
     workerId,
     uuidArray(jobs.map((job) => job.orgId)),
     int8Array(jobs.map((job) => job.seq)),
@@ -137,12 +152,14 @@ export async function settleJobs(
     boolArray(jobs.map((job) => job.refundsAttempt)),
     int8Array(closedClaims),
   ]);
-  const landed = rows[0]?.landed ?? null;
   return {
-    landed: new Set(landed === null ? [] : landed.split(',').map(Number)),
-    released: rows[0]?.released === true,
+    landed: leasesIn(row?.landed ?? null),
+    stopped: leasesIn(row?.stopped ?? null),
+    released: row?.released === true,
   };
 }
+
+const leasesIn = (list: string | null): Set<number> => new Set(list === null ? [] : list.split(',').map(Number));
 
 // OFFSET 0, here and above, keeps the planner from answering EXISTS with a hash of the whole table.
 const CHECK = statement(

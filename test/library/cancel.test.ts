@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { JobCancelledError } from '../../src/index.ts';
+import { JobCancelledError, TemporaryError } from '../../src/index.ts';
 import { Gate, until, untilAborted, useStage } from './fixture.ts';
 
 const stage = useStage({ defaults: { cancelGraceMs: 200 } });
@@ -32,6 +32,35 @@ describe('cancel', () => {
     expect((await stage.millrace.explain(jobId))?.obstacles[0]?.code).toBe('CANCEL_REQUESTED');
     gate.open();
     expect(await stage.end(jobId)).toMatchObject({ state: 'completed', result: { output: 'finished first' } });
+  });
+
+  it('that was acknowledged ends a job whose attempt fails before its handler obeys [GA-3.11] [GA-3.12]', async () => {
+    const told: string[] = [];
+    stage.millrace.on('cancelled', ({ jobId }) => told.push(jobId));
+    for (const force of [false, true]) {
+      const gate = new Gate();
+      const jobId = await stage.act(() => gate.pass().then(() => Promise.reject(new TemporaryError('not now'))));
+      const after = await stage.act(() => 1, { dependsOn: [jobId] });
+      await gate.reached();
+      expect((await stage.millrace.cancel(jobId, { force, reason: 'not needed' })).status).toBe('CANCEL_REQUESTED');
+      gate.open();
+      const ended = await stage.end(jobId);
+      expect(ended).toMatchObject({ state: 'cancelled', attemptsStarted: 1, lastFailure: { category: 'CANCELLED' } });
+      expect((await stage.path(jobId)).at(-1)).toBe('running>cancelled:cancelled');
+      expect((await stage.end(after)).state).toBe('cancelled');
+      await until(() => told.includes(jobId));
+    }
+  });
+
+  it('that was acknowledged ends a job that its worker gives back when it stops [GA-3.11]', async () => {
+    const gate = new Gate();
+    const millrace = await stage.work({ stubborn: () => gate.pass() });
+    const { jobId } = await millrace.submit({ type: 'stubborn', payload: {} });
+    await gate.reached();
+    expect((await millrace.cancel(jobId)).status).toBe('CANCEL_REQUESTED');
+    await millrace.drain({ grace: 0 });
+    expect((await stage.end(jobId)).state).toBe('cancelled');
+    expect((await stage.path(jobId)).at(-1)).toBe('running>cancelled:cancelled');
   });
 
   it('is seen by a handler that looks [GA-5.20]', async () => {

@@ -29,6 +29,9 @@ export type Ending = {
 
 type Key = { jobId: string; fingerprint: string | null; untilMs: number };
 
+/** What becomes of an attempt whose job somebody asked to cancel, where it would have been tried again. */
+const STOPPED = { to: 'cancelled', reason: 'cancelled', delayMs: null } as const;
+
 export class Model {
   nowMs: number;
   readonly jobs: ModelJob[] = [];
@@ -112,19 +115,19 @@ export class Model {
   settle(lease: GivenLease, ending: Ending, by: 'lease' | 'dead_worker' = 'lease'): boolean {
     const { job } = lease;
     if (!runsBy(lease) || (by === 'dead_worker' && !this.isSilent(job))) return false;
+    const { to, reason, delayMs } = ending.to === 'retrying' && job.cancel !== null ? STOPPED : ending;
     job.cancel = null;
     if (ending.refunds) job.maxAttempts = Math.min(100, job.maxAttempts + 1);
-    if (ending.holds && ending.to === 'completed' && this.#hasLiveChildren(job)) {
+    if (ending.holds && to === 'completed' && this.#hasLiveChildren(job)) {
       job.held = true;
       job.holder = null;
       this.news.add(job);
       return true;
     }
-    this.#move(job, ending.to, ending.reason, by === 'lease' ? lease.workerId : null);
-    if (ending.to !== 'retrying') return true;
-    job.runAtMs = this.nowMs + Math.ceil(ending.delayMs ?? 0);
+    this.#move(job, to, reason, by === 'lease' ? lease.workerId : null);
+    if (to !== 'retrying') return true;
+    job.runAtMs = this.nowMs + Math.ceil(delayMs ?? 0);
     if (job.runAtMs > this.nowMs) return true;
-    const { reason } = ending;
     this.#move(job, 'scheduled', reason === 'released' || reason === 'worker_lost' ? reason : 'backoff_elapsed');
     return true;
   }

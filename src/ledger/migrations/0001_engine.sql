@@ -201,6 +201,14 @@ CREATE TABLE millrace.cancel_requests (
   PRIMARY KEY (org_id, seq)
 );
 
+-- Takes the request to cancel a job that the caller has locked. Volatile, so that it sees with a snapshot of its own: a request
+-- that was committed while the caller waited for the lock is younger than the snapshot of the caller's statement.
+CREATE FUNCTION millrace.take_cancel_request(of_org uuid, of_seq bigint)
+RETURNS TABLE (is_taken boolean, reason text, actor text) LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+  RETURN QUERY DELETE FROM millrace.cancel_requests r WHERE r.org_id = of_org AND r.seq = of_seq RETURNING true, r.reason, r.actor;
+END $$;
+
 CREATE TABLE millrace.dependencies (
   org_id         uuid NOT NULL,
   job_seq        bigint NOT NULL,
