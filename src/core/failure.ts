@@ -61,6 +61,7 @@ const APP_ERRORS: Partial<Record<ErrorCode, FailureCategory>> = {
   LEASE_LOST: 'SYSTEM',
 };
 
+const MAX_CODE_BYTES = 256;
 const MAX_MESSAGE_BYTES = 4_096;
 const MAX_STACK_BYTES = 8_192;
 const MAX_CONTEXT_ENTRIES = 32;
@@ -74,7 +75,11 @@ const MAX_CONTEXT_VALUE_BYTES = 1_024;
 export function classify(error: unknown, abort?: AbortCause): Failure {
   if (abort !== undefined) return { ...ABORTS[abort], ...readSafely(() => evidenceOf(error), {}) };
   return readSafely(
-    () => ({ ...kindOf(error), message: boundText(messageOf(error), MAX_MESSAGE_BYTES), ...evidenceOf(error) }),
+    () => ({
+      ...boundedKind(kindOf(error)),
+      message: boundText(messageOf(error), MAX_MESSAGE_BYTES),
+      ...evidenceOf(error),
+    }),
     { ...UNCLASSIFIED, message: 'the handler threw a value that cannot be read' },
   );
 }
@@ -100,6 +105,9 @@ function kindOf(error: unknown): Kind {
   if (isAppError(error)) return { category: APP_ERRORS[error.code] ?? 'TEMPORARY', code: error.code };
   return judge(error) ?? UNCLASSIFIED;
 }
+
+// A code is searched for and counted by: one that cannot be stored would spoil the answers about all the others.
+const boundedKind = (kind: Kind): Kind => ({ ...kind, code: boundText(String(kind.code), MAX_CODE_BYTES) });
 
 function messageOf(error: unknown): string {
   if (typeof error === 'string') return error;

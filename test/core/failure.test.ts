@@ -46,6 +46,16 @@ describe('TemporaryError', () => {
     expect(classify(new TemporaryError('x', { cause })).code).toBe('ECONNRESET');
     expect(classify(new TemporaryError('x')).code).toBe('TEMPORARY_ERROR');
   });
+
+  it('has a code that can be stored, whatever it was given', () => {
+    const cause = Object.assign(new Error('x'), { code: 'A\0B' });
+    expect(classify(new TemporaryError('x', { cause })).code).toBe('A\uFFFDB');
+    expect(classify(new PermanentError('x', { code: 'é'.repeat(200) })).code).toBe('é'.repeat(128));
+    expect(classify(new PermanentError('x', { code: 7 as unknown as string }))).toMatchObject({
+      category: 'PERMANENT',
+      code: '7',
+    });
+  });
 });
 
 describe('PermanentError', () => {

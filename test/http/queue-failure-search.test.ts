@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Failure } from '../../src/core/failure.ts';
+import { type Failure, PermanentError } from '../../src/core/failure.ts';
 import type { TestJob } from '../ledger/fixture.ts';
 import { type Caller, useQueue } from './queue-fixture.ts';
 
@@ -44,6 +44,16 @@ describe('a search of failures', () => {
     expect(status).toBe(200);
     expect(idsOf(body)).toEqual([third, second, first].map((job) => job.id));
     expect(body).toMatchObject({ total_count: 3, total_is_estimate: false, next_cursor: null });
+  });
+
+  it('is not spoiled by a code that no database can store [GA-4.30] [GA-4.34]', async () => {
+    const caller = await queue.caller();
+    const jobId = await caller.act(() => {
+      throw new PermanentError('odd', { code: 'X\0Y' });
+    });
+    await caller.reached(jobId, 'FAILED');
+    const { status, body } = await caller.post('/failures/search', {});
+    expect([status, body.total_count, body.by_code]).toEqual([200, 1, { 'X\uFFFDY': 1 }]);
   });
 
   it('shows of each what its own page shows [GA-4.30]', async () => {
