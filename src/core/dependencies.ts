@@ -55,6 +55,11 @@ export function checkDependencies({ requested, found }: CheckDependenciesParams)
   return issues.length === 0 ? { ok: true, depth } : { ok: false, issues };
 }
 
+/** Through other jobs: what the job would wait for waits for it already. */
+export function cycleIssue(): Issue {
+  return issue('DEPENDENCY_CYCLE', 'a job this one would wait for waits for this one, so neither could ever run');
+}
+
 export function breadthIssue(count: number): Issue {
   return issue('DEPENDENCY_BREADTH', `a job has at most ${MAX_BREADTH} dependencies, not ${count}`);
 }

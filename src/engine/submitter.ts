@@ -1,9 +1,8 @@
 import type pg from 'pg';
-import { checkDependencies, MAX_CHILDREN, MAX_DEPTH, resolveDependent } from '../core/dependencies.ts';
+import { MAX_CHILDREN } from '../core/dependencies.ts';
 import { AppError, type Issue } from '../core/errors.ts';
 import { lengthOf } from '../core/payload.ts';
 import { type Policy, SUBMISSION_TIMEOUT_MS } from '../core/policy.ts';
-import { inheritPriority } from '../core/priority.ts';
 import {
   DEFAULT_LIMITS,
   type NewJob,
@@ -18,15 +17,14 @@ import { CallbackOrgs } from '../ledger/callback-orgs.ts';
 import { type Database, inTransaction } from '../ledger/database.ts';
 import { lockParent, type Origin } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
-import type { JobToWrite, Placement } from '../ledger/job-to-write.ts';
-import { lockDependencies } from '../ledger/lock-dependencies.ts';
-import { queueReleases } from '../ledger/queue-releases.ts';
+import type { JobToWrite } from '../ledger/job-to-write.ts';
 import type { Queryable } from '../ledger/statement.ts';
 import { isBare } from '../ledger/submit-alike.ts';
 import { submitJobs, type Written } from '../ledger/submit-jobs.ts';
 import { submitStarted } from '../ledger/submit-started.ts';
 import { type Taken, takeJobs } from '../ledger/take-jobs.ts';
 import { newJobId } from './new-job-id.ts';
+import { type ParentLease, placeChild, placeDependents } from './placement.ts';
 import type { OfferedJob } from './producer.ts';
 import type { Take } from './taking.ts';
 
@@ -62,9 +60,6 @@ export type SubmitOptions = {
 
 export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: readonly Issue[] };
 export type Submitted = Written | { kind: 'invalid'; issues: readonly Issue[] };
-
-/** The attempt that spawns a job: the child is written only while it still holds its lease. */
-export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: boolean };
 
 const NO_OPTIONS: SubmitOptions = Object.freeze({});
 const MAX_BATCH = 1_000;
@@ -195,7 +190,7 @@ export class Submitter {
   /** Writes entries, some with dependencies, in one transaction: all or none. */
   async writePlaced(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Written[]> {
     const work = async (db: pg.ClientBase) => {
-      for (const entry of entries) if (entry.job.dependsOn.length > 0) await placeDependent(db, entry);
+      await placeDependents(db, entries);
       return submitJobs(db, entries, this.#options.fairQueues());
     };
     const written =
@@ -208,20 +203,18 @@ export class Submitter {
 
   /** Writes a child of a running job, fenced by that job's lease. Null: the lease is lost. */
   async spawn(parent: ParentLease, entry: JobToWrite, inheritsPriority: boolean): Promise<Written | null> {
-    const written = await inTransaction(
-      this.#options.database.api,
-      async (client) => {
-        const guard = await lockParent(client, parent);
-        if (!guard.landed) return null;
-        if (guard.children >= MAX_CHILDREN)
-          throw refusal('spawn', 'TOO_MANY_CHILDREN', `A job may spawn at most ${MAX_CHILDREN} jobs.`);
-        entry.job = inherit(entry.job, guard.origin);
-        await placeDependent(client, entry, parent.join ? guard.ancestorIds : []);
-        entry.placement = placeChild(entry, parent, { ...guard, inheritsPriority });
-        return submitJobs(client, [entry], this.#options.fairQueues());
-      },
-      { mayRepeat: true },
-    );
+    const work = async (client: pg.ClientBase): Promise<Written[] | null> => {
+      const guard = await lockParent(client, parent);
+      if (!guard.landed) return null;
+      entry.job = inherit(entry.job, guard.origin);
+      await placeChild(client, entry, { ...guard, parent, inheritsPriority });
+      const [child] = await submitJobs(client, [entry], this.#options.fairQueues());
+      // Thrown, it takes the child back. A repeat of a spawn brings no child and is not counted.
+      if (child?.kind === 'accepted' && guard.children >= MAX_CHILDREN)
+        throw refusal('spawn', 'TOO_MANY_CHILDREN', `An attempt may spawn at most ${MAX_CHILDREN} jobs.`);
+      return [child as Written];
+    };
+    const written = await inTransaction(this.#options.database.api, work, { mayRepeat: true });
     if (written === null) return null;
     this.#options.onAccepted({ written, entries: [entry], isFollowed: false });
     return written[0] as Written;
@@ -236,46 +229,6 @@ export class Submitter {
 function loneOf(entries: readonly JobToWrite[]): JobToWrite | null {
   const [first, second] = entries;
   return first !== undefined && second === undefined && first.job.idempotencyKey === null ? first : null;
-}
-
-/** Finds a job's dependencies, locks them against ending meanwhile, and decides what the job waits for. */
-async function placeDependent(
-  client: pg.ClientBase,
-  entry: JobToWrite,
-  holdingIds: readonly string[] = [],
-): Promise<void> {
-  const { job } = entry;
-  const locked =
-    job.dependsOn.length === 0 ? [] : await lockDependencies(client, { orgId: entry.orgId, ids: job.dependsOn });
-  const found = locked.map((row) => ({ ...row, isAncestorHolding: holdingIds.includes(row.id) }));
-  const checked = checkDependencies({ requested: { ids: job.dependsOn }, found });
-  if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
-  const states = locked.map((row) => row.state);
-  const resolution = states.length === 0 ? null : resolveDependent(job.dependencyType, states);
-  // Dependencies that ended badly before this job came will not end again: have the releaser look at them once more.
-  if (resolution?.kind === 'end')
-    await queueReleases(client, { orgId: entry.orgId, seqs: locked.map((row) => row.seq) });
-  entry.placement = {
-    priority: inheritPriority(
-      job.priority,
-      locked.map((row) => row.priority),
-    ),
-    depth: checked.depth,
-    parentSeq: null,
-    joinsParent: false,
-    dependsOnSeqs: locked.map((row) => row.seq),
-    waits: resolution !== null && resolution.kind !== 'proceed',
-  } satisfies Placement;
-}
-
-type ParentPlace = { depth: number; priority: number; inheritsPriority: boolean };
-
-function placeChild(entry: JobToWrite, parent: ParentLease, place: ParentPlace): Placement {
-  const placement = entry.placement as Placement;
-  const depth = Math.max(placement.depth, place.depth + 1);
-  if (depth > MAX_DEPTH) throw refusal('spawn', 'DEPENDENCY_DEPTH', `Children may be nested ${MAX_DEPTH} deep.`);
-  const priority = place.inheritsPriority ? inheritPriority(place.priority, [placement.priority]) : placement.priority;
-  return { ...placement, priority, depth, parentSeq: parent.seq, joinsParent: parent.join };
 }
 
 /** A child belongs to the request, the project and the trace of its parent. */

@@ -7,10 +7,12 @@ export type GuardedParent =
       landed: true;
       depth: number;
       priority: number;
-      /** Spawned so far, by this attempt and those before it. */
+      /** Spawned so far by this attempt. */
       children: number;
       /** The parent and everything above it. */
       ancestorIds: string[];
+      /** The parent and those above that it joins, each of which ends after it; empty where no job depends on any of them. */
+      awaitedSeqs: number[];
       /** Of the parent: what a child has as well unless it says otherwise. */
       origin: Origin;
     };
@@ -24,17 +26,24 @@ const LOCK = statement(
   FOR UPDATE`,
 );
 
-// A statement of its own: it must see the children of a spawn that the lock waited for.
+// A statement of its own: it must see the children of a spawn that the lock waited for. Those of earlier attempts are older than
+// the start of this one.
 const DESCRIBE = statement(
   'describe_parent',
   `WITH RECURSIVE line AS (
-  SELECT j.id, j.parent_seq FROM millrace.jobs j WHERE j.org_id = $1::uuid AND j.seq = $2::int8
+  SELECT j.id, j.seq, j.parent_seq, j.joins_parent, j.has_dependents, true AS is_joined
+  FROM millrace.jobs j WHERE j.org_id = $1::uuid AND j.seq = $2::int8
   UNION ALL
-  SELECT j.id, j.parent_seq FROM line l JOIN millrace.jobs j ON j.org_id = $1::uuid AND j.seq = l.parent_seq
+  SELECT j.id, j.seq, j.parent_seq, j.joins_parent, j.has_dependents, l.is_joined AND l.joins_parent
+  FROM line l JOIN millrace.jobs j ON j.org_id = $1::uuid AND j.seq = l.parent_seq
 )
-SELECT (SELECT count(*)::int4 FROM millrace.jobs c WHERE c.org_id = $1::uuid AND c.parent_seq = $2::int8) AS children,
-       array_agg(id::text) AS ancestor_ids FROM line`,
+SELECT (SELECT count(*)::int4 FROM millrace.jobs p JOIN millrace.jobs c ON c.org_id = p.org_id AND c.parent_seq = p.seq
+        WHERE p.org_id = $1::uuid AND p.seq = $2::int8 AND c.created_at >= p.started_at) AS children,
+  array_agg(id::text) AS ancestor_ids,
+  CASE WHEN bool_or(has_dependents AND is_joined) THEN array_agg(seq::text) FILTER (WHERE is_joined) END AS awaited_seqs FROM line`,
 );
+
+type LineRow = { children: number; ancestor_ids: string[]; awaited_seqs: string[] | null };
 
 type ParentRow = {
   depth: number;
@@ -53,9 +62,10 @@ export async function lockParent(
   const { orgId, seq, leaseSeq, workerId } = params;
   const [parent] = await run<ParentRow>(client, LOCK, [orgId, seq, leaseSeq, workerId]);
   if (parent === undefined) return { landed: false };
-  const rows = await run<{ children: number; ancestor_ids: string[] }>(client, DESCRIBE, [orgId, seq]);
-  const { children, ancestor_ids } = rows[0] as { children: number; ancestor_ids: string[] };
+  const rows = await run<LineRow>(client, DESCRIBE, [orgId, seq]);
+  const { children, ancestor_ids: ancestorIds, awaited_seqs } = rows[0] as LineRow;
   const { depth, priority, request_id: requestId, correlation_id, project_id: projectId, traceparent } = parent;
   const origin = { requestId, correlationId: correlation_id ?? requestId, projectId, traceparent };
-  return { landed: true, depth, priority, children, ancestorIds: ancestor_ids, origin };
+  const awaitedSeqs = (awaited_seqs ?? []).map(Number);
+  return { landed: true, depth, priority, children, ancestorIds, awaitedSeqs, origin };
 }

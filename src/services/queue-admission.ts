@@ -31,5 +31,5 @@ function queueFull({ current, maximum, cause }: { current: number; maximum: numb
   });
 }
 
-export const isQueueFull = (error: unknown): boolean =>
+export const isQueueFull = (error: unknown): error is AppError =>
   isAppError(error, 'QUOTA_EXCEEDED') && error.quota?.limit === LIMIT;

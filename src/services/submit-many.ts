@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { AppError, type Issue } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
+import { RefusedEntries } from '../engine/placement.ts';
 import type { Prepared } from '../engine/submitter.ts';
 import { inTransaction } from '../ledger/database.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
@@ -83,9 +84,9 @@ async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobT
     return summary(await answersOf(engine, params, written));
   } catch (error) {
     if (error instanceof BatchConflict) return summary(error.answers);
+    if (error instanceof RefusedEntries) return summary(entries.map((entry) => refusalOf(error.refused.get(entry))));
     // Of jobs that stand each for itself, the others must be told what became of them.
-    const isOfOne = !params.atomic && isQueueFull(error);
-    if (!(error instanceof AppError) || (error.code !== 'INVALID_REQUEST' && !isOfOne)) throw error;
+    if (params.atomic || !isQueueFull(error)) throw error;
     return summary(entries.map(() => rejected(error)));
   }
 }
@@ -188,6 +189,9 @@ function summary(results: Answer[]): BatchResult {
   const count = results.filter((result) => result.status === 'REJECTED').length;
   return { total: results.length, accepted: results.length - count, rejected: count, results };
 }
+
+const refusalOf = (issues: readonly Issue[] | undefined): RejectedSubmission =>
+  issues === undefined ? aborted() : rejected(invalidSubmission(issues));
 
 const rejected = (error: AppError): RejectedSubmission => ({ jobId: null, status: 'REJECTED', error });
 

@@ -131,6 +131,7 @@ describe('a parent that spawns', () => {
       priority: 2,
       children: 2,
       ancestorIds: expect.arrayContaining([middle.id, top.id]),
+      awaitedSeqs: [],
       origin: { requestId: middle.id, correlationId: middle.id, projectId: null, traceparent: null },
     });
     const refused = await inTransaction(ledger.db.api, (client) =>

@@ -205,9 +205,9 @@ export class TestLedger {
   }
 
   /** Resolves when a statement in this database waits for a lock. */
-  async untilBlocked(): Promise<void> {
+  async untilBlocked(count = 1): Promise<void> {
     const text = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    while ((await this.db.maintenance.query(text)).rowCount === 0);
+    while (((await this.db.maintenance.query(text)).rowCount ?? 0) < count);
   }
 
   /** The history as text: `scheduled>running:started`. */

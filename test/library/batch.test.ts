@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { Submission } from '../../src/index.ts';
 import { useBench } from './fixture.ts';
 
 const bench = useBench();
@@ -49,14 +50,35 @@ describe('submitMany', () => {
     expect((await millrace.submit(job({ idempotencyKey: 'fresh' }))).status).toBe('ACCEPTED');
   });
 
-  it('tells the innocent from the guilty', async () => {
+  it('tells the innocent from the guilty [GA-1.38]', async () => {
     const { millrace } = await open();
+    const dependents = await millrace.submitMany([job(), job({ dependsOn: [UNKNOWN] }), job({ idempotencyKey: 'k' })]);
+    expect(dependents.results).toMatchObject([
+      { error: { details: [{ code: 'BATCH_ABORTED' }] } },
+      { error: { details: [{ field: 'dependsOn', code: 'DEPENDENCY_NOT_FOUND' }] } },
+      { error: { details: [{ code: 'BATCH_ABORTED' }] } },
+    ]);
     await millrace.submit(job({ idempotencyKey: 'taken', tags: { first: 'yes' } }));
     const { results } = await millrace.submitMany([job(), job({ idempotencyKey: 'taken' })]);
     expect(results).toMatchObject([
       { error: { details: [{ code: 'BATCH_ABORTED' }] } },
       { error: { code: 'DUPLICATE' } },
     ]);
+  });
+
+  it('does not wait in a ring with another that names the same dependencies in another order', async () => {
+    const { millrace } = await open();
+    const { results } = await millrace.submitMany([job(), job()]);
+    const [one, two] = results.map(({ jobId }) => job({ dependsOn: [jobId as string] }));
+    const holder = await bench.connect();
+    await holder.query('BEGIN');
+    await holder.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [results[0]?.jobId]);
+    const batches = [millrace.submitMany([one, two] as Submission[])];
+    await bench.ledger.untilBlocked();
+    batches.push(millrace.submitMany([two, one] as Submission[]));
+    await bench.ledger.untilBlocked(2);
+    await holder.query('COMMIT');
+    expect((await Promise.all(batches)).map(({ accepted }) => accepted)).toEqual([2, 2]);
   });
 
   it('counts a repeat as accepted, also of a job in the same batch [GA-1.26]', async () => {
