@@ -68,12 +68,18 @@ export function settlePolicy(params: SettleParams, issues: Issues): Policy | nul
     issues.list.push(...resolved.issues);
     return null;
   }
-  if (resolved.policy.backoff.strategy === 'CUSTOM' && params.registration?.hasCustomBackoff !== true) {
+  if (resolved.policy.backoff.strategy === 'CUSTOM' && !isSupplied(params)) {
     issues.add(
       'backoff.strategy',
       'CUSTOM_BACKOFF_UNKNOWN',
-      'cannot be CUSTOM: no handler of this type supplies a function',
+      'cannot be CUSTOM: no live worker of this type supplies a function',
     );
   }
   return resolved.policy;
+}
+
+/** A job that asks for nothing else has the backoff of its type, also while no worker is there that could tell. */
+function isSupplied({ submission, registration }: SettleParams): boolean {
+  if (registration?.hasCustomBackoff === true) return true;
+  return submission?.backoff?.strategy === undefined && registration?.backoff?.strategy === 'CUSTOM';
 }

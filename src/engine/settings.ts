@@ -1,10 +1,9 @@
 import { AppError } from '../core/errors.ts';
-import type { PolicyLayer } from '../core/policy.ts';
 import { STANDING_QUEUES } from '../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import type { Database } from '../ledger/database.ts';
-import { readTypes } from '../ledger/job-types.ts';
+import { type JobType, readTypes } from '../ledger/job-types.ts';
 import { hasOrgCaps } from '../ledger/orgs.ts';
 import { introduceQueues, MAX_QUEUES, readQueues } from '../ledger/queues.ts';
 import type { EventHub } from './events.ts';
@@ -84,7 +83,7 @@ export class Settings extends Periodic {
     const isChanged = queues.some((queue) => this.#queues.get(queue.name) !== queue.order);
     this.#queues = new Map(queues.map((queue) => [queue.name, queue.order]));
     this.#fair = new Set(queues.filter((queue) => queue.order === 'fair').map((queue) => queue.name));
-    this.#types = new Map(types.map((type) => [type.name, layerOf(type.defaults, type.customBackoff)]));
+    this.#types = new Map(types.map((type) => [type.name, layerOf(type)]));
     this.#cappedTypes = new Set(types.filter((type) => type.concurrency !== null).map((type) => type.name));
     this.#hasOrgCaps = orgCaps;
     if (isChanged) this.#onChange();
@@ -98,8 +97,9 @@ const tooManyQueues = (): AppError =>
     quota: { limit: 'queues', current: MAX_QUEUES, maximum: MAX_QUEUES, retryAfterMs: 60_000 },
   });
 
-// One object per type and reading: policies resolved from the same layer are recognised by identity.
-const layerOf = (defaults: PolicyLayer, hasCustomBackoff: boolean): RegistrationPolicy => ({
+// One object per type and reading: policies resolved from the same layer are recognised by identity. A function of the
+// application is there as long as a worker is that has it.
+const layerOf = ({ defaults, customBackoff, isServed }: JobType): RegistrationPolicy => ({
   ...defaults,
-  hasCustomBackoff,
+  hasCustomBackoff: customBackoff && isServed,
 });

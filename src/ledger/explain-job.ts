@@ -1,8 +1,7 @@
 import type { JobState } from '../core/states.ts';
 import { LEASED } from './leased-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
-
-const SILENT_AFTER = `interval '30 seconds'`;
+import { IS_LIVE } from './workers.ts';
 
 /** A longer line than this is only said to be longer. */
 export const MAX_COUNTED_AHEAD = 10_001;
@@ -19,8 +18,7 @@ const EXPLAIN = statement(
      q.paused_at AS queue_paused_at, t.paused_at AS type_paused_at, t.concurrency AS type_cap, o.max_running AS org_cap,
      CASE WHEN t.concurrency IS NULL THEN NULL ELSE ${liveText('l.job_type = j.job_type')} END AS type_live,
      CASE WHEN o.max_running IS NULL THEN NULL ELSE ${liveText('l.org_id = j.org_id')} END AS org_live,
-     (SELECT count(*)::int4 FROM millrace.workers w WHERE w.stopped_at IS NULL
-        AND w.beat_at > millrace.clock() - ${SILENT_AFTER} AND j.job_type = ANY (w.types) AND w.queues && ARRAY[j.queue, '*']) AS workers,
+     (SELECT count(*)::int4 FROM millrace.workers w WHERE ${IS_LIVE} AND j.job_type = ANY (w.types) AND w.queues && ARRAY[j.queue, '*']) AS workers,
      CASE WHEN j.state = 'scheduled' AND j.worker_id IS NULL THEN
        (SELECT count(*)::int4 FROM (SELECT FROM millrace.ready_jobs r WHERE r.queue = j.queue AND r.job_type = j.job_type
           AND (r.priority, r.run_key) < (j.priority, j.order_key) AND (r.priority, r.order_key) < (j.priority, j.order_key)

@@ -1,5 +1,6 @@
 import type { PolicyLayer } from '../core/policy.ts';
 import { type Queryable, run, statement } from './statement.ts';
+import { IS_LIVE } from './workers.ts';
 
 const ANNOUNCE = statement(
   'announce_type',
@@ -29,7 +30,9 @@ const SET_CONCURRENCY = statement(
 
 const READ = statement(
   'read_types',
-  'SELECT name, defaults, concurrency, custom_backoff, paused_at, announced_at FROM millrace.job_types ORDER BY name',
+  `SELECT t.name, t.defaults, t.concurrency, t.custom_backoff, t.paused_at, t.announced_at, EXISTS (
+     SELECT FROM millrace.workers w WHERE ${IS_LIVE} AND t.name = ANY (w.types)) AS is_served
+   FROM millrace.job_types t ORDER BY t.name`,
 );
 
 export type TypeAnnouncement = {
@@ -57,7 +60,8 @@ export async function setTypeConcurrency(db: Queryable, name: string, concurrenc
   await run(db, SET_CONCURRENCY, [name, concurrency]);
 }
 
-export type JobType = TypeAnnouncement & { pausedAt: Date | null; announcedAt: Date };
+/** `isServed`: a worker of the type is alive. */
+export type JobType = TypeAnnouncement & { pausedAt: Date | null; announcedAt: Date; isServed: boolean };
 
 type Row = {
   name: string;
@@ -66,6 +70,7 @@ type Row = {
   custom_backoff: boolean;
   paused_at: Date | null;
   announced_at: Date;
+  is_served: boolean;
 };
 
 export async function readTypes(db: Queryable): Promise<JobType[]> {
@@ -77,5 +82,6 @@ export async function readTypes(db: Queryable): Promise<JobType[]> {
     customBackoff: row.custom_backoff,
     pausedAt: row.paused_at,
     announcedAt: row.announced_at,
+    isServed: row.is_served,
   }));
 }

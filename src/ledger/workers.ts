@@ -1,6 +1,9 @@
 import { textArray } from './binary-array.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
+/** Of a worker `w` that is there, as far as anybody can tell. */
+export const IS_LIVE = `w.stopped_at IS NULL AND w.beat_at > millrace.clock() - interval '30 seconds'`;
+
 const REGISTER = statement(
   'register_worker',
   `INSERT INTO millrace.workers (name, host, pid, types, queues, slots, started_at, beat_at)

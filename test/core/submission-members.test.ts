@@ -47,10 +47,13 @@ describe('policy', () => {
   });
 
   it('takes CUSTOM only when a handler of the type supplies a function [GA-1.17]', () => {
-    const backoff = { strategy: 'CUSTOM' };
+    const backoff = { strategy: 'CUSTOM' } as const;
     expect(issues({ backoff })).toEqual(['backoff.strategy CUSTOM_BACKOFF_UNKNOWN']);
     expect(issues({ backoff }, { registration: {} })).toEqual(['backoff.strategy CUSTOM_BACKOFF_UNKNOWN']);
     expect(accepted({ backoff }, { registration: { hasCustomBackoff: true } }).policy.backoff.strategy).toBe('CUSTOM');
+    const announced = { backoff, hasCustomBackoff: false } as const;
+    expect(issues({ backoff }, { registration: announced })).toEqual(['backoff.strategy CUSTOM_BACKOFF_UNKNOWN']);
+    expect(accepted({}, { registration: announced }).policy.backoff.strategy).toBe('CUSTOM');
   });
 
   it('prefers the submission to the registration', () => {

@@ -173,6 +173,23 @@ describe('backoff', () => {
     });
   });
 
+  it('that is a function can be asked for by name while a worker lives that has it [GA-1.17]', async () => {
+    const type = 'custom-elsewhere';
+    const millrace = await stage.open();
+    millrace.register({ type, handler: () => 1, backoff: () => 1 });
+    await millrace.start();
+    const named = { type, payload: {}, backoff: { strategy: 'CUSTOM' } } as const;
+    const submit = () =>
+      stage.millrace.submit(named).then(
+        ({ status }) => status,
+        (error) => error.details[0].code,
+      );
+    await until(async () => (await submit()) === 'ACCEPTED');
+    await millrace.close({ grace: 0 });
+    await until(async () => (await submit()) === 'CUSTOM_BACKOFF_UNKNOWN');
+    expect((await stage.millrace.submit({ type, payload: {} })).status).toBe('ACCEPTED');
+  });
+
   it('by default begins at one second, doubles and varies by a tenth [GM-5.02] [GM-5.03] [GM-5.05] [GM-5.15] [GM-5.16]', async () => {
     const heard: number[] = [];
     const stop = stage.millrace.on('failed', ({ delayMs }) => heard.push(delayMs ?? 0));
