@@ -475,7 +475,7 @@ export type FailureDetails = {
   /** A job id, assigned by the system. */
   job_id: string;
   type: string;
-  /** Null while the job waits for its next attempt. */
+  /** Null of a job that went on: it waits for its next attempt, runs again, or ended otherwise. */
   final_state: 'FAILED' | 'DEAD_LETTER' | null;
   total_attempts: number;
   failure: FailureInfo;

@@ -204,8 +204,10 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return updateJob(this.#engine, jobId, { orgId: this.#orgId, update });
   }
 
-  failure(jobId: string, options: { includeAllAttempts?: boolean } = {}): Promise<FailureDetails | null> {
-    return inspectFailure(this.#engine, jobId, { orgId: this.#orgId, ...options });
+  /** Why a job failed, whatever became of it since. Null when it never failed, or does not exist. */
+  async failure(jobId: string, options: { includeAllAttempts?: boolean } = {}): Promise<FailureDetails | null> {
+    const inspected = await inspectFailure(this.#engine, jobId, { orgId: this.#orgId, ...options });
+    return inspected.kind === 'failed' ? inspected.details : null;
   }
 
   /** Answers when the job has ended, however it ended. */

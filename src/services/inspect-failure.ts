@@ -1,6 +1,5 @@
 import type { Failure } from '../core/failure.ts';
 import { isUuid } from '../core/ids.ts';
-import type { JobState } from '../core/states.ts';
 import type { Engine } from '../engine/engine.ts';
 import { jobAttempts, type RecordedAttempt } from '../ledger/job-attempts.ts';
 
@@ -15,7 +14,7 @@ export type FailureInfo = Failure & {
 export type FailureDetails = {
   jobId: string;
   type: string;
-  /** Null while the job waits for its next attempt. */
+  /** Null of a job that went on: it waits, runs again, or ended otherwise. */
   finalState: 'failed' | 'dead_letter' | null;
   totalAttempts: number;
   failure: FailureInfo;
@@ -24,26 +23,27 @@ export type FailureDetails = {
 
 export type InspectParams = { orgId: string; includeAllAttempts?: boolean };
 
-const SHOWN: readonly JobState[] = ['failed', 'dead_letter', 'retrying'];
+export type InspectedFailure =
+  | { kind: 'failed'; details: FailureDetails }
+  | { kind: 'never_failed' }
+  | { kind: 'not_found' };
 
-/** Why a job failed. Null when it does not exist or never failed. */
-export async function inspectFailure(
-  engine: Engine,
-  id: string,
-  params: InspectParams,
-): Promise<FailureDetails | null> {
-  if (!isUuid(id)) return null;
-  const job = await engine.reader.get(params.orgId, id);
-  if (job === null || job.lastFailure === null || !SHOWN.includes(job.state)) return null;
+/** Why a job failed, whatever became of it since. */
+export async function inspectFailure(engine: Engine, id: string, params: InspectParams): Promise<InspectedFailure> {
+  const job = isUuid(id) ? await engine.reader.get(params.orgId, id) : null;
+  if (job === null) return { kind: 'not_found' };
+  const { lastFailure } = job;
+  // That it was cancelled is no failure of the job.
+  if (lastFailure === null || lastFailure.category === 'CANCELLED') return { kind: 'never_failed' };
   const attempts = await jobAttempts(engine.database.api, params.orgId, id);
-  const last = attempts.at(-1);
+  const last = attempts.findLast(({ failure }) => failure !== null);
   const details: FailureDetails = {
     jobId: id,
     type: job.type,
     finalState: job.state === 'failed' || job.state === 'dead_letter' ? job.state : null,
     totalAttempts: attempts.length,
     failure: {
-      ...job.lastFailure,
+      ...lastFailure,
       attempt: last?.attempt ?? 0,
       timestamp: last?.finishedAt ?? job.updatedAt,
       durationMs: last?.finishedAt == null ? 0 : last.finishedAt.getTime() - last.startedAt.getTime(),
@@ -51,5 +51,5 @@ export async function inspectFailure(
       host: last?.host ?? null,
     },
   };
-  return params.includeAllAttempts ? { ...details, attempts } : details;
+  return { kind: 'failed', details: params.includeAllAttempts ? { ...details, attempts } : details };
 }

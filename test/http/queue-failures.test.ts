@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { PermanentError, TemporaryError } from '../../src/core/failure.ts';
+import { Gate } from '../library/fixture.ts';
 import { useQueue } from './queue-fixture.ts';
 
 const queue = useQueue();
@@ -95,6 +96,31 @@ describe('the failure of a job', () => {
       final_state: null,
       failure: { code: 'BUSY' },
     });
+  });
+
+  it('is shown while the job runs again, and after that went well [GA-4.05] [GA-4.07]', async () => {
+    const caller = await queue.caller();
+    const gate = new Gate();
+    const jobId = await caller.act(({ attempt }) => (attempt === 1 ? stumble() : gate.pass()), {
+      backoff: { initial_delay: 1 },
+    });
+    await gate.reached();
+    const seen = async () => (await caller.get(`/jobs/${jobId}/failure`)).body;
+    expect(await seen()).toMatchObject({
+      ...{ final_state: null, total_attempts: 2 },
+      failure: { code: 'BUSY', attempt: 1, timestamp: expect.any(String) },
+    });
+    gate.open();
+    await caller.reached(jobId, 'COMPLETED');
+    expect(await seen()).toMatchObject({ final_state: null, failure: { code: 'BUSY', attempt: 1 } });
+  });
+
+  it('is 404 of a job that has not failed, which says so [GA-4.01] [GA-6.14]', async () => {
+    const caller = await queue.caller();
+    const jobId = await caller.submit();
+    await caller.post(`/jobs/${jobId}/cancel`);
+    const { status, body } = await caller.get(`/jobs/${jobId}/failure`);
+    expect([status, body.message]).toEqual([404, `Job ${jobId} exists and has not failed.`]);
   });
 
   it('is 404 where there is none [GA-4.01] [GA-6.14]', async () => {

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { AppError } from '../../core/errors.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { inspectFailure } from '../../services/inspect-failure.ts';
 import type { Http } from '../door.ts';
@@ -11,7 +12,8 @@ import { JobParams } from './schemas/shapes.ts';
 const schema = {
   operationId: 'getFailure',
   summary: 'Get the failure of a job',
-  description: 'Why a job failed, is in the dead letter or waits for its next attempt. A job that did not fail is 404.',
+  description:
+    'Why a job failed, also while it waits for its next attempt or runs again. A job that has not failed is 404, as one that does not exist.',
   params: JobParams,
   querystring: Type.Object(
     { include_all_attempts: Type.Optional(Type.Boolean({ default: false, description: 'Add every attempt.' })) },
@@ -24,8 +26,11 @@ export function getFailureRoute(http: Http, engine: Engine): void {
   http.get('/jobs/:id/failure', { schema, ...needs('failures:read') }, async (request) => {
     const { orgId, sight } = callerOf(request);
     const { include_all_attempts: includeAllAttempts } = request.query;
-    const details = await inspectFailure(engine, request.params.id, { orgId, includeAllAttempts });
-    if (details === null) throw noSuchJob(request.params.id);
-    return renderDetails(details, sight);
+    const { id } = request.params;
+    const inspected = await inspectFailure(engine, id, { orgId, includeAllAttempts });
+    if (inspected.kind === 'not_found') throw noSuchJob(id);
+    if (inspected.kind === 'never_failed')
+      throw new AppError('NOT_FOUND', { message: `Job ${id} exists and has not failed.` });
+    return renderDetails(inspected.details, sight);
   });
 }

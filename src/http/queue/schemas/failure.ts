@@ -44,7 +44,10 @@ export const AttemptInfo = shape('AttemptInfo', {
 export const FailureDetails = shape('FailureDetails', {
   job_id: JobId,
   type: Type.String(),
-  final_state: wordOrNull(['FAILED', 'DEAD_LETTER'], 'Null while the job waits for its next attempt.'),
+  final_state: wordOrNull(
+    ['FAILED', 'DEAD_LETTER'],
+    'Null of a job that went on: it waits for its next attempt, runs again, or ended otherwise.',
+  ),
   total_attempts: Type.Integer(),
   failure: named(FailureInfo, { description: 'The newest failure.' }),
   attempts: Type.Optional(Type.Array(named(AttemptInfo), { description: 'With include_all_attempts, oldest first.' })),
