@@ -14,7 +14,7 @@ export interface ManualRetryParams {
    */
   readonly pendingMs?: number;
   /** Of the job. Without `retriesByHand` a retry by hand extends the limit and waits for nothing. */
-  readonly policy?: Partial<Pick<Policy, 'retriesByHand'>> & Pick<Policy, 'backoff'>;
+  readonly policy?: Partial<Pick<Policy, 'retriesByHand' | 'lifetimeMs'>> & Pick<Policy, 'backoff'>;
   /** In [0, 1), for the jitter. */
   readonly random?: number;
 }
@@ -33,6 +33,8 @@ export type ManualRetry =
     }
   /** Failed, and with no attempt left that a retry within the limit could take. */
   | { readonly kind: 'exhausted' }
+  /** The lifetime begins anew with the retry, and would end before the delay does. */
+  | { readonly kind: 'beyond_lifetime' }
   | { readonly kind: 'not_retriable'; readonly message: string };
 
 /**
@@ -56,6 +58,9 @@ export function decideManualRetry(params: ManualRetryParams): ManualRetry {
   const maxAttempts = Math.max(job.maxAttempts, attemptsStarted + 1);
   if (maxAttempts > MAX_ATTEMPTS) {
     return { kind: 'not_retriable', message: `the job has had ${MAX_ATTEMPTS} attempts: retry it with resetAttempts` };
+  }
+  if (params.delayMs !== null && policy?.lifetimeMs != null && params.delayMs >= policy.lifetimeMs) {
+    return { kind: 'beyond_lifetime' };
   }
   const delayMs = params.delayMs ?? ownDelayMs(params);
   const transition = retryEdge(state === 'dead_letter' ? state : 'failed', delayMs > 0);

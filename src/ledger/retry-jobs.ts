@@ -21,9 +21,11 @@ export type RetryParams = {
 
 export type RetriedJob =
   | { kind: 'queued'; state: 'scheduled' | 'delayed'; scheduledFor: Date; attemptSlot: number; updatedAt: Date }
-  /** It failed with its last attempt, and its policy grants no more. */
-  | { kind: 'exhausted'; state: JobState }
-  | { kind: 'not_retriable'; state: JobState }
+  /**
+   * `exhausted`: it failed with its last attempt, and its policy grants no more. `beyond_lifetime`: the delay asked for is longer
+   * than the job may live.
+   */
+  | { kind: 'exhausted' | 'not_retriable' | 'beyond_lifetime'; state: JobState }
   /** Its type is reserved, and such a job keeps its priority. */
   | { kind: 'reserved'; type: string }
   | { kind: 'not_found' };

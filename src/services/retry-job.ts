@@ -27,13 +27,19 @@ export async function retryJob(engine: Engine, id: string, params: RetryParams):
   if (!isUuid(id)) return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
   const delayMs = params.delay === undefined ? null : readDelay(params.delay);
   if (params.priority !== undefined && !isPriority(params.priority))
-    throw refusal('priority', `"${params.priority}" is not a priority.`);
+    throw refusal('priority', 'INVALID_VALUE', `"${params.priority}" is not a priority.`);
   const retried = await retryInLedger(engine.database.api, {
     ...{ orgId: params.orgId, id, resetAttempts: params.resetAttempts, actor: params.actor, delayMs },
     priority: params.priority === undefined ? null : priorityNumber(params.priority),
   });
   if (retried.kind === 'not_found') return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
   if (retried.kind === 'reserved') throw refused(reservedMember('priority', retried.type));
+  if (retried.kind === 'beyond_lifetime')
+    throw refusal(
+      'delay',
+      'BEYOND_LIFETIME',
+      'delay is longer than the job may live: it would end before it may start',
+    );
   if (retried.kind !== 'queued')
     return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
   engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
@@ -43,9 +49,9 @@ export async function retryJob(engine: Engine, id: string, params: RetryParams):
 function readDelay(delay: DurationInput): number {
   const parsed = parseDuration(delay);
   if (parsed.ok) return parsed.ms;
-  throw refusal('delay', parsed.message);
+  throw refusal('delay', 'INVALID_VALUE', parsed.message);
 }
 
-const refusal = (field: string, message: string) => refused({ field, code: 'INVALID_VALUE', message });
+const refusal = (field: string, code: string, message: string) => refused({ field, code, message });
 
 const refused = (issue: Issue) => new AppError('INVALID_REQUEST', { message: issue.message, details: [issue] });

@@ -65,6 +65,15 @@ describe('a retry by hand', () => {
     }
   });
 
+  it('is refused with a delay that outlasts the lifetime it begins anew [GA-4.40]', async () => {
+    const caller = await queue.caller();
+    const { id } = await queue.ledger.putJob('failed', { orgId: caller.orgId, policy: { lifetimeMs: 7_200_000 } });
+    const { status, body } = await caller.post(`/jobs/${id}/retry`, { delay: 'PT2H' });
+    expect([status, body.details[0].field, body.details[0].code]).toEqual([400, 'delay', 'BEYOND_LIFETIME']);
+    expect(await caller.state(id)).toBe('FAILED');
+    expect((await caller.post(`/jobs/${id}/retry`, { delay: 'PT1H' })).body.status).toBe('QUEUED');
+  });
+
   it.each([
     ['completed', 'COMPLETED'],
     ['cancelled', 'CANCELLED'],
