@@ -4,8 +4,39 @@ export function boundText(text: string, maxBytes: number): string {
   if (storable.length * 3 <= maxBytes) return storable;
   const bytes = Buffer.from(storable);
   if (bytes.length <= maxBytes) return storable;
-  let end = maxBytes;
+  let end = Math.floor(maxBytes);
   // A byte of the form 10xxxxxx continues a character: step back to where the character began.
   while (end > 0 && (bytes[end]! & 0xc0) === 0x80) end--;
   return bytes.toString('utf8', 0, end);
+}
+
+/** What a handler adds to a line of its log, as far as it fits: a long text is cut, any other value that is too large is left out. */
+export function boundFields(fields: Record<string, unknown>, maxBytes: number): Record<string, unknown> {
+  if (sizeOf(fields) <= maxBytes) return fields;
+  const kept: Record<string, unknown> = { truncated: true };
+  let left = maxBytes - sizeOf(kept);
+  for (const [name, value] of Object.entries(fields)) {
+    const fitting = fittingOf(name, value, left);
+    if (fitting === undefined) continue;
+    kept[name] = fitting;
+    left -= sizeOf({ [name]: fitting });
+  }
+  return kept;
+}
+
+function fittingOf(name: string, value: unknown, left: number): unknown {
+  if (sizeOf({ [name]: value }) <= left) return value;
+  if (typeof value !== 'string') return undefined;
+  // Half, because a line break or a quotation mark takes twice its size in JSON.
+  const cut = boundText(value, Math.max(0, left / 2 - sizeOf({ [name]: '' })));
+  return cut !== '' && sizeOf({ [name]: cut }) <= left ? cut : undefined;
+}
+
+/** In bytes of JSON. What cannot be written as JSON fits nowhere. */
+function sizeOf(value: unknown): number {
+  try {
+    return Buffer.byteLength(JSON.stringify(value));
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }

@@ -1,8 +1,10 @@
+import { boundFields, boundText } from '../core/bounded-text.ts';
 import { AppError } from '../core/errors.ts';
 import { JobCancelledError, LeaseLostError } from '../core/failure.ts';
 import { attemptIdOf } from '../core/ids.ts';
 import { encodeOutput } from '../core/payload.ts';
 import type { Submission } from '../core/submission.ts';
+import { FIELD_LIMITS } from '../core/submission-fields.ts';
 import { assertOwned } from '../ledger/assert-owned.ts';
 import type { Database } from '../ledger/database.ts';
 import { reportProgress } from '../ledger/report-progress.ts';
@@ -20,8 +22,6 @@ export type ContextServices = {
   workerId(): number;
   spawn(execution: Execution, submission: Submission, join: boolean): Promise<string>;
 };
-
-const MAX_PROGRESS_MESSAGE = 1_024;
 
 /** The context of one attempt. Values are read when asked for: most handlers look at few of them. */
 export class HandlerContext implements JobContext {
@@ -87,7 +87,7 @@ export class HandlerContext implements JobContext {
     if (!(percent >= 0 && percent <= 100)) {
       throw new AppError('INVALID_REQUEST', { message: `Progress is a number from 0 to 100, not ${percent}.` });
     }
-    const text = message === undefined ? null : message.slice(0, MAX_PROGRESS_MESSAGE);
+    const text = message == null ? null : boundText(message, FIELD_LIMITS.progressMessageBytes);
     const { landed, cancelRequested } = await reportProgress(this.#services.database.workers, {
       ...leaseOf(this.#execution),
       percent: Math.round(percent),
@@ -117,7 +117,9 @@ export class HandlerContext implements JobContext {
   }
 
   log(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
-    this.#services.events.emit('log', { ...this.#execution.facts, level, message, fields });
+    if (!this.#services.events.hears('log')) return;
+    const bounded = boundFields(fields, FIELD_LIMITS.logFieldsBytes);
+    this.#services.events.emit('log', { ...this.#execution.facts, level, message, fields: bounded });
   }
 
   async assertOwned(client: Queryable): Promise<void> {

@@ -77,6 +77,34 @@ describe('the context of a handler', () => {
   });
 });
 
+describe('what a handler says too much of', () => {
+  it('is cut: 1 KB of a progress message, in characters that can be stored [GA-5.21]', async () => {
+    const heard: (string | null)[] = [];
+    const stop = stage.millrace.on('progress', ({ message }) => heard.push(message));
+    const jobId = await stage.act(async (context) => {
+      await context.reportProgress(1, 'a\0b');
+      await context.reportProgress(2, 'é'.repeat(600));
+    });
+    expect((await stage.end(jobId)).state).toBe('completed');
+    stop();
+    expect(heard).toEqual(['a\uFFFDb', 'é'.repeat(512)]);
+  });
+
+  it('is cut: 16 KB of the fields of a log entry [GA-5.25]', async () => {
+    const heard: Record<string, unknown>[] = [];
+    const stop = stage.millrace.on('log', ({ fields }) => heard.push(fields));
+    const ring: Record<string, unknown> = {};
+    ring.self = ring;
+    const fields = { n: 1, list: Array.from({ length: 9_000 }, () => 7), ring, text: 'é"'.repeat(9_000), last: true };
+    await stage.end(await stage.act((context) => context.log('info', 'much', fields)));
+    stop();
+    const [heardOf] = heard;
+    expect(heardOf).toEqual({ n: 1, truncated: true, text: expect.stringMatching(/^(é")+é?$/), last: true });
+    const bytes = Buffer.byteLength(JSON.stringify(heardOf));
+    expect([bytes > 8_192, bytes <= 16_384]).toEqual([true, true]);
+  });
+});
+
 describe('progress', () => {
   it('is seen in the status of the running job and does not move updatedAt [GA-5.21]', async () => {
     const gate = new Gate();
