@@ -3,7 +3,6 @@ import { AppError, type Issue } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
 import { RefusedEntries } from '../engine/placement.ts';
-import type { Prepared } from '../engine/submitter.ts';
 import { inTransaction } from '../ledger/database.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import type { Written } from '../ledger/submit-jobs.ts';
@@ -34,8 +33,8 @@ export type SubmitManyParams = {
   atomic: boolean;
   actor: string | null;
   client?: pg.ClientBase;
-  /** By index: what a door could not read of a submission. Such a submission is rejected. */
-  refused?: ReadonlyMap<number, readonly Issue[]>;
+  /** By index: why a door does not take a submission. Such a submission is rejected. */
+  refused?: ReadonlyMap<number, AppError>;
   /** Of the request that brought them all. */
   requestId?: string;
   knownQueuesOnly?: boolean;
@@ -52,31 +51,32 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
     throw wrongSize(submissions?.length);
   const prepared = await prepareAll(engine, params);
   const isBroken = prepared.some((each) => !each.ok);
-  if (atomic && isBroken)
-    return summary(prepared.map((each) => (each.ok ? aborted() : rejected(invalidSubmission(each.issues)))));
+  if (atomic && isBroken) return summary(prepared.map((each) => (each.ok ? aborted() : rejected(each.error))));
   const entries: JobToWrite[] = [];
   for (const each of prepared) if (each.ok) entries.push(each.entry);
   if (atomic) return submitAll(engine, params, entries);
   const answers = await submitEach(engine, params, entries);
-  return summary(
-    prepared.map((each) => (each.ok ? (answers.shift() as Answer) : rejected(invalidSubmission(each.issues)))),
-  );
+  return summary(prepared.map((each) => (each.ok ? (answers.shift() as Answer) : rejected(each.error))));
 }
 
-function prepareAll(
-  engine: Engine,
-  { orgId, submissions, actor, refused, requestId, knownQueuesOnly }: SubmitManyParams,
-): Promise<Prepared[]> {
+type Judged = { ok: true; entry: JobToWrite } | { ok: false; error: AppError };
+
+function prepareAll(engine: Engine, params: SubmitManyParams): Promise<Judged[]> {
+  const { orgId, submissions, actor, refused, requestId, knownQueuesOnly } = params;
   const options = { requestId, knownQueuesOnly };
   // All at once: what is new to the ledger in a batch is introduced together.
   return Promise.all(
-    submissions.map((submission, index) => {
-      const issues = refused?.get(index);
-      if (issues !== undefined) return { ok: false as const, issues };
-      return engine.submitter.prepare(orgId, submission, actor, options);
+    submissions.map((submission, index): Judged | Promise<Judged> => {
+      const error = refused?.get(index);
+      if (error !== undefined) return { ok: false, error };
+      const preparing = engine.submitter.prepare(orgId, submission, actor, options);
+      return preparing instanceof Promise ? preparing.then(judged) : judged(preparing);
     }),
   );
 }
+
+const judged = (prepared: Prepared): Judged =>
+  prepared.ok ? prepared : { ok: false, error: invalidSubmission(prepared.issues) };
 
 async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {
   try {

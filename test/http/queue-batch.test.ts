@@ -61,6 +61,26 @@ describe('a batch', () => {
     expect(await countOf(caller)).toBe(1);
   });
 
+  it('rejects the row that the key may not submit, and that row alone [GA-1.38] [GA-1.39]', async () => {
+    const caller = await queue.caller();
+    const plain = await caller.with('jobs:write', 'jobs:read');
+    const jobs = [
+      valid,
+      { ...valid, priority: 'CRITICAL' },
+      { ...valid, org_id: '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11' },
+    ];
+    const loose = await plain.post('/jobs/batch', { jobs, atomic: false });
+    expect([loose.status, loose.body.accepted, loose.body.rejected]).toEqual([200, 1, 2]);
+    expect(loose.body.results).toMatchObject([
+      { status: 'ACCEPTED' },
+      { status: 'REJECTED', error: { code: 'FORBIDDEN', details: [{ field: 'priority', code: 'MISSING_SCOPE' }] } },
+      { status: 'REJECTED', error: { code: 'FORBIDDEN', details: [{ field: 'org_id', code: 'WRONG_ORG' }] } },
+    ]);
+    const { body } = await plain.post('/jobs/batch', { jobs, atomic: true });
+    expect([body.accepted, body.results[0].error.details[0].code]).toEqual([0, 'BATCH_ABORTED']);
+    expect(await countOf(caller)).toBe(1);
+  });
+
   it('counts a repeat as accepted and another use of its key as rejected [GA-1.22] [GA-1.26] [GA-1.27]', async () => {
     const caller = await queue.caller();
     const keyed = { ...valid, idempotency_key: 'k' };

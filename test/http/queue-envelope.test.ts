@@ -125,12 +125,13 @@ describe('a project', () => {
     const caller = await ofProject(await queue.caller(), project);
     expect(await shown(caller, {})).toMatchObject({ project_id: project });
     expect(await shown(caller, { project_id: project.toUpperCase() })).toMatchObject({ project_id: project });
-    for (const path of ['/jobs', '/jobs/batch']) {
-      const job = submission({ project_id: randomUUID() });
-      const { status, body } = await caller.post(path, path === '/jobs' ? job : { jobs: [job] });
-      expect(status).toBe(403);
-      expect(body).toMatchObject({ code: 'FORBIDDEN', details: [{ field: 'project_id', code: 'WRONG_PROJECT' }] });
-    }
+    const job = submission({ project_id: randomUUID() });
+    const refusal = { code: 'FORBIDDEN', details: [{ field: 'project_id', code: 'WRONG_PROJECT' }] };
+    const { status, body } = await caller.post('/jobs', job);
+    expect(status).toBe(403);
+    expect(body).toMatchObject(refusal);
+    const batch = await caller.post('/jobs/batch', { jobs: [job] });
+    expect(batch.body).toMatchObject({ accepted: 0, results: [{ error: refusal }] });
   });
 
   it('is part of the scope of a key: one key in two projects gives two jobs [AB-idem.04]', async () => {

@@ -2,6 +2,7 @@ import { AppError, type Issue } from '../../core/errors.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 import type { Submission } from '../../core/submission.ts';
 import { CRITICAL_QUEUE, Issues } from '../../core/submission-fields.ts';
+import { invalidSubmission } from '../../services/submission-result.ts';
 import type { Identity } from '../shared/identity.ts';
 import { BACKOFF_MEMBERS, SUBMISSION_MEMBERS } from './words.ts';
 
@@ -13,7 +14,7 @@ export type ReadSubmission = { submission: Submission; issues: readonly Issue[] 
 /** Who asks, and within which trace. */
 export type Asker = { identity: Identity; traceparent: string | null };
 
-/** Checks nothing but names and permission: what a submission must hold is for the service to say. */
+/** Checks nothing but names and permission, which it throws: what a submission must hold is for the service to say. */
 export function readSubmission(body: unknown, { identity, traceparent }: Asker): ReadSubmission {
   const issues = new Issues();
   const submission = rename(body, { members: SUBMISSION_MEMBERS, prefix: '', issues }) as Record<string, unknown>;
@@ -76,11 +77,7 @@ function requireCritical(identity: Identity, field: string): void {
   throw new AppError('FORBIDDEN', { message, details: [{ field, code: 'MISSING_SCOPE', message }] });
 }
 
-export type ReadBatch = {
-  submissions: Submission[];
-  refused: ReadonlyMap<number, readonly Issue[]>;
-  atomic: boolean;
-};
+export type ReadBatch = { submissions: Submission[]; refused: ReadonlyMap<number, AppError>; atomic: boolean };
 
 /** The envelope is checked here; each job in it is judged by itself. */
 export function readBatch(body: unknown, asker: Asker): ReadBatch {
@@ -94,12 +91,25 @@ export function readBatch(body: unknown, asker: Asker): ReadBatch {
   if (!Array.isArray(jobs)) issues.add('jobs', 'INVALID_TYPE', 'must be a list of submissions');
   if (typeof atomic !== 'boolean') issues.add('atomic', 'INVALID_TYPE', 'must be true or false');
   if (issues.list.length > 0) throw invalid(issues.list);
-  const read = (jobs as unknown[]).map((job) => readSubmission(job, asker));
-  return {
-    submissions: read.map(({ submission }) => submission),
-    refused: new Map(read.flatMap((each, index) => (each.issues.length > 0 ? [[index, each.issues] as const] : []))),
-    atomic: atomic as boolean,
-  };
+  const refused = new Map<number, AppError>();
+  const submissions = (jobs as unknown[]).map((job, index) => {
+    const read = readOne(job, asker);
+    if (!(read instanceof AppError)) return read;
+    refused.set(index, read);
+    return job as Submission;
+  });
+  return { submissions, refused, atomic: atomic as boolean };
+}
+
+/** What the key does not permit refuses this one job of the batch. */
+function readOne(job: unknown, asker: Asker): Submission | AppError {
+  try {
+    const { submission, issues } = readSubmission(job, asker);
+    return issues.length > 0 ? invalidSubmission(issues) : submission;
+  } catch (error) {
+    if (error instanceof AppError) return error;
+    throw error;
+  }
 }
 
 const invalid = (details: readonly Issue[]): AppError =>
