@@ -297,7 +297,7 @@ export type JobSelection = {
 
 export type JobSearchResult = {
   jobs: JobStatus[];
-  /** How many match; beyond 10 000 an estimate. */
+  /** How many match. At most 5 000 jobs are looked at to count them, 1 000 where a filter names them; beyond that it is an estimate. */
   total_count: number;
   total_is_estimate: boolean;
   /** The cursor of the next page; null on the last. */

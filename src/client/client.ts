@@ -165,8 +165,15 @@ const pathOf = (jobId: string): string => `/jobs/${encodeURIComponent(jobId)}`;
 
 const withKey = (submission: JobSubmission): JobSubmission => ({
   ...submission,
-  idempotency_key: submission.idempotency_key ?? crypto.randomUUID(),
+  idempotency_key: submission.idempotency_key ?? newKey(),
 });
+
+/** A page that did not come over https has no `randomUUID`, but random bytes. */
+function newKey(): string {
+  if (typeof crypto.randomUUID === 'function') return crypto.randomUUID();
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
 
 /** Nobody else knows a key made here: a repeat of it is our own second try, and the job is the one this call made. */
 function asFirst<R extends { status: string; existing_job_id?: string }>(result: R): R {

@@ -30,7 +30,8 @@ export function filterValues(orgId: string, filter: JobFilter): unknown[] {
     filter.types ?? null,
     filter.states ?? null,
     filter.priorities?.map(priorityNumber) ?? null,
-    filter.tags === undefined ? null : JSON.stringify(filter.tags),
+    // Jobs without tags contain no map at all, not even an empty one.
+    Object.keys(filter.tags ?? {}).length === 0 ? null : JSON.stringify(filter.tags),
     filter.createdAfter ?? null,
     filter.createdBefore ?? null,
     filter.updatedAfter ?? null,

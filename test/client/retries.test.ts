@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { ApiError, NotFoundError, QuotaError, ValidationError } from '../../src/client/index.ts';
 import { ACCEPTED, answer, caught, scripted } from './fixture.ts';
 
@@ -22,6 +22,19 @@ test('a submit whose answer was lost is sent again; the job of the first try cou
   });
   expect(await client.submit(SUBMISSION)).toEqual(ACCEPTED);
   expect(seen[1]?.body).toEqual(seen[0]?.body);
+});
+
+test('a submit gets its key also where there is no randomUUID, as in a page that came over plain http', async () => {
+  const { client, seen } = await scripted((response) => answer(response, 202, ACCEPTED));
+  vi.stubGlobal('crypto', { getRandomValues: crypto.getRandomValues.bind(crypto) });
+  onTestFinished(() => {
+    vi.unstubAllGlobals();
+  });
+  await client.submit(SUBMISSION);
+  await client.submit(SUBMISSION);
+  const keys = seen.map(({ body }) => body.idempotency_key);
+  for (const key of keys) expect(key).toMatch(/^[0-9a-f]{32}$/);
+  expect(keys[0]).not.toBe(keys[1]);
 });
 
 test('a key that the caller gives is sent as it is, and a repeat of it is said to be one', async () => {

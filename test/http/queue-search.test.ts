@@ -49,6 +49,7 @@ describe('a search', () => {
     ['states [GA-2.37]', { states: ['CANCELLED', 'DELAYED'] }, { states: 'CANCELLED,DELAYED' }, [2, 0]],
     ['priorities [GA-2.38]', { priorities: ['LOW'] }, { priorities: 'LOW' }, [2, 1]],
     ['tags [GA-2.39]', { tags: { customer: 'acme' } }, { tags: 'customer:acme' }, [1, 0]],
+    ['no tags, which asks nothing [GA-2.35]', { tags: {} }, {}, [3, 2, 1, 0]],
     ['all tags [GA-2.39]', { tags: { customer: 'acme', region: 'us' } }, { tags: ['customer:acme', 'region:us'] }, [1]],
     ['whole values of tags [GA-2.39]', { tags: { customer: 'acm' } }, { tags: 'customer:acm' }, []],
     ['tags with a colon', { tags: { customer: 'a:b' } }, { tags: 'customer:a:b' }, [2]],

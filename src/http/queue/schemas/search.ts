@@ -79,7 +79,10 @@ export const JobSearchQuery = Type.Object(
 
 export const JobSearchResult = shape('JobSearchResult', {
   jobs: Type.Array(named(JobStatus)),
-  total_count: Type.Integer({ description: 'How many match; beyond 10 000 an estimate.' }),
+  total_count: Type.Integer({
+    description:
+      'How many match. At most 5 000 jobs are looked at to count them, 1 000 where a filter names them; beyond that it is an estimate.',
+  }),
   total_is_estimate: Type.Boolean(),
   next_cursor: textOrNull('The cursor of the next page; null on the last.'),
   has_more: Type.Boolean(),
