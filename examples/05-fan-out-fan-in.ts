@@ -28,10 +28,10 @@ millrace.register({
 millrace.register({
   type: 'total',
   handler: async (_context, { bookId }) => {
-    const pageIds = (await millrace.get(bookId))?.result?.output as string[];
-    const pages = await Promise.all(pageIds.map((id) => millrace.get(id)));
+    const pageIds = (await millrace.get<'book'>(bookId))?.result?.output ?? [];
+    const pages = await Promise.all(pageIds.map((id) => millrace.get<'page'>(id)));
     console.log(`pages: ${pages.map((page) => page?.state).join(', ')}`);
-    return pages.reduce((sum, page) => sum + Number(page?.result?.output), 0);
+    return pages.reduce((sum, page) => sum + (page?.result?.output ?? 0), 0);
   },
 });
 

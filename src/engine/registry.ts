@@ -9,11 +9,11 @@ import { Issues } from '../core/submission-fields.ts';
 import { readPolicyLayer } from '../core/submission-policy.ts';
 import type { JobContext } from './job-context.ts';
 
-export type Handler<P = unknown, R = unknown> = (context: JobContext, payload: P) => R | Promise<R>;
+export type Handler<P = unknown, R = unknown, C = JobContext> = (context: C, payload: P) => R | Promise<R>;
 
-export type Registration<P = unknown, R = unknown> = {
+export type Registration<P = unknown, R = unknown, C = JobContext> = {
   type: string;
-  handler: Handler<P, R>;
+  handler: Handler<P, R, C>;
   timeout?: DurationInput;
   maxAttempts?: number;
   /** How many jobs of the type may run at once, over all workers. */

@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { type DurationInput, parseDuration } from '../core/duration.ts';
+import type { DurationInput } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { JobUpdate } from '../core/job-change.ts';
 import { checkPayloadLimit } from '../core/payload.ts';
@@ -23,19 +23,27 @@ import {
 } from '../services/cancel-job.ts';
 import { type Explanation, explainJob } from '../services/explain-job.ts';
 import { type FailureDetails, inspectFailure } from '../services/inspect-failure.ts';
-import { type JobView, readJob, toView } from '../services/read-job.ts';
+import { readJob, toView } from '../services/read-job.ts';
 import { type RetryParams, type RetryResult, retryJob } from '../services/retry-job.ts';
 import { type ScheduleParams, scheduleJob } from '../services/schedule-job.ts';
-import type { SubmissionResult } from '../services/submission-result.ts';
 import { submitJob } from '../services/submit-job.ts';
 import { type BatchResult, submitMany } from '../services/submit-many.ts';
 import { updateJob } from '../services/update-job.ts';
 import { waitForJob } from '../services/wait-for-job.ts';
 import { Queues } from './queues.ts';
-
-/** What each job type carries and gives back: `{ email: { payload: Email; result: Receipt } }`. */
-// biome-ignore lint/suspicious/noExplicitAny: the widest map of job types there is
-export type JobTypes = Record<string, { payload: any; result?: any }>;
+import { durationMs } from './read-duration.ts';
+import type {
+  ContextOf,
+  FilterOf,
+  JobId,
+  JobOf,
+  JobTypes,
+  PayloadOf,
+  ResultOf,
+  SubmissionOf,
+  Submitted,
+  TypeOf,
+} from './typed-jobs.ts';
 
 export type OpenOptions = {
   /** The address of a PostgreSQL 15 or newer. Default: DATABASE_URL, else an embedded server in `home`. */
@@ -63,13 +71,6 @@ export type OpenOptions = {
   name?: string;
   onNotice?: (sentence: string) => void;
 };
-
-type TypeOf<Jobs> = Extract<keyof Jobs, string>;
-type PayloadOf<Jobs extends JobTypes, T extends TypeOf<Jobs>> = Jobs[T]['payload'];
-type ResultOf<Jobs extends JobTypes, T extends TypeOf<Jobs>> = Jobs[T] extends { result: infer R } ? R : unknown;
-type SubmissionOf<Jobs extends JobTypes> = {
-  [T in TypeOf<Jobs>]: Omit<Submission<PayloadOf<Jobs, T>>, 'type'> & { readonly type: T };
-}[TypeOf<Jobs>];
 
 const DRAIN_GRACE_MS = 30_000;
 
@@ -130,15 +131,18 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /** Says how to handle a job type. Must precede start(). */
-  register<T extends TypeOf<Jobs>, P = PayloadOf<Jobs, T>, R = ResultOf<Jobs, T>>(
-    registration: Omit<Registration<P, R>, 'type'> & { type: T },
+  register<T extends TypeOf<Jobs>, P = PayloadOf<Jobs, T>, R extends ResultOf<Jobs, T> = ResultOf<Jobs, T>>(
+    registration: Omit<Registration<P, R, ContextOf<Jobs>>, 'type'> & { type: T },
   ): RegistrationResult {
     if (this.#engine.isRunning) throw new AppError('ALREADY_RUNNING', { message: 'Register handlers before start().' });
     return this.#engine.registry.register(registration as unknown as Registration);
   }
 
   /** Accepts one job. With `client`, inside your own transaction: the job exists exactly when that commits. */
-  submit(submission: SubmissionOf<Jobs>, options: { client?: pg.ClientBase } = {}): Promise<SubmissionResult> {
+  submit<T extends TypeOf<Jobs>>(
+    submission: SubmissionOf<Jobs> & { readonly type: T },
+    options: { client?: pg.ClientBase } = {},
+  ): Promise<Submitted<T>> {
     return submitJob(this.#engine, {
       orgId: this.#orgId,
       submission: submission as Submission,
@@ -162,13 +166,17 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     });
   }
 
-  get(jobId: string, options: { includeResult?: boolean; includeHistory?: boolean } = {}): Promise<JobView | null> {
-    return readJob(this.#engine, jobId, { orgId: this.#orgId, includeResult: true, ...options });
+  get<T extends TypeOf<Jobs>>(
+    jobId: JobId<T> | string,
+    options: { includeResult?: boolean; includeHistory?: boolean } = {},
+  ): Promise<JobOf<Jobs, T> | null> {
+    const reading = readJob(this.#engine, jobId, { orgId: this.#orgId, includeResult: true, ...options });
+    return reading as Promise<JobOf<Jobs, T> | null>;
   }
 
-  async search(filter: JobFilter = {}, page: SearchPage = {}) {
+  async search<T extends TypeOf<Jobs>>(filter: FilterOf<T> = {}, page: SearchPage = {}) {
     const found = await searchJobs(this.#database.searching, this.#orgId, filter, page);
-    return { ...found, jobs: found.jobs.map((job) => toView(job, false)) };
+    return { ...found, jobs: found.jobs.map((job) => toView(job, false) as JobOf<Jobs, T>) };
   }
 
   /** Counts, rates and latencies. `timeRange` is how far back finished jobs count; one hour unless given. */
@@ -200,8 +208,8 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /** Changes the priority, tags, correlation id, callback or type of a job while it still may be changed. */
-  update(jobId: string, update: JobUpdate): Promise<JobView | null> {
-    return updateJob(this.#engine, jobId, { orgId: this.#orgId, update });
+  update(jobId: string, update: JobUpdate): Promise<JobOf<Jobs> | null> {
+    return updateJob(this.#engine, jobId, { orgId: this.#orgId, update }) as Promise<JobOf<Jobs> | null>;
   }
 
   /** Why a job failed, whatever became of it since. Null when it never failed, or does not exist. */
@@ -211,9 +219,13 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /** Answers when the job has ended, however it ended. */
-  waitFor(jobId: string, options: { timeout?: DurationInput; signal?: AbortSignal } = {}): Promise<JobView> {
+  waitFor<T extends TypeOf<Jobs>>(
+    jobId: JobId<T> | string,
+    options: { timeout?: DurationInput; signal?: AbortSignal } = {},
+  ): Promise<JobOf<Jobs, T>> {
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, 'timeout');
-    return waitForJob(this.#engine, jobId, { orgId: this.#orgId, timeoutMs, signal: options.signal });
+    const waiting = waitForJob(this.#engine, jobId, { orgId: this.#orgId, timeoutMs, signal: options.signal });
+    return waiting as Promise<JobOf<Jobs, T>>;
   }
 
   /** Why is it not running? */
@@ -227,8 +239,12 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /** Submits a job again and again, by cron expression and time zone. */
-  schedule(key: string, schedule: Omit<ScheduleParams, 'orgId' | 'key'>): Promise<Schedule> {
-    return scheduleJob(this.#engine, { ...schedule, orgId: this.#orgId, key });
+  schedule(
+    key: string,
+    schedule: Omit<ScheduleParams, 'orgId' | 'key' | 'submission'> & { submission: SubmissionOf<Jobs> },
+  ): Promise<Schedule> {
+    const submission = schedule.submission as Submission;
+    return scheduleJob(this.#engine, { ...schedule, submission, orgId: this.#orgId, key });
   }
 
   unschedule(key: string): Promise<boolean> {
@@ -287,13 +303,4 @@ function checkedProfile({ defaults, maxPayloadBytes, concurrency = 1 }: OpenOpti
   }
   if (issues.length === 0) return profile;
   throw new AppError('INVALID_CONFIG', { message: issues.map(({ message }) => message).join('; '), details: issues });
-}
-
-function durationMs(input: DurationInput, field: string): number {
-  const parsed = parseDuration(input);
-  if (parsed.ok) return parsed.ms;
-  throw new AppError('INVALID_REQUEST', {
-    message: `${field}: ${parsed.message}`,
-    details: [{ field, code: 'INVALID_DURATION', message: parsed.message }],
-  });
 }

@@ -3,6 +3,7 @@ import { AppError, type Issue } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
 import { RefusedEntries } from '../engine/placement.ts';
+import type { Prepared } from '../engine/submitter.ts';
 import { inTransaction } from '../ledger/database.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import type { Written } from '../ledger/submit-jobs.ts';

@@ -2,7 +2,8 @@ import { AppError } from '../core/errors.ts';
 import type { EngineEvents } from '../engine/events.ts';
 import { hasDueWork } from '../ledger/due-work.ts';
 import type { Queryable } from '../ledger/statement.ts';
-import type { JobTypes, Millrace } from '../library/millrace.ts';
+import type { Millrace } from '../library/millrace.ts';
+import type { JobTypes } from '../library/typed-jobs.ts';
 
 export type RoundParams<Jobs extends JobTypes> = { millrace: Millrace<Jobs>; db: Queryable; limitMs: number };
 

@@ -1,13 +1,14 @@
-import { type DurationInput, parseDuration } from '../core/duration.ts';
+import type { DurationInput } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import { type Database, openDatabase } from '../ledger/database.ts';
 import { readNextTimes } from '../ledger/due-work.ts';
 import { type JobOutcome, keepOutcomes, readOutcomes } from '../ledger/outcome-journal.ts';
 import { stopClockAt } from '../ledger/stop-clock.ts';
-import { type JobTypes, Millrace, type OpenOptions } from '../library/millrace.ts';
+import { Millrace, type OpenOptions } from '../library/millrace.ts';
+import { durationMs } from '../library/read-duration.ts';
+import type { JobOf, JobTypes, SubmissionOf, TypeOf } from '../library/typed-jobs.ts';
 import { createDisposable, type DisposableDatabase } from '../postgres/disposable.ts';
-import type { JobView } from '../services/read-job.ts';
 import { runRound } from './round.ts';
 
 export type TestMillraceOptions = Pick<
@@ -21,13 +22,6 @@ export type TestMillraceOptions = Pick<
   /** How much real time one run may take before it is given up. Default: 30 s. */
   limit?: DurationInput;
 };
-
-type SubmissionIn<Jobs extends JobTypes> = Parameters<Millrace<Jobs>['submit']>[0];
-type Type<Jobs> = Extract<keyof Jobs, string>;
-type ViewOf<Job> = JobView<
-  Job extends { payload: infer P } ? P : unknown,
-  Job extends { result: infer R } ? R : unknown
->;
 
 const MAX_JUMPS = 1_000;
 
@@ -88,14 +82,14 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /** Submits one job, runs what is due, and answers that job with its history. */
-  async runJob<T extends Type<Jobs>>(
+  async runJob<T extends TypeOf<Jobs>>(
     type: T,
     payload: Jobs[T]['payload'],
     options: Omit<Submission, 'type' | 'payload'> = {},
-  ): Promise<ViewOf<Jobs[T]>> {
-    const { jobId } = await this.submit({ ...options, type, payload } as unknown as SubmissionIn<Jobs>);
+  ): Promise<JobOf<Jobs, T>> {
+    const { jobId } = await this.submit({ ...options, type, payload } as unknown as SubmissionOf<Jobs> & { type: T });
     await this.run();
-    return (await this.millrace.get(jobId, { includeHistory: true })) as ViewOf<Jobs[T]>;
+    return (await this.millrace.get(jobId, { includeHistory: true })) as JobOf<Jobs, T>;
   }
 
   /** Moves the clock in one step, as if no process had been there meanwhile, then runs what is due. */
@@ -176,10 +170,4 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
       this.#isBusy = false;
     }
   }
-}
-
-function durationMs(input: DurationInput, field: string): number {
-  const parsed = parseDuration(input);
-  if (parsed.ok) return parsed.ms;
-  throw new AppError('INVALID_REQUEST', { message: `${field}: ${parsed.message}` });
 }

@@ -79,7 +79,7 @@ test('a failed dependency takes its dependents along, and the outcomes say why [
 
 test('a handler that never ends makes the run fail with a sentence that names it', async () => {
   const mill = await openMill<Jobs>({ limit: '300ms' });
-  mill.register({ type: 'double', handler: () => new Promise(() => {}) });
+  mill.register({ type: 'double', handler: () => new Promise<never>(() => {}) });
   await mill.submit({ type: 'double', payload: { n: 1 } });
   await expect(mill.run()).rejects.toThrow(/still under way after 300 ms of real time: double .*\(running\)/);
 });
