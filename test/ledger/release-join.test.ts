@@ -123,7 +123,7 @@ describe('the end of the last child', () => {
     await drain();
     await blocker.query('COMMIT');
     blocker.release();
-    expect(await holding).toEqual({ landed: new Set([parent.leaseSeq]), released: true });
+    expect(await holding).toMatchObject({ landed: new Set([parent.leaseSeq]), released: true });
     await drain();
     expect((await ledger.pathOf(parent)).at(-1)).toBe('running>completed:succeeded');
   });
