@@ -12,6 +12,7 @@ export type { Job, JobResult, Progress, StateTransition } from './core/job.ts';
 export { PRIORITIES, type Priority } from './core/priority.ts';
 export { isTerminal, JOB_STATES, type JobState } from './core/states.ts';
 export type { Submission } from './core/submission.ts';
-export { Millrace, type OpenOptions } from './library/millrace.ts';
+export { Millrace } from './library/millrace.ts';
+export type { OpenOptions } from './library/open-options.ts';
 export type * from './library/public-types.ts';
 export type { ContextOf, JobId, JobOf, JobTypes, Submitted } from './library/typed-jobs.ts';

@@ -1,7 +1,8 @@
 import { type Config, type LoadedConfig, type LoadParams, loadConfig } from '../config/load-config.ts';
 import { showDuration } from '../config/values.ts';
 import { type Database, openDatabase } from '../ledger/database.ts';
-import { Millrace, type OpenOptions } from '../library/millrace.ts';
+import { Millrace } from '../library/millrace.ts';
+import type { OpenOptions } from '../library/open-options.ts';
 import { openPostgres } from '../postgres/open.ts';
 import type { CommonValues } from './command.ts';
 import type { Output } from './output.ts';

@@ -2,8 +2,6 @@ import type pg from 'pg';
 import type { DurationInput } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { JobUpdate } from '../core/job-change.ts';
-import { checkPayloadLimit } from '../core/payload.ts';
-import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
 import type { Submission } from '../core/submission.ts';
 import { Engine } from '../engine/engine.ts';
 import type { EngineEvents } from '../engine/events.ts';
@@ -30,6 +28,7 @@ import { submitJob } from '../services/submit-job.ts';
 import { type BatchResult, submitMany } from '../services/submit-many.ts';
 import { updateJob } from '../services/update-job.ts';
 import { waitForJob } from '../services/wait-for-job.ts';
+import { checkedProfile, type OpenOptions, optionalMs } from './open-options.ts';
 import { Queues } from './queues.ts';
 import { durationMs } from './read-duration.ts';
 import type {
@@ -44,33 +43,6 @@ import type {
   Submitted,
   TypeOf,
 } from './typed-jobs.ts';
-
-export type OpenOptions = {
-  /** The address of a PostgreSQL 15 or newer. Default: DATABASE_URL, else an embedded server in `home`. */
-  database?: string;
-  /** Where the embedded server keeps its data. Default: MILLRACE_HOME, else `.millrace` here. */
-  home?: string;
-  org?: string;
-  /** Jobs run at once in this process. */
-  concurrency?: number;
-  /** Which queues to work on; `*` is all of them. */
-  queues?: readonly string[];
-  /** Defaults of the policy that jobs of this process get. */
-  defaults?: Partial<Omit<Policy, 'profile'>>;
-  maxPayloadBytes?: number;
-  /** How many connections there may be for calls of yours, and for the jobs that run here; 10 each unless given. */
-  pools?: { api?: number; workers?: number };
-  /** Start jobs a moment before a slot is free while handlers are shorter than a round trip. */
-  lookahead?: boolean;
-  /** The longest pause between two heartbeats of a worker; short leases shorten it. */
-  heartbeat?: DurationInput;
-  /** How long revoked API keys are remembered. Unless given, this process removes none. */
-  keepRevokedKeys?: DurationInput;
-  /** Bring the schema up to date (default), or refuse to work on an old one. */
-  migrate?: boolean;
-  name?: string;
-  onNotice?: (sentence: string) => void;
-};
 
 const DRAIN_GRACE_MS = 30_000;
 
@@ -279,28 +251,6 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 }
 
-function optionalMs(options: OpenOptions, name: 'heartbeat' | 'keepRevokedKeys'): number | undefined {
-  const given = options[name];
-  return given === undefined ? undefined : durationMs(given, name);
-}
-
 function graceMs({ grace }: { grace?: DurationInput }): number {
   return grace === undefined ? DRAIN_GRACE_MS : durationMs(grace, 'grace');
-}
-
-/** The policy that jobs of this process start from. Refuses options that nobody could work by. */
-function checkedProfile({ defaults, maxPayloadBytes, concurrency = 1 }: OpenOptions): Policy {
-  const profile = { ...PROFILES.gopherqueue, ...defaults };
-  const issues = checkPolicy(profile, profile);
-  const tooLarge = maxPayloadBytes === undefined ? null : checkPayloadLimit(maxPayloadBytes);
-  if (tooLarge !== null) issues.push(tooLarge);
-  if (!Number.isInteger(concurrency) || concurrency < 1) {
-    issues.push({
-      field: 'concurrency',
-      code: 'OUT_OF_RANGE',
-      message: 'concurrency must be an integer of at least 1',
-    });
-  }
-  if (issues.length === 0) return profile;
-  throw new AppError('INVALID_CONFIG', { message: issues.map(({ message }) => message).join('; '), details: issues });
 }
