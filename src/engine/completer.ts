@@ -184,22 +184,21 @@ export class Completer {
   }
 
   async #settle(rows: SettledJob[]): Promise<(Landing | Error)[]> {
-    const { database, workerId, onReleased } = this.#options;
+    const { database, workerId, claims, onReleased } = this.#options;
     const landed = new Set<number>();
     const stopped = new Set<number>();
     const refused = new Map<number, Error>();
-    await this.#persister.writeInParts(
-      rows.toSorted((a, b) => a.seq - b.seq),
-      {
-        send: async (part) => {
-          const settled = await settleJobs(database.workers, { workerId, jobs: part, by: 'lease', closedClaims: [] });
-          for (const leaseSeq of settled.landed) landed.add(leaseSeq);
-          for (const leaseSeq of settled.stopped) stopped.add(leaseSeq);
-          if (settled.released) onReleased();
-        },
-        refuse: ({ leaseSeq }, error) => refused.set(leaseSeq, error as Error),
-      },
-    );
+    let closedClaims = claims.takeClosed();
+    const send = async (jobs: SettledJob[]): Promise<void> => {
+      const settled = await settleJobs(database.workers, { workerId, jobs, by: 'lease', closedClaims });
+      closedClaims = [];
+      for (const leaseSeq of settled.landed) landed.add(leaseSeq);
+      for (const leaseSeq of settled.stopped) stopped.add(leaseSeq);
+      if (settled.released) onReleased();
+    };
+    const refuse = ({ leaseSeq }: SettledJob, error: unknown) => refused.set(leaseSeq, error as Error);
+    const sorted = rows.toSorted((a, b) => a.seq - b.seq);
+    await this.#persister.writeInParts(sorted, { send, refuse }).finally(() => claims.reopen(closedClaims));
     const confirmed = await this.#confirmed(rows, landed);
     return rows.map(({ leaseSeq }, index) => {
       if (stopped.has(leaseSeq)) return 'stopped';
