@@ -48,6 +48,10 @@ export function observeExecution(events: EventHub, telemetry: Telemetry): () => 
       'lost',
       own((facts) => observer.lost(facts)),
     ),
+    events.on(
+      'unclaimed',
+      own((facts) => observer.unclaimed(facts)),
+    ),
     events.on('staged', ({ jobs }) => jobs.forEach(own((job: StagedJob) => observer.staged(job)))),
     () => observeStatements(null),
   ];
@@ -118,6 +122,12 @@ class ExecutionObserver {
   /** Another decided about the job, and tells of it: a cancel, or a rescue. */
   lost(facts: EngineEvents['lost']): void {
     this.#closeRun(facts, { lost: true });
+  }
+
+  /** No change of state: a claim is none, and the job was in the queue all the time. */
+  unclaimed(facts: EngineEvents['unclaimed']): void {
+    this.metrics.unclaimed();
+    this.#telemetry.log.warn('job.lease_expired', { ...fieldsOf(facts), current_state: 'QUEUED' });
   }
 
   staged(job: StagedJob): void {

@@ -45,6 +45,8 @@ export type EngineEvents = {
   staged: { jobs: readonly StagedJob[] };
   /** This process ended the attempt of a worker that fell silent. */
   rescued: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
+  /** A worker fell silent between the claim of a job and its start, and this process put the job back in line. */
+  unclaimed: JobFacts;
   progress: JobFacts & { percent: number; message: string | null };
   log: JobFacts & { level: LogLevel; message: string; fields: Record<string, unknown> };
   /** One call of a webhook or callback has ended and is written down. */

@@ -4,7 +4,7 @@ import { findOrphans, type Orphan } from '../ledger/find-orphans.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { returnExpired } from '../ledger/return-jobs.ts';
 import { settleJobs } from '../ledger/settle-jobs.ts';
-import type { EventHub } from './events.ts';
+import type { EventHub, JobFacts } from './events.ts';
 import { Periodic } from './periodic.ts';
 import { settlement } from './settler.ts';
 
@@ -51,7 +51,7 @@ export class Rescuer extends Periodic {
   async #rescue(workerId: number, orphans: readonly Orphan[]): Promise<void> {
     const { database, onReleased } = this.#options;
     const unstarted = orphans.filter((orphan) => orphan.state === 'scheduled');
-    if (unstarted.length > 0) await returnExpired(database.maintenance, { workerId, jobs: unstarted });
+    if (unstarted.length > 0) await this.#putBack(workerId, unstarted);
     const started = orphans.filter((orphan) => orphan.state === 'running').toSorted((a, b) => a.seq - b.seq);
     if (started.length === 0) return;
     const settlements = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
@@ -67,13 +67,16 @@ export class Rescuer extends Periodic {
     if (released) onReleased();
   }
 
+  async #putBack(workerId: number, unstarted: readonly Orphan[]): Promise<void> {
+    const { database, events } = this.#options;
+    const { landed } = await returnExpired(database.maintenance, { workerId, jobs: unstarted });
+    for (const orphan of unstarted) if (landed.has(orphan.leaseSeq)) events.emit('unclaimed', factsOf(orphan));
+  }
+
   #tell({ orphan, row, decision }: Rescue): void {
     if (decision.failure === undefined) return;
-    const { id, jobType, attemptsStarted, orgId, tags, createdAtMs } = orphan;
-    this.#options.events.emit('rescued', {
-      ...{ jobId: id, type: jobType, attempt: attemptsStarted, orgId, tags, createdAtMs },
-      ...{ state: row.to, failure: decision.failure, delayMs: row.delayMs },
-    });
+    const outcome = { state: row.to, failure: decision.failure, delayMs: row.delayMs };
+    this.#options.events.emit('rescued', { ...factsOf(orphan), ...outcome });
   }
 
   async #settlementOf(orphan: Orphan): Promise<Rescue> {
@@ -82,3 +85,7 @@ export class Rescuer extends Periodic {
     return { orphan, ...settlement({ job: orphan, policy, outcome, elapsedMs: 0 }) };
   }
 }
+
+const factsOf = ({ id, jobType, attemptsStarted, orgId, tags, createdAtMs }: Orphan): JobFacts => ({
+  ...{ jobId: id, type: jobType, attempt: attemptsStarted, orgId, tags, createdAtMs },
+});

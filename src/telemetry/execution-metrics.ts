@@ -59,6 +59,10 @@ export class ExecutionMetrics {
     this.#assigned.observe(assignedSeconds);
   }
 
+  unclaimed(): void {
+    this.#counters.leases_expired_total.add();
+  }
+
   /** Of a first attempt. */
   waited(seconds: number): void {
     this.#queueWait.observe(seconds);
@@ -117,6 +121,7 @@ const COUNTERS = {
   jobs_deduplicated_total: ['Submissions that met a job made by an earlier one.'],
   jobs_queued_total: ['Times a job entered the queue.'],
   jobs_running_total: ['Attempts started.'],
+  leases_expired_total: ['Claims whose worker fell silent before the start; the jobs wait again.'],
   jobs_succeeded_total: ['Jobs that succeeded.'],
   jobs_failed_total: ['Attempts that failed.'],
   jobs_canceled_total: ['Jobs canceled.'],

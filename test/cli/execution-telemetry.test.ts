@@ -54,6 +54,16 @@ describe('what is told of jobs of the execution API', () => {
     expect(await Promise.all(ends)).toEqual([1, 1, 1]);
   });
 
+  it('is a line and a count, and no change of state, where a claim ended before its start [C22]', async () => {
+    const { events, lines, read } = observed();
+    events.emit('unclaimed', job());
+    expect(lines).toMatchObject([
+      { message: 'job.lease_expired', level: 'warn', job_id: 'j1', current_state: 'QUEUED' },
+    ]);
+    expect(lines[0]).not.toHaveProperty('next_state');
+    expect(await read('leases_expired_total')).toBe(1);
+  });
+
   it('is a failure and a retry where a stopping worker gave a job back', async () => {
     const { events, read, steps } = observed();
     events.emit('failed', { ...job(), state: 'retrying', failure: STOPPED, delayMs: 0 });
