@@ -33,6 +33,19 @@ export function breakerAfter(
   };
 }
 
+/**
+ * The same for the callbacks of an origin, of which several are called at once: what fails while the breaker is open was under way
+ * when it opened, and says nothing more.
+ */
+export function originBreakerAfter(
+  health: Health,
+  attempt: { readonly isDelivered: boolean; readonly nowMs: number },
+  policy: BreakerPolicy,
+): Health {
+  const isOpen = health.nextAtMs !== null && attempt.nowMs < health.nextAtMs;
+  return isOpen && !attempt.isDelivered ? health : breakerAfter(health, attempt, policy);
+}
+
 /** Whether a target has been failing for so long that it is to be left alone. */
 export function isHopeless(
   health: Health,

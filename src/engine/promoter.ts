@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { DELIVERY_QUEUE, DELIVERY_TYPE, SYSTEM_ORG_ID } from '../core/delivery-policy.ts';
 import { AppError } from '../core/errors.ts';
 import type { Policy } from '../core/policy.ts';
@@ -5,13 +6,13 @@ import { type Database, inTransaction } from '../ledger/database.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import {
   type LiveLane,
-  lockDueLanes,
   nextDueMs,
   setLanesLive,
   type TakenDelivery,
   takeFirstDeliveries,
 } from '../ledger/promote-deliveries.ts';
 import { makeLanesDue } from '../ledger/queue-deliveries.ts';
+import { type LaneBounds, type LockedLane, lockReadyLanes } from '../ledger/ready-lanes.ts';
 import { type DeadDelivery, findDeadDeliveries, pruneDeliveries } from '../ledger/sweep-lanes.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
@@ -21,6 +22,7 @@ const MAX_LANES = 200;
 /** Other processes may make lanes due without a word. */
 const POLL_MS = 1_000;
 const MIN_WAIT_MS = 5;
+const BUSY_MS = 10;
 const SWEEP_EVERY_MS = 5_000;
 const SWEEP_LIMIT = 1_000;
 const PRUNE_EVERY_MS = 60_000;
@@ -33,8 +35,8 @@ export type PromoterParams = {
   submitter: Submitter;
   /** Of the jobs that deliver. */
   policy: Policy;
-  /** How many deliveries may be live for targets whose last attempt failed. */
-  suspects: number;
+  /** How many deliveries may be live. */
+  bounds: LaneBounds;
   retentionMs: number;
   /** Jobs that deliver were written. */
   onPromoted(): void;
@@ -73,29 +75,37 @@ export class Promoter implements Service {
   /** Answers how long to wait for the next round. */
   async round(): Promise<number> {
     const { database, onPromoted } = this.#params;
-    const { locked, promoted } = await this.#promote();
-    if (promoted > 0) onPromoted();
-    if (locked >= MAX_LANES) return 0;
+    const done = await this.#promote();
+    if (done === null) return BUSY_MS;
+    if (done.promoted > 0) onPromoted();
+    if (done.locked >= MAX_LANES) return 0;
     const waitMs = await nextDueMs(database.workers);
     return waitMs === null ? POLL_MS : Math.min(POLL_MS, Math.max(MIN_WAIT_MS, waitMs));
   }
 
-  #promote(): Promise<{ locked: number; promoted: number }> {
-    const { database, submitter, suspects } = this.#params;
+  /** Null while the promoter of another process is at work. */
+  #promote(): Promise<{ locked: number; promoted: number } | null> {
+    const { database, submitter, bounds } = this.#params;
     return inTransaction(database.workers, async (client) => {
-      const webhookIds = await lockDueLanes(client, { limit: MAX_LANES, suspects });
-      if (webhookIds.length === 0) return { locked: 0, promoted: 0 };
+      const lanes = await lockReadyLanes(client, { limit: MAX_LANES, bounds, start: randomUUID() });
+      if (lanes === null) return null;
+      if (lanes.length === 0) return { locked: 0, promoted: 0 };
+      const webhookIds = lanes.map(({ webhookId }) => webhookId);
       const taken = await takeFirstDeliveries(client, webhookIds);
-      const entries = await Promise.all(taken.map((delivery) => this.#jobFor(delivery)));
+      const failing = failingOf(lanes);
+      const entries = await Promise.all(taken.map((delivery) => this.#jobFor(delivery, failing)));
       if (entries.length > 0) await submitter.writePlaced(entries, client);
       await setLanesLive(client, lanesOf(webhookIds, taken, entries));
       return { locked: webhookIds.length, promoted: taken.length };
     });
   }
 
-  async #jobFor({ id }: TakenDelivery): Promise<JobToWrite> {
+  /** It has the attempts that are left to the delivery: it uses one, unless its worker is lost. */
+  async #jobFor({ id, webhookId, tries }: TakenDelivery, failing: ReadonlySet<string>): Promise<JobToWrite> {
     const { submitter, policy } = this.#params;
-    const submission = { type: DELIVERY_TYPE, queue: DELIVERY_QUEUE, payload: { delivery_id: id } };
+    const maxAttempts = Math.max(1, policy.maxAttempts - tries);
+    const payload = { delivery_id: id, ...(failing.has(webhookId) ? { can_wait: true } : {}) };
+    const submission = { type: DELIVERY_TYPE, queue: DELIVERY_QUEUE, payload, maxAttempts };
     const prepared = await submitter.prepare(SYSTEM_ORG_ID, submission, ACTOR, { profile: policy });
     if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
     return prepared.entry;
@@ -116,6 +126,9 @@ export class Promoter implements Service {
     return pruned === PRUNE_LIMIT ? 1_000 : PRUNE_EVERY_MS;
   }
 }
+
+const failingOf = (lanes: readonly LockedLane[]): ReadonlySet<string> =>
+  new Set(lanes.filter(({ isFailing }) => isFailing).map(({ webhookId }) => webhookId));
 
 function lanesOf(
   webhookIds: readonly string[],

@@ -10,9 +10,13 @@ type DeliveryWork = { readonly signal: AbortSignal };
 
 /** Where deliveries are kept. Both may throw that the lease is lost; what is finished then was not written. */
 type DeliveryDesk<Context> = {
-  load(context: Context, deliveryId: string): Promise<LoadedDelivery>;
-  finish(context: Context, deliveryId: string, outcome: Judgement): Promise<void>;
+  load(context: Context, task: DeliveryTask): Promise<LoadedDelivery>;
+  /** Whether the delivery is tried again later, by another job. */
+  finish(context: Context, deliveryId: string, outcome: Judgement): Promise<{ isTriedAgain: boolean }>;
 };
+
+/** `canWait`: it is for a target that failed last. */
+type DeliveryTask = { readonly deliveryId: string; readonly canWait: boolean };
 
 export type DeliveryRequest = {
   url: string;
@@ -52,29 +56,30 @@ export function deliverRegistration<Context extends DeliveryWork>(
     timeout: `${timeoutMs}ms`,
     lease: `${leaseMs}ms`,
     maxAttempts,
-    handler: (context, payload) => deliver(options, context, deliveryIdOf(payload)),
+    handler: (context, payload) => deliver(options, context, taskOf(payload)),
   };
 }
 
-function deliveryIdOf(payload: unknown): string {
-  const id = (payload as { delivery_id?: unknown } | null)?.delivery_id;
-  if (isUuid(id)) return id;
+function taskOf(payload: unknown): DeliveryTask {
+  const given = payload as { delivery_id?: unknown; can_wait?: unknown } | null;
+  const deliveryId = given?.delivery_id;
+  if (isUuid(deliveryId)) return { deliveryId, canWait: given?.can_wait === true };
   throw new PermanentError('the job names no delivery', { code: 'DELIVERY_MISSING' });
 }
 
 async function deliver<Context extends DeliveryWork>(
   { desk, fetch, timeoutMs }: DeliverOptions<Context>,
   context: Context,
-  deliveryId: string,
+  task: DeliveryTask,
 ): Promise<void> {
-  const delivery = await desk.load(context, deliveryId);
+  const delivery = await desk.load(context, task);
   if (delivery.kind === 'gone') return;
   const answer = await fetch(requestFor(delivery, { timeoutMs, signal: context.signal }));
   // Whoever stops the attempt says nothing about the endpoint.
   context.signal.throwIfAborted();
   const judgement = judgeAnswer(answer, delivery.nowMs);
-  await desk.finish(context, deliveryId, judgement);
-  conclude(judgement);
+  const { isTriedAgain } = await desk.finish(context, task.deliveryId, judgement);
+  if (!isTriedAgain) conclude(judgement);
 }
 
 function requestFor(
@@ -94,11 +99,10 @@ function requestFor(
   };
 }
 
-/** The engine decides when the next attempt comes, and whether there is one. */
-function conclude({ verdict, errorCode, retryAfterMs }: Judgement): void {
+/** The last attempt of a delivery that failed ends its job as the engine ends one that failed. */
+function conclude({ verdict, errorCode }: Judgement): void {
   if (verdict === 'delivered') return;
   const code = errorCode ?? 'FAILED';
   if (verdict !== 'retry') throw new PermanentError(`the delivery failed for good: ${code}`, { code });
-  const retryAfter = retryAfterMs === null ? undefined : { ms: retryAfterMs };
-  throw new TemporaryError(`the delivery failed: ${code}`, { code, retryAfter });
+  throw new TemporaryError(`the delivery failed: ${code}`, { code });
 }

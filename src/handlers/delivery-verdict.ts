@@ -27,7 +27,7 @@ export type Judgement = {
 const GONE = 410;
 const ANSWER_BYTES = 1_024;
 const STORED_BYTES = 2_048;
-const MAX_RETRY_AFTER_MS = 86_400_000;
+const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /** Success is 2xx and nothing else: a redirect is an answer like any other, and is not followed. */
 export function judgeAnswer(answer: DeliveryAnswer, nowMs: number): Judgement {
@@ -44,7 +44,7 @@ export function judgeAnswer(answer: DeliveryAnswer, nowMs: number): Judgement {
   return { ...said, verdict: 'retry', errorCode, retryAfterMs };
 }
 
-/** Seconds or a date; a day at most. Null for anything else. */
+/** Seconds or a date; an hour at most. Null for anything else. */
 export function readRetryAfter(text: string | undefined, nowMs: number): number | null {
   if (text === undefined) return null;
   const trimmed = text.trim();

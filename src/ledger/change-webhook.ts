@@ -1,10 +1,16 @@
 import { textArray } from './binary-array.ts';
+import { forgetOrigin, ORIGIN_NEXT_AT, STANDING } from './callback-origins.ts';
 import { type Queryable, run, sqlStateOf, statement } from './statement.ts';
 
 const LOCK = statement(
   'lock_lane_of_org',
-  `SELECT l.webhook_id FROM millrace.webhook_lanes l JOIN millrace.webhooks w ON w.id = l.webhook_id
-   WHERE l.org_id = $1::uuid AND l.webhook_id = $2::uuid AND w.deleted_at IS NULL FOR UPDATE OF l`,
+  'SELECT webhook_id FROM millrace.webhook_lanes WHERE org_id = $1::uuid AND webhook_id = $2::uuid FOR UPDATE',
+);
+
+// With a snapshot younger than the lock: whoever held it may have deleted the target.
+const IS_THERE = statement(
+  'webhook_is_there',
+  'SELECT id FROM millrace.webhooks WHERE org_id = $1::uuid AND id = $2::uuid AND deleted_at IS NULL',
 );
 
 const CHANGE = statement(
@@ -34,18 +40,29 @@ const DROP_QUEUED = statement(
 );
 
 // Run with the lane locked. Due when something is queued, nothing is live and the target takes deliveries; not before the
-// breaker allows it, unless that is to forget what was.
+// breaker and the time of the next attempt allow it, unless that is to forget what was.
+const DUE = `greatest(millrace.clock(), CASE WHEN NOT $3::boolean THEN greatest(l.due_at, l.next_at, ${ORIGIN_NEXT_AT}) END)`;
+const HAS_WORK = `l.live_delivery IS NULL AND w.disabled_at IS NULL AND w.deleted_at IS NULL
+       AND EXISTS (SELECT FROM millrace.webhook_deliveries d WHERE d.webhook_id = l.webhook_id AND d.state = 'queued')`;
 const REFRESH = statement(
   'refresh_lane',
   `UPDATE millrace.webhook_lanes l SET
+     origin = millrace.origin_of(w.kind, w.url),
      failures = CASE WHEN $3::boolean THEN 0 ELSE l.failures END,
      failing_since = CASE WHEN NOT $3::boolean THEN l.failing_since END,
      next_at = CASE WHEN NOT $3::boolean THEN l.next_at END,
-     due_at = CASE WHEN w.disabled_at IS NULL AND w.deleted_at IS NULL AND l.live_delivery IS NULL AND EXISTS (
-         SELECT FROM millrace.webhook_deliveries d WHERE d.webhook_id = l.webhook_id AND d.state = 'queued')
-       THEN greatest(millrace.clock(), CASE WHEN NOT $3::boolean THEN l.next_at END) END
+     standing = CASE WHEN $3::boolean THEN 1 ELSE ${STANDING} END,
+     due_at = CASE WHEN ${HAS_WORK} THEN ${DUE} END,
+     is_ready = ${HAS_WORK} AND ${DUE} <= millrace.clock()
    FROM millrace.webhooks w
    WHERE l.org_id = $1::uuid AND l.webhook_id = $2::uuid AND w.id = l.webhook_id`,
+);
+
+// Its attempts are counted anew: what failed before says nothing of them.
+const FORGET_TRIES = statement(
+  'forget_tries',
+  `UPDATE millrace.webhook_deliveries SET tries = 0 WHERE id = (SELECT id FROM millrace.webhook_deliveries
+     WHERE webhook_id = $1::uuid AND state = 'queued' ORDER BY position LIMIT 1) AND tries > 0`,
 );
 
 export type WebhookChange = {
@@ -60,7 +77,8 @@ const UNIQUE_VIOLATION = '23505';
 
 /** Locks the lane of a target until the transaction ends. False: the org has no such target. */
 export async function lockLane(db: Queryable, orgId: string, webhookId: string): Promise<boolean> {
-  return (await run(db, LOCK, [orgId, webhookId])).length === 1;
+  await run(db, LOCK, [orgId, webhookId]);
+  return (await run(db, IS_THERE, [orgId, webhookId])).length === 1;
 }
 
 /** Makes the lane due if it has something to do; `forgets` closes its breaker. Only with the lane locked. */
@@ -69,6 +87,10 @@ export async function refreshLane(
   orgId: string,
   { webhookId, forgets = false }: { webhookId: string; forgets?: boolean },
 ): Promise<void> {
+  if (forgets) {
+    await forgetOrigin(db, webhookId);
+    await run(db, FORGET_TRIES, [webhookId]);
+  }
   await run(db, REFRESH, [orgId, webhookId, forgets]);
 }
 

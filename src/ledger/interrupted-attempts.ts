@@ -11,7 +11,7 @@ const ADD = statement(
   WHERE j.id = $2::uuid AND e.from_state = 'running' AND e.lease_seq <> j.started_lease_seq
     AND NOT EXISTS (SELECT FROM millrace.webhook_attempts a WHERE a.delivery_id = $1::uuid AND a.lease_seq = e.lease_seq OFFSET 0)
 ), counted AS (
-  UPDATE millrace.webhook_deliveries d SET attempts = d.attempts + i.attempts
+  UPDATE millrace.webhook_deliveries d SET attempts = d.attempts + i.attempts, tries = d.tries + i.attempts
   FROM (SELECT count(*)::int4 AS attempts FROM interrupted) i WHERE d.id = $1::uuid AND i.attempts > 0
   RETURNING d.id, d.org_id, d.webhook_id, d.attempts - i.attempts AS before, i.attempts AS added
 ), lane AS (

@@ -1,22 +1,6 @@
 import { uuidArray } from './binary-array.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
-// Lanes that failed last have a share of their own, so that endpoints that hang never hold up those that answer. What another
-// promoter or an ending delivery holds is theirs.
-const LOCK_DUE = statement(
-  'lock_due_lanes',
-  `WITH room AS MATERIALIZED (
-  SELECT greatest(0, $2::int8 - count(*)) AS suspects FROM millrace.webhook_lanes WHERE live_delivery IS NOT NULL AND failures > 0
-), healthy AS MATERIALIZED (
-  SELECT webhook_id FROM millrace.webhook_lanes WHERE due_at <= millrace.clock() AND failures = 0
-  ORDER BY due_at LIMIT $1::int4 FOR UPDATE SKIP LOCKED
-), suspects AS MATERIALIZED (
-  SELECT webhook_id FROM millrace.webhook_lanes WHERE due_at <= millrace.clock() AND failures > 0
-  ORDER BY due_at LIMIT least($1::int4, (SELECT suspects FROM room)) FOR UPDATE SKIP LOCKED
-)
-SELECT webhook_id FROM healthy UNION ALL SELECT webhook_id FROM suspects`,
-);
-
 // With a snapshot younger than the locks: what was queued when the lanes were found may have gone out since. Each step is one look
 // into an index: a plan made while nothing was queued yet would else walk all that is queued, for each lane (OFFSET 0 and the id
 // alone in the outer WHERE; what is locked is still queued).
@@ -28,13 +12,13 @@ const TAKE_FIRST = statement(
      CROSS JOIN LATERAL (SELECT q.id FROM millrace.webhook_deliveries q WHERE q.webhook_id = i.webhook_id AND q.state = 'queued'
        ORDER BY q.position LIMIT 1) f
      WHERE w.disabled_at IS NULL AND w.deleted_at IS NULL OFFSET 0
-   ) first WHERE d.id = first.id RETURNING d.id, d.webhook_id`,
+   ) first WHERE d.id = first.id RETURNING d.id, d.webhook_id, d.tries`,
 );
 
 // A lane without a delivery to take has nothing due any more.
 const SET_LIVE = statement(
   'set_lanes_live',
-  `UPDATE millrace.webhook_lanes l SET due_at = NULL, live_delivery = i.delivery_id, live_job = i.job_id
+  `UPDATE millrace.webhook_lanes l SET due_at = NULL, is_ready = false, live_delivery = i.delivery_id, live_job = i.job_id
    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS i(webhook_id, delivery_id, job_id) WHERE l.webhook_id = i.webhook_id`,
 );
 
@@ -42,24 +26,20 @@ const SET_LIVE = statement(
 const NEXT_DUE = statement(
   'next_due_lane',
   `SELECT (extract(epoch FROM min(due_at) - millrace.clock()) * 1000)::float8 AS wait_ms FROM millrace.webhook_lanes
-   WHERE due_at > millrace.clock()`,
+   WHERE due_at > millrace.clock() AND NOT is_ready`,
 );
 
-export type TakenDelivery = { readonly id: string; readonly webhookId: string };
-
-/** Locks lanes that are due, at most `limit` healthy ones and so many that failed last that `suspects` are live in all. */
-export async function lockDueLanes(
-  db: Queryable,
-  { limit, suspects }: { limit: number; suspects: number },
-): Promise<string[]> {
-  const rows = await run<{ webhook_id: string }>(db, LOCK_DUE, [limit, suspects]);
-  return rows.map((row) => row.webhook_id);
-}
+export type TakenDelivery = {
+  readonly id: string;
+  readonly webhookId: string;
+  /** Attempts that it has had of those it is given. */
+  readonly tries: number;
+};
 
 /** The first queued delivery of each of these lanes, which is live from now on. The lanes must be locked. */
 export async function takeFirstDeliveries(db: Queryable, webhookIds: readonly string[]): Promise<TakenDelivery[]> {
-  const rows = await run<{ id: string; webhook_id: string }>(db, TAKE_FIRST, [uuidArray(webhookIds)]);
-  return rows.map((row) => ({ id: row.id, webhookId: row.webhook_id }));
+  const rows = await run<{ id: string; webhook_id: string; tries: number }>(db, TAKE_FIRST, [uuidArray(webhookIds)]);
+  return rows.map((row) => ({ id: row.id, webhookId: row.webhook_id, tries: row.tries }));
 }
 
 export type LiveLane = { readonly webhookId: string; readonly live: { deliveryId: string; jobId: string } | null };

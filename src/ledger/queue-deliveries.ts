@@ -1,5 +1,6 @@
 import type { PublicEvent } from '../core/delivery-match.ts';
 import { int2Array, int4Array, textArray, uuidArray } from './binary-array.ts';
+import { ORIGIN_NEXT_AT, STANDING } from './callback-origins.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // A callback becomes a target when it is first used; one that was deleted becomes another.
@@ -10,9 +11,10 @@ const MAKE_TARGETS = statement(
   SELECT gen_random_uuid(), i.org_id, 'callback', i.url, '{}', millrace.clock(), millrace.clock()
   FROM unnest($1::uuid[], $2::text[]) AS i(org_id, url)
   ON CONFLICT (org_id, kind, md5(url), events) WHERE deleted_at IS NULL DO NOTHING
-  RETURNING id, org_id
+  RETURNING id, org_id, url
 )
-INSERT INTO millrace.webhook_lanes (webhook_id, org_id) SELECT id, org_id FROM made`,
+INSERT INTO millrace.webhook_lanes (webhook_id, org_id, origin, is_callback)
+SELECT id, org_id, millrace.origin_of('callback', url), true FROM made`,
 );
 
 const FIND_TARGETS = statement(
@@ -39,21 +41,32 @@ SELECT DISTINCT webhook_id FROM written`,
 // One after the other in one order, so that two who make lanes due never wait for each other. What is locked by whoever ends a
 // delivery is waited for: that one may not have seen what was queued meanwhile. OFFSET 0: each lane is one look into an index,
 // however much is queued, whatever the planner thought of the tables when they were empty.
-const makeDueText = (lanes: string): string => `WITH idle AS MATERIALIZED (
-  SELECT l.webhook_id FROM ${lanes}
+const MAKE_DUE = statement(
+  'make_lanes_due',
+  `WITH idle AS MATERIALIZED (
+  SELECT l.webhook_id FROM unnest($1::uuid[]) AS i(webhook_id) JOIN millrace.webhook_lanes l ON l.webhook_id = i.webhook_id
   CROSS JOIN LATERAL (SELECT w.disabled_at, w.deleted_at FROM millrace.webhooks w WHERE w.id = l.webhook_id OFFSET 0) w
   WHERE l.live_delivery IS NULL AND l.due_at IS NULL AND w.disabled_at IS NULL AND w.deleted_at IS NULL
     AND EXISTS (SELECT FROM millrace.webhook_deliveries d WHERE d.webhook_id = l.webhook_id AND d.state = 'queued' OFFSET 0)
   ORDER BY l.webhook_id FOR UPDATE OF l
 )
-UPDATE millrace.webhook_lanes l SET due_at = greatest(millrace.clock(), l.next_at)
-WHERE l.webhook_id = ANY (ARRAY(SELECT webhook_id FROM idle)) AND l.live_delivery IS NULL AND l.due_at IS NULL RETURNING l.webhook_id`;
-
-const MAKE_DUE = statement(
-  'make_lanes_due',
-  makeDueText(`unnest($1::uuid[]) AS i(webhook_id) JOIN millrace.webhook_lanes l ON l.webhook_id = i.webhook_id`),
+UPDATE millrace.webhook_lanes l SET due_at = greatest(millrace.clock(), l.next_at, ${ORIGIN_NEXT_AT}),
+  is_ready = coalesce(greatest(l.next_at, ${ORIGIN_NEXT_AT}) <= millrace.clock(), true), standing = ${STANDING}
+WHERE l.webhook_id = ANY (ARRAY(SELECT webhook_id FROM idle)) AND l.live_delivery IS NULL AND l.due_at IS NULL RETURNING l.webhook_id`,
 );
-const MAKE_ALL_DUE = statement('make_all_lanes_due', makeDueText('millrace.webhook_lanes l'));
+
+// From target to target among those that have something queued, and no look at the others.
+const QUEUED_TARGETS = statement(
+  'queued_targets',
+  `WITH RECURSIVE targets AS (
+  (SELECT webhook_id FROM millrace.webhook_deliveries WHERE state = 'queued' ORDER BY webhook_id LIMIT 1)
+  UNION ALL
+  SELECT n.webhook_id FROM targets t CROSS JOIN LATERAL (SELECT d.webhook_id FROM millrace.webhook_deliveries d
+    WHERE d.state = 'queued' AND d.webhook_id > t.webhook_id ORDER BY d.webhook_id LIMIT 1) n
+)
+SELECT t.webhook_id FROM targets t CROSS JOIN LATERAL (SELECT l.due_at, l.live_delivery FROM millrace.webhook_lanes l
+  WHERE l.webhook_id = t.webhook_id OFFSET 0) l WHERE l.due_at IS NULL AND l.live_delivery IS NULL`,
+);
 
 export type Callback = { readonly orgId: string; readonly url: string };
 
@@ -93,6 +106,6 @@ export async function writeDeliveries(
 
 /** Lets the first queued delivery of each idle lane start. Without ids: of every lane. Answers how many lanes were idle. */
 export async function makeLanesDue(db: Queryable, webhookIds: readonly string[] | null): Promise<number> {
-  const due = webhookIds === null ? run(db, MAKE_ALL_DUE) : run(db, MAKE_DUE, [uuidArray(webhookIds)]);
-  return (await due).length;
+  const ids = webhookIds ?? (await run<{ webhook_id: string }>(db, QUEUED_TARGETS)).map((row) => row.webhook_id);
+  return ids.length === 0 ? 0 : (await run(db, MAKE_DUE, [uuidArray(ids)])).length;
 }

@@ -11,7 +11,7 @@ const QUEUE_MESSAGE = statement(
 // A replay goes to the end of its lane: what came meanwhile is not held up by it.
 const REQUEUE_ONE = statement(
   'requeue_delivery',
-  `UPDATE millrace.webhook_deliveries SET state = 'queued', ended_at = NULL, position = nextval('millrace.delivery_position')
+  `UPDATE millrace.webhook_deliveries SET state = 'queued', tries = 0, ended_at = NULL, position = nextval('millrace.delivery_position')
    WHERE org_id = $1::uuid AND webhook_id = $2::uuid AND id = $3::uuid AND ended_at IS NOT NULL RETURNING id`,
 );
 
@@ -29,7 +29,7 @@ const REQUEUE_FAILED = statement(
    ), placed AS MATERIALIZED (
      SELECT id, nextval('millrace.delivery_position') AS position FROM (SELECT id FROM picked ORDER BY position) o
    )
-   UPDATE millrace.webhook_deliveries d SET state = 'queued', ended_at = NULL, position = p.position
+   UPDATE millrace.webhook_deliveries d SET state = 'queued', tries = 0, ended_at = NULL, position = p.position
    FROM placed p WHERE d.id = p.id RETURNING d.id`,
 );
 

@@ -1,5 +1,6 @@
 import type { Health } from '../core/breaker.ts';
 import { DISABLED_EVENT, EVERY_EVENT } from '../core/public-events.ts';
+import { ORIGIN_NEXT_AT, toDate, toMs } from './callback-origins.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 const LOCK = statement(
@@ -11,7 +12,7 @@ const LOCK = statement(
 // With a snapshot younger than the lock. The job's row tells whether the engine would try once more.
 const READ = statement(
   'read_live_delivery',
-  `SELECT w.id, w.org_id, w.url, w.disabled_at IS NOT NULL AS is_disabled, w.deleted_at IS NOT NULL AS is_deleted, d.attempts,
+  `SELECT w.id, w.org_id, w.kind, w.url, w.disabled_at IS NOT NULL AS is_disabled, w.deleted_at IS NOT NULL AS is_deleted, d.attempts, d.tries,
      d.event, d.job_id, (SELECT coalesce(o.traceparent, o.payload->>'traceparent') FROM millrace.jobs o WHERE o.id = d.job_id) AS traceparent,
      l.failures, l.failing_since, l.next_at, millrace.clock() AS now, j.attempts_started >= j.max_attempts AS is_last,
      j.previous_lease_seq > 0 AS is_repeat, j.started_lease_seq,
@@ -21,7 +22,8 @@ const READ = statement(
    WHERE d.id = $1::uuid AND l.live_delivery = d.id AND l.live_job = $2::uuid`,
 );
 
-// One statement for the attempt, its delivery and its lane. An ended delivery leaves the lane to the next one, if there is any.
+// One statement for the attempt, its delivery and its lane. A delivery that is tried again stays the first of its lane and waits
+// for its time without a job; one that has ended leaves the lane to the next, if there is any.
 const WRITE = statement(
   'write_attempt',
   `WITH attempt AS (
@@ -29,21 +31,20 @@ const WRITE = statement(
   SELECT d.id, d.attempts + 1, d.org_id, $13::int8, millrace.clock(), $3::int4, $4, $5::int2, $6, $7 FROM millrace.webhook_deliveries d
   WHERE d.id = $1::uuid
 ), delivery AS (
-  UPDATE millrace.webhook_deliveries SET attempts = attempts + 1, state = $8,
-    ended_at = CASE WHEN $8 IN ('delivered', 'failed') THEN millrace.clock() END
+  UPDATE millrace.webhook_deliveries SET attempts = attempts + 1, tries = tries + 1, state = $8,
+    ended_at = CASE WHEN $8 <> 'queued' THEN millrace.clock() END
   WHERE id = $1::uuid
 )
-UPDATE millrace.webhook_lanes l SET
-  live_delivery = CASE WHEN $8 = 'live' THEN l.live_delivery END,
-  live_job = CASE WHEN $8 = 'live' THEN l.live_job END,
-  due_at = CASE WHEN $8 <> 'live' AND $9::bool AND EXISTS (
-      SELECT FROM millrace.webhook_deliveries q WHERE q.webhook_id = l.webhook_id AND q.state = 'queued')
-    THEN greatest(millrace.clock(), $12::timestamptz) END,
+UPDATE millrace.webhook_lanes l SET live_delivery = NULL, live_job = NULL, is_ready = false,
+  due_at = CASE WHEN $9::bool AND ($8 = 'queued' OR EXISTS (
+      SELECT FROM millrace.webhook_deliveries q WHERE q.webhook_id = l.webhook_id AND q.state = 'queued'))
+    THEN greatest(millrace.clock() + $14::float8 * interval '1 ms', $12::timestamptz, ${ORIGIN_NEXT_AT}) END,
+  standing = CASE WHEN $10::int4 > 0 THEN 2 ELSE 0 END,
   failures = $10::int4, failing_since = $11::timestamptz, next_at = $12::timestamptz,
   attempts_total = l.attempts_total + 1,
   delivered_total = l.delivered_total + CASE WHEN $8 = 'delivered' THEN 1 ELSE 0 END,
   failures_total = l.failures_total + CASE WHEN $8 = 'delivered' THEN 0 ELSE 1 END
-WHERE l.webhook_id = $2::uuid RETURNING l.live_delivery IS NULL AND l.due_at IS NULL AS is_idle`,
+WHERE l.webhook_id = $2::uuid RETURNING l.due_at IS NULL AS is_idle`,
 );
 
 const DISABLE = statement(
@@ -69,7 +70,7 @@ const LET_GO = statement(
   DELETE FROM millrace.webhook_deliveries d USING millrace.webhooks w
   WHERE d.id = $1::uuid AND w.id = d.webhook_id AND w.deleted_at IS NOT NULL
 ), queued AS (
-  UPDATE millrace.webhook_deliveries d SET state = 'queued' FROM millrace.webhooks w
+  UPDATE millrace.webhook_deliveries d SET state = 'queued', tries = 0 FROM millrace.webhooks w
   WHERE d.id = $1::uuid AND w.id = d.webhook_id AND w.deleted_at IS NULL
 )
 UPDATE millrace.webhook_lanes SET live_delivery = NULL, live_job = NULL
@@ -80,8 +81,12 @@ export type LiveDelivery = {
   readonly webhookId: string;
   readonly orgId: string;
   readonly url: string;
+  readonly isCallback: boolean;
   readonly isEnabled: boolean;
+  readonly isDeleted: boolean;
   readonly attempts: number;
+  /** Those since it was queued. */
+  readonly tries: number;
   readonly event: string;
   /** The job it tells of, and the trace that is in its payload. */
   readonly toldJobId: string | null;
@@ -101,10 +106,12 @@ export type LiveDelivery = {
 type Row = {
   id: string;
   org_id: string;
+  kind: string;
   url: string;
   is_disabled: boolean;
   is_deleted: boolean;
   attempts: number;
+  tries: number;
   event: string;
   job_id: string | null;
   traceparent: string | null;
@@ -130,8 +137,9 @@ export async function lockLiveDelivery(client: Queryable, live: DeliveryOfJob): 
     webhookId: row.id,
     orgId: row.org_id,
     url: row.url,
-    isEnabled: !row.is_disabled && !row.is_deleted,
-    attempts: row.attempts,
+    isCallback: row.kind === 'callback',
+    ...{ isEnabled: !row.is_disabled && !row.is_deleted, isDeleted: row.is_deleted },
+    ...{ attempts: row.attempts, tries: row.tries },
     ...{ event: row.event, toldJobId: row.job_id, traceparent: row.traceparent },
     ...{ isLast: row.is_last === true, isRepeat: row.is_repeat === true },
     ...{ leaseSeq: row.started_lease_seq, isWritten: row.is_written },
@@ -139,9 +147,6 @@ export async function lockLiveDelivery(client: Queryable, live: DeliveryOfJob): 
     now: new Date(row.now),
   };
 }
-
-const toMs = (at: Date | string | null): number | null => (at === null ? null : new Date(at).getTime());
-const toDate = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
 
 export type AttemptRow = {
   readonly deliveryId: string;
@@ -152,8 +157,10 @@ export type AttemptRow = {
   readonly errorCode: string | null;
   readonly durationMs: number;
   readonly answer: string | null;
-  /** What becomes of the delivery. */
-  readonly state: 'live' | 'delivered' | 'failed';
+  /** What becomes of the delivery; `queued`: it is tried again. */
+  readonly state: 'queued' | 'delivered' | 'failed';
+  /** When the lane may go on, at the earliest. */
+  readonly delayMs: number;
   /** Whether the next delivery of the lane may start. */
   readonly goesOn: boolean;
   readonly health: Health;
@@ -165,6 +172,7 @@ export async function writeAttempt(client: Queryable, row: AttemptRow): Promise<
   const [lane] = await run<{ is_idle: boolean }>(client, WRITE, [
     ...[row.deliveryId, row.webhookId, Math.round(row.durationMs), row.verdict, row.status, row.errorCode, row.answer],
     ...[row.state, row.goesOn, health.failures, toDate(health.failingSinceMs), toDate(health.nextAtMs), row.leaseSeq],
+    row.delayMs,
   ]);
   return { isIdle: lane?.is_idle === true };
 }

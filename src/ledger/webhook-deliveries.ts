@@ -25,7 +25,7 @@ export type Delivery = {
   readonly attempts: readonly DeliveryAttempt[];
 };
 
-const STATE = `CASE WHEN d.state <> 'live' THEN d.state WHEN d.attempts > 0 THEN 'retrying' ELSE 'delivering' END`;
+const STATE = `CASE WHEN d.ended_at IS NULL AND d.tries > 0 THEN 'retrying' WHEN d.state = 'live' THEN 'delivering' ELSE d.state END`;
 
 const VIEW = `d.id, d.event, d.job_id AS "jobId", ${STATE} AS state, d.created_at AS "createdAt", d.ended_at AS "endedAt"`;
 

@@ -38,9 +38,9 @@ const INSERT = statement(
      INSERT INTO millrace.webhooks (id, org_id, kind, url, events, description, created_at, updated_at)
      VALUES ($2::uuid, $1::uuid, 'webhook', $3, $4::text[], $5, $6::timestamptz, $6::timestamptz)
      ON CONFLICT (org_id, kind, md5(url), events) WHERE deleted_at IS NULL DO NOTHING
-     RETURNING id, org_id, created_at
+     RETURNING id, org_id, url, created_at
    ), lane AS (
-     INSERT INTO millrace.webhook_lanes (webhook_id, org_id) SELECT id, org_id FROM made
+     INSERT INTO millrace.webhook_lanes (webhook_id, org_id, origin) SELECT id, org_id, millrace.origin_of('webhook', url) FROM made
    )
    INSERT INTO millrace.webhook_secrets (org_id, webhook_id, n, secret, created_at)
    SELECT org_id, id, 1, $7::bytea, created_at FROM made RETURNING webhook_id`,
@@ -50,7 +50,7 @@ const VIEW = `
   SELECT w.id, w.kind, w.url, w.events, w.description, w.created_at AS "createdAt", w.updated_at AS "updatedAt",
     w.disabled_at AS "disabledAt", w.disabled_reason AS "disabledReason", l.failures, l.failing_since AS "failingSince",
     l.delivered_total AS "deliveredTotal", l.attempts_total AS "attemptsTotal", l.failures_total AS "failuresTotal",
-    (SELECT count(*) FROM millrace.webhook_deliveries q WHERE q.webhook_id = w.id AND q.state = 'queued') AS queued,
+    (SELECT count(*) FROM millrace.webhook_deliveries q WHERE q.webhook_id = w.id AND q.state = 'queued' AND q.tries = 0) AS queued,
     (SELECT d.ended_at FROM millrace.webhook_deliveries d
      WHERE d.org_id = w.org_id AND d.webhook_id = w.id AND d.state = 'delivered'
      ORDER BY d.created_at DESC, d.id DESC LIMIT 1) AS "lastDeliveryAt",

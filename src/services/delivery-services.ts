@@ -4,6 +4,7 @@ import { Dispatcher } from '../engine/dispatcher.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Service } from '../engine/loop.ts';
 import { Promoter } from '../engine/promoter.ts';
+import type { LaneBounds } from '../ledger/ready-lanes.ts';
 import { DeliveryDesk, type TakeTurn } from './settle-delivery.ts';
 
 export type DeliveriesOptions = {
@@ -35,14 +36,21 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { engine, settings, retentionMs, slots, breaker, disableAfterMs, takeTurn = atOnce } = options;
   const { database, events, submitter } = engine;
   const wake = () => promoter.wake();
-  const desk = new DeliveryDesk({ engine, breaker, disableAfterMs, takeTurn, wake });
+  const policy = deliveryPolicy(settings);
+  const desk = new DeliveryDesk({ engine, breaker, backoff: policy.backoff, disableAfterMs, takeTurn, wake });
   const dispatcher = new Dispatcher({ database, events, onQueued: wake });
   const promoter = new Promoter({
     ...{ database, events, submitter, retentionMs },
-    policy: deliveryPolicy(settings),
-    suspects: Math.max(1, Math.floor(slots / 2)),
+    policy,
+    bounds: boundsOf(slots, breaker.threshold),
     onPromoted: () => engine.hint('ready'),
     bury: (dead) => desk.bury(dead),
   });
   return { desk, dispatcher, promoter, services: [dispatcher, promoter], wake };
+}
+
+/** Whoever hangs, and however many URLs they have: half of the slots are for targets that answered last, of many orgs. */
+function boundsOf(slots: number, threshold: number): LaneBounds {
+  const [quarter, eighth] = [Math.ceil(slots / 4), Math.ceil(slots / 8)];
+  return { org: quarter, origin: eighth, unknown: quarter, failing: quarter, threshold };
 }

@@ -1,10 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type BreakerPolicy, breakerAfter, type Health, isHopeless } from '../core/breaker.ts';
+import { type BackoffPolicy, backoffDelayMs } from '../core/backoff.ts';
+import { type BreakerPolicy, breakerAfter, type Health, isHopeless, originBreakerAfter } from '../core/breaker.ts';
 import type { LoadedDelivery } from '../core/loaded-delivery.ts';
 import { type DisabledReason, disabledBody, messageIdOf } from '../core/public-events.ts';
 import { formatTimestamp } from '../core/timestamp.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { JobContext } from '../engine/job-context.ts';
+import { changeOrigin, isSoundOrigin } from '../ledger/callback-origins.ts';
 import { inTransaction } from '../ledger/database.ts';
 import { addInterruptedAttempts } from '../ledger/interrupted-attempts.ts';
 import { loadDelivery } from '../ledger/load-delivery.ts';
@@ -24,10 +26,15 @@ export type AttemptOutcome = {
   readonly errorCode: string | null;
   readonly durationMs: number;
   readonly answer: string | null;
+  /** How long the endpoint asked to be left alone. */
+  readonly retryAfterMs: number | null;
 };
 
 /** The attempt that delivers: its job, and how to finish that within a transaction. */
-export type DeliveringJob = Pick<JobContext, 'jobId' | 'attempt' | 'signal' | 'assertOwned' | 'completeIn'>;
+export type DeliveringJob = Pick<JobContext, 'jobId' | 'signal' | 'assertOwned' | 'completeIn'>;
+
+/** `canWait`: it is for a target that failed last. */
+export type DeliveryTask = { readonly deliveryId: string; readonly canWait: boolean };
 
 /** Runs work now or when its turn comes. */
 export type TakeTurn = <T>(urgency: 'soon' | 'later', work: () => Promise<T>) => Promise<T>;
@@ -35,6 +42,8 @@ export type TakeTurn = <T>(urgency: 'soon' | 'later', work: () => Promise<T>) =>
 export type DeskOptions = {
   readonly engine: Engine;
   readonly breaker: BreakerPolicy;
+  /** How long a delivery waits that is tried again. */
+  readonly backoff: BackoffPolicy;
   /** How long a target may fail before it is disabled. */
   readonly disableAfterMs: number;
   /** How calls that begin or end share the connections. Those that failed, and are repeated, can wait. */
@@ -49,7 +58,7 @@ type Finished = {
   readonly live: LiveDelivery;
   /** Which attempt it was. */
   readonly attempt: number;
-  readonly hasEnded: boolean;
+  readonly isTriedAgain: boolean;
   /** Lanes that may have something to do. */
   readonly lanes: readonly string[];
 };
@@ -62,10 +71,10 @@ export class DeliveryDesk {
     this.#options = options;
   }
 
-  async load(context: DeliveringJob, deliveryId: string): Promise<LoadedDelivery> {
+  async load(context: DeliveringJob, { deliveryId, canWait }: DeliveryTask): Promise<LoadedDelivery> {
     const { engine, takeTurn } = this.#options;
     const { workers } = engine.database;
-    const urgency = context.attempt === 1 ? 'soon' : 'later';
+    const urgency = canWait ? 'later' : 'soon';
     const found = await takeTurn(urgency, () => loadDelivery(workers, { deliveryId, jobId: context.jobId }));
     if (found === null) {
       await this.#letGo(context, deliveryId);
@@ -94,23 +103,33 @@ export class DeliveryDesk {
     this.#options.wake();
   }
 
-  /** Writes an attempt and what follows from it, if the job is still this worker's. */
-  async finish(context: DeliveringJob, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
+  /**
+   * Writes an attempt and what follows from it, if the job is still this worker's. Whoever is tried again has been given back to its
+   * lane, and this job is done.
+   */
+  async finish(
+    context: DeliveringJob,
+    deliveryId: string,
+    outcome: AttemptOutcome,
+  ): Promise<{ isTriedAgain: boolean }> {
     const { jobId } = context;
     const urgency = outcome.verdict === 'delivered' ? 'soon' : 'later';
     const finished = await this.#untilTaken({ signal: context.signal, urgency }, async (client) => {
       const live = await lockLiveDelivery(client, { deliveryId, jobId });
       if (live === null) return null;
-      if (outcome.verdict === 'delivered') await context.completeIn(client);
-      else await context.assertOwned(client);
+      const state = stateAfter(outcome, live);
+      if (state === 'failed') await context.assertOwned(client);
+      else await context.completeIn(client);
       return live.isWritten ? null : this.#write(client, { live, deliveryId, jobId, outcome });
     });
     if (finished !== null) await this.#tell(finished, deliveryId, outcome);
+    return { isTriedAgain: finished?.isTriedAgain === true };
   }
 
   /** Ends a delivery whose job ended without telling: its worker died during the last attempt. */
   async bury({ deliveryId, jobId }: { deliveryId: string; jobId: string }): Promise<void> {
-    const outcome = { verdict: 'failed', status: null, errorCode: 'WORKER_LOST', durationMs: 0, answer: null } as const;
+    const lost = { status: null, durationMs: 0, answer: null, retryAfterMs: null };
+    const outcome = { verdict: 'failed', errorCode: 'WORKER_LOST', ...lost } as const;
     const finished = await inTransaction(this.#options.engine.database.workers, async (client) => {
       const live = await lockLiveDelivery(client, { deliveryId, jobId });
       return live === null ? null : this.#write(client, { live, deliveryId, jobId, outcome });
@@ -148,23 +167,33 @@ export class DeliveryDesk {
     const { webhookId, leaseSeq } = live;
     const interrupted = live.isRepeat ? await addInterruptedAttempts(client, { deliveryId, jobId }) : 0;
     const nowMs = live.now.getTime();
-    const isDelivered = outcome.verdict === 'delivered';
-    const health = breakerAfter(live.health, { isDelivered, nowMs }, this.#options.breaker);
+    const attempt = { isDelivered: outcome.verdict === 'delivered', nowMs };
+    const health = breakerAfter(live.health, attempt, this.#options.breaker);
+    if (live.isCallback) await this.#noteOrigin(client, live, attempt);
     const reason = live.isEnabled ? this.#reasonToDisable(outcome, health, nowMs) : null;
-    const state = stateAfter(outcome, live.isLast);
+    const state = stateAfter(outcome, live);
     const goesOn = live.isEnabled && reason === null;
-    const { isIdle } = await writeAttempt(client, {
-      ...outcome,
-      deliveryId,
-      webhookId,
-      leaseSeq,
-      state,
-      goesOn,
-      health,
-    });
+    const delayMs = state === 'queued' ? this.#delayMs(outcome, live.tries + interrupted + 1) : 0;
+    const row = { ...outcome, deliveryId, webhookId, leaseSeq, state, delayMs, goesOn, health };
+    const { isIdle } = await writeAttempt(client, row);
     const siblings = reason === null ? [] : await disable(client, live, reason);
     const lanes = isIdle && goesOn ? [...siblings, webhookId] : siblings;
-    return { live, attempt: live.attempts + interrupted + 1, hasEnded: state !== 'live', lanes };
+    return { live, attempt: live.attempts + interrupted + 1, isTriedAgain: state === 'queued', lanes };
+  }
+
+  #delayMs({ retryAfterMs }: AttemptOutcome, retry: number): number {
+    const { backoff: policy } = this.#options;
+    const asked = retryAfterMs === null ? {} : { retryAfterMs };
+    return backoffDelayMs({ policy, retry, random: Math.random(), ...asked }).delayMs;
+  }
+
+  async #noteOrigin(
+    client: Queryable,
+    live: LiveDelivery,
+    attempt: { isDelivered: boolean; nowMs: number },
+  ): Promise<void> {
+    if (attempt.isDelivered && (await isSoundOrigin(client, live))) return;
+    await changeOrigin(client, live, (health) => originBreakerAfter(health, attempt, this.#options.breaker));
   }
 
   #reasonToDisable({ verdict }: AttemptOutcome, health: Health, nowMs: number): DisabledReason | null {
@@ -173,7 +202,7 @@ export class DeliveryDesk {
   }
 
   async #tell(finished: Finished, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
-    const { live, attempt, hasEnded, lanes } = finished;
+    const { live, attempt, lanes } = finished;
     const { engine, wake } = this.#options;
     const { verdict, status, errorCode, durationMs } = outcome;
     const { orgId, webhookId, event, toldJobId: jobId, traceparent } = live;
@@ -183,13 +212,16 @@ export class DeliveryDesk {
     });
     // Whoever queued something while the lane was being left saw it busy still, and left it to us.
     if (lanes.length > 0) await makeLanesDue(engine.database.workers, lanes);
-    if (hasEnded || lanes.length > 0) wake();
+    wake();
   }
 }
 
-function stateAfter({ verdict }: AttemptOutcome, isLast: boolean): 'live' | 'delivered' | 'failed' {
+function stateAfter(
+  { verdict }: AttemptOutcome,
+  { isLast, isDeleted }: LiveDelivery,
+): 'queued' | 'delivered' | 'failed' {
   if (verdict === 'delivered') return 'delivered';
-  return verdict === 'retry' && !isLast ? 'live' : 'failed';
+  return verdict === 'retry' && !isLast && !isDeleted ? 'queued' : 'failed';
 }
 
 function disable(

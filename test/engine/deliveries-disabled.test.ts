@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { deleteWebhook } from '../../src/ledger/change-webhook.ts';
+import { inTransaction } from '../../src/ledger/database.ts';
 import { until } from '../library/fixture.ts';
 import { answered, failed, OK, type Sent, useDeliveries } from './delivery-fixture.ts';
 
@@ -19,7 +21,7 @@ const setDisabled = (webhookId: string, reason: string | null) =>
   );
 const heal = (webhookId: string) =>
   webhooks.sql(
-    'UPDATE millrace.webhook_lanes SET failures = 0, failing_since = NULL, next_at = NULL, due_at = millrace.clock() WHERE webhook_id = $1',
+    'UPDATE millrace.webhook_lanes SET failures = 0, failing_since = NULL, next_at = NULL, due_at = millrace.clock(), is_ready = true WHERE webhook_id = $1',
     [webhookId],
   );
 
@@ -88,15 +90,30 @@ describe('a target that is disabled', () => {
     ]);
   });
 
-  test('a deleted target takes the delivery that was under way with it', async () => {
+  test('a deleted target takes the delivery with it that waits for its next attempt', async () => {
     const orgId = await ledger.newOrg();
     const id = await webhooks.register(orgId, { events: ['job.created'] });
-    const { attempts } = await run({ answer: () => answered(500, { 'retry-after': '1' }) });
+    const { attempts } = await run({ answer: () => answered(500, { 'retry-after': '3600' }) });
     await ledger.submitOne({ orgId });
     await until(async () => attempts.length === 1);
-    await webhooks.sql('UPDATE millrace.webhooks SET deleted_at = millrace.clock() WHERE id = $1', [id]);
-    await until(async () => (await webhooks.deliveries({ webhookId: id })).length === 0);
+    await inTransaction(ledger.db.api, (client) => deleteWebhook(client, orgId, id));
+    expect(await webhooks.deliveries({ webhookId: id })).toEqual([]);
     expect(await webhooks.lane(id)).toMatchObject({ live_delivery: null, live_job: null, due_at: null });
+  });
+
+  test('a delivery that fails while its target is deleted is not tried again', async () => {
+    const orgId = await ledger.newOrg();
+    const id = await webhooks.register(orgId, { events: ['job.created'] });
+    const { sent } = await run({
+      answer: async () => {
+        await inTransaction(ledger.db.api, (client) => deleteWebhook(client, orgId, id));
+        return answered(500);
+      },
+    });
+    await ledger.submitOne({ orgId });
+    await until(async () => (await statesOf(id)).join() === 'failed');
+    expect(await webhooks.lane(id)).toMatchObject({ live_delivery: null, live_job: null, due_at: null });
+    expect(sent).toHaveLength(1);
   });
 });
 

@@ -44,12 +44,12 @@ test('what is queued while the delivery before it ends starts at once, without w
   await holder.query(`SELECT pg_advisory_lock(${LOCK})`);
   const context = {
     jobId,
-    attempt: 1,
     signal: new AbortController().signal,
     assertOwned: async () => {},
     completeIn: async () => {},
   };
-  const outcome = { verdict: 'delivered', status: 200, errorCode: null, durationMs: 1, answer: null } as const;
+  const said = { status: 200, errorCode: null, durationMs: 1, answer: null, retryAfterMs: null };
+  const outcome = { verdict: 'delivered', ...said } as const;
   const finishing = desk.finish(context, live?.id as string, outcome);
   await ledger.untilBlocked();
   await queue(id, orgId);

@@ -23,7 +23,10 @@ const answered = (status: number, headers: Record<string, string> = {}, body = '
   body: Buffer.from(body),
 });
 
-async function deliver(answer: DeliveryAnswer, loaded: LoadedDelivery = READY, signal = new AbortController().signal) {
+type Circumstances = { loaded?: LoadedDelivery; signal?: AbortSignal; isTriedAgain?: boolean };
+
+async function deliver(answer: DeliveryAnswer, circumstances: Circumstances = {}) {
+  const { loaded = READY, signal = new AbortController().signal, isTriedAgain = false } = circumstances;
   const requests: DeliveryRequest[] = [];
   const finished: Judgement[] = [];
   const registration = deliverRegistration({
@@ -34,7 +37,10 @@ async function deliver(answer: DeliveryAnswer, loaded: LoadedDelivery = READY, s
     },
     desk: {
       load: async () => loaded,
-      finish: async (_: { signal: AbortSignal }, __, outcome) => void finished.push(outcome),
+      finish: async (_: { signal: AbortSignal }, __, outcome) => {
+        finished.push(outcome);
+        return { isTriedAgain };
+      },
     },
   });
   const error = await registration.handler({ signal }, { delivery_id: ID }).then(
@@ -56,10 +62,13 @@ describe('a delivery', () => {
     });
   });
 
-  it('tells the engine to try again, or not to', async () => {
-    const again = await deliver(answered(503, { 'retry-after': '30' }));
-    expect(again.error).toBeInstanceOf(TemporaryError);
-    expect(again.error).toMatchObject({ code: 'HTTP_503', retryAfterMs: 30_000 });
+  it('that is tried again is done with this job; the last attempt ends its job as failed', async () => {
+    const busy = answered(503, { 'retry-after': '30' });
+    const again = await deliver(busy, { isTriedAgain: true });
+    expect([again.error, again.finished]).toMatchObject([null, [{ verdict: 'retry', retryAfterMs: 30_000 }]]);
+    const last = await deliver(busy);
+    expect(last.error).toBeInstanceOf(TemporaryError);
+    expect(last.error).toMatchObject({ code: 'HTTP_503' });
     expect((await deliver(answered(410))).error).toBeInstanceOf(PermanentError);
     expect((await deliver({ kind: 'refused', code: 'ADDRESS', durationMs: 0 })).error).toMatchObject({
       code: 'REFUSED_ADDRESS',
@@ -67,17 +76,18 @@ describe('a delivery', () => {
   });
 
   it('sends nothing when there is nothing to deliver any more', async () => {
-    expect(await deliver(answered(200), { kind: 'gone' })).toEqual({ requests: [], finished: [], error: null });
+    expect(await deliver(answered(200), { loaded: { kind: 'gone' } })).toEqual({
+      requests: [],
+      finished: [],
+      error: null,
+    });
   });
 
   it('writes nothing when the attempt was stopped', async () => {
     const controller = new AbortController();
     controller.abort(new Error('stopped'));
-    const { finished, error } = await deliver(
-      { kind: 'failed', code: 'ABORTED', durationMs: 0 },
-      READY,
-      controller.signal,
-    );
+    const stopped = { kind: 'failed', code: 'ABORTED', durationMs: 0 } as const;
+    const { finished, error } = await deliver(stopped, { signal: controller.signal });
     expect(finished).toEqual([]);
     expect(error).toMatchObject({ message: 'stopped' });
   });
@@ -86,7 +96,7 @@ describe('a delivery', () => {
     const { handler } = deliverRegistration({
       ...SETTINGS,
       fetch: async () => answered(200),
-      desk: { load: async () => READY, finish: async () => {} },
+      desk: { load: async () => READY, finish: async () => ({ isTriedAgain: false }) },
     });
     for (const payload of [null, {}, { delivery_id: 7 }, 'x']) {
       const error = await Promise.resolve()
@@ -122,7 +132,7 @@ describe('Retry-After', () => {
   it.each([
     ['0', 0],
     [' 120 ', 120_000],
-    ['999999999', 86_400_000],
+    ['999999999', 3_600_000],
     ['Thu, 01 Jan 2026 12:00:30 GMT', 30_000],
     ['Thu, 01 Jan 2026 11:00:00 GMT', 0],
     ['soon', null],

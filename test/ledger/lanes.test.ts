@@ -1,9 +1,9 @@
-import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/database.ts';
-import { lockDueLanes, nextDueMs, setLanesLive, takeFirstDeliveries } from '../../src/ledger/promote-deliveries.ts';
+import { nextDueMs, takeFirstDeliveries } from '../../src/ledger/promote-deliveries.ts';
 import { makeLanesDue } from '../../src/ledger/queue-deliveries.ts';
+import { type LaneBounds, lockReadyLanes } from '../../src/ledger/ready-lanes.ts';
 import { pruneDeliveries } from '../../src/ledger/sweep-lanes.ts';
 import { useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
@@ -27,7 +27,16 @@ async function queued(orgId: string): Promise<string> {
 
 const set = (webhookId: string, change: string) =>
   webhooks.sql(`UPDATE millrace.webhook_lanes SET ${change} WHERE webhook_id = $1`, [webhookId]);
-const lock = (suspects = 100) => lockDueLanes(ledger.db.workers, { limit: 200, suspects });
+
+const BOUNDS: LaneBounds = { org: 100, origin: 100, unknown: 100, failing: 100, threshold: 5 };
+const START = '80000000-0000-4000-8000-000000000000';
+
+/** The lanes that would start now; null while another promoter is at work. Only one is ever asked at a time otherwise. */
+const lock = async (bounds: Partial<LaneBounds> = {}) =>
+  inTransaction(ledger.db.workers, async (client) => {
+    const lanes = await lockReadyLanes(client, { limit: 200, bounds: { ...BOUNDS, ...bounds }, start: START });
+    return lanes?.map(({ webhookId }) => webhookId).sort() ?? null;
+  });
 
 describe('lanes', () => {
   test('become due when something is queued, once the breaker lets them, and only if their target is enabled', async () => {
@@ -48,30 +57,14 @@ describe('lanes', () => {
     expect((await webhooks.lane(disabled)).due_at).toBe(null);
   });
 
-  test('that failed last have a share that healthy ones do not need', async () => {
-    const healthy: string[] = [];
-    for (let count = 0; count < 3; count++) healthy.push(await queued(await ledger.newOrg()));
-    const suspects: string[] = [];
-    for (let count = 0; count < 4; count++) suspects.push(await queued(await ledger.newOrg()));
-    for (const id of suspects) await set(id, 'failures = 1, failing_since = millrace.clock()');
-    await makeLanesDue(ledger.db.api, null);
-    const first = await lock(2);
-    expect(first.filter((id) => healthy.includes(id))).toHaveLength(3);
-    expect(first.filter((id) => suspects.includes(id))).toHaveLength(2);
-    await setLanesLive(ledger.db.api, [
-      { webhookId: suspects[0] as string, live: { deliveryId: randomUUID(), jobId: randomUUID() } },
-    ]);
-    expect((await lock(2)).filter((id) => suspects.includes(id))).toHaveLength(1);
-    expect((await lock(1)).filter((id) => suspects.includes(id))).toEqual([]);
-  });
-
   test('are taken by one promoter at a time, and each delivery once', async () => {
     const id = await queued(await ledger.newOrg());
     await makeLanesDue(ledger.db.api, [id]);
     await inTransaction(ledger.db.workers, async (client) => {
-      expect(await lockDueLanes(client, { limit: 10, suspects: 10 })).toEqual([id]);
-      expect(await lock()).toEqual([]);
-      expect(await takeFirstDeliveries(client, [id])).toMatchObject([{ webhookId: id }]);
+      const mine = await lockReadyLanes(client, { limit: 10, bounds: BOUNDS, start: START });
+      expect(mine).toEqual([{ webhookId: id, isFailing: false }]);
+      expect(await lock()).toBe(null);
+      expect(await takeFirstDeliveries(client, [id])).toMatchObject([{ webhookId: id, tries: 0 }]);
     });
     expect(await takeFirstDeliveries(ledger.db.workers, [id])).toEqual([]);
   });

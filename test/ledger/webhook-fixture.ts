@@ -42,7 +42,8 @@ export class TestWebhooks {
     const text = `WITH made AS (
       INSERT INTO millrace.webhooks (id, org_id, kind, url, events, created_at, updated_at)
       VALUES ($1, $2, 'webhook', $3, $4, millrace.clock(), millrace.clock())
-    ), lane AS (INSERT INTO millrace.webhook_lanes (webhook_id, org_id) VALUES ($1, $2))
+    ), lane AS (INSERT INTO millrace.webhook_lanes (webhook_id, org_id, origin)
+      VALUES ($1, $2, millrace.origin_of('webhook', $3)))
     INSERT INTO millrace.webhook_secrets (org_id, webhook_id, n, secret, created_at) VALUES ($2, $1, 1, $5, millrace.clock())`;
     const own = `${url}${url.includes('?') ? '&' : '?'}w=${id.slice(0, 8)}`;
     await this.sql(text, [id, orgId, own, [...events].sort(), randomBytes(24)]);

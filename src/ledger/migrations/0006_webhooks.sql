@@ -5,7 +5,8 @@
 -- row that holds the order and the breaker: whoever starts or ends a delivery locks its lane first, then the job that delivers. A
 -- delivery is one event for one target, an attempt one HTTP request. Of a lane at most one delivery is live, that is, has a job of
 -- the engine. Queued deliveries may be written without the lane's lock by whoever then makes an idle lane due, in a statement
--- of its own after the commit; one that dies in between leaves that to the sweep.
+-- of its own after the commit; one that dies in between leaves that to the sweep. A delivery that failed and is tried again goes back
+-- to the head of its queue, and its lane is due when its time has come: whoever waits holds no slot.
 
 -- Deliveries are jobs of an org of their own: they count in no caller's quota, list or cap, and their events match no target.
 -- The dot keeps its name from those that people choose.
@@ -34,7 +35,11 @@ CREATE TABLE millrace.webhooks (
 );
 -- The same events for the same URL are registered once; an org has one callback target for a URL.
 CREATE UNIQUE INDEX webhooks_once ON millrace.webhooks (org_id, kind, md5(url), events) WHERE deleted_at IS NULL;
-CREATE INDEX webhooks_by_org ON millrace.webhooks (org_id, created_at, id);  -- lists; the targets of an event
+CREATE INDEX webhooks_by_org ON millrace.webhooks (org_id, created_at, id);  -- lists
+-- Who hears of an org's events, whatever callbacks there are beside them.
+CREATE INDEX webhooks_registered ON millrace.webhooks (org_id) WHERE kind = 'webhook' AND deleted_at IS NULL;
+CREATE INDEX webhooks_deleted ON millrace.webhooks (deleted_at) WHERE deleted_at IS NOT NULL;                -- retention
+CREATE INDEX webhooks_callbacks ON millrace.webhooks (created_at, id) WHERE kind = 'callback' AND deleted_at IS NULL;  -- retention
 
 -- A signature needs the secret itself, so it is kept as it is. It appears in no list, error or log.
 CREATE TABLE millrace.webhook_secrets (
@@ -58,11 +63,30 @@ CREATE TABLE millrace.callback_orgs (
   CHECK ((old_secret IS NULL) = (old_expires_at IS NULL))
 );
 
+-- Scheme, host and port of a target's URL, as one number: calls are bounded by it. Callbacks are apart: they share their health.
+CREATE FUNCTION millrace.origin_of(kind text, url text) RETURNS uuid LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$ SELECT md5(kind || ' ' || lower(coalesce(substring(url FROM '^[^:]*://[^/?#]*'), url)))::uuid $$;
+
+-- How the callbacks of an org fare at one origin: each may have a URL of its own, which says nothing of the host behind it.
+CREATE TABLE millrace.callback_origins (
+  org_id        uuid NOT NULL,
+  origin        uuid NOT NULL,
+  failures      integer NOT NULL DEFAULT 0,
+  failing_since timestamptz,
+  next_at       timestamptz,
+  PRIMARY KEY (org_id, origin),
+  CHECK ((failures = 0) = (failing_since IS NULL))
+);
+
 -- Every target has one, made with it.
 CREATE TABLE millrace.webhook_lanes (
   webhook_id      uuid PRIMARY KEY REFERENCES millrace.webhooks (id) ON DELETE CASCADE,
   org_id          uuid NOT NULL,
+  origin          uuid NOT NULL,                  -- of the target's URL
+  is_callback     boolean NOT NULL DEFAULT false, -- it shares the health of its origin
   due_at          timestamptz,                    -- set: deliveries are queued, none is live, the first may start then
+  is_ready        boolean NOT NULL DEFAULT false, -- that time has come: it starts when its org, its origin and its standing have room
+  standing        smallint NOT NULL DEFAULT 1 CHECK (standing BETWEEN 0 AND 2),  -- 0 it answered last, 1 nothing is known, 2 it failed last
   live_delivery   uuid,
   live_job        uuid,
   failures        integer NOT NULL DEFAULT 0,     -- attempts that failed since the last that did not
@@ -72,11 +96,14 @@ CREATE TABLE millrace.webhook_lanes (
   attempts_total  bigint NOT NULL DEFAULT 0,
   failures_total  bigint NOT NULL DEFAULT 0,      -- failed attempts
   CHECK (live_delivery IS NULL OR due_at IS NULL),
+  CHECK (NOT is_ready OR due_at IS NOT NULL),
   CHECK ((live_delivery IS NULL) = (live_job IS NULL)),
   CHECK ((failures = 0) = (failing_since IS NULL))
 ) WITH (fillfactor = 50);
-CREATE INDEX webhook_lanes_due ON millrace.webhook_lanes (due_at) WHERE due_at IS NOT NULL;              -- the promoter
-CREATE INDEX webhook_lanes_live ON millrace.webhook_lanes (webhook_id) WHERE live_delivery IS NOT NULL;  -- how many are live; the sweep
+CREATE INDEX webhook_lanes_due ON millrace.webhook_lanes (due_at) WHERE due_at IS NOT NULL AND NOT is_ready;  -- whose time comes next
+-- The promoter goes from org to org and from origin to origin, and never past the lanes of one that has no room.
+CREATE INDEX webhook_lanes_ready ON millrace.webhook_lanes (standing, org_id, origin, due_at) WHERE is_ready;
+CREATE INDEX webhook_lanes_live ON millrace.webhook_lanes (org_id, origin) WHERE live_delivery IS NOT NULL;  -- how many are live; the sweep
 
 CREATE SEQUENCE millrace.delivery_position;       -- order within a lane; a replay takes a new one
 CREATE TABLE millrace.webhook_deliveries (
@@ -91,6 +118,7 @@ CREATE TABLE millrace.webhook_deliveries (
   body       text NOT NULL,                       -- the bytes that are signed and sent
   state      text NOT NULL CHECK (state IN ('queued', 'live', 'delivered', 'failed')),
   attempts   integer NOT NULL DEFAULT 0,
+  tries      integer NOT NULL DEFAULT 0,          -- those since it was queued, or its target's failures were forgotten
   created_at timestamptz NOT NULL,
   ended_at   timestamptz,
   CHECK ((ended_at IS NOT NULL) = (state IN ('delivered', 'failed'))),
