@@ -3,10 +3,14 @@ import { ExecutionMetrics } from '../telemetry/execution-metrics.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { nowMs } from '../telemetry/trace.ts';
 
-/** Lets metrics, log and traces follow every call of a webhook from this process. Answers how to stop it. */
+/** Lets metrics, log and traces follow every call of a webhook from this process, and what is disabled for how it answers. Answers how to stop it. */
 export function observeWebhooks(events: EventHub, telemetry: Telemetry): () => void {
   const metrics = new ExecutionMetrics(telemetry);
-  return events.on('webhookAttempt', (attempt) => {
+  const stopDisabled = events.on('webhookDisabled', ({ orgId, webhookId, reason }) => {
+    metrics.webhookDisabled(reason);
+    telemetry.log.warn('webhook.disabled', { client_id: orgId, webhook_id: webhookId, reason });
+  });
+  const stopAttempts = events.on('webhookAttempt', (attempt) => {
     const isDelivered = attempt.verdict === 'delivered';
     metrics.webhookAttempt(isDelivered);
     const fields = fieldsOf(attempt);
@@ -14,6 +18,10 @@ export function observeWebhooks(events: EventHub, telemetry: Telemetry): () => v
     // Part of the job's own trace, so that one shows the way from the submission to the notification.
     telemetry.tracer.start('notify', attempt.traceparent ?? undefined, nowMs() - attempt.durationMs).end(fields);
   });
+  return () => {
+    stopDisabled();
+    stopAttempts();
+  };
 }
 
 function fieldsOf(attempt: WebhookAttempt) {

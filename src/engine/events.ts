@@ -51,6 +51,8 @@ export type EngineEvents = {
   log: JobFacts & { level: LogLevel; message: string; fields: Record<string, unknown> };
   /** One call of a webhook or callback has ended and is written down. */
   webhookAttempt: WebhookAttempt;
+  /** A webhook or callback was disabled because it is gone or fails. */
+  webhookDisabled: { orgId: string; webhookId: string; reason: 'gone' | 'failing' };
   /** Something failed that the engine will try again, mostly because the database is away. */
   error: { error: unknown; where: string };
 };

@@ -53,13 +53,14 @@ const DISABLE = statement(
    WHERE id = $1::uuid AND disabled_at IS NULL RETURNING id`,
 );
 
-// Their lanes are made due afterwards: to lock them here, with a lane locked already, could be a deadlock.
+// For those of the org that asked for it, and for the webhook itself, which learns it when it is enabled. Their lanes are made due
+// afterwards: to lock them here, with a lane locked already, could be a deadlock.
 const NOTIFY = statement(
-  'notify_siblings',
+  'notify_owner',
   `INSERT INTO millrace.webhook_deliveries (id, org_id, webhook_id, position, event, body, state, created_at)
    SELECT gen_random_uuid(), w.org_id, w.id, nextval('millrace.delivery_position'), '${DISABLED_EVENT}', $3, 'queued', millrace.clock()
-   FROM millrace.webhooks w WHERE w.org_id = $1::uuid AND w.id <> $2::uuid AND w.kind = 'webhook' AND w.disabled_at IS NULL
-     AND w.deleted_at IS NULL AND w.events && ARRAY['${DISABLED_EVENT}', '${EVERY_EVENT}']
+   FROM millrace.webhooks w WHERE w.org_id = $1::uuid AND w.kind = 'webhook' AND w.deleted_at IS NULL
+     AND (w.id = $2::uuid OR w.disabled_at IS NULL AND w.events && ARRAY['${DISABLED_EVENT}', '${EVERY_EVENT}'])
    RETURNING webhook_id`,
 );
 
@@ -177,7 +178,7 @@ export async function writeAttempt(client: Queryable, row: AttemptRow): Promise<
   return { isIdle: lane?.is_idle === true };
 }
 
-/** Disables a target and queues the news for the others of its org; answers which of them have something to send. */
+/** Disables a target and queues the news for the webhooks of its org; answers for which. */
 export async function disableWebhook(
   client: Queryable,
   { webhookId, orgId, reason, body }: { webhookId: string; orgId: string; reason: string; body: string },

@@ -59,6 +59,8 @@ type Finished = {
   /** Which attempt it was. */
   readonly attempt: number;
   readonly isTriedAgain: boolean;
+  /** Why its target was disabled, if it was. */
+  readonly disabled: DisabledReason | null;
   /** Lanes that may have something to do. */
   readonly lanes: readonly string[];
 };
@@ -178,7 +180,13 @@ export class DeliveryDesk {
     const { isIdle } = await writeAttempt(client, row);
     const siblings = reason === null ? [] : await disable(client, live, reason);
     const lanes = isIdle && goesOn ? [...siblings, webhookId] : siblings;
-    return { live, attempt: live.attempts + interrupted + 1, isTriedAgain: state === 'queued', lanes };
+    return {
+      live,
+      attempt: live.attempts + interrupted + 1,
+      isTriedAgain: state === 'queued',
+      disabled: reason,
+      lanes,
+    };
   }
 
   #delayMs({ retryAfterMs }: AttemptOutcome, retry: number): number {
@@ -202,7 +210,7 @@ export class DeliveryDesk {
   }
 
   async #tell(finished: Finished, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
-    const { live, attempt, lanes } = finished;
+    const { live, attempt, disabled, lanes } = finished;
     const { engine, wake } = this.#options;
     const { verdict, status, errorCode, durationMs } = outcome;
     const { orgId, webhookId, event, toldJobId: jobId, traceparent } = live;
@@ -210,6 +218,7 @@ export class DeliveryDesk {
       ...{ orgId, webhookId, deliveryId, event, jobId, traceparent, attempt },
       ...{ verdict, status, errorCode, durationMs },
     });
+    if (disabled !== null) engine.events.emit('webhookDisabled', { orgId, webhookId, reason: disabled });
     // Whoever queued something while the lane was being left saw it busy still, and left it to us.
     if (lanes.length > 0) await makeLanesDue(engine.database.workers, lanes);
     wake();

@@ -94,6 +94,10 @@ export class ExecutionMetrics {
     this.#counters[isDelivered ? 'webhook_deliveries_total' : 'webhook_failures_total'].add();
   }
 
+  webhookDisabled(reason: string): void {
+    this.#counters.webhooks_disabled_total.add({ reason });
+  }
+
   databaseFailed(sqlState: string | null): void {
     this.#counters.database_errors_total.add({ sqlstate: sqlState ?? 'none' });
   }
@@ -131,6 +135,10 @@ const COUNTERS = {
   job_scenarios_total: ['Attempts and jobs that ended, by work kind and outcome.', 'scenario', 'outcome'],
   webhook_deliveries_total: ['Webhook calls that were answered with success.'],
   webhook_failures_total: ['Webhook calls that failed.'],
+  webhooks_disabled_total: [
+    'Webhooks and callbacks disabled because they are gone or keep failing, by reason.',
+    'reason',
+  ],
   database_errors_total: ['Statements that failed, by SQLSTATE; "none" when the database did not answer.', 'sqlstate'],
   auth_failures_total: ['Credentials refused, by reason.', 'reason'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;

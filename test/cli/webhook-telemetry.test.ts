@@ -39,6 +39,20 @@ describe('what is told of webhooks', () => {
     expect(delivery?.message_id).toBe(`msg_${String(attempts[0]?.delivery_id).replaceAll('-', '')}`);
   });
 
+  it('counts and logs what is disabled for how it answers, also where no other webhook could be told', async () => {
+    const client = await server.client();
+    const name = 'webhooks_disabled_total{reason="gone"}';
+    const before = await counted(name);
+    const id = await register(client, server.receiver.url('gone', randomId()), 'job.succeeded');
+    await client.post(`/webhooks/${id}/test`);
+    const lines = () => server.logs.filter((line) => line.message === 'webhook.disabled' && line.webhook_id === id);
+    await until(() => lines().length === 1);
+    expect(lines()).toMatchObject([{ level: 'warn', client_id: client.clientId, reason: 'gone' }]);
+    expect((await counted(name)) - before).toBe(1);
+    const { body } = await client.get(`/webhooks/${id}/deliveries`, { state: 'queued' });
+    expect(body.deliveries).toMatchObject([{ event: 'webhook.disabled' }]);
+  });
+
   it('follows an event in the trace of its job, from the submission to the notification [FR-16.36]', async () => {
     const { jobId } = await told();
     const ofJob = server.spans.filter(({ attributes }) => attributes.job_id === jobId);

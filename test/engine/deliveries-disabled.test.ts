@@ -26,7 +26,7 @@ const heal = (webhookId: string) =>
   );
 
 describe('a target that is disabled', () => {
-  test('410 disables it; its events are kept and go out when it is enabled, and its siblings are told', async () => {
+  test('410 disables it; its events are kept and go out when it is enabled, and its siblings are told, and itself then', async () => {
     const orgId = await ledger.newOrg();
     const gone = await webhooks.register(orgId, { url: 'https://gone.example/' });
     const sibling = await webhooks.register(orgId, { events: ['webhook.disabled'] });
@@ -36,7 +36,8 @@ describe('a target that is disabled', () => {
     await ledger.putJob('running', { orgId });
     await until(async () => (await statesOf(sibling))[0] === 'delivered');
     expect(await disabledOf(gone)).toBe('gone');
-    expect(await statesOf(gone)).toEqual(['failed', 'queued', 'queued', 'queued']);
+    expect(await statesOf(gone)).toEqual(['failed', 'queued', 'queued', 'queued', 'queued']);
+    expect(await webhooks.events(gone)).toContain('webhook.disabled');
     expect(await statesOf(deaf)).toEqual([]);
     const [notice] = await webhooks.deliveries({ webhookId: sibling });
     expect(notice).toMatchObject({
@@ -49,7 +50,7 @@ describe('a target that is disabled', () => {
     await setDisabled(gone, null);
     await heal(gone);
     wake();
-    await until(async () => (await statesOf(gone)).join() === 'failed,delivered,delivered,delivered');
+    await until(async () => (await statesOf(gone)).join() === 'failed,delivered,delivered,delivered,delivered');
   });
 
   test('one that fails for too long is disabled, not one that fails often', async () => {

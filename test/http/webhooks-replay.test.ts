@@ -127,12 +127,13 @@ describe('a webhook that is disabled', () => {
     const { webhookId, label } = await registered(client, 'gone');
     await tested(client, webhookId, 2);
     await until(async () => !(await client.get(`/webhooks/${webhookId}`)).body.enabled);
-    expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ disabled_reason: 'gone', queued: 1 });
+    expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ disabled_reason: 'gone', queued: 2 });
     expect((await client.post(`/webhooks/${webhookId}/test`)).status).toBe(409);
     const url = server.receiver.url('ok', label);
     const { body } = await client.send('PATCH', `/webhooks/${webhookId}`, { url, enabled: true });
     expect(body).toMatchObject({ url, enabled: true, disabled_reason: null, consecutive_failures: 0 });
-    await until(async () => (await client.get(`/webhooks/${webhookId}`)).body.totals.delivered === 1);
+    await until(async () => (await client.get(`/webhooks/${webhookId}`)).body.totals.delivered === 2);
+    expect(receivedBy(label).map(({ body: sent }) => JSON.parse(sent).type)).toContain('webhook.disabled');
   });
 });
 
