@@ -12,6 +12,8 @@ export type EgressRequest = {
   readonly timeoutMs: number;
   /** Between two pieces of the body; `timeoutMs` unless given. */
   readonly idleTimeoutMs?: number;
+  /** For those whom the status tells enough: the body is waited for so long, and what came of it is kept, cut or not. */
+  readonly bodyWaitMs?: number;
   readonly maxBodyBytes: number;
   readonly overflow: 'truncate' | 'fail';
   /** Hops followed. 0 unless given: a 3xx is an answer like any other. */

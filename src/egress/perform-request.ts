@@ -10,7 +10,7 @@ import type {
 import { faultFrom } from './fault.ts';
 import { type Arrival, type EgressContext, travel } from './hops.ts';
 import { requestHeaders } from './request-headers.ts';
-import { type BodyParams, readWhole, streamOut } from './response-body.ts';
+import { type BodyParams, readBeginning, readWhole, streamOut } from './response-body.ts';
 
 type Stopwatch = () => number;
 type Arrived = Extract<Arrival, { kind: 'arrived' }>;
@@ -19,7 +19,9 @@ type Arrived = Extract<Arrival, { kind: 'arrived' }>;
 export function fetchWhole(context: EgressContext, request: EgressRequest): Promise<EgressAnswer> {
   return perform<EgressAnswer>(context, request, async ({ arrived, deadline, elapsed }) => {
     try {
-      const whole = await readWhole(bodyParams(request, arrived, deadline));
+      const params = bodyParams(request, arrived, deadline);
+      const { bodyWaitMs } = request;
+      const whole = bodyWaitMs === undefined ? await readWhole(params) : await readBeginning(params, bodyWaitMs);
       return { kind: 'answered', ...factsOf(arrived, elapsed()), ...whole };
     } finally {
       arrived.reply.close();

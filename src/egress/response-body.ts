@@ -31,6 +31,24 @@ export async function readWhole(params: BodyParams): Promise<{ body: Uint8Array;
   return { body: Buffer.concat(pieces), isTruncated };
 }
 
+/** What comes of the body within a time. A body that drips, stops or breaks off changes nothing of the answer. */
+export async function readBeginning(
+  params: BodyParams,
+  waitMs: number,
+): Promise<{ body: Uint8Array; isTruncated: boolean }> {
+  const pieces: Buffer[] = [];
+  let isTruncated = false;
+  const callOff = params.deadline.endAfter(waitMs, new EgressFault('TIMEOUT', `the body took over ${waitMs} ms`));
+  try {
+    for await (const piece of boundedPieces(params, () => (isTruncated = true))) pieces.push(piece);
+  } catch {
+    isTruncated = true;
+  } finally {
+    callOff();
+  }
+  return { body: Buffer.concat(pieces), isTruncated };
+}
+
 /** The deadline runs until the stream is closed; a reader that takes its time is not held against the server. */
 export function streamOut(params: BodyParams, onClose: () => void): Readable {
   const { signal } = params.deadline;

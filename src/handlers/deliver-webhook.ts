@@ -24,6 +24,7 @@ export type DeliveryRequest = {
   headers: Readonly<Record<string, string>>;
   body: Uint8Array;
   timeoutMs: number;
+  bodyWaitMs: number;
   maxBodyBytes: number;
   overflow: 'truncate';
   redirects: number;
@@ -46,6 +47,8 @@ export type DeliverRegistration<Context> = {
 
 /** Enough to see what an endpoint says; the connection is closed behind it. */
 const MAX_ANSWER_BYTES = 65_536;
+/** The status says whether it was delivered; for what is said beside it nobody waits longer. */
+const ANSWER_WAIT_MS = 1_000;
 
 export function deliverRegistration<Context extends DeliveryWork>(
   options: DeliverOptions<Context>,
@@ -89,7 +92,7 @@ function requestFor(
   const timestampSeconds = Math.floor(nowMs / 1_000);
   return {
     ...{ url, method: 'POST', body, timeoutMs, signal, redirects: 0 },
-    ...{ maxBodyBytes: MAX_ANSWER_BYTES, overflow: 'truncate' },
+    ...{ bodyWaitMs: ANSWER_WAIT_MS, maxBodyBytes: MAX_ANSWER_BYTES, overflow: 'truncate' },
     headers: {
       'content-type': 'application/json',
       'webhook-id': messageId,

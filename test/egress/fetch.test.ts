@@ -49,6 +49,22 @@ describe('an answer', () => {
     }
   });
 
+  test.each(['drips', 'stops', 'breaks off'])(
+    'whose body %s is an answer for whoever waits for the status only',
+    async (how) => {
+      const url = await serving((_, socket) => {
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nabc');
+        const dripping = how === 'drips' ? setInterval(() => socket.write('x'), 5) : undefined;
+        socket.on('close', () => clearInterval(dripping));
+        if (how === 'breaks off') socket.end();
+        return null;
+      });
+      const answer = await localEgress().fetch(request(url, { bodyWaitMs: 40 }));
+      expect(answer).toMatchObject({ kind: 'answered', status: 200, isTruncated: true });
+      expect(answer.kind === 'answered' && Buffer.from(answer.body).toString()).toMatch(/^abc/);
+    },
+  );
+
   test('to HEAD has the length of a body and none', async () => {
     const url = await serving(() => 'HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n');
     const answer = await localEgress().fetch(request(url, { method: 'HEAD' }));
