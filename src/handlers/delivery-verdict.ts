@@ -1,5 +1,5 @@
 import { boundText } from '../core/bounded-text.ts';
-import { isSecretName, MASKED } from '../core/secret-names.ts';
+import { maskAnswer } from './mask-answer.ts';
 
 /** What became of a request. */
 export type DeliveryAnswer =
@@ -57,29 +57,10 @@ const dateOf = (text: string): number => (/^[A-Z][a-z]+,? /.test(text) ? Date.pa
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]+/g;
-// A name, perhaps quoted, with its colon or equals sign; and what may follow: a string that may be cut off, a list, an object or
-// plain text.
-const NAME = /([\w.-]+)\\*["']?\s*[:=]\s*/g;
-const VALUE = /"(?:[^"\\]|\\.)*"?|\[[^\]]*\]?|\{[^}]*\}?|[^,;&}\r\n]+/y;
 
 /** What may be kept of an answer. Null when there is nothing. */
 export function excerptOf(body: Uint8Array): string | null {
   const text = new TextDecoder().decode(body.subarray(0, ANSWER_BYTES));
-  const clean = mask(text).replaceAll(CONTROL, ' ').trim();
+  const clean = maskAnswer(text).replaceAll(CONTROL, ' ').trim();
   return clean === '' ? null : boundText(clean, STORED_BYTES);
-}
-
-/** Without the values of whatever is named like a secret, in JSON, forms and headers alike. */
-function mask(text: string): string {
-  let masked = '';
-  let from = 0;
-  for (const { 0: all, 1: name = '', index } of text.matchAll(NAME)) {
-    if (index < from || !isSecretName(name)) continue;
-    VALUE.lastIndex = index + all.length;
-    const value = VALUE.exec(text);
-    if (value === null) continue;
-    masked += text.slice(from, value.index) + MASKED;
-    from = VALUE.lastIndex;
-  }
-  return masked + text.slice(from);
 }

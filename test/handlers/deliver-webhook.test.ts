@@ -163,8 +163,20 @@ describe('what is kept of an answer', () => {
     ['Authorization: Bearer abc', /abc/],
     ['user=me&password=abc&x=1', /abc/],
     ['{"message":"{\\"token\\":\\"abc\\"}"}', /abc/],
+    ['{"secret":{"a":{"b":1},"value":"hunter2"},"n":1}', /hunter2/],
+    ['{"tokens":[["t1"],["t2leak"]],"n":1}', /t1|t2leak/],
+    ['{"secret":{"a":"}","value":"hunter2"', /hunter2/],
+    ['bad signature for whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', /AAAA/],
+    ['no such key: mr_0123456789ab_abcdefghijk', /0123|abcdef/],
+    ['got "Bearer eyJhbGciOi.leak" instead', /eyJ|leak/],
+    ['sent eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln', /eyJ/],
   ])('hides secrets: %s', (text, secret) => {
     expect(excerpt(text)).not.toMatch(secret);
     expect(excerpt(text)).toContain('[masked]');
+  });
+
+  it('is all of the rest: what stands behind a secret stays', () => {
+    expect(excerpt('{"secret":{"a":{"b":1}},"why":"busy"}')).toBe('{"secret":[masked],"why":"busy"}');
+    expect(excerpt('the bearer of this is mr_x')).toBe('the bearer of this is mr_x');
   });
 });
