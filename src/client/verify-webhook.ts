@@ -7,7 +7,9 @@ export type WebhookEvent = {
   data: Record<string, unknown>;
 };
 
-export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+/** Anything with a `get`, such as the Headers of any library, or a plain object. */
+export type WebhookHeaders = { get(name: string): string | null | undefined } | PlainHeaders;
+type PlainHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 export type VerifyWebhookParams = {
   /** As it came: parsed and written again it may differ. */
@@ -43,6 +45,8 @@ const HMAC = { name: 'HMAC', hash: 'SHA-256' } as const;
 /** Answers the event of a webhook that came from the server a moment ago and was not changed; throws for any other. */
 export async function verifyWebhook<T = WebhookEvent>(params: VerifyWebhookParams): Promise<T> {
   const { body, headers, secret, toleranceSeconds = TOLERANCE_SECONDS, now = Date.now } = params;
+  if (!Number.isFinite(toleranceSeconds) || toleranceSeconds < 0)
+    throw new RangeError('toleranceSeconds must be a number of seconds, 0 or more');
   const secrets = (typeof secret === 'string' ? [secret] : secret).map(readSecret);
   if (secrets.length === 0) throw new WebhookVerificationError('BAD_SECRET', 'No secret was given.');
   const id = readHeader(headers, 'webhook-id');
@@ -57,12 +61,15 @@ export async function verifyWebhook<T = WebhookEvent>(params: VerifyWebhookParam
 }
 
 function readHeader(headers: WebhookHeaders, name: string): string {
-  const value = headers instanceof Headers ? headers.get(name) : lookUp(headers, name);
+  const value = hasGet(headers) ? headers.get(name) : lookUp(headers, name);
   if (typeof value === 'string' && value !== '') return value;
   throw new WebhookVerificationError('MISSING_HEADER', `The message has no header ${name}.`);
 }
 
-function lookUp(headers: Exclude<WebhookHeaders, Headers>, name: string): string | undefined {
+const hasGet = (headers: WebhookHeaders): headers is Exclude<WebhookHeaders, PlainHeaders> =>
+  typeof headers.get === 'function';
+
+function lookUp(headers: PlainHeaders, name: string): string | undefined {
   for (const [key, value] of Object.entries(headers)) {
     if (key.toLowerCase() !== name) continue;
     // Repeated, it says nothing certain.

@@ -150,4 +150,21 @@ describe('verifyWebhook', () => {
   it('needs a secret', async () => {
     expect(await refusalOf({ secret: [] })).toBe('BAD_SECRET');
   });
+
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, -1])(
+    'refuses a tolerance of %d, which would say nothing',
+    async (seconds) => {
+      await expect(verify({ toleranceSeconds: seconds })).rejects.toThrow(RangeError);
+    },
+  );
+
+  it('takes headers of any class that has a get', async () => {
+    class OtherHeaders {
+      readonly #values = headersOf(BODY);
+      get(name: string): string | null {
+        return this.#values[name] ?? null;
+      }
+    }
+    expect(await verify({ headers: new OtherHeaders() })).toEqual(JSON.parse(BODY));
+  });
 });
