@@ -8,6 +8,7 @@ import { eventIdOf } from './ids.ts';
 import type { StateTransition } from './job.ts';
 import { EMITTED_EVENT, type JobEventName, SILENT_PROFILE, subscribes, webhookBody } from './public-events.ts';
 import { isTerminal } from './states.ts';
+import { formatTimestamp } from './timestamp.ts';
 
 /** A transition of a job with what the outbox must know of it. */
 export type OutboxTransition = StateTransition & {
@@ -61,7 +62,7 @@ export type Match = { readonly event: PublicEvent } & (
 
 const isOfExecutionApi = ({ jobType }: OutboxJob): boolean => jobType === EXECUTION_TYPE;
 
-/** Everything a job's history tells, in order: the same events, ids and times that its report shows. */
+/** Everything a job's history tells, in order: the same events and ids that its report shows, and its times to the millisecond. */
 export function publicEventsOf(job: OutboxJob): PublicEvent[] {
   if (job.profile === SILENT_PROFILE) return [];
   const steps = stepsOf(job);
@@ -106,9 +107,10 @@ function hearsCallback(job: OutboxJob, { to }: OutboxTransition, isLast: boolean
 function bodyOf(job: OutboxJob, { to, failure }: OutboxTransition, event: Told): string {
   const isForeign = !isOfExecutionApi(job);
   const outcome = outcomeOf(event.nextState);
+  const timestamp = formatTimestamp(new Date(event.timestamp));
   const data = {
     ...{ event_id: event.eventId, job_id: job.jobId, event_name: event.name },
-    ...{ prev_state: event.prevState, next_state: event.nextState, timestamp: event.timestamp },
+    ...{ prev_state: event.prevState, next_state: event.nextState, timestamp },
     ...{ scenario: job.scenario, job_type: job.executionType ?? job.jobType, attempt: event.attempt },
     ...(event.reason === undefined ? {} : { reason: event.reason }),
     ...(event.retriesExhausted === undefined ? {} : { retries_exhausted: true }),
@@ -116,7 +118,7 @@ function bodyOf(job: OutboxJob, { to, failure }: OutboxTransition, event: Told):
     ...(outcome === null ? {} : { outcome }),
     ...(outcome !== 'FAILED' || failure === null ? {} : { error: errorOf(failure, isForeign) }),
   };
-  return webhookBody({ type: event.name, timestamp: event.timestamp, data });
+  return webhookBody({ type: event.name, timestamp, data });
 }
 
 /** The message of a failure is the handler's own and may say anything; it stays where the job is read. */

@@ -42,6 +42,8 @@ export type Door = {
   readonly description: string;
   /** Never answers with an interim status (1xx). */
   readonly isFinalOnly?: boolean;
+  /** The requests that it makes itself, for the document. */
+  readonly webhooks?: Readonly<Record<string, unknown>>;
   register(http: Http, engine: Engine): void | Promise<void>;
   /** The body of an error answer. */
   render(error: AppError, requestId: string): unknown;

@@ -50,12 +50,14 @@ const EXECUTION = {
 };
 
 describe('what a history tells', () => {
-  it('of a job of the execution API is what its report shows: the same ids, names and times', () => {
+  it('of a job of the execution API is what its report shows: the same ids and names, and the times to the millisecond', () => {
     const history = historyOf(SUCCESS);
     const report = projectEvents({ jobId: JOB.jobId, scenario: 'SUCCESS_FAST', maxAttempts: 3, history });
     const bodies = told(EXECUTION, ...SUCCESS).map(({ body }) => JSON.parse(body));
     expect(bodies.map(({ type, timestamp, data }) => [data.event_id, type, timestamp, data.scenario])).toEqual(
-      report.map((event) => [event.eventId, event.eventName, event.timestamp, event.scenario]),
+      report.map(({ eventId, eventName, timestamp, scenario }) => [
+        ...[eventId, eventName, `${timestamp.slice(0, 23)}Z`, scenario],
+      ]),
     );
   });
 

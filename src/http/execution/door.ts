@@ -30,6 +30,7 @@ import { PROBLEM_SHAPES } from './schemas/problem.ts';
 import { REPORT_SHAPES } from './schemas/report.ts';
 import { SUBMISSION_SHAPES } from './schemas/submission.ts';
 import { WEBHOOK_SHAPES } from './schemas/webhook.ts';
+import { WEBHOOK_CALLS, WEBHOOK_MESSAGE_SHAPES } from './schemas/webhook-message.ts';
 import { submitJobRoute } from './submit-job.ts';
 import { WEBHOOK_OPERATIONS } from './webhooks/operations.ts';
 
@@ -46,7 +47,7 @@ type ExecutionRoute = (http: Http, context: ExecutionContext, parts: ExecutionPa
 
 const SHAPES = [
   ...[PROBLEM_SHAPES, CLIENT_SHAPES, SUBMISSION_SHAPES, JOB_SHAPES, CHANGE_SHAPES, REPORT_SHAPES, LIST_SHAPES].flat(),
-  ...[WEBHOOK_SHAPES, DELIVERY_SHAPES].flat(),
+  ...[WEBHOOK_SHAPES, DELIVERY_SHAPES, WEBHOOK_MESSAGE_SHAPES].flat(),
   ExecutionHealth,
 ];
 
@@ -65,6 +66,7 @@ export function executionDoor(context: ExecutionContext, parts: ExecutionParts):
     description:
       'Simulated work: clients, keys, jobs with an outcome and a report for each of them, and webhooks that tell of them.',
     isFinalOnly: true,
+    webhooks: WEBHOOK_CALLS,
     register(http) {
       http.decorateRequest('jobId', null);
       http.decorateRequest('problem', null);

@@ -56,7 +56,7 @@ export async function installOpenApi(http: Http, { doors, version }: OpenApiOpti
     refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `Schema${index}`) },
     transform: ({ schema, url, route }) => ({ schema: documented({ schema, url, route, doors }), url }),
   });
-  serveDocument(http);
+  serveDocument(http, Object.assign({}, ...doors.map(({ webhooks = {} }) => webhooks)));
 }
 
 type Documented = { schema: FastifySchema | undefined; url: string; route: RouteOptions; doors: readonly Door[] };
@@ -97,10 +97,10 @@ function operationIdOf(method: string, url: string): string {
   return method.toLowerCase() + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join('');
 }
 
-function serveDocument(http: Http): void {
+function serveDocument(http: Http, webhooks: Readonly<Record<string, unknown>>): void {
   let text: string | null = null;
   http.get('/openapi.json', { schema: { hide: true } }, async (_request, reply) => {
-    text ??= JSON.stringify(http.swagger());
+    text ??= JSON.stringify({ ...http.swagger(), webhooks });
     return reply.type('application/json; charset=utf-8').send(text);
   });
   // Whoever opens the address that was printed wants to see something.
