@@ -19,7 +19,7 @@ const TARGETS = statement(
   `SELECT o.org_id, (SELECT txid::text::int8 FROM millrace.projections WHERE name = 'webhooks') AS position,
      coalesce(json_agg(json_build_object('id', w.id, 'orgId', w.org_id, 'events', w.events,
        'sinceTxid', greatest(w.since_txid, w.filter_txid)::text::int8)) FILTER (WHERE w.id IS NOT NULL), '[]') AS webhooks
-   FROM (SELECT org_id FROM millrace.webhooks WHERE deleted_at IS NULL UNION SELECT org_id FROM millrace.callback_orgs) o
+   FROM (SELECT org_id FROM millrace.webhooks WHERE kind = 'webhook' AND deleted_at IS NULL UNION SELECT org_id FROM millrace.callback_orgs) o
    LEFT JOIN millrace.webhooks w ON w.org_id = o.org_id AND w.kind = 'webhook' AND w.deleted_at IS NULL
    GROUP BY o.org_id ORDER BY o.org_id`,
 );

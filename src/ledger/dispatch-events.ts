@@ -10,6 +10,10 @@ import { type Queryable, run, statement } from './statement.ts';
 /** Events of one round. A transaction with more is a round of its own. */
 const ROUND_EVENTS = 10_000;
 
+// Callbacks are no part of it: their orgs are noted, and there may be very many of them.
+const REGISTERED = `millrace.webhooks w WHERE w.kind = 'webhook' AND w.deleted_at IS NULL`;
+const HAS_TARGETS = `(EXISTS (SELECT FROM ${REGISTERED} OFFSET 0) OR EXISTS (SELECT FROM millrace.callback_orgs OFFSET 0))`;
+
 // Most rounds find nothing: to see that takes no lock, no number for a transaction and no write. Ordered, so that each look is one
 // step in the index: without an order the planner may read a day's records to find that none of them is held.
 const PEEK = statement(
@@ -18,26 +22,29 @@ const PEEK = statement(
    SELECT (SELECT txid FROM millrace.records
        WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'webhooks') ORDER BY txid LIMIT 1) < h.xmin AS has_events,
      (SELECT txid FROM millrace.records ORDER BY txid DESC LIMIT 1) >= h.xmin AS is_held,
-     EXISTS (SELECT FROM millrace.webhooks WHERE deleted_at IS NULL) OR EXISTS (SELECT FROM millrace.callback_orgs) AS has_targets
+     ${HAS_TARGETS} AS has_targets
    FROM h`,
 );
 
 // Whoever holds the position's lock is the one dispatcher at work. Below the oldest transaction that runs nothing can appear any
-// more, so no event is passed over that commits late. Records are read by the orgs that have a target and opened only then;
-// where nobody has one, the position jumps to the horizon.
+// more, so no event is passed over that commits late. Of the orgs in a batch each is looked up once, and only records of those that
+// have a target are opened; where nobody has one, the position jumps to the horizon.
 const BATCH = statement(
   'outbox_batch',
   `WITH position AS MATERIALIZED (
   SELECT txid FROM millrace.projections WHERE name = 'webhooks' FOR UPDATE SKIP LOCKED
-), targets AS MATERIALIZED (
-  SELECT org_id FROM millrace.webhooks WHERE deleted_at IS NULL UNION SELECT org_id FROM millrace.callback_orgs
 ), h AS MATERIALIZED (
-  SELECT ${HORIZON} AS xmin, EXISTS (SELECT FROM targets) AS has_targets
+  SELECT ${HORIZON} AS xmin, ${HAS_TARGETS} AS has_targets
 ), bounds AS MATERIALIZED (
   SELECT p.txid AS low, h.xmin, h.has_targets, greatest(p.txid, CASE WHEN h.has_targets THEN least(h.xmin,
     (SELECT (r.txid::text::int8 + $1::int8)::text::xid8 FROM millrace.records r WHERE r.txid >= p.txid ORDER BY r.txid LIMIT 1))
     ELSE h.xmin END) AS high
   FROM position p CROSS JOIN h
+), targets AS MATERIALIZED (
+  SELECT o.org_id FROM (SELECT DISTINCT org_id FROM millrace.records
+    WHERE txid >= (SELECT low FROM bounds) AND txid < (SELECT high FROM bounds)) o
+  WHERE EXISTS (SELECT FROM ${REGISTERED} AND w.org_id = o.org_id OFFSET 0)
+    OR EXISTS (SELECT FROM millrace.callback_orgs c WHERE c.org_id = o.org_id OFFSET 0)
 ), batch AS MATERIALIZED (
   SELECT id, txid, org_id, seqs, ns FROM millrace.records
   WHERE txid >= (SELECT low FROM bounds) AND txid < (SELECT high FROM bounds) AND org_id IN (SELECT org_id FROM targets)

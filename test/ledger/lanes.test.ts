@@ -1,5 +1,8 @@
 import { readFile } from 'node:fs/promises';
 import { afterEach, describe, expect, test } from 'vitest';
+import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
+import { PROFILES } from '../../src/core/policy.ts';
+import { ensureCallbackOrg } from '../../src/ledger/callback-orgs.ts';
 import { inTransaction } from '../../src/ledger/database.ts';
 import { nextDueMs, takeFirstDeliveries } from '../../src/ledger/promote-deliveries.ts';
 import { makeLanesDue } from '../../src/ledger/queue-deliveries.ts';
@@ -102,6 +105,35 @@ describe('retention', () => {
     await webhooks.sql('DELETE FROM millrace.jobs WHERE org_id = $1', [orgId]);
     await prune();
     expect(await webhooks.events(id)).toHaveLength(0);
+  });
+
+  test('removes a callback with its last delivery, unless somebody disabled it; a webhook stays', async () => {
+    const orgId = await ledger.newOrg();
+    await ensureCallbackOrg(ledger.db.api, orgId);
+    const webhook = await queued(orgId);
+    for (const path of ['used', 'kept'])
+      await ledger.submitOne({
+        orgId,
+        job: { callbackUrl: `https://example.com/${path}`, policy: PROFILES.forgerun, type: EXECUTION_TYPE },
+      });
+    await webhooks.dispatch();
+    const callbacks = () =>
+      webhooks.sql<{ id: string; url: string }>(
+        `SELECT id, url FROM millrace.webhooks WHERE kind = 'callback' AND org_id = $1 ORDER BY url`,
+        [orgId],
+      );
+    const [kept, used] = await callbacks();
+    expect([kept?.url, used?.url]).toEqual(['https://example.com/kept', 'https://example.com/used']);
+    await webhooks.sql(`UPDATE millrace.webhooks SET disabled_at = now(), disabled_reason = 'manual' WHERE id = $1`, [
+      kept?.id,
+    ]);
+    for (const id of [webhook, kept?.id, used?.id]) await age(id as string);
+    await prune();
+    expect(await callbacks()).toHaveLength(2);
+    await webhooks.sql('DELETE FROM millrace.jobs WHERE org_id = $1', [orgId]);
+    await prune();
+    expect(await callbacks()).toEqual([kept]);
+    expect(await webhooks.lane(webhook)).toBeDefined();
   });
 
   test('removes a deleted target when nothing of it is left', async () => {

@@ -30,6 +30,7 @@ CREATE TABLE millrace.webhooks (
   disabled_at     timestamptz,
   disabled_reason text CHECK (disabled_reason IN ('manual', 'gone', 'failing')),
   deleted_at      timestamptz,
+  UNIQUE (org_id, id),                            -- what deliveries refer to, so that removing a target finds them by their index
   CHECK ((disabled_at IS NULL) = (disabled_reason IS NULL)),
   CHECK ((kind = 'callback') = (cardinality(events) = 0))
 );
@@ -39,7 +40,6 @@ CREATE INDEX webhooks_by_org ON millrace.webhooks (org_id, created_at, id);  -- 
 -- Who hears of an org's events, whatever callbacks there are beside them.
 CREATE INDEX webhooks_registered ON millrace.webhooks (org_id) WHERE kind = 'webhook' AND deleted_at IS NULL;
 CREATE INDEX webhooks_deleted ON millrace.webhooks (deleted_at) WHERE deleted_at IS NOT NULL;                -- retention
-CREATE INDEX webhooks_callbacks ON millrace.webhooks (created_at, id) WHERE kind = 'callback' AND deleted_at IS NULL;  -- retention
 
 -- A signature needs the secret itself, so it is kept as it is. It appears in no list, error or log.
 CREATE TABLE millrace.webhook_secrets (
@@ -109,7 +109,7 @@ CREATE SEQUENCE millrace.delivery_position;       -- order within a lane; a repl
 CREATE TABLE millrace.webhook_deliveries (
   id         uuid PRIMARY KEY,
   org_id     uuid NOT NULL,
-  webhook_id uuid NOT NULL REFERENCES millrace.webhooks (id) ON DELETE CASCADE,
+  webhook_id uuid NOT NULL,
   position   bigint NOT NULL,
   job_id     uuid,                                -- whose event; null for one that is of no job
   n          integer,                             -- of the transition within the job
@@ -122,7 +122,8 @@ CREATE TABLE millrace.webhook_deliveries (
   created_at timestamptz NOT NULL,
   ended_at   timestamptz,
   CHECK ((ended_at IS NOT NULL) = (state IN ('delivered', 'failed'))),
-  CHECK ((job_id IS NULL) = (n IS NULL))
+  CHECK ((job_id IS NULL) = (n IS NULL)),
+  FOREIGN KEY (org_id, webhook_id) REFERENCES millrace.webhooks (org_id, id) ON DELETE CASCADE
 ) WITH (fillfactor = 70);
 -- An event reaches a target as one delivery.
 CREATE UNIQUE INDEX deliveries_once ON millrace.webhook_deliveries (webhook_id, job_id, n, index) WHERE job_id IS NOT NULL;
