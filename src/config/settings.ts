@@ -233,7 +233,7 @@ const SETTINGS = {
     concurrency: {
       kind: integer(2, 10_000),
       default: 256,
-      help: 'calls under way at once in a process, at most half of them to addresses that failed last',
+      help: 'calls under way at once in a process, at least half of them for addresses that answered last',
     },
     disable_after: {
       kind: duration(SECOND, 3_650 * DAY),
