@@ -65,6 +65,9 @@ async function nameCallbacks(orgId: string): Promise<void> {
     ...{ type: 'noop', payload: {}, callbackUrl: `${endpoints.url}/hang?job=${no}` },
   }));
   await submitMany(engine, { orgId, submissions, atomic: true, actor: null });
+  // What is measured is that they hang, not that they all came at once.
+  const made = `SELECT count(*)::int4 AS made FROM millrace.webhook_lanes WHERE org_id = $1`;
+  while ((await database.maintenance.query(made, [orgId])).rows[0].made < CALLBACKS) await delay(100);
 }
 
 /** Every org submits a job twice a second; answers what arrived. */
