@@ -24,7 +24,7 @@ export async function claimBuffers(url: string, jobs: number): Promise<{ before:
   lanes.set({ queues: ['q:default'], types: ['noop'], fair: new Set() });
   const before = await explainClaim(database.workers, { workerId, lanes });
   for (let claimed = 0, claimNo = 1; claimed < jobs; claimNo++) {
-    const { started } = await takeJobs(database.workers, {
+    const { jobs: started } = await takeJobs(database.workers, {
       workerId,
       lanes: lanes.next(performance.now()),
       limit: 200,

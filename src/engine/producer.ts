@@ -153,7 +153,7 @@ export class Producer {
       this.#asked -= limit;
     }
     this.#failures = 0;
-    const { started } = taken;
+    const { jobs: started } = taken;
     await this.#options.begin(started, { claimNo, sentMs });
     if (sentMs < this.#suspectUntilMs && this.#flights === 1)
       await this.#options.reconcile().catch((error) => this.#report(error));
@@ -165,7 +165,7 @@ export class Producer {
     this.pumpSoon();
   }
 
-  #observe({ started, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight): void {
+  #observe({ jobs: started, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight): void {
     const { running, waiting } = this.#options.load();
     const runsTaken = this.#lanes.raise(started);
     const wasFull = started.length === limit || runsTaken >= runs;

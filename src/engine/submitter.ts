@@ -174,7 +174,7 @@ export class Submitter {
   async #start(db: Queryable, entry: JobToWrite): Promise<Written | null> {
     if (!isBare(entry) || this.#options.fairQueues().has(entry.job.queue)) return null;
     const taken = await this.#options.offer(entry.job, (params) => submitStarted(db, entry, params));
-    const started = taken?.started[0];
+    const started = taken?.jobs[0];
     if (started === undefined) return null;
     const at = new Date(started.createdAtMs);
     return { kind: 'accepted', id: entry.id, state: 'scheduled', createdAt: at, scheduledFor: at };

@@ -18,18 +18,16 @@ export type TakingParams = {
 /** How a worker gets its jobs: within the caps where there are any, and started by the claim unless they start apart. */
 export function takingOf({ database, types, hasCaps, startsApart }: TakingParams): Take {
   const take: Take = startsApart
-    ? async (params) => given(await claimJobs(database.claiming, params))
+    ? (params) => claimJobs(database.claiming, params)
     : (params) => takeJobs(database.claiming, params);
   const takeCapped: Take = (params) =>
     inTransaction(
       database.workers,
       async (client) => {
         const room = await lockRoom(client, types);
-        return startsApart ? given(await claimCappedJobs(client, params, room)) : takeCappedJobs(client, params, room);
+        return startsApart ? claimCappedJobs(client, params, room) : takeCappedJobs(client, params, room);
       },
       { statementTimeoutMs: CLAIM_TIMEOUT_MS },
     );
   return (params) => (hasCaps() ? takeCapped(params) : take(params));
 }
-
-const given = ({ claimed, hasMore }: Awaited<ReturnType<typeof claimJobs>>): Taken => ({ started: claimed, hasMore });

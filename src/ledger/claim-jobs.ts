@@ -1,36 +1,27 @@
-import {
-  candidatesText,
-  cappedCandidatesText,
-  cappedLanesText,
-  IS_STILL_THERE,
-  lanesText,
-  leasedText,
-} from './claim-text.ts';
+import { IS_STILL_THERE, leasedText } from './claim-text.ts';
 import { type Queryable, run, statement } from './statement.ts';
 import {
   CORRELATION,
+  IN_LINE,
+  IN_LINE_WITH_ROOM,
   parametersOf,
   type Room,
   roomParametersOf,
   type StartedJob,
   startedText,
+  type Taken,
   type TakeParams,
+  takenOf,
   withMoreText,
 } from './take-jobs.ts';
 
 /** A job under lease that has not started: `attemptsStarted` does not count the attempt to come. */
 export type ClaimedJob = StartedJob;
 
-export type Claimed = {
-  claimed: ClaimedJob[];
-  /** As of `Taken`. */
-  hasMore: boolean;
-};
-
 // A lease is no state: the row stays scheduled and no event is written until the attempt starts. Nor is it worth a flush of the log: one
 // that is lost with the server's last moments was never made, its start is refused and the job still in line. A start that is kept
 // keeps its claim, which stands before it in the log. Parameters as of `take-jobs.ts`.
-function claimText({ lanes, candidates }: { lanes: string; candidates: string }): string {
+function claimText({ lanes, candidates }: typeof IN_LINE): string {
   return `
 WITH unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true)
 ), lanes AS MATERIALIZED (${lanes}
@@ -50,32 +41,15 @@ SELECT ${startedText('started_lease_seq')} FROM claimed CROSS JOIN unflushed
 ${withMoreText('claimed')}`;
 }
 
-const CLAIM = statement(
-  'claim_jobs',
-  claimText({ lanes: lanesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) }),
-);
-const CLAIM_CAPPED = statement(
-  'claim_capped_jobs',
-  claimText({
-    lanes: cappedLanesText({ first: 4, ranks: 9, rooms: 10 }),
-    candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 11 }),
-  }),
-);
+const CLAIM = statement('claim_jobs', claimText(IN_LINE));
+const CLAIM_CAPPED = statement('claim_capped_jobs', claimText(IN_LINE_WITH_ROOM));
 
 /** Leases ready jobs to a worker without starting them, in claim order, at most `limit`. */
-export async function claimJobs(db: Queryable, params: TakeParams): Promise<Claimed> {
-  return claimedOf(await run<ClaimedJob>(db, CLAIM, parametersOf(params)));
+export async function claimJobs(db: Queryable, params: TakeParams): Promise<Taken> {
+  return takenOf(await run<ClaimedJob>(db, CLAIM, parametersOf(params)));
 }
 
 /** The same within the room that `claim-room.ts` found and keeps locked. */
-export async function claimCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Claimed> {
-  return claimedOf(
-    await run<ClaimedJob>(db, CLAIM_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]),
-  );
-}
-
-function claimedOf(rows: ClaimedJob[]): Claimed {
-  const hasMore = rows.at(-1)?.seq === null;
-  if (hasMore) rows.pop();
-  return { claimed: rows, hasMore };
+export async function claimCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Taken> {
+  return takenOf(await run<ClaimedJob>(db, CLAIM_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
 }

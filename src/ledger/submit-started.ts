@@ -43,7 +43,7 @@ SELECT seq, lease_seq, date_part('epoch', millrace.clock()) * 1000 AS at_ms FROM
 
 type Row = { seq: number; lease_seq: number; at_ms: number };
 
-/** Writes a bare job and starts it, if nothing in these lanes stands before it. Otherwise `started` is empty and nothing was written. */
+/** Writes a bare job and starts it, if nothing in these lanes stands before it. Otherwise `jobs` is empty and nothing was written. */
 export async function submitStarted(db: Queryable, entry: JobToWrite, params: TakeParams): Promise<Taken> {
   const { job, actor } = entry;
   const { envelope, policy } = job;
@@ -57,7 +57,7 @@ export async function submitStarted(db: Queryable, entry: JobToWrite, params: Ta
     int8Array(lanes.map((lane) => lane.floor)),
     ...[envelope?.category, envelope?.projectId, envelope?.requestId, envelope?.traceparent],
   ]);
-  return { started: rows.map((row) => startedOf(entry, row)), hasMore: false };
+  return { jobs: rows.map((row) => startedOf(entry, row)), hasMore: false };
 }
 
 /** The statement with no lane: has it planned, writes nothing. */

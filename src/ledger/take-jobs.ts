@@ -57,7 +57,8 @@ export type TakeParams = {
 };
 
 export type Taken = {
-  started: StartedJob[];
+  /** Where they start apart, under lease and not started yet. */
+  jobs: StartedJob[];
   /** There may be more in line: other claims held it at this moment, or what was met here were tokens of jobs that moved on. */
   hasMore: boolean;
 };
@@ -91,9 +92,16 @@ export const withMoreText = (
 WHERE (SELECT count(*) FROM ${given}) < $2::int4 AND ((SELECT count(*) FROM candidates) > (SELECT count(*) FROM picked)
   OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM ${given}))`;
 
+/** Where statements that give jobs to a worker look for them, by the parameters below; the second within the room of `claim-room.ts`. */
+export const IN_LINE = { lanes: lanesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) };
+export const IN_LINE_WITH_ROOM = {
+  lanes: cappedLanesText({ first: 4, ranks: 9, rooms: 10 }),
+  candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 11 }),
+};
+
 // Parameters: worker, limit, claim number, the lanes in four, how many runs to look at, the ranks of the lanes. The clock is that of the
 // statement, and a job may be committed between its reading and the snapshot: no job starts before it was ready.
-function takeText({ lanes, candidates }: { lanes: string; candidates: string }): string {
+function takeText({ lanes, candidates }: typeof IN_LINE): string {
   return `
 WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
 ), candidates AS MATERIALIZED (${candidates}
@@ -117,27 +125,19 @@ SELECT ${startedText('previous_lease_seq')} FROM started
 ${withMoreText('started')}`;
 }
 
-const TAKE = statement(
-  'take_jobs',
-  takeText({ lanes: lanesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) }),
-);
-const TAKE_CAPPED = statement(
-  'take_capped_jobs',
-  takeText({
-    lanes: cappedLanesText({ first: 4, ranks: 9, rooms: 10 }),
-    candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 11 }),
-  }),
-);
+const TAKE = statement('take_jobs', takeText(IN_LINE));
+const TAKE_CAPPED = statement('take_capped_jobs', takeText(IN_LINE_WITH_ROOM));
 
 /** Claims and starts ready jobs, in claim order, at most `limit`. */
 export async function takeJobs(db: Queryable, params: TakeParams): Promise<Taken> {
   return takenOf(await run<StartedJob>(db, TAKE, parametersOf(params)));
 }
 
-function takenOf(rows: StartedJob[]): Taken {
+/** What a statement that ends in `withMoreText` answered. */
+export function takenOf(rows: StartedJob[]): Taken {
   const hasMore = rows.at(-1)?.seq === null;
   if (hasMore) rows.pop();
-  return { started: rows, hasMore };
+  return { jobs: rows, hasMore };
 }
 
 /** How many more jobs of each type and of each capped org may run. Types without a cap are absent. */

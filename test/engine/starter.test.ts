@@ -37,7 +37,7 @@ async function claimed(): Promise<{ job: TestJob; workerId: number; unstarted: U
   const job = await ledger.submitOne();
   const workerId = await ledger.registerWorker();
   const asked = { workerId, lanes: lanesOf(job), limit: 1, claimNo: 1 };
-  const given = (await claimJobs(ledger.db.workers, asked)).claimed[0];
+  const given = (await claimJobs(ledger.db.workers, asked)).jobs[0];
   if (given === undefined) throw new Error('It could not be claimed.');
   const registered = { type: job.jobType } as RegisteredHandler;
   const parts = { job: given, policy: PROFILES.gopherqueue, registered, claimNo: 1, claimedMs: performance.now() };

@@ -29,14 +29,14 @@ const asked = (workerId: number) => ({ workerId, lanes, limit: 1, claimNo: ++cla
 /** What a worker gets that asks for one job: its lease, or null. The attempt does not start. */
 export async function claimOne(ledger: TestLedger): Promise<LeasedTestJob | null> {
   const workerId = await ledger.registerWorker();
-  const [job] = (await claimJobs(ledger.db.workers, asked(workerId))).claimed;
+  const [job] = (await claimJobs(ledger.db.workers, asked(workerId))).jobs;
   return job === undefined ? null : { ...job, workerId };
 }
 
 /** The same, and the attempt starts. */
 export async function startOne(ledger: TestLedger): Promise<LeasedTestJob | null> {
   const workerId = await ledger.registerWorker();
-  const [job] = (await takeJobs(ledger.db.workers, asked(workerId))).started;
+  const [job] = (await takeJobs(ledger.db.workers, asked(workerId))).jobs;
   return job === undefined ? null : { ...job, workerId };
 }
 

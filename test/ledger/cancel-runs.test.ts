@@ -18,7 +18,7 @@ async function runOf(count: number) {
     async take(limit: number): Promise<string[]> {
       const lanes = [{ queue: 'q:default', jobType: type, priority: 2, floor: 0 }];
       const workerId = await ledger.registerWorker();
-      const { started } = await takeJobs(ledger.db.workers, { workerId, lanes, limit, claimNo: workerId });
+      const { jobs: started } = await takeJobs(ledger.db.workers, { workerId, lanes, limit, claimNo: workerId });
       return started.map(({ id }) => id);
     },
   };

@@ -40,7 +40,7 @@ describe('a claim', () => {
     const order: number[] = [];
     for (let claimNo = 1; claimNo <= 4; claimNo++) {
       const asked = { workerId, lanes: lanesOf({ jobType: type }), limit: 1, claimNo };
-      order.push((await claimJobs(db(), asked)).claimed[0]!.seq);
+      order.push((await claimJobs(db(), asked)).jobs[0]!.seq);
     }
     expect(order).toEqual([first.seq, second.seq, late.seq, low.seq]);
   });
@@ -55,7 +55,7 @@ describe('a claim', () => {
     expect(await ledger.tokensOf(job, 'ready')).toBe(1);
     const workerId = await ledger.registerWorker();
     expect(await claimJobs(db(), { workerId, lanes: lanesOf(job), limit: 5, claimNo: 1 })).toMatchObject({
-      claimed: [],
+      jobs: [],
     });
     expect(await ledger.tokensOf(job, 'ready')).toBe(0);
   });
@@ -70,7 +70,7 @@ describe('a claim', () => {
         claimJobs(db(), { workerId, lanes: lanesOf({ jobType: type }), limit: 10, claimNo: 1 }),
       ),
     );
-    const seqs = claims.flatMap(({ claimed }) => claimed.map((job) => job.seq));
+    const seqs = claims.flatMap(({ jobs }) => jobs.map((job) => job.seq));
     expect(new Set(seqs).size).toBe(seqs.length);
   });
 });

@@ -7,12 +7,11 @@ const ledger = useLedger();
 const NO_ROOM_NEEDED = { types: new Map(), orgs: new Map() };
 
 const CLAIMS = {
-  takeJobs: async (params: TakeParams) => (await takeJobs(ledger.db.workers, params)).started,
-  takeCappedJobs: async (params: TakeParams) =>
-    (await takeCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).started,
-  claimJobs: async (params: TakeParams) => (await claimJobs(ledger.db.workers, params)).claimed,
+  takeJobs: async (params: TakeParams) => (await takeJobs(ledger.db.workers, params)).jobs,
+  takeCappedJobs: async (params: TakeParams) => (await takeCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
+  claimJobs: async (params: TakeParams) => (await claimJobs(ledger.db.workers, params)).jobs,
   claimCappedJobs: async (params: TakeParams) =>
-    (await claimCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).claimed,
+    (await claimCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
 } as const;
 
 describe.each(Object.entries(CLAIMS))('%s', (_, claim) => {

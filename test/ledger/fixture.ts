@@ -144,7 +144,7 @@ export class TestLedger {
       limit: 1,
       claimNo: ++this.#claimNo,
     });
-    const [first] = taken.started;
+    const [first] = taken.jobs;
     if (first === undefined) throw new Error(`job ${job.seq} could not be started`);
     return { ...job, leaseSeq: first.leaseSeq, workerId: worker, started: first };
   }
@@ -153,7 +153,7 @@ export class TestLedger {
   async lease(job: TestJob, workerId?: number): Promise<LeasedTestJob> {
     const worker = workerId ?? (await this.registerWorker());
     const asked = { workerId: worker, lanes: lanesOf(job), limit: 1, claimNo: ++this.#claimNo };
-    const [claimed] = (await claimJobs(this.db.workers, asked)).claimed;
+    const [claimed] = (await claimJobs(this.db.workers, asked)).jobs;
     if (claimed === undefined) throw new Error(`job ${job.seq} could not be claimed`);
     return { ...job, leaseSeq: claimed.leaseSeq, workerId: worker };
   }

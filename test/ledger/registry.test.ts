@@ -128,7 +128,7 @@ describe('room under caps', () => {
     const claim = async (client: pg.PoolClient, workerId: number) => {
       const room = await lockRoom(client, [type]);
       const lanes = lanesOf({ jobType: type });
-      return (await takeCappedJobs(client, { workerId, lanes, limit: 8, claimNo: 1 }, room)).started.length;
+      return (await takeCappedJobs(client, { workerId, lanes, limit: 8, claimNo: 1 }, room)).jobs.length;
     };
     const [first, second] = [await ledger.registerWorker(), await ledger.registerWorker()];
     let later: Promise<number> | undefined;

@@ -13,7 +13,7 @@ async function submitToIdle(overrides: SubmitOverrides & { lanes?: ReturnType<ty
   const entry = await ledger.toWrite(orgId, overrides);
   const lanes = overrides.lanes ?? lanesOf({ jobType: entry.job.type });
   const workerId = await ledger.registerWorker();
-  const { started } = await submitStarted(db(), entry, { workerId, claimNo: 1, limit: 8, lanes });
+  const { jobs: started } = await submitStarted(db(), entry, { workerId, claimNo: 1, limit: 8, lanes });
   return { entry, workerId, job: started[0], orgId };
 }
 
@@ -37,7 +37,7 @@ describe('a job that is written started', () => {
     const alike = { ...entry, job: { ...entry.job, type: born.entry.job.type } };
     await submitJobs(db(), [alike], new Set());
     const lanes = lanesOf({ jobType: alike.job.type });
-    const { started } = await takeJobs(db(), { workerId: born.workerId, claimNo: 2, limit: 8, lanes });
+    const { jobs: started } = await takeJobs(db(), { workerId: born.workerId, claimNo: 2, limit: 8, lanes });
     const [one, other] = [born.job!, started[0]!];
     expect(shapeOf(one)).toEqual(shapeOf(other));
     expect(rowShape(await ledger.rowOf(one))).toEqual(rowShape(await ledger.rowOf(other)));

@@ -51,7 +51,7 @@ async function lineOf(count: number) {
     async take(limit: number): Promise<number[]> {
       const lanes = [0, 1, 2, 3, 4].map((priority) => ({ queue: 'q:default', jobType: type, priority, floor: 0 }));
       const workerId = await ledger.registerWorker();
-      const { started } = await takeJobs(ledger.db.workers, { workerId, lanes, limit, claimNo: workerId });
+      const { jobs: started } = await takeJobs(ledger.db.workers, { workerId, lanes, limit, claimNo: workerId });
       return started.map(({ id }) => ids.indexOf(id));
     },
   };

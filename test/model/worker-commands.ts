@@ -25,7 +25,7 @@ type Claiming = { workerId: number; types: readonly string[]; limit: number };
 
 export async function claimFor(model: Model, system: System, { workerId, types, limit }: Claiming): Promise<void> {
   const claimNo = system.claimsOf(workerId).next();
-  const { claimed: given } = await claimJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
+  const { jobs: given } = await claimJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
   const expected = model.takeFromLine(types, limit).map((job) => job.id);
   system.receive(model, { workerId, claimNo, expected, given });
 }
@@ -67,7 +67,7 @@ export async function advanceFor(model: Model, system: System, params: Advancing
   const landed = finished.filter((lease) => model.settle(lease, SUCCESS)).map((lease) => lease.leaseSeq);
   expect([...answer.landed].toSorted(), 'jobs that were finished').toEqual(landed.toSorted());
   for (const lease of finished) system.letGo(lease);
-  const { started: given } = await takeJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
+  const { jobs: given } = await takeJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
   const expected = model.takeFromLine(types, limit).map((job) => job.id);
   for (const lease of system.receive(model, { workerId, claimNo, expected, given })) model.start(lease);
 }
