@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { observeStatements } from '../../src/ledger/statement.ts';
+import { pruneJobs } from '../../src/ledger/prune.ts';
 import { useBench } from './fixture.ts';
 
 const bench = useBench();
@@ -55,15 +55,10 @@ describe('the id of a job', () => {
     const { results } = await later.submitMany(Array.from({ length: 1_000 }, () => ({ type: 'kept', payload: {} })));
     expect(results.map((result) => result.jobId)).not.toContain(jobId);
 
-    /** What is left of the job after a look at retention, which a process takes as it starts. */
+    /** What is left of the job after a look at retention. */
     async function pruned(openOptions: typeof options) {
       const millrace = await bench.open(openOptions);
-      const looked = new Promise<void>((resolve) => {
-        observeStatements(({ name }) => (name === 'millrace_prune_jobs' ? resolve() : undefined));
-      });
-      await millrace.start();
-      await looked;
-      observeStatements(null);
+      await pruneJobs(bench.ledger.db.maintenance, 1_000);
       return millrace.get(jobId);
     }
   });
@@ -102,7 +97,7 @@ describe('an idempotency key', () => {
     const { jobId } = await millrace.submit({ type: 'fixed', payload: { n: 1 }, idempotencyKey: 'k' });
     await expect(millrace.submit({ type: 'fixed', payload: { n: 2 }, idempotencyKey: 'k' })).rejects.toMatchObject({
       code: 'DUPLICATE',
-      details: [{ field: 'idempotencyKey', message: jobId }],
+      details: [{ field: 'idempotencyKey', message: expect.stringContaining(jobId) }],
     });
   });
 
