@@ -22,8 +22,9 @@ export type CancelledJob = {
 
 // A job whose handler is at work is asked to stop, unless its policy cancels at once: then the handler's lease ends with the
 // statement, and its worker learns of that. Any other job that has not ended is cancelled on the spot. A second request may make
-// the first one forced, never gentler. A job whose next attempt is dropped has ended when it failed. Jobs are found by id alone: an index led by the org could be walked whole. The token of a
-// job that waits goes with it, because a claim that finds only such tokens brings its worker nothing.
+// the first one forced, never gentler. A job whose next attempt is dropped has ended when it failed. Jobs are found by id alone: an
+// index led by the org could be walked whole. The token of a job that waits goes with it, because a claim that finds only such tokens
+// brings its worker nothing.
 const CANCEL = statement(
   'cancel_jobs',
   `WITH ${RECORD}, locked AS MATERIALIZED (
