@@ -88,6 +88,7 @@ export class Engine implements Service {
       ensureQueue: (name) => this.settings.ensureQueue(name),
       queues: { has: (name) => this.settings.knowsQueue(name), list: () => this.settings.queues },
       offer: (job, take) => (this.#isRunning ? this.#crews.offer(job, take) : null),
+      announce: (db) => this.notifier.hint('ready', db),
       onAccepted: (accepted) => this.#onAccepted(accepted),
     });
     const slots = options.concurrency ?? 10;
@@ -202,7 +203,7 @@ export class Engine implements Service {
     else this.settings.wake();
   }
 
-  #onAccepted({ written, entries, isFollowed }: Accepted): void {
+  #onAccepted({ written, entries, isFollowed, isAnnounced }: Accepted): void {
     let isReady = false;
     let isTimed = false;
     let isPending = false;
@@ -217,7 +218,7 @@ export class Engine implements Service {
       } else if (each.state === 'delayed') isTimed = true;
       else isPending = true;
     }
-    if (isReady) this.notifier.hint('ready');
+    if (isReady && !isAnnounced) this.notifier.hint('ready');
     if (isTimed) this.hint('timers');
     if (isPending) this.hint('releases');
   }

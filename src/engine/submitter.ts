@@ -40,8 +40,15 @@ export type SubmitterOptions = {
   queues: QueueNames;
   /** A statement that may bring the job to a worker here that has nothing else to do. Null: there is none, and it is not sent. */
   offer(job: OfferedJob, take: Take): Promise<Taken> | null;
+  /** Jobs that may start at once are on their way over `db`: other processes are notified right behind them. */
+  announce(db: Queryable): void;
   /** Called with what was accepted, so that idle workers look at once. */
-  onAccepted(accepted: { written: readonly Written[]; entries: readonly JobToWrite[]; isFollowed: boolean }): void;
+  onAccepted(accepted: {
+    written: readonly Written[];
+    entries: readonly JobToWrite[];
+    isFollowed: boolean;
+    isAnnounced: boolean;
+  }): void;
 };
 
 /** What a door settles for its callers. */
@@ -165,8 +172,9 @@ export class Submitter {
     const writing = submitJobs(db, entries, this.#options.fairQueues());
     // A worker that idles looks for it right behind the statement that writes it.
     const isFollowed = lone !== null && this.#options.offer(lone.job, (params) => takeJobs(db, params)) !== null;
+    if (entries.some(isDueNow)) this.#options.announce(db);
     const written = await writing;
-    this.#options.onAccepted({ written, entries, isFollowed });
+    this.#options.onAccepted({ written, entries, isFollowed, isAnnounced: true });
     return written;
   }
 
@@ -183,7 +191,7 @@ export class Submitter {
   /** Writes entries without dependencies in one statement. */
   async write(db: Queryable, entries: readonly JobToWrite[]): Promise<Written[]> {
     const written = await submitJobs(db, entries, this.#options.fairQueues());
-    this.#options.onAccepted({ written, entries, isFollowed: false });
+    this.#options.onAccepted({ written, entries, isFollowed: false, isAnnounced: false });
     return written;
   }
 
@@ -197,7 +205,7 @@ export class Submitter {
       client === undefined
         ? await inTransaction(this.#options.database.api, work, { mayRepeat: true })
         : await work(client);
-    this.#options.onAccepted({ written, entries, isFollowed: false });
+    this.#options.onAccepted({ written, entries, isFollowed: false, isAnnounced: false });
     return written;
   }
 
@@ -216,7 +224,7 @@ export class Submitter {
     };
     const written = await inTransaction(this.#options.database.api, work, { mayRepeat: true });
     if (written === null) return null;
-    this.#options.onAccepted({ written, entries: [entry], isFollowed: false });
+    this.#options.onAccepted({ written, entries: [entry], isFollowed: false, isAnnounced: false });
     return written[0] as Written;
   }
 
@@ -230,6 +238,8 @@ function loneOf(entries: readonly JobToWrite[]): JobToWrite | null {
   const [first, second] = entries;
   return first !== undefined && second === undefined && first.job.idempotencyKey === null ? first : null;
 }
+
+const isDueNow = ({ job }: JobToWrite): boolean => job.runAt === null && job.runAfterMs === null;
 
 /** A child belongs to the request, the project and the trace of its parent. */
 function inherit(job: NewJob, origin: Origin): NewJob {

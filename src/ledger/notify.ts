@@ -21,7 +21,8 @@ export async function listen(client: pg.Client): Promise<void> {
   await client.query(`LISTEN ${CHANNEL}`);
 }
 
-const NOTIFY = statement('notify', `SELECT pg_notify('${CHANNEL}', $1)`);
+// A hint needs no durability, and a flush of the log would double its cost.
+const NOTIFY = statement('notify', `SELECT set_config('synchronous_commit', 'off', true), pg_notify('${CHANNEL}', $1)`);
 
 export async function notifyHints(db: Queryable, words: string): Promise<void> {
   await run(db, NOTIFY, [words]);

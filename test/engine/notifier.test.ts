@@ -4,6 +4,7 @@ import { Engine } from '../../src/engine/engine.ts';
 import { EventHub } from '../../src/engine/events.ts';
 import { type Hint, Notifier } from '../../src/engine/notifier.ts';
 import { type Database, openDatabase } from '../../src/ledger/database.ts';
+import type { Queryable } from '../../src/ledger/statement.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
@@ -62,4 +63,24 @@ it('fails no submission when hints cannot be sent, and sends them once they can'
   expect(heard).toEqual([]);
   await sql('DROP SCHEMA full_queue CASCADE');
   await until(() => heard.includes('ready'));
+});
+
+it('sends the first hint at once behind the statement that brings the news, and gathers those that follow', async () => {
+  const { heard } = await listening(ledger.db);
+  const sent: unknown[] = [];
+  const behind: Queryable = {
+    query: (config) => {
+      sent.push(config.values);
+      return ledger.db.api.query(config);
+    },
+  };
+  const notifier = new Notifier({ database: ledger.db, events: new EventHub(), onHint: () => {} });
+  notifier.open();
+  onTestFinished(() => notifier.close());
+  notifier.hint('ready', behind);
+  expect(sent).toHaveLength(1);
+  for (let i = 0; i < 100; i++) notifier.hint('cancel', behind);
+  expect(sent).toHaveLength(1);
+  await until(() => heard.includes('ready') && heard.includes('cancel'));
+  expect(heard.filter((hint) => hint === 'cancel')).toHaveLength(1);
 });

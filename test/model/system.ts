@@ -70,6 +70,7 @@ export class System {
       fairQueues: () => new Set(),
       ensureQueue: async () => {},
       queues: { has: () => true, list: () => [] },
+      announce: () => {},
       onAccepted: () => {},
       offer: () => null,
     });
