@@ -6,10 +6,23 @@ export class Claims {
   #lastNo = 0;
   readonly #open = new Map<number, number>();
   readonly #leases = new Set<number>();
+  /** Statements that were sent and not answered. */
+  readonly #inFlight = new Set<number>();
   #closed: number[] = [];
 
+  /** A claim is about to be sent. */
   next(): number {
-    return ++this.#lastNo;
+    this.#inFlight.add(++this.#lastNo);
+    return this.#lastNo;
+  }
+
+  /** The statement of a claim returned or failed. */
+  answered(claimNo: number): void {
+    this.#inFlight.delete(claimNo);
+  }
+
+  isInFlight(claimNo: number): boolean {
+    return this.#inFlight.has(claimNo);
   }
 
   open(claimNo: number, leaseSeqs: readonly number[]): void {

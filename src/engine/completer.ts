@@ -26,22 +26,26 @@ export type CompleterOptions = {
 
 /** `stopped`: it landed, as a cancelled job instead of one that is tried again. */
 type Landing = 'landed' | 'stopped' | 'lost';
+/** `held`: another transaction has locked the job, and nothing was written. */
+type Answer = Landing | 'held';
 
 const MAX_PER_STATEMENT = 500;
 
 /** Writes how attempts ended: plain successes with one statement, everything else with another, each many jobs at a time. */
 export class Completer {
   readonly #options: CompleterOptions;
-  readonly #batcher: Batcher<SettledJob, Landing>;
+  readonly #batcher: Batcher<SettledJob, Answer>;
   readonly #finisher: Finisher;
   readonly #persister: Persister;
   /** Results that the database refused, on their way to it in other words. */
   #reworded = 0;
+  /** Outcomes other than plain successes whose job another transaction holds. */
+  #held = 0;
 
   constructor(options: CompleterOptions) {
     this.#options = options;
     this.#persister = new Persister((error) => options.events.emit('error', { error, where: 'completer' }));
-    this.#batcher = createBatcher<SettledJob, Landing>({
+    this.#batcher = createBatcher<SettledJob, Answer>({
       send: (rows) => this.#settle(rows),
       maxItems: MAX_PER_STATEMENT,
       lengthOf: ({ result, resultBytes, failure }) =>
@@ -78,6 +82,16 @@ export class Completer {
     return this.#finisher.isIdle && this.#reworded === 0;
   }
 
+  /** Plain successes that the ledger has not confirmed. */
+  get unwritten(): number {
+    return this.#finisher.unwritten + this.#reworded;
+  }
+
+  /** Outcomes that wait for another transaction to let go of their job. */
+  get held(): number {
+    return this.#finisher.held + this.#held;
+  }
+
   async end(execution: Execution, outcome: AttemptOutcome): Promise<void> {
     switch (outcome.kind) {
       case 'succeeded':
@@ -105,13 +119,14 @@ export class Completer {
   /** Gives up what the database has not taken: its lease ends by itself. Resolves when nothing is under way any more. */
   async stop(): Promise<void> {
     this.#persister.stop();
+    this.#finisher.stop();
     await Promise.all([this.#batcher.idle(), this.#finisher.written]);
   }
 
   async #succeed(execution: Execution, output: Payload, value: unknown): Promise<void> {
     let landing: Landing;
     try {
-      landing = await this.#batcher.add(successRow(execution, output));
+      landing = await this.#land(successRow(execution, output));
     } catch (error) {
       if (error instanceof StoppedError) throw error;
       return this.#decide(execution, NOT_STORED);
@@ -174,7 +189,7 @@ export class Completer {
     for (let refusals = 0; ; refusals++) {
       const settled = settlement({ job, policy, outcome: words, elapsedMs: execution.elapsedMs, registered });
       try {
-        return { ...settled, landing: await this.#batcher.add(settled.row) };
+        return { ...settled, landing: await this.#land(settled.row) };
       } catch (error) {
         if (this.#persister.isStopped) throw error;
         if (words.kind === 'failed') words = NOT_STORED;
@@ -183,10 +198,23 @@ export class Completer {
     }
   }
 
-  async #settle(rows: SettledJob[]): Promise<(Landing | Error)[]> {
+  /** Until the ledger takes it: a job that another transaction holds is tried again, apart from the others. */
+  async #land(row: SettledJob): Promise<Landing> {
+    for (let tries = 0; ; tries++) {
+      const answer = await this.#batcher.add(row);
+      if (answer !== 'held') return answer;
+      if (this.#persister.isStopped) throw new StoppedError();
+      this.#held++;
+      await this.#persister.pause(tries);
+      this.#held--;
+    }
+  }
+
+  async #settle(rows: SettledJob[]): Promise<(Answer | Error)[]> {
     const { database, workerId, claims, onReleased } = this.#options;
     const landed = new Set<number>();
     const stopped = new Set<number>();
+    const held = new Set<number>();
     const refused = new Map<number, Error>();
     let closedClaims = claims.takeClosed();
     const send = async (jobs: SettledJob[]): Promise<void> => {
@@ -194,13 +222,15 @@ export class Completer {
       closedClaims = [];
       for (const leaseSeq of settled.landed) landed.add(leaseSeq);
       for (const leaseSeq of settled.stopped) stopped.add(leaseSeq);
+      for (const leaseSeq of settled.held) held.add(leaseSeq);
       if (settled.released) onReleased();
     };
     const refuse = ({ leaseSeq }: SettledJob, error: unknown) => refused.set(leaseSeq, error as Error);
     const sorted = rows.toSorted((a, b) => a.seq - b.seq);
     await this.#persister.writeInParts(sorted, { send, refuse }).finally(() => claims.reopen(closedClaims));
-    const confirmed = await this.#confirmed(rows, landed);
+    const confirmed = await this.#confirmed(rows, new Set([...landed, ...held]));
     return rows.map(({ leaseSeq }, index) => {
+      if (held.has(leaseSeq)) return 'held';
       if (stopped.has(leaseSeq)) return 'stopped';
       return confirmed[index] ? 'landed' : (refused.get(leaseSeq) ?? 'lost');
     });

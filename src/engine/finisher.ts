@@ -1,6 +1,7 @@
 import { fitting } from '../ledger/batcher.ts';
-import { completeJobs } from '../ledger/complete-jobs.ts';
+import { type Completed, completeJobs } from '../ledger/complete-jobs.ts';
 import type { Database } from '../ledger/database.ts';
+import { isContended } from '../ledger/statement.ts';
 import type { Claims } from './claims.ts';
 import type { Execution } from './execution.ts';
 import type { Persister } from './persister.ts';
@@ -25,16 +26,28 @@ export type FinisherOptions = {
 };
 
 const MAX_PER_STATEMENT = 500;
+/** Jobs that another transaction holds are tried again after this long, longer each time. */
+const HELD_RETRY_MS = { first: 50, most: 1_000 };
+/** After a batch met a lock, batches skip locked rows for this long. */
+const CAREFUL_MS = 1_000;
+
+type Written = { landed: Set<number>; held: Set<number>; released: boolean; closedClaims: readonly number[] };
 
 /**
- * Completes jobs that plainly succeeded, as many as gathered while the last statement was under way. It deals in lists and not
- * in a promise for each job: at tens of thousands of jobs a second those would cost more than the jobs.
+ * Completes jobs that plainly succeeded, as many as gathered while the last statement was in flight. It works on lists without a
+ * promise for each job: at tens of thousands of jobs a second promises would cost more than the jobs. A job whose row another
+ * transaction has locked leaves the batch and is retried apart from it.
  */
 export class Finisher {
   readonly #options: FinisherOptions;
   #finished: Finished[] = [];
+  #held: Finished[] = [];
+  #heldTries = 0;
+  #heldTimer: NodeJS.Timeout | null = null;
+  #inFlight = 0;
   #isWriting = false;
-  #writing: Promise<void> = Promise.resolve();
+  #carefulUntilMs = 0;
+  #writing: Promise<unknown> = Promise.resolve();
   #isScheduled = false;
 
   constructor(options: FinisherOptions) {
@@ -42,11 +55,21 @@ export class Finisher {
   }
 
   get isIdle(): boolean {
-    return !this.#isWriting && this.#finished.length === 0;
+    return !this.#isWriting && this.unwritten === 0;
   }
 
-  /** When the statement under way is answered. */
-  get written(): Promise<void> {
+  /** Outcomes that the ledger has not confirmed. */
+  get unwritten(): number {
+    return this.#finished.length + this.#inFlight + this.#held.length;
+  }
+
+  /** Outcomes of jobs that another transaction holds. */
+  get held(): number {
+    return this.#held.length;
+  }
+
+  /** Resolves when the statements in flight have returned. */
+  get written(): Promise<unknown> {
     return this.#writing;
   }
 
@@ -60,57 +83,86 @@ export class Finisher {
     });
   }
 
+  /** Discards outcomes that are not on their way. */
+  stop(): void {
+    if (this.#heldTimer !== null) clearTimeout(this.#heldTimer);
+    this.#finished = [];
+    this.#held = [];
+  }
+
   #next(): void {
-    if (this.#options.persister.isStopped) this.#finished = [];
+    if (this.#options.persister.isStopped) this.stop();
     if (this.#isWriting || this.#finished.length === 0) return;
     this.#isWriting = true;
     const batch = this.#finished.splice(0, fitting(this.#finished, MAX_PER_STATEMENT, lengthOf));
-    this.#writing = this.#write(batch).catch((error) => this.#options.onError(error));
+    this.#writing = this.#write(batch, () => {
+      this.#isWriting = false;
+      // The next statement goes out before this one's answers are handed on.
+      this.#next();
+    });
   }
 
-  async #write(batch: readonly Finished[]): Promise<void> {
-    const { claims, persister } = this.#options;
-    const written: Written = { landed: new Set(), released: false, closedClaims: claims.takeClosed() };
+  async #write(batch: readonly Finished[], onWritten: () => void): Promise<void> {
+    const { claims, persister, onError } = this.#options;
+    const written: Written = { landed: new Set(), held: new Set(), released: false, closedClaims: claims.takeClosed() };
     const refused = new Set<Finished>();
+    this.#inFlight += batch.length;
     try {
       await persister.writeInParts(batch, {
         send: (part) => this.#send(part, written),
         refuse: (finished) => refused.add(finished),
       });
+    } catch (error) {
+      onError(error);
+      return;
     } finally {
       claims.reopen(written.closedClaims);
-      this.#isWriting = false;
-      // The next statement goes out before this one's answers are handed on.
-      this.#next();
+      this.#inFlight -= batch.length;
+      onWritten();
     }
     if (written.released) this.#options.onReleased();
-    await this.#answer(batch, written.landed, refused);
+    await this.#answer(batch, written, refused).catch(onError);
     this.#options.onWritten();
   }
 
   async #send(part: readonly Finished[], written: Written): Promise<void> {
     const { database, workerId } = this.#options;
     const finished = part.map(({ execution: { job }, result }) => ({
-      ...{ orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, result },
+      orgId: job.orgId,
+      seq: job.seq,
+      leaseSeq: job.leaseSeq,
+      result,
     }));
-    const { closedClaims } = written;
-    const { landed, released } = await completeJobs(database.finishing, { workerId, finished, closedClaims });
+    const params = { workerId, finished, closedClaims: written.closedClaims };
+    const completed = await this.#complete((options) => completeJobs(database.finishing, params, options));
     written.closedClaims = [];
-    if (written.landed.size === 0) written.landed = landed;
-    else for (const leaseSeq of landed) written.landed.add(leaseSeq);
-    written.released ||= released;
+    for (const leaseSeq of completed.landed) written.landed.add(leaseSeq);
+    for (const leaseSeq of completed.held) written.held.add(leaseSeq);
+    written.released ||= completed.released;
   }
 
-  async #answer(
-    batch: readonly Finished[],
-    landed: ReadonlySet<number>,
-    refused: ReadonlySet<Finished>,
-  ): Promise<void> {
+  /** Sends a batch in the cheap way, and if a lock is in its way once more past all locks. */
+  async #complete(send: (options: { skipsLocked: boolean }) => Promise<Completed>): Promise<Completed> {
+    const isCareful = performance.now() < this.#carefulUntilMs;
+    try {
+      return await send({ skipsLocked: isCareful });
+    } catch (error) {
+      if (isCareful || !isContended(error)) throw error;
+      this.#carefulUntilMs = performance.now() + CAREFUL_MS;
+      return send({ skipsLocked: true });
+    }
+  }
+
+  async #answer(batch: readonly Finished[], { landed, held }: Written, refused: ReadonlySet<Finished>): Promise<void> {
     const missing: Finished[] = [];
+    const locked: Finished[] = [];
     for (const finished of batch) {
-      if (landed.has(finished.execution.job.leaseSeq)) this.#options.onLanded(finished);
+      const { leaseSeq } = finished.execution.job;
+      if (landed.has(leaseSeq)) this.#options.onLanded(finished);
+      else if (held.has(leaseSeq)) locked.push(finished);
       else missing.push(finished);
     }
+    if (locked.length > 0) this.#retryLater(locked);
     if (missing.length === 0) return;
     const before = await this.#options.landedBefore(missing.map(({ execution }) => execution));
     for (const finished of missing) {
@@ -119,8 +171,26 @@ export class Finisher {
       else this.#options.onLost(finished.execution);
     }
   }
-}
 
-type Written = { landed: Set<number>; released: boolean; closedClaims: readonly number[] };
+  #retryLater(locked: readonly Finished[]): void {
+    if (this.#options.persister.isStopped) return;
+    this.#held.push(...locked);
+    const delayMs = Math.min(HELD_RETRY_MS.most, HELD_RETRY_MS.first * 2 ** this.#heldTries);
+    this.#heldTimer ??= setTimeout(() => {
+      this.#heldTimer = null;
+      this.#retryHeld();
+    }, delayMs);
+  }
+
+  #retryHeld(): void {
+    const batch = this.#held.splice(0, MAX_PER_STATEMENT);
+    const before = this.#held.length;
+    this.#carefulUntilMs = Math.max(this.#carefulUntilMs, performance.now() + CAREFUL_MS);
+    const retrying = this.#write(batch, () => {}).then(() => {
+      this.#heldTries = this.#held.length > before ? Math.min(this.#heldTries + 1, 5) : 0;
+    });
+    this.#writing = Promise.all([this.#writing, retrying]);
+  }
+}
 
 const lengthOf = ({ result }: Finished): number => result.length;

@@ -8,12 +8,15 @@ import { settlement } from './settler.ts';
 
 export type GiveBackParams = { database: Database; policies: PolicyCache; workerId: number; claims: Claims };
 
-/** Gives back what the ledger says a worker holds and the worker does not know of: the answer that told it was lost. */
+/**
+ * Gives back jobs that the ledger says a worker holds and the worker does not know: the answer of their claim was lost. Jobs of a claim
+ * in flight are left alone: its answer is still to come, and the worker will run them.
+ */
 export async function giveBackUnknown({ database, policies, workerId, claims }: GiveBackParams): Promise<void> {
   const owned = await ownedJobs(database.workers, workerId);
   // Their claims stay open: one of them may hold jobs that the worker does know.
   const closedClaims: readonly number[] = [];
-  const unknown = owned.filter((job) => !claims.holds(job.leaseSeq));
+  const unknown = owned.filter((job) => !claims.holds(job.leaseSeq) && !claims.isInFlight(job.claimNo));
   const unstarted = unknown.filter((job) => job.state === 'scheduled');
   if (unstarted.length > 0) await returnJobs(database.workers, { workerId, jobs: unstarted, closedClaims });
   const started = unknown.filter((job) => job.state === 'running');

@@ -135,7 +135,7 @@ export class HandlerContext implements JobContext {
     const { payload } = encoded;
     const { landed } = await settleJobs(client, {
       workerId: this.#services.workerId(),
-      by: 'lease',
+      by: 'handler',
       closedClaims: [],
       jobs: [
         {

@@ -1,30 +1,30 @@
-import type { Execution } from './execution.ts';
+import type { Unstarted } from './starter.ts';
 
-/** Attempts that were started ahead of a free slot, in their order. Taking the first costs the same however many there are. */
+/** Jobs under lease that wait for a slot, in claim order. Taking the first costs the same however many there are. */
 export class WaitingLine {
-  #executions: Execution[] = [];
+  #jobs: Unstarted[] = [];
   #next = 0;
 
   get length(): number {
-    return this.#executions.length - this.#next;
+    return this.#jobs.length - this.#next;
   }
 
-  push(execution: Execution): void {
-    this.#executions.push(execution);
+  /** When the first in line was claimed, on the monotonic clock. */
+  get oldestMs(): number | undefined {
+    return this.#jobs[this.#next]?.claimedMs;
   }
 
-  shift(): Execution | undefined {
-    const first = this.#executions[this.#next];
-    if (first === undefined) return undefined;
-    this.#next++;
-    if (this.length === 0) this.takeAll();
-    return first;
+  push(jobs: readonly Unstarted[]): void {
+    for (const job of jobs) this.#jobs.push(job);
   }
 
-  takeAll(): Execution[] {
-    const left = this.#executions.slice(this.#next);
-    this.#executions = [];
-    this.#next = 0;
-    return left;
+  take(most: number): Unstarted[] {
+    const taken = this.#jobs.slice(this.#next, this.#next + most);
+    this.#next += taken.length;
+    if (this.length === 0) {
+      this.#jobs = [];
+      this.#next = 0;
+    }
+    return taken;
   }
 }

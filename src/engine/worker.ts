@@ -43,6 +43,11 @@ export type WorkerOptions = {
 /** How often deadlines are looked at. A timer for each job would cost more than most jobs take. */
 const SWEEP_MS = 20;
 const LAST_WRITES_MS = 10_000;
+/** A job that was claimed ahead and found no slot within this time goes back, for other workers to take. */
+const LONGEST_LINE_MS = 100;
+/** Outcomes occupy their slots when none was written for this long, or when more than this many wait. */
+const STALLED_MS = 100;
+const MAX_UNWRITTEN = 1_000;
 
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
 export class Worker {
@@ -52,10 +57,14 @@ export class Worker {
   readonly #producer: Producer;
   readonly #completer: Completer;
   readonly #starter: Starter;
-  readonly #waiting = new WaitingLine();
+  readonly #line = new WaitingLine();
+  /** Attempts that a claim started: they run as soon as the next statement is on its way. */
+  #fresh: Execution[] = [];
   readonly #settling = new Settling(() => this.#isSettled());
   /** Attempts whose outcome is on its way to the ledger. */
   #ending = 0;
+  /** When an outcome was last written, or the first of those that wait came. */
+  #lastWriteMs = 0;
   #isStopped = false;
   /** What starts from here on is given back at once. */
   #isClosing = false;
@@ -82,8 +91,8 @@ export class Worker {
     const types = options.registry.types();
     this.#producer = new Producer({
       ...{ workerId, claims, events, slots, queues, types, lookahead, fairQueues, hasCaps },
-      take: takingOf({ database, types, hasCaps, startsApart }),
-      load: () => ({ running: this.running.size, waiting: this.#waiting.length + this.#starter.jobs }),
+      taking: takingOf({ database, types, hasCaps, startsApart }),
+      load: () => ({ busy: this.#busy(), inLine: this.#line.length }),
       begin: (started, claim) => this.#begin(started, claim),
       fill: () => this.#fill(),
       reconcile: () => giveBackUnknown({ ...options, claims }),
@@ -122,7 +131,7 @@ export class Worker {
   async drain(graceMs: number): Promise<void> {
     this.#producer.drain();
     this.#starter.stop();
-    for (const execution of this.#waiting.takeAll()) void this.#giveBack(execution);
+    this.#starter.giveBack(this.#line.take(this.#line.length));
     await this.#settling.within(graceMs);
     this.#isClosing = true;
     for (const execution of [...this.running.values()]) void this.#giveBack(execution);
@@ -156,7 +165,8 @@ export class Worker {
   abandon(): void {
     this.#starter.stop();
     this.#isClosing = true;
-    for (const execution of [...this.running.values(), ...this.#waiting.takeAll()]) {
+    this.#line.take(this.#line.length);
+    for (const execution of this.running.values()) {
       execution.abort('lost_lease');
       this.#leave(execution);
       this.#options.events.emit('lost', execution.facts);
@@ -173,25 +183,29 @@ export class Worker {
     execution.deadlineMs = performance.now() + execution.policy.cancelGraceMs;
   }
 
-  async #begin(started: readonly StartedJob[], claim: { claimNo: number; sentMs: number }): Promise<void> {
-    if (started.length === 0) return;
+  async #begin(
+    jobs: readonly StartedJob[],
+    { claimNo, sentMs, isAhead }: { claimNo: number; sentMs: number; isAhead: boolean },
+  ): Promise<void> {
+    if (jobs.length === 0) return;
     this.#claims.open(
-      claim.claimNo,
-      started.map((job) => job.leaseSeq),
+      claimNo,
+      jobs.map((job) => job.leaseSeq),
     );
     const { policies, registry, startsApart } = this.#options;
     const unstarted: Unstarted[] = [];
-    for (const job of started) {
+    for (const job of jobs) {
       const policy = policies.cached(job.policyId) ?? (await this.#policyOf(job.policyId));
       if (this.#isStopped) return;
       const runnable = runnableOf(job.jobType, { policy, registered: registry.get(job.jobType) });
-      const parts = { job, ...runnable, claimNo: claim.claimNo };
-      if (startsApart) unstarted.push({ ...parts, claimedMs: claim.sentMs });
-      else this.#waiting.push(new Execution({ ...parts, startedMs: claim.sentMs }));
+      const parts = { job, ...runnable, claimNo };
+      if (startsApart || isAhead) unstarted.push({ ...parts, claimedMs: sentMs });
+      else this.#fresh.push(new Execution({ ...parts, startedMs: sentMs }));
     }
     // With every policy known: a lease shorter than any before quickens the heartbeat.
-    this.#options.onStarted(started);
-    this.#starter.add(unstarted);
+    this.#options.onStarted(jobs);
+    if (this.#isClosing) this.#starter.giveBack(unstarted);
+    else this.#line.push(unstarted);
   }
 
   #policyOf(policyId: number): Promise<Policy | Error> {
@@ -215,12 +229,28 @@ export class Worker {
     this.#ended();
   }
 
+  /** Runs the jobs that a claim started, then starts jobs from the line in the slots that are left. */
   #fill(): void {
-    while (this.running.size < this.#options.slots) {
-      const next = this.#waiting.shift();
-      if (next === undefined) return;
-      this.#run(next);
+    const fresh = this.#fresh;
+    this.#fresh = [];
+    for (const execution of fresh) {
+      if (this.#isClosing) void this.#giveBack(execution);
+      else this.#run(execution);
     }
+    const free = this.#options.slots - this.#busy() - this.#producer.asked;
+    if (free > 0 && this.#line.length > 0) this.#starter.add(this.#line.take(free));
+  }
+
+  /** Slots that are taken: by handlers, by jobs about to start, and by outcomes that cannot be written. */
+  #busy(): number {
+    return this.running.size + this.#fresh.length + this.#starter.starting + this.#blocked();
+  }
+
+  #blocked(): number {
+    const unwritten = this.#completer.unwritten + this.#ending;
+    if (unwritten === 0) return 0;
+    if (performance.now() - this.#lastWriteMs > STALLED_MS) return unwritten;
+    return Math.max(this.#completer.held, unwritten - MAX_UNWRITTEN);
   }
 
   #run(execution: Execution): void {
@@ -233,11 +263,19 @@ export class Worker {
 
   #sweep(): void {
     const nowMs = performance.now();
+    this.#giveBackLate(nowMs);
     for (const execution of this.running.values()) {
       if (nowMs < execution.deadlineMs) continue;
       if (execution.abortCause === 'cancel') this.#conclude(execution, { kind: 'cancelled' });
       else this.#timeOut(execution);
     }
+  }
+
+  #giveBackLate(nowMs: number): void {
+    const { oldestMs } = this.#line;
+    if (oldestMs === undefined || nowMs - oldestMs < LONGEST_LINE_MS) return;
+    this.#producer.overshot();
+    this.#starter.giveBack(this.#line.take(this.#line.length));
   }
 
   /** The attempt ends at its limit whether or not the handler heeds the signal; what it does later is refused. */
@@ -252,6 +290,8 @@ export class Worker {
     if (execution.isConcluded) return;
     const outcome = ownEndFirst(execution, ended);
     this.#leave(execution);
+    this.#producer.ended();
+    if (this.#completer.unwritten + this.#ending === 0) this.#lastWriteMs = performance.now();
     if (!this.#completer.finish(execution, outcome)) void this.#settle(this.#completer.end(execution, outcome));
     this.#producer.pumpSoon();
     this.#fill();
@@ -277,7 +317,10 @@ export class Worker {
   }
 
   #ended(): void {
+    this.#lastWriteMs = performance.now();
     if (this.#options.hasCaps()) this.#producer.wake();
+    else this.#producer.pumpSoon();
+    if (this.#line.length > 0) this.#fill();
     this.#settling.changed();
   }
 
@@ -294,6 +337,7 @@ export class Worker {
   /** No handler runs, nothing is about to, and every outcome is written. */
   #isSettled(): boolean {
     const isIdle = this.#completer.isIdle && this.#producer.isIdle;
-    return isIdle && this.running.size === 0 && this.#ending === 0 && this.#starter.jobs === 0;
+    const isEmpty = this.running.size === 0 && this.#fresh.length === 0 && this.#line.length === 0;
+    return isIdle && isEmpty && this.#ending === 0 && this.#starter.jobs === 0;
   }
 }

@@ -34,6 +34,8 @@ const NO_BITMAPS = `${PLANNER} -c enable_bitmapscan=off`;
 
 /** Whatever holds up a claim holds up every job of its worker. */
 export const CLAIM_TIMEOUT_MS = 2_000;
+/** A statement that carries jobs of many owners waits no longer for a row that one of them has locked. */
+const SHARED_LOCK_TIMEOUT_MS = 50;
 /** A search looks at so many jobs and no more: tens of milliseconds. One that takes this long is held up. */
 const SEARCH_TIMEOUT_MS = 2_000;
 
@@ -56,7 +58,12 @@ export type DatabaseParams = {
 };
 
 export function openDatabase(params: DatabaseParams): Database {
-  const config = (name: string, statementTimeoutMs: number, options: string): pg.ClientConfig => ({
+  const config = (
+    name: string,
+    statementTimeoutMs: number,
+    options: string,
+    lockTimeoutMs = 2_000,
+  ): pg.ClientConfig => ({
     connectionString: params.url,
     application_name: `millrace ${name}`,
     types,
@@ -65,7 +72,7 @@ export function openDatabase(params: DatabaseParams): Database {
     statement_timeout: statementTimeoutMs,
     // A connection that died without a word answers nothing: give up a little after the server would have.
     query_timeout: statementTimeoutMs + 1_000,
-    lock_timeout: 2_000,
+    lock_timeout: lockTimeoutMs,
     // A process that is frozen between two statements lets go of its locks before whoever waits for them gives up.
     idle_in_transaction_session_timeout: 3_000,
     options: `${options} ${SESSION_BOUNDS}`,
@@ -91,8 +98,8 @@ export function openDatabase(params: DatabaseParams): Database {
   const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
   const projecting = pool(PROJECTOR, 1, 30_000, '-c jit=off');
   const submitting = new Pipeline(config('submitter', 5_000, PLANNER));
-  const claiming = new Pipeline(config('producer', CLAIM_TIMEOUT_MS, PLANNER));
-  const finishing = new Pipeline(config('completer', 5_000, PLANNER));
+  const claiming = new Pipeline(config('producer', CLAIM_TIMEOUT_MS, PLANNER, SHARED_LOCK_TIMEOUT_MS));
+  const finishing = new Pipeline(config('completer', 5_000, PLANNER, SHARED_LOCK_TIMEOUT_MS));
   return {
     ...{ url: params.url, api, searching, workers, maintenance, projecting, submitting, claiming, finishing },
     async close() {

@@ -2,6 +2,7 @@ import { CANCELLED_FAILURE } from '../core/failure.ts';
 import type { JobState } from '../core/states.ts';
 import type { Reason } from '../core/transitions.ts';
 import { boolArray, byteaArray, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
+import { leasesIn } from './complete-jobs.ts';
 import { RECORD, RECORD_ID, recordedText, tookText } from './record-events.ts';
 import { IS_SILENT, LOCKED_WORKER } from './return-jobs.ts';
 import { type Lease, leaseArrays } from './start-jobs.ts';
@@ -28,8 +29,11 @@ export type SettledJob = {
 export type SettleParams = {
   workerId: number;
   jobs: readonly SettledJob[];
-  /** Who settles: the worker by its lease, or the rescuer of a worker that must still be silent. */
-  by: 'lease' | 'dead_worker';
+  /**
+   * Who settles: the worker by its lease, a handler by its lease inside its own transaction, or the rescuer of a worker that must
+   * still be silent. The first never waits for a row lock.
+   */
+  by: 'lease' | 'handler' | 'dead_worker';
   closedClaims: readonly number[];
 };
 
@@ -48,7 +52,7 @@ const lockedText = (by: SettleParams['by']) => `locked AS MATERIALIZED (
   FROM input i JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq
   WHERE j.lease_seq = i.lease_seq AND j.state = 'running' AND j.worker_id = $1::int8
     ${by === 'dead_worker' ? `AND ${IS_SILENT}` : ''}
-  ORDER BY j.seq FOR UPDATE OF j
+  ORDER BY j.seq FOR NO KEY UPDATE OF j ${by === 'lease' ? 'SKIP LOCKED' : ''}
 )`;
 
 // A request to cancel is a promise: an attempt that ended otherwise has no successor. What ended for good stays as it ended.
@@ -105,7 +109,7 @@ const historyText = (by: SettleParams['by']) => `recorded AS (
     source: 'settled WHERE NOT becomes_held',
     ...{ from: `'running'`, to: 'to_state', reason: 'reason', actor: 'actor', n: 'event_count - requeues::int4' },
     ...{ tookMs: 'took_ms', detail: 'detail', groupBy: ['to_state', 'reason', 'actor'] },
-    ...(by === 'lease' ? { workerId: '$1::int8' } : {}),
+    ...(by === 'dead_worker' ? {} : { workerId: '$1::int8' }),
   })}
 ), requeued AS (
   ${recordedText({
@@ -115,15 +119,21 @@ const historyText = (by: SettleParams['by']) => `recorded AS (
   })}
 )`;
 
+// Jobs of this worker that another transaction has locked: they were skipped.
+const HELD = `(SELECT string_agg(i.lease_seq::text, ',') FROM input i
+    JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq
+    WHERE j.state = 'running' AND j.worker_id = $1::int8 AND NOT EXISTS (SELECT FROM locked l WHERE l.lease_seq = i.lease_seq))`;
+
 function settleText(by: SettleParams['by']): string {
   const worker = by === 'dead_worker' ? [LOCKED_WORKER] : [];
   return `WITH ${[RECORD, ...worker, INPUT, lockedText(by), HEEDED, SETTLED, TOKENS, historyText(by)].join(', ')}
 SELECT string_agg(lease_seq::text, ',') AS landed, string_agg(lease_seq::text, ',') FILTER (WHERE is_stopped) AS stopped,
-  coalesce(bool_or(is_awaited), false) AS released FROM settled`;
+  coalesce(bool_or(is_awaited), false) AS released, ${by === 'lease' ? HELD : 'NULL'} AS held FROM settled`;
 }
 
 const STATEMENTS = {
   lease: statement('settle_jobs', settleText('lease')),
+  handler: statement('settle_in_transaction', settleText('handler')),
   dead_worker: statement('settle_orphans', settleText('dead_worker')),
 } as const;
 
@@ -132,12 +142,16 @@ export type Settled = {
   landed: Set<number>;
   /** Of those, what would have been tried again, and was cancelled because somebody had asked for that. */
   stopped: Set<number>;
+  /** Another transaction holds these jobs: nothing was written for them. */
+  held: Set<number>;
   released: boolean;
 };
 
+type Row = { landed: string | null; stopped: string | null; held: string | null; released: boolean };
+
 /** Ends running attempts, each by its lease. */
 export async function settleJobs(db: Queryable, { workerId, jobs, by, closedClaims }: SettleParams): Promise<Settled> {
-  const [row] = await run<{ landed: string | null; stopped: string | null; released: boolean }>(db, STATEMENTS[by], [
+  const [row] = await run<Row>(db, STATEMENTS[by], [
     workerId,
     uuidArray(jobs.map((job) => job.orgId)),
     int8Array(jobs.map((job) => job.seq)),
@@ -153,13 +167,12 @@ export async function settleJobs(db: Queryable, { workerId, jobs, by, closedClai
     int8Array(closedClaims),
   ]);
   return {
-    landed: leasesIn(row?.landed ?? null),
-    stopped: leasesIn(row?.stopped ?? null),
+    landed: leasesIn(row?.landed),
+    stopped: leasesIn(row?.stopped),
+    held: leasesIn(row?.held),
     released: row?.released === true,
   };
 }
-
-const leasesIn = (list: string | null): Set<number> => new Set(list === null ? [] : list.split(',').map(Number));
 
 // OFFSET 0, here and above, keeps the planner from answering EXISTS with a hash of the whole table.
 const CHECK = statement(

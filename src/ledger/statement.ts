@@ -52,8 +52,16 @@ export const MAX_TRIES = 3;
 export const pauseAfter = (attempt: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, Math.random() * 20 * 2 ** attempt));
 
-/** The one gate between the program and PostgreSQL: names, times and, for lost races, repeats a statement. */
-export async function run<Row>(db: Queryable, made: Statement, values: unknown[] = []): Promise<Row[]> {
+/**
+ * The one gate between the program and PostgreSQL: names, times and, for lost races, repeats a statement up to `maxTries` times in
+ * all.
+ */
+export async function run<Row>(
+  db: Queryable,
+  made: Statement,
+  values: unknown[] = [],
+  { maxTries = MAX_TRIES }: { maxTries?: number } = {},
+): Promise<Row[]> {
   for (let attempt = 1; ; attempt++) {
     const startedAt = observer === null ? 0 : performance.now();
     try {
@@ -71,7 +79,7 @@ export async function run<Row>(db: Queryable, made: Statement, values: unknown[]
       observer?.({ name: made.name, durationMs: performance.now() - startedAt, rows: 0, failed: true, sqlState });
       // Inside a transaction the whole of it is void: only whoever began it may try again, and knows a lost race by its state.
       if (!isOurs(db)) throw isContended(error) ? error : translated(error);
-      if (!isContended(error) || attempt >= MAX_TRIES)
+      if (!isContended(error) || attempt >= maxTries)
         throw translated(error, { mayHaveHappened: made.writes === true && isUnanswered(error) });
       await pauseAfter(attempt);
     }

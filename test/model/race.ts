@@ -20,9 +20,11 @@ type Deed = (db: Queryable, job: LeasedTestJob) => Promise<boolean>;
 const settleBy =
   (by: 'lease' | 'dead_worker', ending: Ending): Deed =>
   async (db, job) => {
-    const jobs = [settled(job, ending)];
-    const { landed } = await settleJobs(db, { workerId: job.workerId, jobs, by, closedClaims: [] });
-    return landed.has(job.leaseSeq);
+    const params = { workerId: job.workerId, jobs: [settled(job, ending)], closedClaims: [] };
+    const { landed, held } = await settleJobs(db, { ...params, by });
+    if (!held.has(job.leaseSeq)) return landed.has(job.leaseSeq);
+    // A worker tries again later what another transaction holds; here it waits for that transaction.
+    return (await settleJobs(db, { ...params, by: 'handler' })).landed.has(job.leaseSeq);
   };
 
 const finish: Deed = async (db, { orgId, seq, leaseSeq, workerId }) => {

@@ -41,7 +41,7 @@ const SUCCESS = { to: 'completed', reason: 'succeeded' } as const;
 type Check = (db: Queryable, ledger: TestLedger) => Promise<void>;
 
 const settleBy =
-  (by: 'lease' | 'dead_worker'): Check =>
+  (by: 'lease' | 'handler' | 'dead_worker'): Check =>
   async (db, ledger) => {
     const reborn = await restarted(ledger);
     const { workerId } = reborn.old;
@@ -52,14 +52,16 @@ const settleBy =
     });
   };
 
-const finishIt: Check = async (db, ledger) => {
-  const reborn = await restarted(ledger);
-  const { workerId } = reborn.old;
-  const finished = [{ ...reborn.old, result: null }];
-  await unchanged(ledger, reborn, async () => {
-    await completeJobs(db, { workerId, finished, closedClaims: [] });
-  });
-};
+const finishIt =
+  (options: { skipsLocked: boolean }): Check =>
+  async (db, ledger) => {
+    const reborn = await restarted(ledger);
+    const { workerId } = reborn.old;
+    const finished = [{ ...reborn.old, result: null }];
+    await unchanged(ledger, reborn, async () => {
+      await completeJobs(db, { workerId, finished, closedClaims: [] }, options);
+    });
+  };
 
 const giveBackBy =
   (
@@ -82,8 +84,10 @@ const rowsOf = async (ledger: TestLedger, table: 'progress' | 'checkpoints', { s
 
 /** For each guarded statement a check that holds on the real ledger. */
 export const ZOMBIE_WRITES: Record<string, Check> = {
-  millrace_complete_jobs: finishIt,
+  millrace_complete_jobs: finishIt({ skipsLocked: false }),
+  millrace_complete_unlocked_jobs: finishIt({ skipsLocked: true }),
   millrace_settle_jobs: settleBy('lease'),
+  millrace_settle_in_transaction: settleBy('handler'),
   millrace_settle_orphans: settleBy('dead_worker'),
   millrace_return_jobs: giveBackBy(returnJobs),
   millrace_return_expired_jobs: giveBackBy(returnExpired),
