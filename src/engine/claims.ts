@@ -25,9 +25,9 @@ export class Claims {
     return this.#inFlight.has(claimNo);
   }
 
-  open(claimNo: number, leaseSeqs: readonly number[]): void {
-    this.#open.set(claimNo, leaseSeqs.length);
-    for (const leaseSeq of leaseSeqs) this.#leases.add(leaseSeq);
+  open(claimNo: number, jobs: readonly { leaseSeq: number }[]): void {
+    this.#open.set(claimNo, jobs.length);
+    for (const { leaseSeq } of jobs) this.#leases.add(leaseSeq);
   }
 
   /** Whether this worker knows of the lease and is not done with it. */

@@ -4,6 +4,7 @@ import type { Database } from '../ledger/database.ts';
 import { returnJobs } from '../ledger/return-jobs.ts';
 import { type StartedAttempt, startedBefore, startJobs } from '../ledger/start-jobs.ts';
 import type { EventHub } from './events.ts';
+import { Execution } from './execution.ts';
 import type { RegisteredHandler } from './registry.ts';
 
 /** A job under lease of this worker that has not started. */
@@ -16,12 +17,14 @@ export type Unstarted = {
   readonly claimedMs: number;
 };
 
+/** How a claimed job started. `sentMs`: when the start was sent, on the monotonic clock. */
+export type Start = StartedAttempt & { sentMs: number };
+
 export type StarterOptions = {
   database: Database;
   workerId: number;
   events: EventHub;
-  /** `sentMs`: when the start was sent, on the monotonic clock. */
-  onStarted(unstarted: Unstarted, start: StartedAttempt & { sentMs: number }): void;
+  onStarted(unstarted: Unstarted, start: Start): void;
   /** It is this worker's no more: cancelled, or given to another. */
   onGone(unstarted: Unstarted): void;
   /** It waits in the queue again. */
@@ -164,4 +167,11 @@ export class Starter {
     this.#options.events.emit('error', { error, where: 'starter' });
     return null;
   }
+}
+
+/** The attempt of a job that has just started. */
+export function startedExecution({ claimedMs, job, ...parts }: Unstarted, start: Start): Execution {
+  const { attemptsStarted, assignedMs, sentMs: startedMs } = start;
+  const lifetimeLeftMs = job.lifetimeLeftMs === null ? null : job.lifetimeLeftMs - (startedMs - claimedMs);
+  return new Execution({ ...parts, job: { ...job, attemptsStarted, lifetimeLeftMs }, startedMs, assignedMs });
 }

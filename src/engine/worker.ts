@@ -1,53 +1,25 @@
 import { classify } from '../core/failure.ts';
-import type { Policy } from '../core/policy.ts';
-import type { Database } from '../ledger/database.ts';
-import type { PolicyCache } from '../ledger/intern-policies.ts';
 import type { StartedJob, Taken } from '../ledger/take-jobs.ts';
 import { askPolicy } from './ask-policy.ts';
 import { Claims } from './claims.ts';
 import { Completer } from './completer.ts';
-import type { EventHub } from './events.ts';
 import { Execution } from './execution.ts';
 import { type AttemptOutcome, execute, ownEndFirst } from './executor.ts';
 import { giveBackUnknown } from './give-back-unknown.ts';
-import type { JobContext } from './job-context.ts';
+import { OutcomeBacklog } from './outcome-backlog.ts';
 import { Producer } from './producer.ts';
-import type { HandlerRegistry } from './registry.ts';
 import { Settling } from './settling.ts';
-import { Starter, type StarterOptions, type Unstarted } from './starter.ts';
+import { Starter, startedExecution, type Unstarted } from './starter.ts';
 import { type Take, takingOf } from './taking.ts';
 import { runnableOf } from './unrunnable.ts';
 import { WaitingLine } from './waiting-line.ts';
-
-export type WorkerOptions = {
-  database: Database;
-  policies: PolicyCache;
-  registry: HandlerRegistry;
-  events: EventHub;
-  workerId: number;
-  slots: number;
-  queues: readonly string[];
-  lookahead: boolean;
-  /** How long a worker that stops insists that its last outcomes are written. */
-  lastWritesMs?: number;
-  /** Jobs are claimed by one statement and started by the next. */
-  startsApart: boolean;
-  fairQueues(): ReadonlySet<string>;
-  hasCaps(): boolean;
-  contextOf(execution: Execution): JobContext;
-  onStarted(started: readonly StartedJob[]): void;
-  onReleased(): void;
-  onDelayed(delayMs: number): void;
-};
+import type { WorkerOptions } from './worker-options.ts';
 
 /** How often deadlines are looked at. A timer for each job would cost more than most jobs take. */
 const SWEEP_MS = 20;
 const LAST_WRITES_MS = 10_000;
 /** A job that was claimed ahead and found no slot within this time goes back, for other workers to take. */
 const LONGEST_LINE_MS = 100;
-/** Outcomes occupy their slots when none was written for this long, or when more than this many wait. */
-const STALLED_MS = 100;
-const MAX_UNWRITTEN = 1_000;
 
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
 export class Worker {
@@ -60,11 +32,13 @@ export class Worker {
   readonly #line = new WaitingLine();
   /** Attempts that a claim started: they run as soon as the next statement is on its way. */
   #fresh: Execution[] = [];
+  readonly #backlog = new OutcomeBacklog(() => ({
+    outcomes: this.#completer.unwritten + this.#ending,
+    held: this.#completer.held,
+  }));
   readonly #settling = new Settling(() => this.#isSettled());
   /** Attempts whose outcome is on its way to the ledger. */
   #ending = 0;
-  /** When an outcome was last written, or the first of those that wait came. */
-  #lastWriteMs = 0;
   #isStopped = false;
   /** What starts from here on is given back at once. */
   #isClosing = false;
@@ -80,7 +54,7 @@ export class Worker {
     });
     this.#starter = new Starter({
       ...{ database, workerId, events },
-      onStarted: (unstarted, start) => this.#started(unstarted, start),
+      onStarted: (unstarted, start) => this.#admit(startedExecution(unstarted, start)),
       onGone: (unstarted) => this.#dropped(unstarted),
       onReturned: (unstarted) => {
         this.#dropped(unstarted);
@@ -188,14 +162,11 @@ export class Worker {
     { claimNo, sentMs, isAhead }: { claimNo: number; sentMs: number; isAhead: boolean },
   ): Promise<void> {
     if (jobs.length === 0) return;
-    this.#claims.open(
-      claimNo,
-      jobs.map((job) => job.leaseSeq),
-    );
+    this.#claims.open(claimNo, jobs);
     const { policies, registry, startsApart } = this.#options;
     const unstarted: Unstarted[] = [];
     for (const job of jobs) {
-      const policy = policies.cached(job.policyId) ?? (await this.#policyOf(job.policyId));
+      const policy = policies.cached(job.policyId) ?? (await askPolicy(policies, job.policyId, this.#asking));
       if (this.#isStopped) return;
       const runnable = runnableOf(job.jobType, { policy, registered: registry.get(job.jobType) });
       const parts = { job, ...runnable, claimNo };
@@ -206,20 +177,6 @@ export class Worker {
     this.#options.onStarted(jobs);
     if (this.#isClosing) this.#starter.giveBack(unstarted);
     else this.#line.push(unstarted);
-  }
-
-  #policyOf(policyId: number): Promise<Policy | Error> {
-    const isStopped = () => this.#isStopped;
-    return askPolicy(this.#options.policies, policyId, { onError: this.#report, isStopped });
-  }
-
-  #started({ claimedMs, job, ...parts }: Unstarted, start: Parameters<StarterOptions['onStarted']>[1]): void {
-    const { attemptsStarted, assignedMs, sentMs: startedMs } = start;
-    const lifetimeLeftMs = job.lifetimeLeftMs === null ? null : job.lifetimeLeftMs - (startedMs - claimedMs);
-    const started = { ...job, attemptsStarted, lifetimeLeftMs };
-    const execution = new Execution({ ...parts, job: started, startedMs, assignedMs });
-    if (this.#isClosing) void this.#giveBack(execution);
-    else this.#run(execution);
   }
 
   /** It never started here, and is not this worker's any more. */
@@ -233,24 +190,19 @@ export class Worker {
   #fill(): void {
     const fresh = this.#fresh;
     this.#fresh = [];
-    for (const execution of fresh) {
-      if (this.#isClosing) void this.#giveBack(execution);
-      else this.#run(execution);
-    }
+    for (const execution of fresh) this.#admit(execution);
     const free = this.#options.slots - this.#busy() - this.#producer.asked;
     if (free > 0 && this.#line.length > 0) this.#starter.add(this.#line.take(free));
   }
 
   /** Slots that are taken: by handlers, by jobs about to start, and by outcomes that cannot be written. */
   #busy(): number {
-    return this.running.size + this.#fresh.length + this.#starter.starting + this.#blocked();
+    return this.running.size + this.#fresh.length + this.#starter.starting + this.#backlog.slots;
   }
 
-  #blocked(): number {
-    const unwritten = this.#completer.unwritten + this.#ending;
-    if (unwritten === 0) return 0;
-    if (performance.now() - this.#lastWriteMs > STALLED_MS) return unwritten;
-    return Math.max(this.#completer.held, unwritten - MAX_UNWRITTEN);
+  #admit(execution: Execution): void {
+    if (this.#isClosing) void this.#giveBack(execution);
+    else this.#run(execution);
   }
 
   #run(execution: Execution): void {
@@ -291,7 +243,7 @@ export class Worker {
     const outcome = ownEndFirst(execution, ended);
     this.#leave(execution);
     this.#producer.ended();
-    if (this.#completer.unwritten + this.#ending === 0) this.#lastWriteMs = performance.now();
+    this.#backlog.added();
     if (!this.#completer.finish(execution, outcome)) void this.#settle(this.#completer.end(execution, outcome));
     this.#producer.pumpSoon();
     this.#fill();
@@ -317,7 +269,7 @@ export class Worker {
   }
 
   #ended(): void {
-    this.#lastWriteMs = performance.now();
+    this.#backlog.written();
     if (this.#options.hasCaps()) this.#producer.wake();
     else this.#producer.pumpSoon();
     if (this.#line.length > 0) this.#fill();
@@ -329,6 +281,8 @@ export class Worker {
     this.running.delete(execution.job.leaseSeq);
     this.#settling.changed();
   }
+
+  readonly #asking = { onError: (error: unknown) => this.#report(error), isStopped: () => this.#isStopped };
 
   readonly #report = (error: unknown): void => {
     this.#options.events.emit('error', { error, where: 'worker' });

@@ -22,7 +22,8 @@ async function shortThenLong() {
   const millrace = await bench.work({ mixed: handler }, { org, concurrency: SLOTS });
   const short = Array.from({ length: 3_000 }, () => ({ type: 'mixed', payload: { long: false } }));
   const long = Array.from({ length: 400 }, () => ({ type: 'mixed', payload: { long: true }, timeout: '2s' }));
-  for (let start = 0; start < short.length; start += 1_000) await millrace.submitMany(short.slice(start, start + 1_000));
+  for (let start = 0; start < short.length; start += 1_000)
+    await millrace.submitMany(short.slice(start, start + 1_000));
   await millrace.submitMany(long);
   return { millrace, org, gate, handled: () => handled, most: () => most, short: short.length };
 }

@@ -120,7 +120,7 @@ describe('a claim whose answer was lost', () => {
     const database = ledger.db;
     const policies = new PolicyCache(database.workers);
     const knowing = new Claims();
-    knowing.open(1, [unstarted.job.leaseSeq]);
+    knowing.open(1, [unstarted.job]);
     await giveBackUnknown({ database, policies, workerId, claims: knowing });
     expect(await ledger.rowOf(job)).toMatchObject({ worker_id: workerId });
     await giveBackUnknown({ database, policies, workerId, claims: new Claims() });

@@ -107,11 +107,7 @@ export class System {
     const newest = Math.max(0, ...model.leases.map((lease) => lease.leaseSeq));
     for (const { leaseSeq } of given) expect(leaseSeq, 'a new lease').toBeGreaterThan(newest);
     expect(new Set(given.map((each) => each.leaseSeq)).size, 'distinct leases').toBe(given.length);
-    if (given.length > 0)
-      this.claimsOf(workerId).open(
-        claimNo,
-        given.map((each) => each.leaseSeq),
-      );
+    if (given.length > 0) this.claimsOf(workerId).open(claimNo, given);
     return given.map(({ id, seq, leaseSeq }) => {
       const job = model.jobs.find((each) => each.id === id);
       if (job === undefined) throw new Error(`the model knows no job ${id}`);
