@@ -19,7 +19,7 @@ export type OpenOptions = {
   maxPayloadBytes?: number;
   /** How many connections there may be for calls of yours, and for the jobs that run here; 10 each unless given. */
   pools?: { api?: number; workers?: number };
-  /** Start jobs a moment before a slot is free while handlers are shorter than a round trip. */
+  /** Lease jobs a moment before a slot is free while handlers are short. */
   lookahead?: boolean;
   /** The longest pause between two heartbeats of a worker; short leases shorten it. */
   heartbeat?: DurationInput;

@@ -16,7 +16,7 @@ const OPTIONS = {
   lookahead: {
     type: 'boolean',
     negative: true,
-    help: 'start jobs a moment before a slot is free; on where there is more than one slot',
+    help: 'lease jobs a moment before a slot is free; on where there is more than one slot',
   },
 } as const;
 
@@ -51,7 +51,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const queues = readList(values.queues) ?? [...config.workers.queues];
   const { name, lookahead } = values;
   if (args.length === 0 && lookahead !== undefined)
-    throw new UsageError('--lookahead is for handlers of modules: the built-in types are never started ahead.', 'work');
+    throw new UsageError('--lookahead is for handlers of modules: the built-in types are never leased ahead.', 'work');
   const stop = listenForStop(() =>
     out.event({ event: 'forced' }, 'Stopped at once; other workers take over when the leases end.'),
   );
