@@ -25,7 +25,8 @@ export class MemoryWatch {
   }
 }
 
-function residentMb(pid: number): number {
+/** What the process holds at this moment. */
+export function residentMb(pid: number): number {
   const [, kilobytes] = RESIDENT.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   if (kilobytes === undefined) throw new Error(`Process ${pid} does not say how much memory it holds.`);
   return Number(kilobytes) / 1_024;
