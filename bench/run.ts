@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { Millrace } from '../src/index.ts';
+import { measureApart } from './apart.ts';
 import { claimBuffers } from './claim-buffers.ts';
 import { httpShares } from './http.ts';
 import { openScratch } from './scratch-database.ts';
@@ -65,6 +66,27 @@ async function latency(): Promise<void> {
   });
 }
 
+/** One process submits and two others work, as people deploy it. How other queues do is in bench/peers. */
+async function apart(): Promise<void> {
+  const pgUrl = await scratch.fresh('apart');
+  say('a producer and two workers in processes apart ...');
+  const size = quick
+    ? { probes: 100, perSecond: 500, seconds: 3, backlog: 10_000 }
+    : { probes: 200, perSecond: 500, seconds: 10, backlog: 20_000 };
+  const driver = new URL('./driver.ts', import.meta.url).href;
+  const figures = await measureApart(driver, { pgUrl }, size);
+  const atMost = (what: string, ms: number, bar: number) =>
+    bars.push({ what, measured: `${ms.toFixed(2)} ms`, bar: `<= ${bar} ms`, ok: ms <= bar });
+  atMost('processes apart: pickup p50', figures.pickupP50Ms, 3);
+  atMost('processes apart: pickup p99', figures.pickupP99Ms, 12);
+  atMost(`processes apart: start p50 at ${size.perSecond} jobs/s`, figures.loadP50Ms, 3);
+  atMost(`processes apart: start p99 at ${size.perSecond} jobs/s`, figures.loadP99Ms, 25);
+  const drained = { what: 'processes apart: drain, handlers of 5 ms', measured: `${figures.drainPerSecond} jobs/s` };
+  bars.push({ ...drained, bar: '', ok: null });
+  const missing = { what: 'processes apart: jobs that did not start', measured: String(figures.missing) };
+  bars.push({ ...missing, bar: '0', ok: figures.missing === 0 });
+}
+
 /** The same work on a large ledger and on empty ones, in turns, so that both meet the same machine. */
 async function growth(): Promise<void> {
   const jobs = quick ? 50_000 : 1_000_000;
@@ -124,7 +146,7 @@ async function http(): Promise<void> {
 
 try {
   const named = values.only?.split(',');
-  for (const scenario of [throughput, latency, growth, pinned, http])
+  for (const scenario of [throughput, latency, apart, growth, pinned, http])
     if (named === undefined || named.includes(scenario.name)) await scenario();
 } finally {
   console.table(bars.map(({ ok, ...bar }) => ({ ...bar, '': ok === null ? '' : ok ? 'ok' : 'MISSED' })));
