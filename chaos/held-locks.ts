@@ -1,4 +1,4 @@
-// node chaos/held-locks.ts [--seconds 3] [--only <lock>]: holds each kind of lock that a user's transaction can take, one after the other, and
+// node chaos/held-locks.ts [--seconds 2.5] [--only <lock>]: holds each kind of lock that a user's transaction can take, one after the other, and
 // measures how long every loop and operation of others waits meanwhile. Prints the slowest wait of each beyond its time without a
 // lock, and fails when one is longer than 250 ms. The machine column shows what the machine delays by itself.
 import { setTimeout as delay } from 'node:timers/promises';
@@ -22,7 +22,7 @@ const MAX_BASELINES = 3;
 type Wait = { ms: number; fault: string | null; isSeen: boolean };
 type Row = ReadonlyMap<Operation, Wait>;
 
-const { values } = parseArgs({ options: { seconds: { type: 'string', default: '3' }, only: { type: 'string' } } });
+const { values } = parseArgs({ options: { seconds: { type: 'string', default: '2.5' }, only: { type: 'string' } } });
 const holdMs = Number(values.seconds) * 1_000;
 const startedMs = nowMs();
 const say = (line: string) => process.stderr.write(`${((nowMs() - startedMs) / 1_000).toFixed(0)} s: ${line}\n`);

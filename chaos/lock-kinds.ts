@@ -44,6 +44,10 @@ const times = <T>(make: (no: number) => T): T[] => Array.from({ length: DEPENDEN
 
 const isEven = (no: number): boolean => no % 2 === 0;
 
+function openInTurn(stage: Stage, gates: readonly string[]): void {
+  for (const [no, gate] of gates.entries()) setTimeout(() => stage.openGate(gate), no * STAGGER_MS);
+}
+
 const plain: LockKind = {
   name: 'submit in a transaction',
   hold: (stage) => inTransaction(stage, (client) => stage.submit(stage.orgs.user, { type: 'probe' }, client)),
@@ -77,9 +81,7 @@ function runningDependency({ name, fails }: { name: string; fails: boolean }): L
       const ids = await stage.submitAll(stage.orgs.user, jobs);
       await Promise.all(ids.map((id) => stage.signals.until(`${id} started`)));
       const release = await dependOn(stage, ids);
-      gates.forEach((gate, no) => {
-        setTimeout(() => stage.openGate(gate), no * STAGGER_MS);
-      });
+      openInTurn(stage, gates);
       return release;
     },
   };
@@ -103,6 +105,48 @@ const retryingDependency: LockKind = {
     const ids = await stage.submitAll(stage.orgs.user, jobs);
     await Promise.all(ids.map((id) => stage.states.until(id, ['retrying'])));
     return dependOn(stage, ids);
+  },
+};
+
+/** Jobs that wait for other jobs, which end while the lock is held. */
+const pendingDependency: LockKind = {
+  name: 'dependency: pending',
+  async hold(stage) {
+    const { user } = stage.orgs;
+    const gates = times(() => randomUUID());
+    const first = await stage.submitAll(
+      user,
+      gates.map((gate) => ({ type: 'gate', payload: { gate, fails: false } })),
+    );
+    const second = await stage.submitAll(
+      user,
+      first.map((id) => ({ type: 'probe', payload: {}, dependsOn: [id] })),
+    );
+    const release = await dependOn(stage, second);
+    openInTurn(stage, gates);
+    return release;
+  },
+};
+
+/** Jobs whose handlers have returned and whose children end while the lock is held. */
+const joiningDependency: LockKind = {
+  name: 'dependency: waits for children',
+  async hold(stage) {
+    const gates = times(() => randomUUID());
+    const jobs = gates.map((gate) => ({ type: 'parent', payload: { gate, fails: false } }));
+    const ids = await stage.submitAll(stage.orgs.user, jobs);
+    await Promise.all(ids.map((id) => stage.signals.until(`${id} returned`)));
+    const release = await dependOn(stage, ids);
+    openInTurn(stage, gates);
+    return release;
+  },
+};
+
+const expiringDependency: LockKind = {
+  name: 'dependency: outlives its lifetime',
+  async hold(stage) {
+    const jobs = times(() => ({ type: 'mortal', payload: {}, queue: 'unserved' }));
+    return dependOn(stage, await stage.submitAll(stage.orgs.user, jobs));
   },
 };
 
@@ -210,6 +254,9 @@ export const LOCK_KINDS: readonly LockKind[] = [
   runningDependency({ name: 'dependency: running, fails', fails: true }),
   delayedDependency,
   retryingDependency,
+  pendingDependency,
+  joiningDependency,
+  expiringDependency,
   orphanedDependency(),
   key,
   manyKeys,

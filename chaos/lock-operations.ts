@@ -23,9 +23,11 @@ export type Operation = {
 
 /** The rescuer's poll after the lease of a job has ended. */
 const RESCUE_MS = 2_100;
+const EXPIRY_MS = 150;
 const CRON_POLL_MS = 500;
 const WAIT_POLL_MS = 100;
 const DELAY_MS = 100;
+const MORTAL_MS = 700;
 
 type Asked = Parameters<Stage['submit']>[1];
 
@@ -69,6 +71,13 @@ async function releasedStart(stage: Stage): Promise<number> {
   const second = await stage.apart.submit({ type: 'probe', payload: {}, dependsOn: [first.jobId] });
   const returnedMs = await stage.signals.until(`${first.jobId} returned`);
   return (await stage.signals.until(`${second.jobId} started`)) - returnedMs;
+}
+
+/** From the end of its lifetime to the end of a job that no worker serves. */
+async function expiry(stage: Stage): Promise<number> {
+  const { jobId, createdAt } = await stage.apart.submit({ type: 'mortal', payload: {}, queue: 'unserved' });
+  const endedMs = await stage.states.until(jobId, ['dead_letter']);
+  return endedMs - createdAt.getTime() - MORTAL_MS;
 }
 
 async function rescue(stage: Stage): Promise<number> {
@@ -161,6 +170,7 @@ export const OPERATIONS: readonly Operation[] = [
   },
   { name: 'start a delayed job', head: 'delayed', probe: delayedStart },
   { name: 'start a dependent', head: 'dependent', probe: releasedStart },
+  { name: 'end a job that outlived its lifetime', head: 'expiry', naturalMs: EXPIRY_MS, probe: expiry },
   { name: 'rescue the jobs of a killed worker', head: 'rescue', naturalMs: RESCUE_MS, once: true, probe: rescue },
   { name: 'cancel a job', head: 'cancel', probe: cancel },
   { name: 'retry a job by hand', head: 'retry', probe: retry },

@@ -26,6 +26,8 @@ import { Signals } from './signals.ts';
 /** The main worker serves these queues; a second worker process serves `other`. */
 const MAIN_QUEUES = ['q:default', 'fair', 'held'];
 const SLOTS = 16;
+/** Only this process looks so often for jobs that outlived their lifetime; by default it is once a minute. */
+const EXPIRE_EVERY_MS = 100;
 /** Enough for the operations that use up a job with every probe. */
 const SPARE_JOBS = 60;
 
@@ -61,7 +63,7 @@ export class Stage {
     const database = openDatabase({ url });
     await migrate(database.maintenance);
     const { config } = loadConfig({ environment: { MILLRACE_EGRESS_ALLOW: '127.0.0.0/8' }, folder: tmpdir() });
-    const engine = new Engine({ database, profile: config.profile });
+    const engine = new Engine({ database, profile: config.profile, expireEveryMs: EXPIRE_EVERY_MS });
     const deliveries = composeDeliveries({ engine, config, egress: openEgress(config) });
     await engine.open();
     const orgs = {
@@ -73,12 +75,14 @@ export class Stage {
     const states = await JobStates.open(url);
     const apart = await Millrace.open({ database: url, org: orgs.stranger });
     const stage = new Stage({ engine, apart, database, receiver, orgs, states });
-    await configureQueue(database.api, { name: 'fair', order: 'fair' });
-    for (const name of ['held', 'other', 'other-held', 'doomed']) await configureQueue(database.api, { name });
+    for (const name of ['fair', 'held', 'other', 'other-held', 'doomed', 'unserved'])
+      await configureQueue(database.api, { name });
     await Promise.all([
       stage.hire({ name: 'main', queues: MAIN_QUEUES }),
       stage.hire({ name: 'other', queues: ['other', 'other-held'] }),
     ]);
+    // Lets this process, which only submits, know the queues and the types that the workers have announced.
+    await apart.queues.configure('fair', { order: 'fair' });
     await engine.start();
     await deliveries.start();
     stage.#stops.push(

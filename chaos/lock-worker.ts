@@ -8,6 +8,9 @@ export type WorkerReport = { key: string; value: number };
 export type GateOpening = { gate: string };
 export type LockWorkerSettings = { url: string; name: string; queues: string[]; slots: number };
 
+/** How long a job of the type `mortal` may wait for its start. */
+const MORTAL_LIFETIME = '700ms';
+
 type GatePayload = { gate: string; fails: boolean };
 type OwnerPayload = { gate: string; how: 'assertOwned' | 'completeIn'; returnsEarly: boolean };
 
@@ -94,6 +97,12 @@ function registerAll(millrace: Millrace): void {
     handler: (context: JobContext) =>
       timed(`${context.jobId} spawned`, () => context.spawn({ type: 'probe', payload: {} })),
   });
+  // Completes when its child does, which waits at the gate.
+  millrace.register({
+    type: 'parent',
+    handler: reported((context, payload: GatePayload) => context.spawn({ type: 'gate', payload }, { join: true })),
+  });
+  millrace.register({ type: 'mortal', lifetime: MORTAL_LIFETIME, handler: () => {} });
   millrace.register({ type: 'tick', handler: (context: JobContext) => report(context.idempotencyKey) });
 }
 
