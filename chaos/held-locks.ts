@@ -16,7 +16,7 @@ const PAUSE_MS = 100;
 const PATIENCE_MS = 10_000;
 /** A machine that delays a timer or a commit for so long cannot show a wait of 250 ms. */
 const NOISE_MS = 150;
-const MAX_BASELINES = 3;
+const MAX_TRIES = 3;
 
 /** `isSeen`: a probe ended while the lock was held. Without one the operation waited for another one, whose wait is shown. */
 type Wait = { ms: number; fault: string | null; isSeen: boolean };
@@ -80,24 +80,32 @@ const machineMs = (row: Row): number => row.get(OPERATIONS.at(-1) as Operation)?
 async function measureBaseline(stage: Stage): Promise<Row> {
   for (let tries = 1; ; tries++) {
     const row = await measure(stage, null);
-    if (machineMs(row) <= NOISE_MS || tries === MAX_BASELINES) return row;
+    if (machineMs(row) <= NOISE_MS || tries === MAX_TRIES) return row;
     say(`the machine paused for ${machineMs(row).toFixed(0)} ms: once more ...`);
   }
 }
 
-/** A wait for a lock comes again, a pause of the machine does not: where a wait is too long, the shorter of two counts. */
+/** The better of two waits of one operation. */
+function shorter(one: Wait, other: Wait): Wait {
+  const isOther = (one.fault === null) === (other.fault === null) ? other.ms < one.ms : other.fault === null;
+  return { ...(isOther ? other : one), isSeen: one.isSeen || other.isSeen };
+}
+
+/**
+ * A wait for a lock comes again, a pause of the machine does not. Where a wait is too long the lock is held once more, and the shorter wait
+ * counts; a third time when the machine paused again.
+ */
 async function measureLock(stage: Stage, lock: LockKind, baseline: Row): Promise<Row> {
   say(`${lock.name} ...`);
-  const first = await measure(stage, lock);
-  if (![...first].some(([operation, wait]) => isMissed(operation, wait, baseline))) return first;
-  say(`${lock.name}, once more ...`);
-  const second = await measure(stage, lock);
-  return new Map(
-    [...first].map(([operation, wait]) => {
-      const again = second.get(operation) as Wait;
-      return [operation, isMissed(operation, again, baseline) ? wait : again];
-    }),
-  );
+  let row = await measure(stage, lock);
+  const hasMissed = () => [...row].some(([operation, wait]) => isMissed(operation, wait, baseline));
+  for (let tries = 2; tries <= MAX_TRIES && hasMissed(); tries++) {
+    say(`${lock.name}, once more ...`);
+    const again = await measure(stage, lock);
+    row = new Map([...row].map(([operation, wait]) => [operation, shorter(wait, again.get(operation) as Wait)]));
+    if (machineMs(again) <= NOISE_MS) break;
+  }
+  return row;
 }
 
 function beyond(operation: Operation, wait: Wait, baseline: Row): number {
