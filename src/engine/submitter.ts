@@ -1,7 +1,6 @@
 import type pg from 'pg';
 import { MAX_CHILDREN } from '../core/dependencies.ts';
 import { AppError, type Issue } from '../core/errors.ts';
-import { lengthOf } from '../core/payload.ts';
 import { type Policy, SUBMISSION_TIMEOUT_MS } from '../core/policy.ts';
 import {
   DEFAULT_LIMITS,
@@ -14,17 +13,18 @@ import type { QueueNames } from '../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { CallbackOrgs } from '../ledger/callback-orgs.ts';
-import { type Database, inTransaction } from '../ledger/database.ts';
+import type { Database } from '../ledger/database.ts';
 import { lockParent, type Origin } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import type { Queryable } from '../ledger/statement.ts';
 import { isBare } from '../ledger/submit-alike.ts';
-import { submitJobs, type Written } from '../ledger/submit-jobs.ts';
+import { type Attempted, submitJobs, submitShared, type Written } from '../ledger/submit-jobs.ts';
 import { submitStarted } from '../ledger/submit-started.ts';
 import { type Taken, takeJobs } from '../ledger/take-jobs.ts';
+import { JobWriter, lengthOfEntry, MAX_BATCH } from './job-writer.ts';
 import { newJobId } from './new-job-id.ts';
-import { type ParentLease, placeChild, placeDependents } from './placement.ts';
+import { type ParentLease, placeChild } from './placement.ts';
 import type { OfferedJob } from './producer.ts';
 import type { Take } from './taking.ts';
 
@@ -44,10 +44,10 @@ export type SubmitterOptions = {
   announce(db: Queryable): void;
   /** Called with what was accepted, so that idle workers look at once. */
   onAccepted(accepted: {
-    written: readonly Written[];
+    written: readonly Attempted[];
     entries: readonly JobToWrite[];
     isFollowed: boolean;
-    isAnnounced: boolean;
+    isAnnounced?: boolean;
   }): void;
 };
 
@@ -69,7 +69,6 @@ export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: re
 export type Submitted = Written | { kind: 'invalid'; issues: readonly Issue[] };
 
 const NO_OPTIONS: SubmitOptions = Object.freeze({});
-const MAX_BATCH = 1_000;
 const MAX_WAITING = 20_000;
 /** What connecting and writing may take at most, so that a caller has its answer within the submission timeout. */
 const STATEMENT_MS = 10_000;
@@ -77,17 +76,19 @@ const STATEMENT_MS = 10_000;
 /** Accepts jobs: checks them, places them among others, and writes them, many callers to a statement. */
 export class Submitter {
   readonly #options: SubmitterOptions;
-  readonly #batcher: Batcher<JobToWrite, Written>;
+  readonly #batcher: Batcher<JobToWrite, Attempted>;
+  readonly #writer: JobWriter;
   /** An org is known to use callbacks before its first job with one. */
   readonly callbackOrgs: CallbackOrgs;
 
   constructor(options: SubmitterOptions) {
     this.#options = options;
+    this.#writer = new JobWriter(options);
     this.callbackOrgs = new CallbackOrgs(options.database.api);
-    this.#batcher = createBatcher<JobToWrite, Written>({
+    this.#batcher = createBatcher<JobToWrite, Attempted>({
       send: (entries) => this.#send(entries),
       maxItems: MAX_BATCH,
-      lengthOf: ({ job: { payload } }) => lengthOf(payload),
+      lengthOf: lengthOfEntry,
       maxInFlight: 2,
       splitAbove: 32,
       maxWaiting: MAX_WAITING,
@@ -160,16 +161,19 @@ export class Submitter {
 
   /** The same of one that was prepared. */
   accept(entry: JobToWrite): Promise<Written> {
-    if (entry.job.dependsOn.length === 0) return this.#batcher.add(entry);
-    return this.writePlaced([entry]).then(([written]) => written as Written);
+    if (entry.job.dependsOn.length > 0) return this.writePlaced([entry]).then(([written]) => written as Written);
+    const attempt = this.#batcher.add(entry);
+    if (entry.job.idempotencyKey === null) return attempt as Promise<Written>;
+    return attempt.then((attempted) => (attempted.kind === 'held' ? this.#writer.writeHeld(entry) : attempted));
   }
 
-  async #send(entries: readonly JobToWrite[]): Promise<Written[]> {
+  async #send(entries: readonly JobToWrite[]): Promise<Attempted[]> {
     const db = this.#options.database.submitting;
     const lone = loneOf(entries);
     const started = lone === null ? null : await this.#start(db, lone);
     if (started !== null) return [started];
-    const writing = submitJobs(db, entries, this.#options.fairQueues());
+    await this.#writer.stamp(entries);
+    const writing = submitShared(db, entries);
     // A worker that idles looks for it right behind the statement that writes it.
     const isFollowed = lone !== null && this.#options.offer(lone.job, (params) => takeJobs(db, params)) !== null;
     if (entries.some(isDueNow)) this.#options.announce(db);
@@ -188,25 +192,23 @@ export class Submitter {
     return { kind: 'accepted', id: entry.id, state: 'scheduled', createdAt: at, scheduledFor: at };
   }
 
-  /** Writes entries without dependencies in one statement. */
-  async write(db: Queryable, entries: readonly JobToWrite[]): Promise<Written[]> {
-    const written = await submitJobs(db, entries, this.#options.fairQueues());
-    this.#options.onAccepted({ written, entries, isFollowed: false, isAnnounced: false });
-    return written;
+  /** As `JobWriter.write`. */
+  write(db: Queryable, entries: readonly JobToWrite[]): Promise<Attempted[]> {
+    return this.#writer.write(db, entries);
   }
 
-  /** Writes entries, some with dependencies, in one transaction: all or none. */
-  async writePlaced(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Written[]> {
-    const work = async (db: pg.ClientBase) => {
-      await placeDependents(db, entries);
-      return submitJobs(db, entries, this.#options.fairQueues());
-    };
-    const written =
-      client === undefined
-        ? await inTransaction(this.#options.database.api, work, { mayRepeat: true })
-        : await work(client);
-    this.#options.onAccepted({ written, entries, isFollowed: false, isAnnounced: false });
-    return written;
+  /** As `JobWriter.writeEach`. */
+  writeEach(entries: readonly JobToWrite[]): Promise<(Written | AppError)[]> {
+    return this.#writer.writeEach(entries);
+  }
+
+  /** As `JobWriter.writeTogether`. */
+  writePlaced(
+    entries: readonly JobToWrite[],
+    client?: pg.ClientBase,
+    check?: (written: readonly Written[]) => void,
+  ): Promise<Written[]> {
+    return this.#writer.writeTogether(entries, client, check);
   }
 
   /** Writes a child of a running job, fenced by that job's lease. Null: the lease is lost. */
@@ -216,20 +218,22 @@ export class Submitter {
       if (!guard.landed) return null;
       entry.job = inherit(entry.job, guard.origin);
       await placeChild(client, entry, { ...guard, parent, inheritsPriority });
-      const [child] = await submitJobs(client, [entry], this.#options.fairQueues());
+      const [child] = await submitJobs(client, [entry]);
       // Thrown, it takes the child back. A repeat of a spawn brings no child and is not counted.
       if (child?.kind === 'accepted' && guard.children >= MAX_CHILDREN)
         throw refusal('spawn', 'TOO_MANY_CHILDREN', `An attempt may spawn at most ${MAX_CHILDREN} jobs.`);
       return [child as Written];
     };
-    const written = await inTransaction(this.#options.database.api, work, { mayRepeat: true });
+    await this.#writer.stamp([entry]);
+    const written = await this.#writer.transact(entry.orgId, work);
     if (written === null) return null;
-    this.#options.onAccepted({ written, entries: [entry], isFollowed: false, isAnnounced: false });
+    this.#options.onAccepted({ written, entries: [entry], isFollowed: false });
     return written[0] as Written;
   }
 
-  idle(): Promise<void> {
-    return this.#batcher.idle();
+  async idle(): Promise<void> {
+    await this.#batcher.idle();
+    await this.#writer.idle();
   }
 }
 

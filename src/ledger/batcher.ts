@@ -22,6 +22,18 @@ export function fitting<Item>(items: readonly Item[], most: number, lengthOf: (i
   return count;
 }
 
+/** All items in order, cut into what fits into a statement each. */
+export function inStatements<Item>(items: readonly Item[], most: number, lengthOf: (item: Item) => number): Item[][] {
+  const cut: Item[][] = [];
+  let rest = items.slice();
+  while (rest.length > 0) {
+    const size = fitting(rest, most, lengthOf);
+    cut.push(rest.slice(0, size));
+    rest = rest.slice(size);
+  }
+  return cut;
+}
+
 export type BatcherOptions<Item, Answer> = {
   /** One answer per item, in order. An answer that is an Error rejects its caller only. */
   send(items: Item[]): Promise<(Answer | Error)[]>;

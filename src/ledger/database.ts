@@ -114,18 +114,17 @@ export type TransactionOptions = {
   mayRepeat?: boolean;
   /** Shorter than the statements of the pool may take. */
   statementTimeoutMs?: number;
+  /** Shorter than the statements of the pool wait for a lock. */
+  lockTimeoutMs?: number;
 };
 
 /** Runs `work` in one transaction on a connection of the pool. */
 export async function inTransaction<T>(
   pool: pg.Pool,
   work: (client: pg.PoolClient) => Promise<T>,
-  { mayRepeat = false, statementTimeoutMs }: TransactionOptions = {},
+  { mayRepeat = false, statementTimeoutMs, lockTimeoutMs }: TransactionOptions = {},
 ): Promise<T> {
-  const begin =
-    statementTimeoutMs === undefined
-      ? 'BEGIN'
-      : `BEGIN; SET LOCAL statement_timeout = ${Math.round(statementTimeoutMs)}`;
+  const begin = `BEGIN${bound('statement_timeout', statementTimeoutMs)}${bound('lock_timeout', lockTimeoutMs)}`;
   for (let attempt = 1; ; attempt++) {
     try {
       return await transact(pool, begin, work);
@@ -135,6 +134,9 @@ export async function inTransaction<T>(
     }
   }
 }
+
+const bound = (setting: string, ms: number | undefined): string =>
+  ms === undefined ? '' : `; SET LOCAL ${setting} = ${Math.round(ms)}`;
 
 async function transact<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
@@ -157,6 +159,19 @@ async function transact<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolC
   } finally {
     client.off('error', onError);
     client.release(broken);
+  }
+}
+
+/** Runs `work` inside the transaction of the client so that its failure takes back its own writes and leaves the transaction usable. */
+export async function inSavepoint<T>(client: pg.ClientBase, work: () => Promise<T>): Promise<T> {
+  await client.query('SAVEPOINT millrace_part');
+  try {
+    const result = await work();
+    await client.query('RELEASE SAVEPOINT millrace_part');
+    return result;
+  } catch (error) {
+    await client.query('ROLLBACK TO SAVEPOINT millrace_part');
+    throw error;
   }
 }
 

@@ -8,6 +8,8 @@ export type JobToWrite = {
   policyId: number;
   actor: string | null;
   placement: Placement | null;
+  /** Its reserved place in a fair queue. Without one it is ordered by submission. */
+  stamp?: number;
 };
 
 /** What ties a job to others. One that `waits` is born pending. */

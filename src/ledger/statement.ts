@@ -86,7 +86,8 @@ export async function run<Row>(
   }
 }
 
-const isOurs = (db: Queryable): boolean => 'totalCount' in db || db.isOurs === true;
+/** Whether a statement on it is a transaction in itself. */
+export const isOurs = (db: Queryable): boolean => 'totalCount' in db || db.isOurs === true;
 
 export function sqlStateOf(error: unknown): string | null {
   if (isAppError(error, 'UNAVAILABLE')) return sqlStateOf(error.cause);

@@ -2,28 +2,19 @@ import type { JobState } from '../core/states.ts';
 import type { NewJob } from '../core/submission.ts';
 import { int2Array, int4Array, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
 import type { JobToWrite, Placement } from './job-to-write.ts';
+import { heldText, type KeyMode, patienceText } from './key-buckets.ts';
 import { keyScopeText } from './key-scope.ts';
 import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
 import { RECORD, RECORD_ID } from './record-events.ts';
-import { type Queryable, run, type Statement, statement } from './statement.ts';
+import { isContended, isOurs, type Queryable, run, type Statement, statement } from './statement.ts';
 import { areAlike, submitAlike } from './submit-alike.ts';
 
 export type Written =
   | { kind: 'accepted'; id: string; state: JobState; createdAt: Date; scheduledFor: Date | null }
   | { kind: 'duplicate'; existingId: string; sameRequest: boolean };
 
-// The order of a fair queue: each org's next job is stamped one after its last, but never before what was claimed already,
-// so orgs take turns and an org that was idle gains no credit. A fifo queue orders by submission.
-const STAMPS = `, stamped AS (
-  INSERT INTO millrace.fair_stamps AS f (queue, org_id, stamp)
-  SELECT i.queue, i.org_id, max(q.virtual_time) + count(*) FROM input i
-  JOIN millrace.queues q ON q.name = i.queue AND q.claim_order = 'fair'
-  GROUP BY i.queue, i.org_id ORDER BY 1, 2
-  ON CONFLICT (queue, org_id) DO UPDATE SET stamp = greatest(f.stamp + excluded.stamp - q_time(f.queue), excluded.stamp)
-  RETURNING queue, org_id, stamp)`.replace(
-  'q_time(f.queue)',
-  '(SELECT q.virtual_time FROM millrace.queues q WHERE q.name = f.queue)',
-);
+/** `held`: nothing was written, because another transaction may be about to commit the job's key. */
+export type Attempted = Written | { kind: 'held' };
 
 // The second of two callers with one key waits here for the first, then reads the first one's row: DO UPDATE sees it
 // although the statement's snapshot does not. Sorted, so that two batches never wait for each other in a ring.
@@ -31,7 +22,7 @@ const keysText = (scope: string) => `, keyed AS (
   INSERT INTO millrace.idempotency_keys AS k (org_id, scope, key, job_id, fingerprint, expires_at)
   SELECT DISTINCT ON (org_id, scope, key) org_id, ${scope} AS scope, key, id, extra->>'fingerprint',
          at + (extra->>'key_window_ms')::float8 * interval '1 ms'
-  FROM input i WHERE key IS NOT NULL ORDER BY org_id, scope, key, ord
+  FROM input i WHERE key IS NOT NULL AND NOT is_held ORDER BY org_id, scope, key, ord
   ON CONFLICT (org_id, scope, key) DO UPDATE SET
     job_id      = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.job_id ELSE k.job_id END,
     fingerprint = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.fingerprint ELSE k.fingerprint END,
@@ -43,7 +34,7 @@ const keysText = (scope: string) => `, keyed AS (
 )`;
 
 /** A fair queue orders each job by itself. */
-const RUN_IN_FAIR_QUEUE = `CASE WHEN queue IN (SELECT queue FROM stamped) THEN -seq ELSE ${RUN_OF_NEIGHBOURS} END`;
+const RUN = `CASE WHEN order_key = seq THEN ${RUN_OF_NEIGHBOURS} ELSE -seq END`;
 
 /** What few jobs have of the world they came from, each by its column. */
 const ENVELOPE = {
@@ -53,43 +44,41 @@ const ENVELOPE = {
 };
 const NO_ENVELOPE: typeof ENVELOPE = { input: '', columns: '', scope: 'i.job_type' };
 
-type Variant = { keyed: boolean; fair: boolean; enveloped: boolean };
+type Variant = { keys: KeyMode | null; enveloped: boolean };
 
-function submitText({ keyed, fair, enveloped }: Variant): string {
+function submitText({ keys, enveloped }: Variant): string {
   const envelope = enveloped ? ENVELOPE : NO_ENVELOPE;
-  const source = keyed ? '(SELECT * FROM fresh WHERE existing_id IS NULL OR existing_id = id)' : 'input';
-  const orderKey = fair
-    ? `coalesce(s.stamp - count(*) OVER (PARTITION BY i.queue, i.org_id)
-         + row_number() OVER (PARTITION BY i.queue, i.org_id ORDER BY i.ord), i.seq)`
-    : 'i.seq';
-  const stamps = fair ? 'LEFT JOIN stamped s ON s.queue = i.queue AND s.org_id = i.org_id' : '';
+  const isWritten = 'NOT is_held AND (existing_id IS NULL OR existing_id = id)';
+  const source = keys === null ? 'input' : `(SELECT * FROM fresh WHERE ${isWritten})`;
   return `
 WITH ${RECORD}, input AS MATERIALIZED (
   SELECT i.*, nextval('millrace.job_seq') AS seq, millrace.clock() AS at,
          coalesce((extra->>'run_at')::timestamptz,
                   millrace.clock() + (extra->>'run_after_ms')::float8 * interval '1 ms', millrace.clock()) AS run_at
+         ${keys === null ? '' : heldText(keys, envelope.scope)}
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int2[], $6::int4[], $7::int2[], $8::int8[],
               $9::json[], $10::text[], $11::json[]${envelope.input}) WITH ORDINALITY
     AS i(id, org_id, queue, job_type, priority, policy_id, max_attempts, lifetime_ms, payload, key, extra${envelope.columns}, ord)
-)${fair ? STAMPS : ''}${keyed ? keysText(envelope.scope) : ''}
+  ${keys === null ? '' : patienceText(keys)}
+)${keys === null ? '' : keysText(envelope.scope)}
 , inserted AS (
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, lifetime_deadline, order_key,
     policy_id, state, priority, requested_priority, max_attempts, event_count, record_ids, queue, job_type, idempotency_key,
     payload, parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes${envelope.columns})
   SELECT i.seq, i.org_id, i.id, i.at, i.at, i.run_at,
     CASE WHEN i.run_at <= i.at AND extra->>'waits' IS NULL THEN i.at END,
-    i.at + i.lifetime_ms * interval '1 ms', ${orderKey}, i.policy_id,
+    i.at + i.lifetime_ms * interval '1 ms', coalesce((extra->>'stamp')::int8, i.seq), i.policy_id,
     (CASE WHEN extra->>'waits' IS NOT NULL THEN 'pending' WHEN i.run_at > i.at THEN 'delayed' ELSE 'scheduled' END)::millrace.job_state,
     i.priority, coalesce((extra->>'requested_priority')::int2, i.priority), i.max_attempts, 1, ARRAY[${RECORD_ID}], i.queue, i.job_type, i.key,
     i.payload, (extra->>'parent_seq')::int8, coalesce((extra->>'depth')::int2, 0),
     coalesce((extra->>'joins_parent')::boolean, false), extra->>'dependency_type', extra->>'correlation_id',
     extra->>'callback_url', extra->>'actor', (extra->>'tags')::jsonb, decode(extra->>'payload_bytes', 'base64')${envelope.columns}
-  FROM ${source} i ${stamps}
+  FROM ${source} i
   RETURNING seq, org_id, state, priority, order_key, run_at, lifetime_deadline, queue, job_type, actor, tags IS NOT NULL AS is_tagged
 ), made_ready AS (
   INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
   SELECT min(order_key), lifetime_deadline, org_id, priority, queue, job_type, array_agg(seq ORDER BY seq) FROM inserted
-  WHERE state = 'scheduled' GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${fair ? RUN_IN_FAIR_QUEUE : RUN_OF_NEIGHBOURS}
+  WHERE state = 'scheduled' GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${RUN}
 ), timed AS (
   INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
   SELECT run_at, lifetime_deadline, seq, org_id FROM inserted WHERE state = 'delayed'
@@ -105,10 +94,12 @@ WITH ${RECORD}, input AS MATERIALIZED (
     is_tagged, job_type, 'submitted', actor, array_agg(seq) FROM inserted GROUP BY org_id, state, priority, is_tagged, job_type, actor
 )
 SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms, NULL::float8 AS run_at_ms, false AS waits,
-       NULL::uuid AS existing_id, false AS same
+       NULL::uuid AS existing_id, false AS same, false AS is_held
 UNION ALL
 SELECT ord::int4, NULL, extract(epoch FROM run_at)::float8 * 1000, extra->>'waits' IS NOT NULL, ${
-    keyed ? `existing_id, existing_fingerprint = extra->>'fingerprint' FROM fresh` : 'NULL, false FROM input'
+    keys === null
+      ? 'NULL, false, false FROM input'
+      : `existing_id, existing_fingerprint = extra->>'fingerprint', is_held FROM fresh`
   }
 WHERE extra IS NOT NULL`;
 }
@@ -139,18 +130,17 @@ SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms`;
 
 const PLAIN = statement('submit_plain_jobs', PLAIN_TEXT);
 
-const nameOf = ({ keyed, fair, enveloped }: Variant): string =>
-  `submit${keyed ? '_keyed' : ''}${fair ? '_fair' : ''}${enveloped ? '_enveloped' : ''}_jobs`;
+const KEYED = { announce: '_announced', leave_held: '_keyed' } as const satisfies Record<KeyMode, string>;
 
-const EITHER = [false, true];
+const nameOf = ({ keys, enveloped }: Variant): string =>
+  `submit${keys === null ? '' : KEYED[keys]}${enveloped ? '_enveloped' : ''}_jobs`;
+
 const STATEMENTS: ReadonlyMap<string, Statement> = new Map(
-  EITHER.flatMap((keyed) =>
-    EITHER.flatMap((fair) =>
-      EITHER.map((enveloped) => {
-        const variant = { keyed, fair, enveloped };
-        return [nameOf(variant), statement(nameOf(variant), submitText(variant))];
-      }),
-    ),
+  ([null, 'announce', 'leave_held'] as const).flatMap((keys) =>
+    [false, true].map((enveloped) => {
+      const variant = { keys, enveloped };
+      return [nameOf(variant), statement(nameOf(variant), submitText(variant))];
+    }),
   ),
 );
 
@@ -161,22 +151,42 @@ type Row = {
   waits: boolean;
   existing_id: string | null;
   same: boolean;
+  is_held: boolean;
 };
 
-/** Writes jobs, their first tokens, events and keys in one statement. Answers in the order of the input. */
-export async function submitJobs(
-  db: Queryable,
-  jobs: readonly JobToWrite[],
-  fairQueues: ReadonlySet<string>,
-): Promise<Written[]> {
-  const fair = fairQueues.size > 0 && jobs.some((entry) => fairQueues.has(entry.job.queue));
-  if (!fair && areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs));
+/**
+ * Writes jobs, their first tokens, events and keys in one statement. Returns an answer for each, in order. Jobs of fair queues have
+ * their stamps. For a transaction: it announces its keys, and waits for other transactions that hold them.
+ */
+export const submitJobs = (db: Queryable, jobs: readonly JobToWrite[]): Promise<Written[]> =>
+  submit(db, jobs, 'announce') as Promise<Written[]>;
+
+/** The same for jobs of many callers: it leaves out jobs whose key is held. Meant for a statement that commits at once. */
+export async function submitShared(db: Queryable, jobs: readonly JobToWrite[]): Promise<Attempted[]> {
+  try {
+    return await submit(db, jobs, 'leave_held');
+  } catch (error) {
+    if (!isOurs(db) || !isContended(error) || !jobs.some(isKeyed)) throw error;
+    // A transaction holds a key that it did not announce. It may be any of these keys, so none of them is tried again here.
+    const others = jobs.filter((entry) => !isKeyed(entry));
+    const written = others.length === 0 ? [] : await submitJobs(db, others);
+    return jobs.map((entry) => (isKeyed(entry) ? HELD : (written.shift() as Written)));
+  }
+}
+
+const HELD: Attempted = Object.freeze({ kind: 'held' });
+
+const isKeyed = ({ job }: JobToWrite): boolean => job.idempotencyKey !== null;
+
+async function submit(db: Queryable, jobs: readonly JobToWrite[], keys: KeyMode): Promise<Attempted[]> {
+  if (areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs));
   const extras = jobs.map(extraOf);
   const enveloped = jobs.some((entry) => entry.job.envelope !== null);
-  const isPlain = !fair && !enveloped && extras.every((extra) => extra === null);
+  const isPlain = !enveloped && extras.every((extra) => extra === null);
+  const variant = { keys: jobs.some(isKeyed) ? keys : null, enveloped };
   const rows = isPlain
     ? await run<Row>(db, PLAIN, plainParameters(jobs))
-    : await run<Row>(db, statementFor(jobs, { fair, enveloped }), [
+    : await run<Row>(db, STATEMENTS.get(nameOf(variant)) as Statement, [
         ...plainParameters(jobs),
         textArray(jobs.map((entry) => entry.job.idempotencyKey)),
         jsonArray(extras),
@@ -184,13 +194,13 @@ export async function submitJobs(
       ]);
   const atMs = Number(rows[0]?.at_ms);
   const createdAt = new Date(atMs);
-  const written = acceptedAt(jobs, atMs);
+  const attempted: Attempted[] = acceptedAt(jobs, atMs);
   for (let index = 1; index < rows.length; index++) {
     const row = rows[index] as Row;
     const entry = jobs[row.ord - 1] as JobToWrite;
-    written[row.ord - 1] = answerOf(entry, row, { atMs, createdAt });
+    attempted[row.ord - 1] = row.is_held ? HELD : answerOf(entry, row, { atMs, createdAt });
   }
-  return written;
+  return attempted;
 }
 
 function acceptedAt(jobs: readonly JobToWrite[], atMs: number): Written[] {
@@ -205,11 +215,6 @@ function answerOf(entry: JobToWrite, row: Row, { atMs, createdAt }: { atMs: numb
   const runAtMs = Number(row.run_at_ms);
   const state: JobState = row.waits ? 'pending' : runAtMs > atMs ? 'delayed' : 'scheduled';
   return { kind: 'accepted', id: entry.id, state, createdAt, scheduledFor: row.waits ? null : new Date(runAtMs) };
-}
-
-function statementFor(jobs: readonly JobToWrite[], variant: Omit<Variant, 'keyed'>): Statement {
-  const keyed = jobs.some((entry) => entry.job.idempotencyKey !== null);
-  return STATEMENTS.get(nameOf({ keyed, ...variant })) as Statement;
 }
 
 function plainParameters(jobs: readonly JobToWrite[]): Buffer[] {
@@ -236,7 +241,7 @@ function envelopeParameters(jobs: readonly JobToWrite[]): Buffer[] {
 }
 
 /** What few jobs have, as one JSON column: a plain job sends null and the statement skips it all. */
-function extraOf({ job, actor, placement }: JobToWrite): string | null {
+function extraOf({ job, actor, placement, stamp }: JobToWrite): string | null {
   const extra: Record<string, unknown> = {};
   if (job.runAt !== null) extra.run_at = job.runAt.toISOString();
   if (job.runAfterMs !== null) extra.run_after_ms = job.runAfterMs;
@@ -249,6 +254,7 @@ function extraOf({ job, actor, placement }: JobToWrite): string | null {
   if (job.tags !== null) extra.tags = JSON.stringify(job.tags);
   if (actor !== null) extra.actor = actor;
   if (job.payload.kind === 'bytes') extra.payload_bytes = Buffer.from(job.payload.bytes).toString('base64');
+  if (stamp !== undefined) extra.stamp = stamp;
   if (placement !== null) Object.assign(extra, placementExtra(job, placement));
   for (const _ in extra) return JSON.stringify(extra);
   return null;

@@ -15,7 +15,7 @@ export type BatchToWrite = {
   entries: readonly JobToWrite[];
   /** All or none. */
   isWhole: boolean;
-  write(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Written[]>;
+  write(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Outcome[]>;
 };
 
 /** Writes as many jobs as there is room for, in order. Repeats of what was written before need none. */
@@ -42,7 +42,7 @@ async function writeFitting(
   if (fitting.length === 0) return entries.map(() => refusal);
   const written = await write(fitting, client);
   engine.hintLater();
-  const outcomes = new Map<JobToWrite, Outcome>(fitting.map((entry, index) => [entry, written[index] as Written]));
+  const outcomes = new Map<JobToWrite, Outcome>(fitting.map((entry, index) => [entry, written[index] as Outcome]));
   return entries.map((entry) => outcomes.get(entry) ?? refusal);
 }
 

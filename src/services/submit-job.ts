@@ -7,6 +7,7 @@ import { findKey } from '../ledger/find-key.ts';
 import { getJob } from '../ledger/get-job.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import { keyScopeOf } from '../ledger/key-scope.ts';
+import { requireTransaction } from '../ledger/require-transaction.ts';
 import type { Written } from '../ledger/submit-jobs.ts';
 import type { Admission } from './admission.ts';
 import { isQueueFull } from './queue-admission.ts';
@@ -31,6 +32,7 @@ export type SubmitJobParams = {
 /** Accepts one job. A repeat of the same request answers with the first one's job; another request with its key is refused. */
 export async function submitJob(engine: Engine, params: SubmitJobParams): Promise<SubmissionResult> {
   const { orgId, submission, actor, client, options, admission } = params;
+  if (client !== undefined) await requireTransaction(client);
   const preparing = engine.submitter.prepare(orgId, submission, actor, options);
   const prepared = preparing instanceof Promise ? await preparing : preparing;
   if (!prepared.ok) throw invalidSubmission(prepared.issues);

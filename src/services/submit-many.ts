@@ -2,10 +2,11 @@ import type pg from 'pg';
 import { AppError, type Issue } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
+import { keyHeld } from '../engine/job-writer.ts';
 import { RefusedEntries } from '../engine/placement.ts';
 import type { Prepared } from '../engine/submitter.ts';
-import { inTransaction } from '../ledger/database.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
+import { requireTransaction } from '../ledger/require-transaction.ts';
 import type { Written } from '../ledger/submit-jobs.ts';
 import type { Admission } from './admission.ts';
 import { admitBatch, type Outcome } from './admit-batch.ts';
@@ -45,9 +46,10 @@ export type SubmitManyParams = {
 
 type Answer = SubmissionResult | RejectedSubmission;
 
-/** Accepts 1 to 1000 jobs in one statement: all or none when atomic, the valid ones otherwise. */
+/** Accepts 1 to 1000 jobs: all or none when atomic, the valid ones otherwise. */
 export async function submitMany(engine: Engine, params: SubmitManyParams): Promise<BatchResult> {
-  const { submissions, atomic } = params;
+  const { submissions, atomic, client } = params;
+  if (client !== undefined) await requireTransaction(client);
   if (!Array.isArray(submissions) || submissions.length < 1 || submissions.length > MAX_BATCH)
     throw wrongSize(submissions?.length);
   const prepared = await prepareAll(engine, params);
@@ -95,32 +97,20 @@ async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobT
 /** A key that stands for another request refuses the whole batch, so the keys are looked at before the commit. */
 async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Outcome[]> {
   const { orgId, client: own, admission } = params;
-  const isKeyed = entries.some((entry) => entry.job.idempotencyKey !== null);
-  const writeThem = (all: readonly JobToWrite[], client?: pg.ClientBase) =>
-    isKeyed ? writeKeyed(engine, all, client) : write(engine, all, client);
-  if (own === undefined) return admitBatch(engine, admission, { orgId, entries, isWhole: true, write: writeThem });
+  const write = (all: readonly JobToWrite[], client?: pg.ClientBase) =>
+    engine.submitter.writePlaced(all, client, refuseConflicts);
+  if (own === undefined) return admitBatch(engine, admission, { orgId, entries, isWhole: true, write });
   // The caller's transaction holds what was written; its error tells the caller to roll it back.
-  return writeThem(entries, own).catch((error) => {
+  return write(entries, own).catch((error) => {
     throw error instanceof BatchConflict ? error.first : error;
   });
 }
 
-async function writeKeyed(
-  engine: Engine,
-  entries: readonly JobToWrite[],
-  given: pg.ClientBase | undefined,
-): Promise<Written[]> {
-  const work = async (client: pg.ClientBase) => {
-    const written = await engine.submitter.writePlaced(entries, client);
-    if (!written.some(isConflict)) return written;
-    throw new BatchConflict(
-      written.map((each) => (isConflict(each) ? rejected(conflictingSubmission(each.existingId)) : aborted())),
-    );
-  };
-  if (given !== undefined) return work(given);
-  const written = await inTransaction(engine.database.api, work, { mayRepeat: true });
-  for (const hint of ['ready', 'timers', 'releases'] as const) engine.hint(hint);
-  return written;
+function refuseConflicts(written: readonly Written[]): void {
+  if (!written.some(isConflict)) return;
+  throw new BatchConflict(
+    written.map((each) => (isConflict(each) ? rejected(conflictingSubmission(each.existingId)) : aborted())),
+  );
 }
 
 type Conflict = Written & { kind: 'duplicate' };
@@ -140,14 +130,15 @@ class BatchConflict extends Error {
   }
 }
 
-/** Without dependencies one statement serves all; with them each stands alone, so that one refusal spares the others. */
+/** Jobs without dependencies share statements; with them each stands alone, so that one refusal spares the others. */
 async function submitEach(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Answer[]> {
   if (entries.length === 0) return [];
   if (entries.every((entry) => entry.job.dependsOn.length === 0)) {
     const { orgId, client: own, admission } = params;
-    const writeThem = (all: readonly JobToWrite[], client = own) => write(engine, all, client);
-    const limit = own === undefined ? admission : undefined;
-    const written = await admitBatch(engine, limit, { orgId, entries, isWhole: false, write: writeThem });
+    if (own !== undefined) return answersOf(engine, params, await engine.submitter.writePlaced(entries, own));
+    const write = (all: readonly JobToWrite[], client?: pg.ClientBase) =>
+      client === undefined ? engine.submitter.writeEach(all) : writeBeside(engine, all, client);
+    const written = await admitBatch(engine, admission, { orgId, entries, isWhole: false, write });
     return answersOf(engine, params, written);
   }
   const answers: Answer[] = [];
@@ -158,10 +149,10 @@ async function submitEach(engine: Engine, params: SubmitManyParams, entries: Job
   return answers;
 }
 
-function write(engine: Engine, entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Written[]> {
-  const isPlain = entries.every((entry) => entry.job.dependsOn.length === 0);
-  if (isPlain) return engine.submitter.write(client ?? engine.database.api, entries);
-  return engine.submitter.writePlaced(entries, client);
+/** In a transaction that admits jobs of others as well: a key that is held is not waited for. */
+async function writeBeside(engine: Engine, entries: readonly JobToWrite[], client: pg.ClientBase): Promise<Outcome[]> {
+  const attempted = await engine.submitter.write(client, entries);
+  return attempted.map((each) => (each.kind === 'held' ? keyHeld() : each));
 }
 
 /** The jobs of repeats are read together; in the caller's transaction one after the other. */

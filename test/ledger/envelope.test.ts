@@ -29,7 +29,7 @@ async function written(
     const keyed = options.key === undefined ? {} : { idempotencyKey: `k-${index}`, fingerprint: 'f' };
     entries.push(await ledger.toWrite(orgId, { type, job: { envelope: each, queue, ...keyed } }));
   }
-  await submitJobs(ledger.db.api, entries, new Set(['q:fair']));
+  await submitJobs(ledger.db.api, entries);
   return Promise.all(entries.map(({ id }) => getJob(ledger.db.api, orgId, id)));
 }
 
@@ -86,7 +86,7 @@ test('the statement of a plain job knows nothing of envelopes', async () => {
   };
   for (const type of [undefined, 'same']) {
     const entries = [await ledger.toWrite(orgId, { type }), await ledger.toWrite(orgId, { type })];
-    await submitJobs(db as never, entries, new Set());
+    await submitJobs(db as never, entries);
   }
   expect(texts).toHaveLength(2);
   for (const text of texts) expect(text).not.toContain('traceparent');

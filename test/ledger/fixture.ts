@@ -102,7 +102,7 @@ export class TestLedger {
     const type = `type-${orgId}`;
     const entries: JobToWrite[] = [];
     for (let n = 0; n < count; n++) entries.push(await this.toWrite(orgId, { type }));
-    await submitJobs(this.db.api, entries, new Set());
+    await submitJobs(this.db.api, entries);
     return { orgId, type, ids: entries.map(({ id }) => id) };
   }
 
@@ -116,7 +116,7 @@ export class TestLedger {
     const entry = await this.toWrite(orgId, overrides);
     const ids = (overrides.dependsOn ?? []).map((job) => job.id);
     const dependencies = ids.length === 0 ? [] : await lockDependencies(client, { orgId, ids });
-    await submitJobs(client, [{ ...entry, placement: placementOf(entry, dependencies, overrides) }], new Set());
+    await submitJobs(client, [{ ...entry, placement: placementOf(entry, dependencies, overrides) }]);
     const { rows } = await client.query({ text: 'SELECT seq FROM millrace.jobs WHERE id = $1', values: [entry.id] });
     return { orgId, id: entry.id, seq: rows[0].seq, jobType: entry.job.type };
   }

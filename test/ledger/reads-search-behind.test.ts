@@ -122,7 +122,7 @@ describe('in ascending order', () => {
     try {
       await slow.query('BEGIN');
       const late = await ledger.toWrite(orgId);
-      await submitJobs(slow, [late], new Set());
+      await submitJobs(slow, [late]);
       await slow.query(
         `UPDATE millrace.jobs SET state = 'completed', completed_at = millrace.clock() WHERE org_id = $1 AND id = $2`,
         [orgId, late.id],

@@ -91,7 +91,7 @@ describe('pages', () => {
   test('the order of change shows what moved last first, also within one moment [GA-2.45]', async () => {
     const orgId = await ledger.newOrg();
     const entries = await Promise.all([1, 2, 3, 4].map(() => ledger.toWrite(orgId)));
-    await submitJobs(ledger.db.api, entries, new Set());
+    await submitJobs(ledger.db.api, entries);
     await ledger.moveClock(5_000);
     const [first, ...rest] = entries.map((entry) => entry.id);
     const { seq } = await ledger.rowOf({ orgId, id: first as string });
@@ -103,7 +103,7 @@ describe('pages', () => {
   test('the newest come first, a hundred at most, unless told otherwise [GA-6.06]', async () => {
     const orgId = await ledger.newOrg();
     const entries = await Promise.all(Array.from({ length: 101 }, () => ledger.toWrite(orgId)));
-    await submitJobs(ledger.db.api, entries, new Set());
+    await submitJobs(ledger.db.api, entries);
     const found = await search(orgId);
     expect(found.jobs).toHaveLength(100);
     expect(found).toMatchObject({ hasMore: true, totalCount: 101, totalIsEstimate: false });
@@ -147,7 +147,7 @@ describe('pages', () => {
     try {
       await slow.query('BEGIN');
       const late = await ledger.toWrite(orgId);
-      await submitJobs(slow, [late], new Set());
+      await submitJobs(slow, [late]);
       const early = await submitMany(orgId, 2);
       const first = await search(orgId, {}, { order: 'CREATED_ASC', limit: 3 });
       expect(first.jobs.map((job) => job.id)).toEqual(settled);

@@ -163,7 +163,7 @@ describe('a cascade', () => {
     await inTransaction(ledger.db.api, async (client) => {
       await lockDependencies(client, { orgId, ids: [first.id] });
       const jobs = entries.map((entry) => ({ ...entry, placement: { ...placement, dependsOnSeqs: [first.seq] } }));
-      await submitJobs(client, jobs, new Set());
+      await submitJobs(client, jobs);
     });
     await finish(first, 'completed');
     await drain();

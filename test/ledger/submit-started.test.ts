@@ -35,7 +35,7 @@ describe('a job that is written started', () => {
     const born = await submitToIdle({ job, policy: { lifetimeMs: 90_000 }, actor: 'user:1' });
     const entry = await ledger.toWrite(born.orgId, { job, policy: { lifetimeMs: 90_000 }, actor: 'user:1' });
     const alike = { ...entry, job: { ...entry.job, type: born.entry.job.type } };
-    await submitJobs(db(), [alike], new Set());
+    await submitJobs(db(), [alike]);
     const lanes = lanesOf({ jobType: alike.job.type });
     const { jobs: started } = await takeJobs(db(), { workerId: born.workerId, claimNo: 2, limit: 8, lanes });
     const [one, other] = [born.job!, started[0]!];

@@ -26,7 +26,7 @@ async function written(given: readonly Tags[], requestId?: string) {
       return ledger.db.api.query(query as never);
     },
   };
-  await submitJobs(db as unknown as Queryable, entries, new Set());
+  await submitJobs(db as unknown as Queryable, entries);
   return { orgId, names, ids: entries.map(({ id }) => id) };
 }
 

@@ -16,7 +16,7 @@ const update = (job: { orgId: string; id: string }, change: JobChange) => update
 describe('a job whose type is changed', () => {
   const submit = async (orgId: string, type: string) => {
     const entry = await ledger.toWrite(orgId, { type, job: KEYED, policy: { retentionMs: 0 } });
-    const [written] = await submitJobs(ledger.db.api, [entry], new Set());
+    const [written] = await submitJobs(ledger.db.api, [entry]);
     return { orgId, id: entry.id, written };
   };
 

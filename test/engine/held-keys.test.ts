@@ -1,0 +1,194 @@
+/** Submissions of others while a transaction that is still open has written an idempotency key. */
+import pg from 'pg';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { type Policy, PROFILES } from '../../src/core/policy.ts';
+import type { Submission } from '../../src/core/submission.ts';
+import { Submitter } from '../../src/engine/submitter.ts';
+import type { JobToWrite } from '../../src/ledger/job-to-write.ts';
+import { observeStatements } from '../../src/ledger/statement.ts';
+import { submitShared } from '../../src/ledger/submit-jobs.ts';
+import { useLedger } from '../ledger/fixture.ts';
+
+const ledger = useLedger();
+let submitter: Submitter;
+
+beforeAll(() => {
+  submitter = new Submitter({
+    database: ledger.db,
+    policies: ledger.policies,
+    profile: PROFILES.gopherqueue as Policy,
+    registrationOf: () => undefined,
+    fairQueues: () => new Set(),
+    ensureQueue: async () => {},
+    queues: { has: () => true, list: () => [] },
+    onAccepted: () => {},
+    offer: () => null,
+  });
+});
+
+const job = (more: object = {}): Submission => ({ type: 'held', payload: {}, ...more });
+const submit = (orgId: string, more?: object) => submitter.submit(orgId, job(more), null);
+
+async function prepare(orgId: string, more: object): Promise<JobToWrite> {
+  const prepared = await submitter.prepare(orgId, job(more), null);
+  if (!prepared.ok) throw new Error(JSON.stringify(prepared.issues));
+  return prepared.entry;
+}
+
+async function begin(): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: ledger.db.url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('BEGIN');
+  return client;
+}
+
+/** A transaction of a user that has submitted jobs with these keys and goes on. */
+async function holding(orgId: string, keys: readonly string[]): Promise<pg.Client> {
+  const client = await begin();
+  const entries = await Promise.all(keys.map((idempotencyKey) => prepare(orgId, { idempotencyKey })));
+  await submitter.writePlaced(entries, client);
+  return client;
+}
+
+/** What has happened to a promise so far. */
+function watch<T>(promise: Promise<T>): { promise: Promise<T>; isSettled: boolean } {
+  const watched = { promise, isSettled: false };
+  const note = () => {
+    watched.isSettled = true;
+  };
+  promise.then(note, note);
+  return watched;
+}
+
+const keysOf = (count: number): string[] => Array.from({ length: count }, (_, n) => `k-${n}`);
+
+/** One caller with the key and 63 strangers, in the same moment. Returns when the strangers have their answers. */
+async function submitAmongStrangers(orgId: string, idempotencyKey: string) {
+  const others = await ledger.newOrg();
+  const held = watch(submit(orgId, { idempotencyKey }));
+  const strangers = Array.from({ length: 63 }, (_, n) =>
+    submit(others, n % 2 === 0 ? {} : { idempotencyKey: `s-${n}` }),
+  );
+  const answers = await Promise.all(strangers);
+  return { held, kinds: new Set(answers.map(({ kind }) => kind)) };
+}
+
+describe('a key that an open transaction of a user has written', () => {
+  it('delays no stranger, and is answered with that job after the commit', async () => {
+    const orgId = await ledger.newOrg();
+    const client = await holding(orgId, ['k']);
+    const { held, kinds } = await submitAmongStrangers(orgId, 'k');
+    expect(kinds).toEqual(new Set(['accepted']));
+    expect(held.isSettled).toBe(false);
+    await client.query('COMMIT');
+    expect(await held.promise).toMatchObject({ kind: 'duplicate', sameRequest: true });
+  });
+
+  it('is left out by the shared statement, which waits for nothing', async () => {
+    const orgId = await ledger.newOrg();
+    await holding(orgId, ['k']);
+    const failed: string[] = [];
+    observeStatements((seen) => seen.failed && failed.push(seen.name));
+    onTestFinished(() => observeStatements(null));
+    const entries = [await prepare(orgId, { idempotencyKey: 'k' }), await prepare(orgId, {})];
+    const answers = await submitShared(ledger.db.submitting, entries);
+    expect(answers).toMatchObject([{ kind: 'held' }, { kind: 'accepted' }]);
+    expect(failed).toEqual([]);
+  });
+
+  it('is free after a rollback', async () => {
+    const orgId = await ledger.newOrg();
+    const client = await holding(orgId, ['k']);
+    const { held } = await submitAmongStrangers(orgId, 'k');
+    expect(held.isSettled).toBe(false);
+    await client.query('ROLLBACK');
+    expect(await held.promise).toMatchObject({ kind: 'accepted' });
+  });
+
+  it('is refused to its caller alone when it is held for long', async () => {
+    const orgId = await ledger.newOrg();
+    const client = await holding(orgId, ['k']);
+    await expect(submit(orgId, { idempotencyKey: 'k' })).rejects.toMatchObject({
+      ...{ code: 'UNAVAILABLE', retryAfterMs: 1_000 },
+      message: expect.stringContaining('uses this idempotency key'),
+    });
+    expect(await submit(orgId)).toMatchObject({ kind: 'accepted' });
+    await client.query('ROLLBACK');
+    expect(await submit(orgId, { idempotencyKey: 'k' })).toMatchObject({ kind: 'accepted' });
+  });
+
+  it('delays no stranger where the transaction did not announce it', async () => {
+    const orgId = await ledger.newOrg();
+    const client = await begin();
+    await client.query(
+      `INSERT INTO millrace.idempotency_keys (org_id, scope, key, job_id, fingerprint, expires_at)
+       VALUES ($1, 'held', 'k', gen_random_uuid(), 'f', 'infinity')`,
+      [orgId],
+    );
+    const { held, kinds } = await submitAmongStrangers(orgId, 'k');
+    expect(kinds).toEqual(new Set(['accepted']));
+    expect(held.isSettled).toBe(false);
+    await client.query('COMMIT');
+    expect(await held.promise).toMatchObject({ kind: 'duplicate', sameRequest: false });
+  });
+
+  it('is known to the transaction itself', async () => {
+    const orgId = await ledger.newOrg();
+    const client = await holding(orgId, ['k']);
+    const [again] = await submitter.writePlaced([await prepare(orgId, { idempotencyKey: 'k' })], client);
+    expect(again).toMatchObject({ kind: 'duplicate', sameRequest: true });
+  });
+});
+
+describe('many keys in one transaction', () => {
+  it('take a bounded number of locks, and leave other keys of the org free', async () => {
+    const orgId = await ledger.newOrg();
+    const client = await holding(orgId, keysOf(2_000));
+    const { rows } = await ledger.db.api.query(
+      `SELECT count(*)::int4 AS locks FROM pg_locks WHERE pid = $1 AND locktype = 'advisory'`,
+      [(client as unknown as { processID: number }).processID],
+    );
+    expect(rows[0].locks).toBeLessThanOrEqual(64);
+    const free = await Promise.all([submit(orgId, { idempotencyKey: 'free' }), submit(orgId)]);
+    expect(free).toMatchObject([{ kind: 'accepted' }, { kind: 'accepted' }]);
+    await client.query('COMMIT');
+    expect(await submit(orgId, { idempotencyKey: 'k-1999' })).toMatchObject({ kind: 'duplicate' });
+  });
+
+  it('do not make two transactions of one org wait for each other', async () => {
+    const orgId = await ledger.newOrg();
+    await holding(orgId, keysOf(300));
+    const other = await holding(
+      orgId,
+      keysOf(300).map((key) => `other-${key}`),
+    );
+    await other.query('COMMIT');
+  });
+});
+
+describe('a batch', () => {
+  it('whose jobs stand each for itself has its other jobs accepted while one of its keys is held', async () => {
+    const orgId = await ledger.newOrg();
+    const client = await holding(orgId, ['k']);
+    const entries = await Promise.all(['k', 'free'].map((idempotencyKey) => prepare(orgId, { idempotencyKey })));
+    const batch = watch(submitter.writeEach(entries));
+    const isThere = `SELECT FROM millrace.jobs WHERE id = $1`;
+    while ((await ledger.db.api.query(isThere, [entries[1]?.id])).rowCount === 0);
+    expect(batch.isSettled).toBe(false);
+    await client.query('COMMIT');
+    expect(await batch.promise).toMatchObject([{ kind: 'duplicate' }, { kind: 'accepted' }]);
+  });
+
+  it('that is all or none holds nothing while it waits for a key', async () => {
+    const orgId = await ledger.newOrg();
+    const client = await holding(orgId, ['k']);
+    const entries = await Promise.all(['a', 'k'].map((idempotencyKey) => prepare(orgId, { idempotencyKey })));
+    const batch = watch(submitter.writePlaced(entries));
+    await ledger.untilBlocked();
+    expect(await submit(orgId, { idempotencyKey: 'a' })).toMatchObject({ kind: 'accepted' });
+    expect(batch.isSettled).toBe(false);
+    await client.query('ROLLBACK');
+    expect(await batch.promise).toMatchObject([{ kind: 'duplicate' }, { kind: 'accepted' }]);
+  });
+});

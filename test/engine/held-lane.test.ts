@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest';
+import { HeldLane } from '../../src/engine/held-lane.ts';
+
+const HELD = Object.assign(new Error('lock timeout'), { code: '55P03' });
+const MESSAGE = 'Another transaction holds it.';
+
+/** Attempts that fail until they are let through. */
+function heldTask() {
+  const task = {
+    attempts: 0,
+    isFree: false,
+    attempt: async () => {
+      task.attempts++;
+      if (!task.isFree) throw HELD;
+      return 'done';
+    },
+  };
+  return task;
+}
+
+describe('HeldLane', () => {
+  it('tries again until the lock is free', async () => {
+    const lane = new HeldLane();
+    const task = heldTask();
+    const running = lane.run('org', task.attempt, MESSAGE);
+    while (task.attempts < 3) await new Promise(setImmediate);
+    task.isFree = true;
+    expect(await running).toBe('done');
+    await lane.idle();
+  });
+
+  it('refuses a task whose time is over, and hands on any other failure at once', async () => {
+    const lane = new HeldLane({ patienceMs: 50 });
+    await expect(lane.run('org', heldTask().attempt, MESSAGE)).rejects.toMatchObject({
+      ...{ code: 'UNAVAILABLE', message: MESSAGE, retryAfterMs: 1_000, cause: HELD },
+    });
+    const broken = () => Promise.reject(new Error('broken'));
+    await expect(lane.run('org', broken, MESSAGE)).rejects.toThrow('broken');
+    await lane.idle();
+  });
+
+  it('refuses the org that fills its share, and no other', async () => {
+    const lane = new HeldLane({ maxWaitingOfOrg: 2, patienceMs: 50 });
+    const waiting = [1, 2].map(() => lane.run('full', heldTask().attempt, MESSAGE));
+    await expect(lane.run('full', async () => 'done', MESSAGE)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect(await lane.run('other', async () => 'done', MESSAGE)).toBe('done');
+    await Promise.allSettled(waiting);
+    expect(await lane.run('full', async () => 'done', MESSAGE)).toBe('done');
+  });
+
+  it('takes new tasks before those that were tried, and orgs in turn', async () => {
+    const lane = new HeldLane({ maxAtOnce: 1 });
+    const order: string[] = [];
+    const gate = Promise.withResolvers<void>();
+    const first = lane.run('a', () => gate.promise, MESSAGE);
+    const task = (orgId: string, name: string) => lane.run(orgId, async () => void order.push(name), MESSAGE);
+    const tasks = [task('a', 'a1'), task('a', 'a2'), task('a', 'a3'), task('b', 'b1')];
+    gate.resolve();
+    await Promise.all([first, ...tasks]);
+    expect(order).toEqual(['a1', 'b1', 'a2', 'a3']);
+  });
+});
