@@ -1,8 +1,9 @@
 import type pg from 'pg';
 import type { AppError } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
+import { rowHeld } from '../engine/job-writer.ts';
 import { inTransaction } from '../ledger/database.ts';
-import { type Queryable, sqlStateOf, translated } from '../ledger/statement.ts';
+import { isContended, type Queryable, sqlStateOf, translated } from '../ledger/statement.ts';
 
 /** Given a client, it is inside a transaction in which so many jobs more fit. */
 export type Work<T> = (client?: pg.ClientBase, room?: number) => Promise<T>;
@@ -19,7 +20,13 @@ export type AdmissionOptions = {
   explain?(error: unknown): unknown;
 };
 
-type Waiter = Load & { work: Work<unknown>; resolve(value: unknown): void; reject(error: unknown): void };
+type Waiter = Load & {
+  work: Work<unknown>;
+  /** Until when work is tried again that meets a lock of another transaction. */
+  untilMs: number;
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+};
 
 const ONE: Load = Object.freeze({ jobs: 1, least: 1 });
 /** How long a reading of the queue is trusted, with what was admitted since, for each margin of room that it leaves. */
@@ -34,6 +41,11 @@ const SMALLEST_MARGIN = 2_000;
 const MAX_BATCH = 100;
 const MAX_WAITING = 2_000;
 const LOCK_TIMEOUT = '55P03';
+/** How long work may wait for a lock of another transaction, which may be a user's, while all others wait for it. */
+const LOCK_WAIT_MS = 2;
+/** When work that met such a lock is tried again, and for how long. */
+const RETRY_MS = 100;
+const PATIENCE_MS = 5_000;
 
 /**
  * Lets jobs into the queue while there is room. Far from the limit a reading of the last moment is enough, and nobody waits
@@ -115,7 +127,8 @@ export class Admission {
   #standInLine<T>(work: Work<T>, load: Load): Promise<T> {
     if (this.#line.length >= MAX_WAITING) return Promise.reject(this.#options.full(this.#depth));
     return new Promise((resolve, reject) => {
-      this.#line.push({ ...load, work, resolve: resolve as Waiter['resolve'], reject });
+      const untilMs = performance.now() + PATIENCE_MS;
+      this.#line.push({ ...load, work, untilMs, resolve: resolve as Waiter['resolve'], reject });
       void this.#serve();
     });
   }
@@ -150,19 +163,31 @@ export class Admission {
     for (const answer of answers) answer();
   }
 
-  /** Work that fails leaves no trace and does not spoil that of the others. The answer is given once all is committed. */
+  /**
+   * Work that fails leaves no trace and does not spoil that of the others. The answer is given once all is committed. Work that
+   * meets a lock of another transaction is tried again later: nobody in line waits for that transaction.
+   */
   async #attempt(client: pg.ClientBase, waiter: Waiter, room: number): Promise<() => void> {
     const { work, least, resolve, reject } = waiter;
     if (room < least) return () => reject(this.refusal(room));
-    await client.query('SAVEPOINT admission');
+    await client.query(`SAVEPOINT admission; SET LOCAL lock_timeout = ${LOCK_WAIT_MS}`);
     try {
       const value = await work(client, room);
       await client.query('RELEASE SAVEPOINT admission');
       return () => resolve(value);
     } catch (error) {
       await client.query('ROLLBACK TO SAVEPOINT admission');
-      return () => reject(this.#explained(error));
+      if (!isContended(error)) return () => reject(this.#explained(error));
+      if (performance.now() < waiter.untilMs) return () => this.#standAgain(waiter);
+      return () => reject(rowHeld(error));
     }
+  }
+
+  #standAgain(waiter: Waiter): void {
+    setTimeout(() => {
+      this.#line.push(waiter);
+      void this.#serve();
+    }, RETRY_MS);
   }
 
   #explained(error: unknown): unknown {

@@ -93,6 +93,30 @@ describe('a queue that is full', () => {
     expect(mixed.body.results).toMatchObject([{ error: { code: 'QUOTA_EXCEEDED' } }, ...expected]);
   });
 
+  it('lets others in while a transaction holds the key of one that stands in line', async () => {
+    const caller = await queue.caller();
+    const keyed = { idempotency_key: 'held' };
+    const client = await queue.ledger.db.maintenance.connect();
+    try {
+      await client.query('BEGIN');
+      const submission = job({ idempotencyKey: 'held' });
+      const holder = await submitJob(queue.engine, { orgId: caller.orgId, submission, actor: null, client });
+      let isAnswered = false;
+      const held = caller.post('/jobs', job(keyed)).finally(() => {
+        isAnswered = true;
+      });
+      const beside = caller.post('/jobs/batch', { jobs: [job(keyed), job()], atomic: false });
+      for (let n = 0; n < 3; n++) await (await queue.caller()).submit(job());
+      const { results } = (await beside).body;
+      expect(results).toMatchObject([{ error: { code: 'UNAVAILABLE' } }, { status: 'ACCEPTED' }]);
+      expect(isAnswered).toBe(false);
+      await client.query('COMMIT');
+      expect((await held).body).toMatchObject({ status: 'DUPLICATE', job_id: holder.jobId });
+    } finally {
+      client.release(true);
+    }
+  });
+
   it('does not stop a program, whose jobs count all the same', async () => {
     const orgId = await queue.ledger.newOrg();
     const submissions = jobs(SIZE + 1);
