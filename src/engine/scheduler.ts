@@ -2,13 +2,16 @@ import { Cron } from 'croner';
 import type pg from 'pg';
 import { AppError, isAppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
-import { type Database, inTransaction } from '../ledger/database.ts';
+import { type Database, inSavepoint, inTransaction } from '../ledger/database.ts';
 import { advanceSchedule, dueSchedules, type Missed, type Schedule } from '../ledger/schedules.ts';
+import { isContended } from '../ledger/statement.ts';
 import type { EventHub } from './events.ts';
 import { Periodic } from './periodic.ts';
 
 const LIMIT = 50;
 const POLL_MS = 500;
+/** How long a round, which serves the schedules of all orgs, waits for a lock that another transaction holds. */
+const LOCK_WAIT_MS = 5;
 /** A schedule that was missed this often is caught up in several rounds, so that one transaction stays small. */
 const MAX_RUNS_PER_ROUND = 100;
 
@@ -26,6 +29,8 @@ export type SchedulerOptions = {
  */
 export class Scheduler extends Periodic {
   readonly #options: SchedulerOptions;
+  /** How many schedules of the last round stay due because another transaction holds what their jobs need. */
+  #held = 0;
 
   constructor(options: SchedulerOptions) {
     super({ name: 'scheduler', events: options.events });
@@ -33,21 +38,35 @@ export class Scheduler extends Periodic {
   }
 
   async round(): Promise<number> {
-    const fired = await inTransaction(this.#options.database.maintenance, async (client) => {
-      let count = 0;
-      for (const { schedule, now } of await dueSchedules(client, LIMIT))
-        count += await this.#fireOrSkip(client, schedule, now);
-      return count;
+    const fired = await inTransaction(this.#options.database.maintenance, (client) => this.#fireAll(client), {
+      lockTimeoutMs: LOCK_WAIT_MS,
     });
     if (fired > 0) this.#options.onFired();
     return fired > 0 ? 0 : POLL_MS;
   }
 
-  /** A schedule whose job is refused skips its turn: it must not keep the others from theirs. */
-  async #fireOrSkip(client: pg.PoolClient, schedule: Schedule, now: Date): Promise<number> {
+  async #fireAll(client: pg.PoolClient): Promise<number> {
+    let count = 0;
+    let held = 0;
+    // Held schedules are the longest due and come first. They must not fill the round.
+    for (const { schedule, now } of await dueSchedules(client, LIMIT + this.#held)) {
+      const fired = await this.#fireOrSkip(client, schedule, now);
+      if (fired === null) held++;
+      else count += fired;
+    }
+    this.#held = held;
+    return count;
+  }
+
+  /**
+   * A schedule whose job is refused skips its turn: it must not keep the others from theirs. Null: another transaction holds a key or a
+   * job that its job needs, and it stays due.
+   */
+  async #fireOrSkip(client: pg.PoolClient, schedule: Schedule, now: Date): Promise<number | null> {
     try {
-      return await this.#fire(client, schedule, now);
+      return await inSavepoint(client, () => this.#fire(client, schedule, now));
     } catch (error) {
+      if (isContended(error)) return null;
       if (!isAppError(error, 'INVALID_REQUEST')) throw error;
       this.#options.events.emit('error', { error, where: `schedule ${schedule.key}` });
       const nextAt = cronOf(schedule).nextRun(now) ?? FAR_FUTURE;

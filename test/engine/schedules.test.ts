@@ -31,6 +31,23 @@ describe('a schedule', () => {
     expect(new Set(ran).size).toBe(keys.length);
   });
 
+  it('stays due while a transaction holds the key of its job, and keeps no other from its turn', async () => {
+    const org = await bench.ledger.newOrg();
+    const millrace = await bench.open({ org });
+    const submission = { type: 'due', payload: {} };
+    const { nextAt } = await millrace.schedule('held', { cron: '0 * * * *', missed: 'all', submission });
+    const client = await bench.connect();
+    await client.query('BEGIN');
+    await millrace.submit({ ...submission, idempotencyKey: `schedule:held:${nextAt.toISOString()}` }, { client });
+    await millrace.schedule('free', { cron: '0 * * * *', submission: { type: 'free', payload: {} } });
+    await bench.ledger.moveClock(HOUR_MS);
+    await bench.work({}, { org });
+    await until(async () => (await keysOf(millrace, 'free')).length > 0);
+    expect((await millrace.schedules()).find(({ key }) => key === 'held')).toMatchObject({ nextAt, lastFiredAt: null });
+    await client.query('ROLLBACK');
+    await until(async () => (await keysOf(millrace, 'due')).includes(`schedule:held:${nextAt.toISOString()}`));
+  });
+
   it('treats times that nobody was there for as it says: none, one or all', async () => {
     const org = await bench.ledger.newOrg();
     const setup = await bench.open({ org });
