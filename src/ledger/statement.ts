@@ -117,6 +117,9 @@ export const isPassing = (error: unknown): boolean => isUnavailable(error) || is
 /** Another transaction was in the way. Nothing of this one is left. */
 export const isContended = (error: unknown): boolean => CONTENDED_SQL_STATES.has(sqlStateOf(error) ?? '');
 
+/** Another transaction held a lock for longer than this one waits for one. */
+export const isLockedOut = (error: unknown): boolean => sqlStateOf(error) === '55P03';
+
 /** It took longer than a statement may: less of it at a time may pass. */
 export function isOverlong(error: unknown): boolean {
   if (isAppError(error, 'UNAVAILABLE')) return isOverlong(error.cause);

@@ -6,7 +6,7 @@ import { heldText, type KeyMode, patienceText } from './key-buckets.ts';
 import { keyScopeText } from './key-scope.ts';
 import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
 import { RECORD, RECORD_ID } from './record-events.ts';
-import { isContended, isOurs, type Queryable, run, type Statement, statement } from './statement.ts';
+import { isLockedOut, isOurs, type Queryable, run, type Statement, statement } from './statement.ts';
 import { areAlike, submitAlike } from './submit-alike.ts';
 
 export type Written =
@@ -166,7 +166,7 @@ export async function submitShared(db: Queryable, jobs: readonly JobToWrite[]): 
   try {
     return await submit(db, jobs, 'leave_held');
   } catch (error) {
-    if (!isOurs(db) || !isContended(error) || !jobs.some(isKeyed)) throw error;
+    if (!isOurs(db) || !isLockedOut(error) || !jobs.some(isKeyed)) throw error;
     // A transaction holds a key that it did not announce. It may be any of these keys, so none of them is tried again here.
     const others = jobs.filter((entry) => !isKeyed(entry));
     const written = others.length === 0 ? [] : await submitJobs(db, others);

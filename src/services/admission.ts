@@ -3,7 +3,7 @@ import type { AppError } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import { rowHeld } from '../engine/job-writer.ts';
 import { inTransaction } from '../ledger/database.ts';
-import { isContended, type Queryable, sqlStateOf, translated } from '../ledger/statement.ts';
+import { isContended, isLockedOut, type Queryable, translated } from '../ledger/statement.ts';
 
 /** Given a client, it is inside a transaction in which so many jobs more fit. */
 export type Work<T> = (client?: pg.ClientBase, room?: number) => Promise<T>;
@@ -40,7 +40,6 @@ const PAUSE_PER_READING = 20;
 const SMALLEST_MARGIN = 2_000;
 const MAX_BATCH = 100;
 const MAX_WAITING = 2_000;
-const LOCK_TIMEOUT = '55P03';
 /** How long work may wait for a lock of another transaction, which may be a user's, while all others wait for it. */
 const LOCK_WAIT_MS = 2;
 /** When work that met such a lock is tried again, and for how long. */
@@ -140,7 +139,7 @@ export class Admission {
     while (this.#line.length > 0) {
       const batch = this.#line.splice(0, MAX_BATCH);
       await this.#admitExactly(batch).catch((error) => {
-        const refusal = sqlStateOf(error) === LOCK_TIMEOUT ? this.#options.full(this.#depth, error) : error;
+        const refusal = isLockedOut(error) ? this.#options.full(this.#depth, error) : error;
         for (const { reject } of batch) reject(refusal);
       });
     }
