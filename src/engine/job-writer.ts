@@ -32,7 +32,7 @@ export type JobWriterOptions = {
   onAccepted(accepted: { written: readonly Attempted[]; entries: readonly JobToWrite[]; isFollowed: boolean }): void;
 };
 
-/** Writes jobs so that no caller waits for a lock that another one holds up, and a lock that is not free is tried for alone. */
+/** Writes jobs without waiting for a lock that another caller's transaction holds. Jobs that meet such a lock are retried alone. */
 export class JobWriter {
   readonly #options: JobWriterOptions;
   readonly #lane = new HeldLane();
@@ -41,7 +41,7 @@ export class JobWriter {
     this.#options = options;
   }
 
-  /** Reserves places for jobs of fair queues, on a connection of ours: no other transaction holds the row that this needs. */
+  /** Reserves places for jobs of fair queues on our connection, so that no transaction keeps the row that this locks. */
   async stamp(entries: readonly JobToWrite[]): Promise<void> {
     const fair = this.#options.fairQueues();
     if (fair.size === 0) return;

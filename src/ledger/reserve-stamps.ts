@@ -6,7 +6,7 @@ import { type Queryable, run, statement } from './statement.ts';
 // turns, and an org that was idle gains no credit. A fifo queue orders by submission.
 //
 // The row of an org is locked until the transaction ends, and every submission of the org to the queue needs it. So stamps are reserved
-// by a statement that commits at once, never in a transaction that goes on. One that rolls back leaves a gap.
+// by a statement that commits at once, never inside a longer transaction. A rollback of the jobs leaves a gap.
 // The commit need not be flushed: the log is flushed in order, so a job that survives a crash has its stamp before it.
 const RESERVE = statement(
   'reserve_stamps',

@@ -149,7 +149,7 @@ async function submitEach(engine: Engine, params: SubmitManyParams, entries: Job
   return answers;
 }
 
-/** In a transaction that admits jobs of others as well: a key that is held is not waited for. */
+/** For the transaction that admits jobs of many callers: it must not wait for a held key. */
 async function writeBeside(engine: Engine, entries: readonly JobToWrite[], client: pg.ClientBase): Promise<Outcome[]> {
   const attempted = await engine.submitter.write(client, entries);
   return attempted.map((each) => (each.kind === 'held' ? keyHeld() : each));
