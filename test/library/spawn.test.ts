@@ -78,3 +78,17 @@ describe('a fan-out that is tried again', () => {
     expect(job).toMatchObject({ state: 'completed', result: { output: [true, 'string'] } });
   });
 });
+
+describe('a child whose key an open transaction holds', () => {
+  it('is spawned once that has ended', async () => {
+    const client = await stage.connect();
+    await client.query('BEGIN');
+    await stage.millrace.submit(idle({ idempotencyKey: 'child' }), { client });
+    const parent = await stage.act((context: JobContext) => context.spawn(idle({ idempotencyKey: 'child' })));
+    await stage.ledger.untilBlocked();
+    expect((await stage.millrace.get(parent))?.state).toBe('running');
+    await client.query('ROLLBACK');
+    const child = (await stage.end(parent)).result?.output as string;
+    expect((await stage.millrace.get(child))?.idempotencyKey).toBe('child');
+  });
+});
