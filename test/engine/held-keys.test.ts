@@ -21,6 +21,7 @@ beforeAll(() => {
     fairQueues: () => new Set(),
     ensureQueue: async () => {},
     queues: { has: () => true, list: () => [] },
+    announce: () => {},
     onAccepted: () => {},
     offer: () => null,
   });
