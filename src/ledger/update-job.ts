@@ -19,19 +19,20 @@ export type UpdatedJob =
   | { kind: 'reserved'; type: string }
   | { kind: 'too_late'; state: JobState; field: 'job' | 'priority' | 'type' };
 
+// A job that a worker has taken, now or in an earlier attempt, keeps its type and its priority.
 // No event and no new `updated_at`: neither is a change of state. A ready job that changes its lane gets a new token for the old one;
 // one that stays in its lane keeps what it has, so that it waits once.
 const UPDATE = statement(
   'update_job',
   `WITH locked AS MATERIALIZED (
-  SELECT j.seq, j.org_id, j.state, j.completed_at IS NOT NULL AS is_final, j.state = 'running' OR j.worker_id IS NOT NULL AS is_taken,
-    j.attempts_started > 0 AS has_started, j.queue, j.job_type, j.priority, j.order_key, j.lifetime_deadline,
+  SELECT j.seq, j.org_id, j.state, j.completed_at IS NOT NULL AS is_final,
+    j.state = 'running' OR j.worker_id IS NOT NULL OR j.attempts_started > 0 AS has_started, j.queue, j.job_type, j.priority, j.order_key, j.lifetime_deadline,
     EXISTS (SELECT FROM unnest($11::text[]) AS r(prefix) WHERE starts_with(j.job_type, r.prefix)) AS is_reserved
   FROM millrace.jobs j WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE FOR UPDATE
 ), allowed AS MATERIALIZED (
   SELECT *, state = 'scheduled' AND (coalesce($3::text, job_type), coalesce($4::int2, priority)) <> (job_type, priority) AS moves
   FROM locked
-  WHERE NOT is_final AND NOT ($4::int2 IS NOT NULL AND is_taken) AND NOT ($3::text IS NOT NULL AND (has_started OR is_taken))
+  WHERE NOT is_final AND NOT (has_started AND ($3::text IS NOT NULL OR $4::int2 IS NOT NULL))
     AND NOT (is_reserved AND ($3::text IS NOT NULL OR $4::int2 IS NOT NULL OR $5::bool))
 ), changed AS (
   UPDATE millrace.jobs j SET job_type = coalesce($3::text, j.job_type),
@@ -47,13 +48,12 @@ const UPDATE = statement(
   SELECT order_key, lifetime_deadline, org_id, coalesce($4::int2, priority), queue, coalesce($3::text, job_type), ARRAY[seq]
   FROM allowed WHERE moves
 ), ${withdrawnText('allowed', 'l.moves')}
-SELECT l.state, l.is_final, l.is_taken, l.is_reserved, l.job_type, EXISTS (SELECT FROM changed) AS updated FROM locked l`,
+SELECT l.state, l.is_final, l.is_reserved, l.job_type, EXISTS (SELECT FROM changed) AS updated FROM locked l`,
 );
 
 type Row = {
   state: JobState;
   is_final: boolean;
-  is_taken: boolean;
   is_reserved: boolean;
   job_type: string;
   updated: boolean;
@@ -82,6 +82,6 @@ export async function updateJob(
   if (row === undefined) return { kind: 'not_found' };
   if (row.updated) return { kind: 'updated' };
   if (row.is_reserved && !row.is_final) return { kind: 'reserved', type: row.job_type };
-  const field = row.is_final ? 'job' : priority !== undefined && row.is_taken ? 'priority' : 'type';
+  const field = row.is_final ? 'job' : priority === undefined ? 'type' : 'priority';
   return { kind: 'too_late', state: row.state, field };
 }

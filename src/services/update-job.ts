@@ -8,8 +8,8 @@ import { type JobView, readJob } from './read-job.ts';
 
 const TOO_LATE = {
   job: 'has ended and can no longer be changed',
-  priority: 'has been taken by a worker, so its priority can no longer be changed',
-  type: 'was started before, so its type can no longer be changed',
+  priority: 'has been started, so its priority can no longer be changed',
+  type: 'has been started, so its type can no longer be changed',
 } as const;
 
 /** Changes the open members of a job that has not ended. Null when there is no such job. */

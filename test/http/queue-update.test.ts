@@ -56,6 +56,18 @@ describe('a change', () => {
     expect((await caller.patch(`/jobs/${running.id}`, { tags: { a: 'b' } })).status).toBe(200);
   });
 
+  it('of the priority or the type is a conflict after the first attempt, also in RETRYING [C109]', async () => {
+    const caller = await queue.caller();
+    const retrying = await queue.ledger.putJob('retrying', { orgId: caller.orgId });
+    for (const change of [{ priority: 'LOW' }, { type: 'known' }]) {
+      const { status, body } = await caller.patch(`/jobs/${retrying.id}`, change);
+      expect([status, body.code]).toEqual([409, 'CONFLICT']);
+      expect(body.message).toContain(`${Object.keys(change)} can no longer be changed`);
+    }
+    expect((await caller.patch(`/jobs/${retrying.id}`, { tags: { a: 'b' } })).status).toBe(200);
+    expect((await caller.get(`/jobs/${retrying.id}`)).body).toMatchObject({ state: 'RETRYING', priority: 'NORMAL' });
+  });
+
   it.each([
     ['payload', { payload: {} }, 'UNKNOWN_MEMBER'],
     ['state', { state: 'COMPLETED' }, 'UNKNOWN_MEMBER'],
