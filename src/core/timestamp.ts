@@ -13,7 +13,7 @@ const FIRST_MS = Date.parse('0000-01-01T00:00:00.000Z');
 export function parseTimestamp(input: TimestampInput): ParsedTimestamp {
   if (input instanceof Date) return inRange(input.getTime());
   if (typeof input !== 'string') return refuse();
-  const match = RFC3339.exec(input.trim());
+  const match = RFC3339.exec(input);
   if (!match) return refuse();
   const [, year, month, day, hour, minute, second = '0', fraction = '', sign, offsetHour = '0', offsetMinute = '0'] =
     match;

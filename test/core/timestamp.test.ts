@@ -28,6 +28,10 @@ describe('parseTimestamp', () => {
     'tomorrow',
     '',
     '1705314600',
+    ' 2024-01-15T10:30:00Z',
+    '2024-01-15T10:30:00Z ',
+    '2024-01-15T10:30:00Z\n',
+    '\u00a02024-01-15T10:30:00Z',
   ])('refuses %s with an example', (input) => {
     expect(parseTimestamp(input)).toEqual({ ok: false, message: expect.stringContaining('2024-01-15T10:30:00Z') });
   });

@@ -73,6 +73,13 @@ describe('GET /v1/jobs', () => {
     );
   });
 
+  it('takes state as another name of states, and includes the states of both', async () => {
+    expect(await listed({ state: 'FAILED' })).toEqual(await listed({ states: 'FAILED' }));
+    expect(await listed({ state: 'SUCCEEDED,CREATED' })).toEqual(await listed({ states: ['SUCCEEDED', 'CREATED'] }));
+    expect(await listed({ state: 'FAILED', states: 'CANCELED' })).toEqual(await listed({ states: 'FAILED,CANCELED' }));
+    expect((await client.get('/reports', { state: 'CANCELED' })).body.totals).toMatchObject({ jobs: 1 });
+  });
+
   it('finds by id, all on one page, and leaves out what is none', async () => {
     const ids = [jobs.done, jobs.waiting, jobs.done.toUpperCase(), 'none', 'ffffffff-ffff-4fff-bfff-ffffffffffff'];
     expect(await listed({ ids, limit: '1' })).toEqual(['waiting', 'done']);
@@ -115,7 +122,10 @@ describe('GET /v1/jobs', () => {
     [{ cursor: 'x' }, 'cursor'],
     [{ created_after: 'yesterday' }, 'created_after'],
     [{ updated_after: '2024-01-15T10:30:00+02:00' }, 'updated_after'],
-    [{ state: 'FAILED' }, 'state'],
+    [{ state: 'DONE' }, 'state'],
+    [{ status: 'FAILED' }, 'status'],
+    [{ created_before: ' 2024-01-15T10:30:00Z' }, 'created_before'],
+    [{ updated_after: '2024-01-15T10:30:00Z ' }, 'updated_after'],
   ] as [Query, string][])('refuses %j', async (query, field) => {
     const { status, body } = await client.get('/jobs', query);
     expect(status).toBe(400);

@@ -63,14 +63,21 @@ describe('a submission that is refused', () => {
     expect(problem.errors).toEqual([expect.objectContaining({ field: 'execution_at', code: 'IN_THE_PAST' })]);
   });
 
-  it.each(['tomorrow', '2040-01-15', '2040-13-01T00:00:00Z', '2040-02-30T00:00:00Z', '2040-01-15T10:30:00', '', '0'])(
-    'the time %j is no timestamp [FR-14.17] [FR-10.01]',
-    async (text) => {
-      const problem = await refused({ type: 'DEFERRED', execution_at: text });
-      expect(problem.code).toBe(invalid);
-      expect(problem.errors[0]).toMatchObject({ field: 'execution_at', code: 'INVALID_TIMESTAMP' });
-    },
-  );
+  it.each([
+    ' 2040-01-15T10:30:00Z',
+    '2040-01-15T10:30:00Z\t',
+    'tomorrow',
+    '2040-01-15',
+    '2040-13-01T00:00:00Z',
+    '2040-02-30T00:00:00Z',
+    '2040-01-15T10:30:00',
+    '',
+    '0',
+  ])('the time %j is no timestamp [FR-14.17] [FR-10.01]', async (text) => {
+    const problem = await refused({ type: 'DEFERRED', execution_at: text });
+    expect(problem.code).toBe(invalid);
+    expect(problem.errors[0]).toMatchObject({ field: 'execution_at', code: 'INVALID_TIMESTAMP' });
+  });
 
   it.each(['2040-01-15T10:30:00+01:00', '2040-01-15T10:30:00-00:30'])(
     'the time %s is not in UTC [FR-08.23] [FR-10.01]',

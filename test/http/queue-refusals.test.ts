@@ -29,6 +29,11 @@ describe('a submission is refused', () => {
       { ...valid, scheduled_at: '2024-01-15T10:30:00' },
       'scheduled_at:INVALID_TIMESTAMP',
     ],
+    [
+      'a time between blanks [GA-1.06]',
+      { ...valid, scheduled_at: ' 2030-01-15T10:30:00Z ' },
+      'scheduled_at:INVALID_TIMESTAMP',
+    ],
     ['months as timeout [GA-1.07]', { ...valid, timeout: 'P1M' }, 'timeout:INVALID_DURATION'],
     ['no attempts [GA-1.09]', { ...valid, max_attempts: 0 }, 'max_attempts:OUT_OF_RANGE'],
     ['101 attempts [GA-1.09]', { ...valid, max_attempts: 101 }, 'max_attempts:OUT_OF_RANGE'],

@@ -28,7 +28,7 @@ function readFilters(given: Given): ExecutionFilter {
   const time = (field: 'created_after' | 'created_before' | 'updated_after') =>
     given[field] === undefined ? undefined : readUtc(given[field], field, issues);
   const filter: ExecutionFilter = {
-    states: given.states,
+    states: given.state === undefined ? given.states : [...(given.states ?? []), ...given.state],
     outcomes: given.outcomes,
     types: given.types,
     workKinds: given.work_kinds,
@@ -43,6 +43,6 @@ function readFilters(given: Given): ExecutionFilter {
 
 function readUtc(text: string, field: string, issues: Issues): Date | undefined {
   const date = readTimestamp(text, field, issues);
-  if (date !== null && !UTC.test(text.trim())) issues.add(field, 'NOT_UTC', 'must be in UTC: end it with Z');
+  if (date !== null && !UTC.test(text)) issues.add(field, 'NOT_UTC', 'must be in UTC: end it with Z');
   return date ?? undefined;
 }

@@ -19,6 +19,7 @@ const time = (description: string) =>
 
 const FILTERS = {
   states: words(EXECUTION_STATES, 'States to include.'),
+  state: words(EXECUTION_STATES, 'Another name of states. Given both, jobs in any of the states named are included.'),
   outcomes: words(EXECUTION_OUTCOMES, 'Outcomes to include.'),
   types: words(EXECUTION_TYPES, 'Types to include.'),
   work_kinds: words(WORK_KINDS, 'Work kinds to include.'),
