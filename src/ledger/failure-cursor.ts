@@ -1,30 +1,16 @@
-import { AppError } from '../core/errors.ts';
+import { type CursorScope, invalidCursor, readPageCursor, writePageCursor } from './page-cursor.ts';
 
 /** Where a page of failures ended: the time of the failure in microseconds, and the job. */
 export type FailurePosition = { atUs: number; seq: number };
 
-const MARK = 'FAILURES';
-const VERSION = 1;
+type FailureScope = Pick<CursorScope, 'orgId' | 'filter'>;
 
-export function writeFailureCursor({ atUs, seq }: FailurePosition): string {
-  return Buffer.from(JSON.stringify([VERSION, MARK, atUs, seq])).toString('base64url');
+export function writeFailureCursor(scope: FailureScope, { atUs, seq }: FailurePosition): string {
+  return writePageCursor({ ...scope, list: 'FAILURES' }, [atUs, seq]);
 }
 
-export function readFailureCursor(cursor: string): FailurePosition {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());
-    const [version, mark, atUs, seq, ...rest] = Array.isArray(value) ? value : [];
-    if (
-      version === VERSION &&
-      mark === MARK &&
-      rest.length === 0 &&
-      Number.isSafeInteger(atUs) &&
-      Number.isSafeInteger(seq)
-    )
-      return { atUs, seq };
-  } catch {
-    // Falls through to the one answer for every broken cursor.
-  }
-  const message = 'cursor must be the nextCursor of a page of failures';
-  throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'cursor', code: 'INVALID_CURSOR', message }] });
+export function readFailureCursor(scope: FailureScope, cursor: string): FailurePosition {
+  const [atUs, seq] = readPageCursor({ ...scope, list: 'FAILURES' }, cursor);
+  if (!Number.isSafeInteger(atUs) || !Number.isSafeInteger(seq)) throw invalidCursor();
+  return { atUs: atUs as number, seq: seq as number };
 }

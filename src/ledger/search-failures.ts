@@ -140,7 +140,8 @@ export async function searchFailures(
   orgId: string,
   { filter, limit, cursor, maxLooked = MAX_LOOKED }: FailureSearch,
 ): Promise<FailurePage> {
-  const position: FailurePosition | null = cursor === null ? null : readFailureCursor(cursor);
+  const scope = { orgId, filter };
+  const position: FailurePosition | null = cursor === null ? null : readFailureCursor(scope, cursor);
   const from = [position?.atUs ?? null, position?.seq ?? null];
   const within = rangeValues(orgId, filter, maxLooked);
   const rows = await run<Row>(db, PAGE, [...within, ...filterValues(filter), limit, ...from]);
@@ -151,7 +152,7 @@ export async function searchFailures(
   const end = edge !== undefined && last !== undefined && Number(last.at_us) <= Number(edge.at_us) ? last : edge;
   return {
     failures: shown.map(toFailure),
-    nextCursor: end === undefined ? null : writeFailureCursor({ atUs: Number(end.at_us), seq: Number(end.seq) }),
+    nextCursor: end === undefined ? null : writeFailureCursor(scope, { atUs: Number(end.at_us), seq: Number(end.seq) }),
   };
 }
 

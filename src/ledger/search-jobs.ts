@@ -3,7 +3,7 @@ import type { Job } from '../core/job.ts';
 import { filterValues, type JobFilter } from './job-filter.ts';
 import { JOB_COLUMNS, JOB_JOINS, type JobRow, toJob } from './job-row.ts';
 import { NO_BOUNDS, type SeqBounds, seqBounds } from './search-bounds.ts';
-import { readCursor, type SearchOrder, type SearchPosition, writeCursor } from './search-cursor.ts';
+import { readCursor, type SearchOrder, type SearchPosition, type SearchScope, writeCursor } from './search-cursor.ts';
 import { hasEnded, settledBefore } from './search-settling.ts';
 import {
   ALL_JOBS,
@@ -26,6 +26,8 @@ export type SearchPage = {
   cursor?: string | null;
   limit?: number;
   order?: SearchOrder;
+  /** The filters that the cursor is bound to, where the reader filters more closely than the ledger does. */
+  cursorFilter?: object;
   /** False for readers who do not show how many there are: counting costs as much as the page. */
   total?: boolean;
 };
@@ -162,6 +164,7 @@ type Search = {
   order: SearchOrder;
   limit: number;
   after: SearchPosition | null;
+  scope: SearchScope;
   bounds: SeqBounds;
   sifted?: readonly string[] | null;
 };
@@ -174,12 +177,17 @@ export async function searchJobs(
   db: Queryable,
   orgId: string,
   filter: JobFilter = {},
-  { cursor, limit = DEFAULT_LIMIT, order = 'CREATED_DESC', total: counts = true }: SearchPage = {},
+  { cursor, limit = DEFAULT_LIMIT, order = 'CREATED_DESC', cursorFilter, total: counts = true }: SearchPage = {},
 ): Promise<FoundJobs> {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) throw invalidLimit();
+  const scope: SearchScope = { orgId, filter: { ledger: filter, reader: cursorFilter }, order };
   const search: Search = {
-    ...{ orgId, order, limit, matching: filterValues(orgId, filter) },
-    after: cursor == null ? null : readCursor(order, cursor),
+    orgId,
+    order,
+    limit,
+    scope,
+    matching: filterValues(orgId, filter),
+    after: cursor == null ? null : readCursor(scope, cursor),
     updatedAfterUs: Math.max(filter.updatedAfter?.getTime() ?? 0, filter.createdAfter?.getTime() ?? 0) * 1_000,
     bounds: await seqBounds(db, orgId, filter),
   };
@@ -258,7 +266,7 @@ const FAR_FUTURE_US = 8_000_000_000_000_000;
 
 /** The last page shows everything; a page before it ends where the next can safely begin. */
 function cut(rows: PageRow[], search: Search): Pick<FoundJobs, 'jobs' | 'nextCursor' | 'hasMore'> {
-  const { order, limit, after } = search;
+  const { order, limit, after, scope } = search;
   const found = rows.filter((row) => row.id !== null);
   const frontier = rows[0]?.frontier == null ? null : Number(rows[0].frontier);
   if (found.length <= limit && frontier === null) return { jobs: found.map(toJob), nextCursor: null, hasMore: false };
@@ -269,7 +277,7 @@ function cut(rows: PageRow[], search: Search): Pick<FoundJobs, 'jobs' | 'nextCur
   let position = last === undefined ? (after ?? startOf(order)) : positionOf(last, order);
   // Nothing on this side of the frontier was left out, so the next page begins there.
   if (isWhole && frontier !== null && rows[0]?.is_frontier_settled) position = positionAt(frontier, order);
-  return { jobs: kept.map(toJob), nextCursor: writeCursor(order, position), hasMore: true };
+  return { jobs: kept.map(toJob), nextCursor: writeCursor(scope, position), hasMore: true };
 }
 
 const startOf = (order: SearchOrder): SearchPosition =>

@@ -64,7 +64,8 @@ export async function listDeliveries(
   orgId: string,
   { webhookId, filter, limit, cursor }: DeliveryPage & { webhookId: string },
 ): Promise<{ deliveries: Delivery[]; nextCursor: string | null }> {
-  const after = cursor === null ? null : readWebhookCursor('DELIVERIES', cursor);
+  const scope = { list: 'DELIVERIES', orgId, filter: { webhookId, ...filter } } as const;
+  const after = cursor === null ? null : readWebhookCursor(scope, cursor);
   const { since = null, state = null, event = null } = filter;
   const values = [orgId, webhookId, after?.createdUs ?? null, after?.id ?? null, since, state, event, limit + 1];
   const rows = await run<Row & { createdUs: number }>(db, LIST, values);
@@ -75,7 +76,7 @@ export async function listDeliveries(
     orgId,
     page.map(({ createdUs: _, ...row }) => row),
   );
-  return { deliveries, nextCursor: last === undefined ? null : writeWebhookCursor('DELIVERIES', last) };
+  return { deliveries, nextCursor: last === undefined ? null : writeWebhookCursor(scope, last) };
 }
 
 /** One delivery, with the text that is sent. */

@@ -110,14 +110,15 @@ export async function listWebhooks(
   orgId: string,
   { kind, limit, cursor }: WebhookPage,
 ): Promise<{ webhooks: Webhook[]; nextCursor: string | null }> {
-  const after = cursor === null ? null : readWebhookCursor('WEBHOOKS', cursor);
+  const scope = { list: 'WEBHOOKS', orgId, filter: { kind } } as const;
+  const after = cursor === null ? null : readWebhookCursor(scope, cursor);
   const values = [orgId, kind, after?.createdUs ?? null, after?.id ?? null, limit + 1];
   const rows = await run<Webhook & { createdUs: number }>(db, LIST, values);
   const page = rows.slice(0, limit);
   const last = rows.length > limit ? page.at(-1) : undefined;
   return {
     webhooks: page.map(webhookOf),
-    nextCursor: last === undefined ? null : writeWebhookCursor('WEBHOOKS', last),
+    nextCursor: last === undefined ? null : writeWebhookCursor(scope, last),
   };
 }
 

@@ -10,7 +10,7 @@ const OPTIONS = {
   ...FILTER_OPTIONS,
   limit: { type: 'string', value: 'N', help: 'at most so many, up to 1000; default 50' },
   order: { type: 'string', value: 'ORDER', help: `${SEARCH_ORDERS.join(', ')}; default CREATED_DESC` },
-  cursor: { type: 'string', value: 'CURSOR', help: 'go on where an earlier list in the same order ended' },
+  cursor: { type: 'string', value: 'CURSOR', help: 'go on where a list with the same filters and order ended' },
 } as const;
 
 export const jobsList = defineCommand({

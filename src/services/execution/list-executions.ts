@@ -1,6 +1,7 @@
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import type { Job } from '../../core/job.ts';
 import { getJobs } from '../../ledger/get-job.ts';
+import { invalidCursor } from '../../ledger/page-cursor.ts';
 import { type SearchPage, searchJobs } from '../../ledger/search-jobs.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { type ExecutionFilter, matches, toJobFilter } from './execution-filter.ts';
@@ -43,13 +44,21 @@ export async function findExecutions(
   filter: ExecutionFilter,
   { cursor, limit = DEFAULT_LIMIT, order = 'created' }: ExecutionPage,
 ): Promise<FoundExecutions> {
-  if (filter.ids !== undefined) return named(c, caller, { ids: filter.ids, filter, order });
   const jobs: FoundExecution[] = [];
   const jobFilter = toJobFilter(filter);
+  // Neither of these lists has a second page, so a cursor given with one belongs to another list.
+  if ((filter.ids !== undefined || jobFilter === null) && cursor !== undefined) throw invalidCursor();
+  if (filter.ids !== undefined) return named(c, caller, { ids: filter.ids, filter, order });
   if (jobFilter === null) return { jobs, nextCursor: null, hasMore: false };
   let nextCursor: string | null = cursor ?? null;
   for (let look = 1; ; look++) {
-    const page: SearchPage = { cursor: nextCursor, limit: limit - jobs.length, order: ORDERS[order], total: false };
+    const page: SearchPage = {
+      cursor: nextCursor,
+      cursorFilter: filter,
+      limit: limit - jobs.length,
+      order: ORDERS[order],
+      total: false,
+    };
     const found = await searchJobs(c.engine.database.searching, caller.clientId, jobFilter, page);
     for (const job of found.jobs) {
       const view = viewOf(job);
