@@ -6,7 +6,7 @@ export type Operation = {
   summary?: string;
   description?: string;
   tags?: string[];
-  security?: Record<string, string[]>[];
+  security: Record<string, string[]>[];
   requestBody?: { content: Record<string, { schema: unknown }> };
   responses: Record<string, { description?: string; content?: Record<string, { schema: unknown }> }>;
 };

@@ -8,7 +8,7 @@ type Operation = {
   operationId: string;
   summary?: string;
   tags: string[];
-  security?: Record<string, string[]>[];
+  security: Record<string, string[]>[];
   responses: Record<string, { description: string; headers?: object; content?: Record<string, { schema: object }> }>;
 };
 type Document = {
@@ -58,7 +58,7 @@ describe('GET /openapi.json', () => {
       'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
     });
     const open = paths['/test/orders']?.get as Operation;
-    expect(open.security).toBeUndefined();
+    expect(open.security).toEqual([]);
     expect(Object.keys(open.responses)).not.toContain('401');
   });
 
@@ -66,7 +66,7 @@ describe('GET /openapi.json', () => {
     const { paths } = await documentOf();
     expect(paths['/healthz']?.get?.tags).toEqual(['system']);
     expect(Object.keys(paths['/readyz']?.get?.responses ?? {})).toEqual(expect.arrayContaining(['200', '503']));
-    expect(paths['/version']?.get?.security).toBeUndefined();
+    expect(paths['/version']?.get?.security).toEqual([]);
   });
 });
 
@@ -90,7 +90,7 @@ describe('the document of the whole API', () => {
   it('documents the errors of every operation that asks for a key', async () => {
     const document = await documentOf(doors);
     for (const { operationId, security, responses } of operationsOf(document)) {
-      const wanted = security === undefined ? ['500'] : ['400', '401', '403', '429', '500', '503'];
+      const wanted = security.length === 0 ? ['500'] : ['400', '401', '403', '429', '500', '503'];
       const missing = wanted.filter((status) => responses[status] === undefined);
       expect({ operationId, missing }).toEqual({ operationId, missing: [] });
     }
@@ -130,6 +130,11 @@ describe('GET /docs', () => {
     expect(shown).toContain("-H 'Authorization: Bearer YOUR_API_KEY'");
     expect(shown).toContain('include_history');
     expect(shown).toContain('idempotency_key');
+    expect(shown).toContain('Needs an API key with jobs:read.');
+    page.type('find', '/healthz');
+    expect(page.text('operations')).toContain('Open to everybody.');
+    expect(page.text('operations')).not.toContain('Authorization');
+    page.type('find', '');
     page.type('key', 'mr_secret');
     expect(page.text('operations')).toContain("-H 'Authorization: Bearer mr_secret'");
     page.type('find', 'explain');

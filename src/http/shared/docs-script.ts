@@ -101,11 +101,12 @@ export const DOCS_SCRIPT = String.raw`
   };
   const jsonOf = (body) => body && body.content && body.content['application/json'] && body.content['application/json'].schema;
   const quote = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
+  const needsKey = (operation) => (operation.security || []).length > 0;
   const curlOf = (method, path, operation) => {
     const needed = (operation.parameters || []).filter((each) => each.in === 'query' && each.required);
     const query = needed.map((each) => each.name + '=' + encodeURIComponent(example(each.schema, 0))).join('&');
     const lines = ['curl -s ' + (method === 'get' ? '' : '-X ' + method.toUpperCase() + ' ') + quote(location.origin + path + (query ? '?' + query : ''))];
-    if (operation.security) lines.push('-H ' + quote('Authorization: Bearer ' + (byId('key').value || 'YOUR_API_KEY')));
+    if (needsKey(operation)) lines.push('-H ' + quote('Authorization: Bearer ' + (byId('key').value || 'YOUR_API_KEY')));
     const schema = jsonOf(operation.requestBody);
     if (schema) lines.push("-H 'Content-Type: application/json'", '-d ' + quote(JSON.stringify(example(schema, 0))));
     return lines.join(' \\\n  ');
@@ -153,7 +154,7 @@ export const DOCS_SCRIPT = String.raw`
       make('h3', {}, operation.summary || operation.operationId),
       make('div', { class: 'path' }, make('span', { class: 'method ' + method }, method.toUpperCase()), ' ' + path),
       make('p', {}, operation.description || ''),
-      make('p', { class: 'dim' }, operation.security ? 'Needs an API key' + (scopes.length ? ' with ' + scopes.join(', ') : '') + '.' : 'Open to everybody.'),
+      make('p', { class: 'dim' }, needsKey(operation) ? 'Needs an API key' + (scopes.length ? ' with ' + scopes.join(', ') : '') + '.' : 'Open to everybody.'),
       parameterTable(operation), bodyPart(operation), curlBox(method, path, operation), responsePart(operation));
   };
 

@@ -41,7 +41,12 @@ export async function installOpenApi(http: Http, { doors, version }: OpenApiOpti
   await http.register(swagger, {
     openapi: {
       openapi: '3.1.0',
-      info: { title: 'Millrace', version, description: 'Durable job execution on PostgreSQL.' },
+      info: {
+        title: 'Millrace',
+        version,
+        description: 'Durable job execution on PostgreSQL.',
+        license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
+      },
       servers: [{ url: '/', description: 'this server' }],
       tags: [
         ...doors.map(({ tag, description }) => ({ name: tag, description })),
@@ -65,16 +70,22 @@ type Documented = { schema: FastifySchema | undefined; url: string; route: Route
 function documented({ schema = {}, url, route, doors }: Documented): FastifySchema {
   const door = doorOf(url, doors);
   const config = route.config ?? {};
-  const { scopes } = config;
   const method = [route.method].flat()[0] as string;
   const own = (schema.response ?? {}) as Record<string, unknown>;
   return {
     ...schema,
     tags: schema.tags ?? [door?.tag ?? 'system'],
     operationId: schema.operationId ?? operationIdOf(method, url),
-    ...(scopes === undefined ? {} : { security: [{ bearer: [...scopes] }, ...(config.isOpenCall ? [{}] : [])] }),
+    security: securityOf(config),
     response: { ...(door?.errorResponses?.({ method, schema, config }) ?? errorResponses(schema, config)), ...own },
   } as FastifySchema;
+}
+
+/** An empty list says that the operation takes no key; an empty member, that a key may be left out. */
+function securityOf({ scopes, isOpenCall }: FastifyContextConfig): Record<string, string[]>[] {
+  if (scopes === undefined) return [];
+  const key = { bearer: [...scopes] };
+  return isOpenCall === true ? [key, {}] : [key];
 }
 
 function errorResponses(schema: FastifySchema, { scopes, isProbe }: FastifyContextConfig): Record<string, unknown> {

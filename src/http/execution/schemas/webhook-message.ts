@@ -61,6 +61,7 @@ export const WEBHOOK_CALLS = {
     post: {
       tags: ['execution'],
       operationId: 'receiveEvent',
+      security: [],
       summary: 'An event, for a webhook that asked for it or the callback of its job',
       parameters: [
         header('webhook-id', 'The same whenever this message is sent again.'),
