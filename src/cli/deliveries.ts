@@ -1,5 +1,5 @@
 import type { Config } from '../config/load-config.ts';
-import { DELIVERY_QUEUE } from '../core/delivery-policy.ts';
+import { DELIVERY_QUEUE, deliveryPolicy } from '../core/delivery-policy.ts';
 import { createEgress, type Egress, type EgressRequest } from '../egress/egress.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { JobContext } from '../engine/job-context.ts';
@@ -34,7 +34,9 @@ export function composeDeliveries({ engine, config, egress }: DeliveriesParams):
   const { desk, services, wake } = createDeliveries({ engine, retentionMs, slots, ...policies, takeTurn });
   const fetch = (request: EgressRequest) => egress.fetch(request);
   const registration = deliverRegistration<JobContext>({ desk, fetch, ...calls });
-  engine.addCrew({ name: 'webhooks', slots, queues: [DELIVERY_QUEUE], registrations: [registration] });
+  // Deliveries have the timeout of [webhooks], which may be longer than the one of [queue].
+  const profile = deliveryPolicy(calls);
+  engine.addCrew({ name: 'webhooks', slots, queues: [DELIVERY_QUEUE], registrations: [registration], profile });
   return {
     parts: { guard: egress, addresses: config.egress.policy, secretOverlapMs, onQueued: wake },
     async start() {

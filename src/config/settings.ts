@@ -19,7 +19,10 @@ const DAY = 86_400_000;
 const PROFILE = PROFILES.gopherqueue;
 const EXECUTION = PROFILES.forgerun;
 
-const duration = (minMs = 1, maxMs?: number): Kind => ({ type: 'duration', minMs, maxMs });
+/** A hundred years. Statements subtract durations from now, and PostgreSQL knows no time before 4713 BC. */
+const LONGEST = 36_500 * DAY;
+
+const duration = (minMs = 1, maxMs = LONGEST): Kind => ({ type: 'duration', minMs, maxMs });
 const integer = (min: number, max?: number): Kind => ({ type: 'integer', min, max });
 
 /** Every setting, by section and key, as it is written in the file. */

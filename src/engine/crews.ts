@@ -13,11 +13,13 @@ export type Crew = {
   slots: number;
   queues: readonly string[];
   registrations: readonly Registration[];
+  /** The policy of the crew's jobs, where it is not that of the engine. Its timeout is the longest a registration may ask for. */
+  profile?: Policy;
   /** Claims a job, and starts it by a statement of its own: between the two it can be seen under lease. No look-ahead. */
   startsApart?: boolean;
 };
 
-export type CrewParts = Omit<Crew, 'registrations'> & { registry: HandlerRegistry };
+export type CrewParts = Omit<Crew, 'registrations' | 'profile'> & { registry: HandlerRegistry };
 
 /**
  * Everything in one process that runs jobs. Work that waits long for others, such as answers of strangers' servers, gets a crew
@@ -34,8 +36,8 @@ export class Crews {
     this.#make = params.make;
   }
 
-  add({ registrations, ...crew }: Crew): void {
-    const registry = new HandlerRegistry(this.#profile);
+  add({ registrations, profile = this.#profile, ...crew }: Crew): void {
+    const registry = new HandlerRegistry(profile);
     for (const registration of registrations) {
       const { status, issues } = registry.register(registration);
       if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
