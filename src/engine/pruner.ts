@@ -4,7 +4,7 @@ import { expireJobs } from '../ledger/expire-jobs.ts';
 import { buryWorkers } from '../ledger/find-orphans.ts';
 import { pruneJobs } from '../ledger/prune.ts';
 import { pruneAccess } from '../ledger/prune-keys.ts';
-import { dropOldPartitions, ensurePartitions } from '../ledger/record-partitions.ts';
+import { dropOldPartitions, ensurePartitions, sweepDefaultPartition } from '../ledger/record-partitions.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 
@@ -15,6 +15,8 @@ const PRUNE_EVERY_MS = 300_000;
 /** There is more to go: leave the database to others for a moment. */
 const PRUNE_AGAIN_MS = 100;
 const TIDY_EVERY_MS = 300_000;
+/** A dump or a long transaction holds the history: a partition is still missing. */
+const TIDY_AGAIN_MS = 30_000;
 const DAYS_AHEAD = 7;
 
 export type PrunerParams = {
@@ -74,10 +76,11 @@ export class Pruner implements Service {
 
   async #tidy(): Promise<number> {
     const { maintenance } = this.#params.database;
-    await ensurePartitions(maintenance, { daysAhead: DAYS_AHEAD });
+    const { isComplete } = await ensurePartitions(maintenance, { daysAhead: DAYS_AHEAD });
     await buryWorkers(maintenance);
     await dropOldPartitions(maintenance);
+    await sweepDefaultPartition(maintenance);
     await analyzeHistory(maintenance);
-    return TIDY_EVERY_MS;
+    return isComplete ? TIDY_EVERY_MS : TIDY_AGAIN_MS;
   }
 }
