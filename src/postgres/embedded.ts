@@ -7,9 +7,11 @@ import { checkServer } from './check.ts';
 import { ensureCluster, SUPERUSER } from './cluster.ts';
 import { explainDiskFull, failure, messageOf } from './failure.ts';
 import { ensurePassword, giveToOwner, type Home, openHome, writeWhole } from './home.ts';
+import { type Keeper, keepServer } from './keeper.ts';
 import { lockWithin, type OsLock } from './os-lock.ts';
 import { choosePlacement, machineShelters, type Placement } from './placement.ts';
 import { choosePort } from './port.ts';
+import { isAlive, isPostmasterOf, readPostmaster } from './postmaster.ts';
 import { ensureServer, stopServer } from './server.ts';
 import { countLiveUsers, joinUsers, leaveUsers } from './users.ts';
 
@@ -37,14 +39,16 @@ export type EmbeddedServer = { url: string; home: string; version: number; close
 
 type Session = EmbeddedParams & { machine: Machine; place: Home };
 type Program = { dataFolder: string; account: Account | null; binaries: Binaries };
-type Running = { url: string; version: number; program: Program };
+type Running = { url: string; version: number; port: number; program: Program };
 
 export async function openEmbedded(params: EmbeddedParams): Promise<EmbeddedServer> {
   const machine = { ...thisMachine, ...params.machine };
   const session = { ...params, machine, place: await openHome(params.home, machine.accounts.isRoot) };
   const { running, user } = await holdingLock(session, () => joinServer(session));
+  const keeper = keepRunning(session, running);
   let closing: Promise<void> | undefined;
   const close = () => {
+    keeper.stop();
     closing ??= holdingLock(session, () => leaveServer(session, running, user));
     return closing;
   };
@@ -85,11 +89,29 @@ async function joinServer(session: Session): Promise<{ running: Running; user: O
     });
     await publishPort(session, port);
     const { url, version } = await openDatabase(`${SUPERUSER}:${await password()}@127.0.0.1:${port}`);
-    return { running: { url, version, program }, user: await joinUsers(place, isRoot) };
+    return { running: { url, version, port, program }, user: await joinUsers(place, isRoot) };
   } catch (error) {
     if ((await countLiveUsers(place)) === 0) await stopServer(program);
     throw explainDiskFull(error, placement.dataFolder);
   }
+}
+
+function keepRunning(session: Session, { program, port }: Running): Keeper {
+  const { place, onNotice } = session;
+  const { dataFolder } = program;
+  const restart = async (isStopped: () => boolean): Promise<boolean> => {
+    const found = readPostmaster(dataFolder);
+    if (isStopped() || (found !== null && (await isPostmasterOf(found.pid, dataFolder)))) return false;
+    // On the same port: whoever uses the server knows it by its address.
+    await ensureServer({ ...program, logFile: place.logFile, choosePort: async () => port });
+    return true;
+  };
+  return keepServer({
+    home: place.path,
+    isRunning: () => isAlive(readPostmaster(dataFolder)?.pid ?? 0),
+    restart: (isStopped) => holdingLock(session, () => restart(isStopped)),
+    onNotice,
+  });
 }
 
 async function leaveServer(session: Session, running: Running, user: OsLock): Promise<void> {
