@@ -7,6 +7,7 @@ import { pruneAccess } from '../ledger/prune-keys.ts';
 import { dropOldPartitions, ensurePartitions, sweepDefaultPartition } from '../ledger/record-partitions.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
+import { PolicySweeper } from './policy-sweeper.ts';
 
 const EXPIRE_LIMIT = 1_000;
 const PRUNE_LIMIT = 1_000;
@@ -41,6 +42,7 @@ export class Pruner implements Service {
     this.#params = params;
     const { events, expireEveryMs = EXPIRE_EVERY_MS, firstWithinMs = FIRST_WITHIN_MS } = params;
     const onError = (error: unknown, where: string) => events.emit('error', { error, where });
+    const sweeper = new PolicySweeper(params.database);
     // However much there is to prune, the days to come are made and the dead are buried.
     this.#loops = [
       new Loop({
@@ -49,6 +51,7 @@ export class Pruner implements Service {
       }),
       new Loop({ name: 'pruner', round: () => this.#prune(), onError, firstWithinMs }),
       new Loop({ name: 'tidier', round: () => this.#tidy(), onError, firstWithinMs }),
+      new Loop({ name: 'policy sweeper', round: () => sweeper.round(), onError, firstWithinMs }),
     ];
   }
 
