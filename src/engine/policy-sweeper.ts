@@ -36,7 +36,8 @@ const SETTLE_EVERY_MS = 5_000;
 /** Between two windows: a sweep has time, and the database has better things to do. */
 const WINDOW_EVERY_MS = 200;
 
-type Sweep = { readonly unused: Set<number> };
+/** Candidates that no job was found to have so far, with the time of their last use. */
+type Sweep = { readonly unused: Map<number, number> };
 type State =
   | { readonly kind: 'idle' }
   | (Sweep & { readonly kind: 'waiting'; readonly sinceMs: number })
@@ -99,7 +100,7 @@ export class PolicySweeper {
     const { maintenance } = this.#database;
     const { unusedMs } = this.#options;
     if (!(await beginPolicySweep(maintenance, this.#options))) return [IDLE, LOOK_EVERY_MS];
-    const unused = new Set(await policyCandidates(maintenance, unusedMs, MAX_CANDIDATES));
+    const unused = new Map(await policyCandidates(maintenance, unusedMs, MAX_CANDIDATES));
     return [{ kind: 'waiting', unused, sinceMs: performance.now() }, 0];
   }
 
@@ -112,10 +113,10 @@ export class PolicySweeper {
   }
 
   async #remove({ unused }: Sweep): Promise<[State, number]> {
-    const ids = [...unused].slice(0, REMOVED_AT_ONCE);
-    if (ids.length === 0) return [IDLE, LOOK_EVERY_MS];
-    await removePolicies(this.#database.maintenance, ids, this.#options.unusedMs);
-    for (const id of ids) unused.delete(id);
+    const batch = [...unused].slice(0, REMOVED_AT_ONCE);
+    if (batch.length === 0) return [IDLE, LOOK_EVERY_MS];
+    await removePolicies(this.#database.maintenance, batch);
+    for (const [id] of batch) unused.delete(id);
     return [{ kind: 'removing', unused }, WINDOW_EVERY_MS];
   }
 }

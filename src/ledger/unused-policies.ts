@@ -1,5 +1,7 @@
 import { type Queryable, run, statement } from './statement.ts';
 
+const LAST_USED_US = '(extract(epoch FROM last_used_at) * 1000000)::int8';
+
 /** These read the real clock and not `millrace.clock()`: what processes remember of policies expires by real time. */
 const BEGIN = statement(
   'begin_policy_sweep',
@@ -12,7 +14,7 @@ const BEGIN = statement(
 
 const CANDIDATES = statement(
   'unused_policy_candidates',
-  `SELECT id FROM millrace.policies WHERE last_used_at < now() - $1::float8 * interval '1 ms' ORDER BY last_used_at LIMIT $2::int4`,
+  `SELECT id, ${LAST_USED_US} AS us FROM millrace.policies WHERE last_used_at < now() - $1::float8 * interval '1 ms' ORDER BY last_used_at LIMIT $2::int4`,
 );
 
 const MARK = statement('mark_transaction', 'SELECT pg_current_xact_id()::text AS txid');
@@ -34,8 +36,8 @@ const WINDOW = statement(
 
 const REMOVE = statement(
   'remove_policies',
-  `DELETE FROM millrace.policies
-   WHERE id = ANY ($1::int4[]) AND last_used_at < now() - $2::float8 * interval '1 ms' RETURNING 1 AS one`,
+  `DELETE FROM millrace.policies p USING unnest($1::int4[], $2::int8[]) AS c(id, us)
+   WHERE p.id = c.id AND ${LAST_USED_US} = c.us RETURNING 1 AS one`,
 );
 
 export type SweepStart = { everyMs: number; unusedMs: number; minCandidates: number };
@@ -48,9 +50,13 @@ export async function beginPolicySweep(
   return (await run(db, BEGIN, [everyMs, unusedMs, minCandidates])).length > 0;
 }
 
+/** A policy, and when it was last taken for new jobs: in microseconds, as the database keeps it. */
+export type PolicyCandidate = readonly [id: number, lastUsedUs: number];
+
 /** Policies that no process took for new jobs for so long. Jobs may still have them. */
-export async function policyCandidates(db: Queryable, unusedMs: number, limit: number): Promise<number[]> {
-  return (await run<{ id: number }>(db, CANDIDATES, [unusedMs, limit])).map(({ id }) => id);
+export async function policyCandidates(db: Queryable, unusedMs: number, limit: number): Promise<PolicyCandidate[]> {
+  const rows = await run<{ id: number; us: number | string }>(db, CANDIDATES, [unusedMs, limit]);
+  return rows.map(({ id, us }) => [id, Number(us)]);
 }
 
 /** A number that every transaction which writes from now on is above. */
@@ -81,7 +87,8 @@ export async function policiesInUse(
   return row ?? null;
 }
 
-/** Removes those of the policies that were not taken for new jobs meanwhile. */
-export async function removePolicies(db: Queryable, ids: readonly number[], unusedMs: number): Promise<number> {
-  return (await run(db, REMOVE, [ids, unusedMs])).length;
+/** Removes those of the policies that were not taken since. Whether one was is told by a change, which no step of a clock hides. */
+export async function removePolicies(db: Queryable, candidates: readonly PolicyCandidate[]): Promise<number> {
+  const values = [candidates.map(([id]) => id), candidates.map(([, us]) => us)];
+  return (await run(db, REMOVE, values)).length;
 }
