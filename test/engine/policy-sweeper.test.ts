@@ -61,7 +61,7 @@ test('a job whose transaction is still open keeps its policy: the sweep looks at
   const client = await ledger.db.api.connect();
   onTestFinished(() => client.release(true));
   await client.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
-  await submitJobs(client, [entry], new Set());
+  await submitJobs(client, [entry]);
   await age();
   const swept = sweeper();
   await untilState(swept, 'settling');
