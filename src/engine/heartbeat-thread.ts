@@ -1,17 +1,19 @@
-// A thread of its own, so that a handler that blocks the event loop costs no neighbour its lease. It beats; and while the
-// main thread stands still it also ends the attempts that outlive their timeout, which the main thread cannot.
+// A thread of its own, so that a handler that blocks the event loop costs no neighbour its lease. It beats, and its session holds
+// the lock by which others see that this process lives. While the main thread stands still it also ends the attempts that outlive
+// their timeout, which the main thread cannot.
 import { workerData } from 'node:worker_threads';
 import { classify } from '../core/failure.ts';
-import { openDatabase } from '../ledger/database.ts';
 import { heartbeat } from '../ledger/heartbeat.ts';
 import { PolicyCache } from '../ledger/intern-policies.ts';
 import { ownedJobs } from '../ledger/owned-jobs.ts';
 import { type SettledJob, settleJobs } from '../ledger/settle-jobs.ts';
+import { WorkerSession } from '../ledger/worker-session.ts';
 import {
   type HeartbeatThreadData,
   PULSE_INTERVAL,
   PULSE_LAST_BEAT,
   PULSE_MAIN,
+  PULSE_SESSION,
   PULSE_STOP,
   PULSE_WORDS,
   pulseMs,
@@ -20,15 +22,22 @@ import { settlement } from './settler.ts';
 
 const { url, workerId, shared, stallMs } = workerData as HeartbeatThreadData;
 const pulse = new Int32Array(shared, 0, PULSE_WORDS);
-const database = openDatabase({ url, apiPool: 1, workerPool: 1 });
-const policies = new PolicyCache(database.workers);
+// Without a session the worker looks dead, so the loop below does not wait for its next beat to open another.
+const session = new WorkerSession({ url, workerId, onLost: () => Atomics.notify(pulse, PULSE_STOP) });
+const policies = new PolicyCache(session);
+
+/** While the database cannot be reached. */
+const RETRY_MS = 250;
+const STALLED_PAUSE_MS = 250;
 
 let mainTicks = -1;
 let mainSeenMs = performance.now();
 
 async function beat(): Promise<void> {
   const beganMs = pulseMs();
-  const { alive } = await heartbeat(database.workers, { workerId, jobs: [] });
+  const beatMs = Atomics.load(pulse, PULSE_INTERVAL);
+  const { alive } = await heartbeat(session, { workerId, jobs: [], beatMs });
+  Atomics.store(pulse, PULSE_SESSION, 1);
   if (alive) Atomics.store(pulse, PULSE_LAST_BEAT, beganMs);
 }
 
@@ -44,27 +53,31 @@ function isMainStalled(): boolean {
 /** Ends what ran past its timeout while nobody could end it. */
 async function endOverdue(): Promise<void> {
   const rows: SettledJob[] = [];
-  for (const job of await ownedJobs(database.workers, workerId)) {
+  for (const job of await ownedJobs(session, workerId)) {
     const policy = await policies.policyOf(job.policyId);
     if (job.state !== 'running' || job.runningMs === null || job.runningMs < policy.timeoutMs) continue;
     const failure = classify(new Error('the handler blocked its process past the timeout'), 'timeout');
     rows.push(settlement({ job, policy, outcome: { kind: 'failed', failure }, elapsedMs: 0 }).row);
   }
-  if (rows.length > 0) await settleJobs(database.workers, { workerId, jobs: rows, by: 'lease', closedClaims: [] });
+  if (rows.length > 0) await settleJobs(session, { workerId, jobs: rows, by: 'lease', closedClaims: [] });
 }
 
 // Waiting in shared memory keeps no thread alive: without a connection it would end unheard.
 const alive = setInterval(() => {}, 60_000);
 
 while (Atomics.load(pulse, PULSE_STOP) === 0) {
+  let pauseMs = Atomics.load(pulse, PULSE_INTERVAL);
   try {
     await beat();
-    if (isMainStalled()) await endOverdue();
+    if (isMainStalled()) {
+      pauseMs = Math.min(pauseMs, STALLED_PAUSE_MS);
+      await endOverdue();
+    }
   } catch {
     // The database is away. The main thread counts the silence and stops its handlers before their leases end.
+    pauseMs = Math.min(pauseMs, RETRY_MS * (0.5 + Math.random()));
   }
-  const intervalMs = Math.min(Atomics.load(pulse, PULSE_INTERVAL), isMainStalled() ? 250 : Number.POSITIVE_INFINITY);
-  await Atomics.waitAsync(pulse, PULSE_STOP, 0, intervalMs).value;
+  await Atomics.waitAsync(pulse, PULSE_STOP, 0, pauseMs).value;
 }
 clearInterval(alive);
-await database.close();
+await session.close();

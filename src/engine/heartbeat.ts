@@ -1,6 +1,7 @@
 import { Worker as Thread } from 'node:worker_threads';
 import type { Database } from '../ledger/database.ts';
 import { heartbeat } from '../ledger/heartbeat.ts';
+import { UNREACHABLE_MS, WorkerSession } from '../ledger/worker-session.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 import {
@@ -8,6 +9,7 @@ import {
   PULSE_INTERVAL,
   PULSE_LAST_BEAT,
   PULSE_MAIN,
+  PULSE_SESSION,
   PULSE_STOP,
   PULSE_WORDS,
   pulseSince,
@@ -31,14 +33,19 @@ const BEATS_PER_LEASE = 6;
 const SAFE_SHARE = 0.9;
 const TICK_MS = 100;
 const STALL_MS = 1_000;
+const THREAD_RESTART_MS = 1_000;
 
-/** Keeps the leases of one worker alive, and learns which of its jobs were taken away or are to be cancelled. */
+/**
+ * Keeps the leases of one worker alive, and learns which of its jobs were taken away or are to be cancelled. A thread does most of
+ * it, and until that has a session of its own another one shows that this process lives.
+ */
 export class Heartbeat implements Service {
   readonly #options: HeartbeatOptions;
   readonly #shared = new SharedArrayBuffer(PULSE_WORDS * 4);
   readonly #pulse = new Int32Array(this.#shared);
   readonly #check: Loop;
-  #thread: Thread | null = null;
+  readonly #firstSession: WorkerSession;
+  #isStopping = false;
   #exited: Promise<unknown> = Promise.resolve();
   #ticker: NodeJS.Timeout | null = null;
   #lastBeatMs = performance.now();
@@ -46,6 +53,7 @@ export class Heartbeat implements Service {
   constructor(options: HeartbeatOptions) {
     this.#options = options;
     this.#pulse[PULSE_INTERVAL] = intervalFor(options.leaseMs, options.maxIntervalMs);
+    this.#firstSession = new WorkerSession({ url: options.database.url, workerId: options.worker.id });
     this.#check = new Loop({
       name: 'heartbeat',
       round: () => this.#round(),
@@ -54,29 +62,39 @@ export class Heartbeat implements Service {
   }
 
   async start(): Promise<void> {
-    const data: HeartbeatThreadData = {
-      ...{
-        url: this.#options.database.url,
-        workerId: this.#options.worker.id,
-        shared: this.#shared,
-        stallMs: STALL_MS,
-      },
-    };
-    const file = import.meta.url.endsWith('.ts') ? './heartbeat-thread.ts' : './heartbeat-thread.js';
-    this.#thread = new Thread(new URL(file, import.meta.url), { workerData: data });
-    this.#thread.on('error', (error) => this.#options.events.emit('error', { error, where: 'heartbeat thread' }));
-    this.#exited = new Promise((resolve) => this.#thread?.once('exit', resolve));
-    this.#thread.unref();
+    // A worker that cannot get this session is judged by its beats until the thread has one.
+    await this.#firstSession.open().catch((error) => this.#options.events.emit('error', { error, where: 'heartbeat' }));
+    this.#startThread();
     this.#ticker = setInterval(() => this.#tick(), TICK_MS);
     this.#check.start();
   }
 
   async stop(): Promise<void> {
+    this.#isStopping = true;
     if (this.#ticker !== null) clearInterval(this.#ticker);
     await this.#check.stop();
     Atomics.store(this.#pulse, PULSE_STOP, 1);
     Atomics.notify(this.#pulse, PULSE_STOP);
     await this.#exited;
+    await this.#firstSession.close();
+  }
+
+  #startThread(): void {
+    const data: HeartbeatThreadData = {
+      url: this.#options.database.url,
+      workerId: this.#options.worker.id,
+      shared: this.#shared,
+      stallMs: STALL_MS,
+    };
+    const file = import.meta.url.endsWith('.ts') ? './heartbeat-thread.ts' : './heartbeat-thread.js';
+    const thread = new Thread(new URL(file, import.meta.url), { workerData: data });
+    thread.on('error', (error) => this.#options.events.emit('error', { error, where: 'heartbeat thread' }));
+    this.#exited = new Promise((resolve) => thread.once('exit', resolve));
+    thread.once('exit', () => {
+      if (this.#isStopping) return;
+      setTimeout(() => this.#isStopping || this.#startThread(), THREAD_RESTART_MS).unref();
+    });
+    thread.unref();
   }
 
   /** Somebody asked for a cancellation: look at once. */
@@ -89,6 +107,7 @@ export class Heartbeat implements Service {
     const intervalMs = intervalFor(leaseMs, this.#options.maxIntervalMs);
     if (intervalMs >= (this.#pulse[PULSE_INTERVAL] as number)) return;
     Atomics.store(this.#pulse, PULSE_INTERVAL, intervalMs);
+    Atomics.notify(this.#pulse, PULSE_STOP); // The thread waits here for its next beat.
     this.#check.wake();
   }
 
@@ -100,7 +119,8 @@ export class Heartbeat implements Service {
       leaseSeq: job.leaseSeq,
     }));
     const sentMs = performance.now();
-    const answer = await heartbeat(database.workers, { workerId: worker.id, jobs });
+    const beatMs = this.#pulse[PULSE_INTERVAL] as number;
+    const answer = await heartbeat(database.workers, { workerId: worker.id, jobs, beatMs });
     if (!answer.alive) {
       worker.abandon();
       this.#options.onDead();
@@ -109,15 +129,16 @@ export class Heartbeat implements Service {
     this.#lastBeatMs = Math.max(this.#lastBeatMs, sentMs);
     worker.lose(answer.lost);
     for (const { leaseSeq, force } of answer.cancels) worker.cancel(leaseSeq, force);
-    return Math.min(this.#pulse[PULSE_INTERVAL] as number, 1_000);
+    return Math.min(beatMs, 1_000);
   }
 
   /** Tells the thread that we live, and stops handlers whose lease may end before a beat gets through. */
   #tick(): void {
     Atomics.add(this.#pulse, PULSE_MAIN, 1);
+    if (Atomics.load(this.#pulse, PULSE_SESSION) === 1) void this.#firstSession.close();
     const silentMs = this.#silenceMs();
     for (const { job, policy } of this.#options.worker.running.values()) {
-      if (silentMs > policy.leaseMs * SAFE_SHARE) this.#options.worker.giveUp(job.leaseSeq);
+      if (silentMs > Math.min(policy.leaseMs, UNREACHABLE_MS) * SAFE_SHARE) this.#options.worker.giveUp(job.leaseSeq);
     }
   }
 

@@ -3,7 +3,8 @@ export const PULSE_STOP = 0; // set by the main thread: end
 export const PULSE_MAIN = 1; // counts up while the main thread lives
 export const PULSE_INTERVAL = 2; // milliseconds between two beats
 export const PULSE_LAST_BEAT = 3; // when the last beat that arrived was sent, as `pulseMs` tells it; 0: none did
-export const PULSE_WORDS = 4;
+export const PULSE_SESSION = 4; // set by the thread: its session stands for the worker
+export const PULSE_WORDS = 5;
 
 const WORD = 0x7fff_ffff;
 

@@ -1,15 +1,18 @@
 import { CANCELLED_FAILURE } from '../core/failure.ts';
 import type { Database } from '../ledger/database.ts';
-import { findOrphans, type Orphan } from '../ledger/find-orphans.ts';
+import { findOrphans, type Orphan, type OrphanCursor } from '../ledger/find-orphans.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { returnExpired } from '../ledger/return-jobs.ts';
-import { settleJobs } from '../ledger/settle-jobs.ts';
+import { settleOrphans } from '../ledger/settle-orphans.ts';
+import { declareDead, watchWorkers } from '../ledger/watch-workers.ts';
 import type { EventHub, JobFacts } from './events.ts';
 import { Periodic } from './periodic.ts';
 import { settlement } from './settler.ts';
+import { WorkerWatch } from './worker-watch.ts';
 
 const LIMIT = 500;
 const POLL_MS = 1_000;
+const MAX_BACKOFF_MS = 30_000;
 
 type Rescue = { orphan: Orphan } & ReturnType<typeof settlement>;
 
@@ -29,11 +32,14 @@ export type RescuerOptions = {
 };
 
 /**
- * Takes jobs from workers that fell silent. Every write checks again, with the worker's row locked, that it still is: a
- * heartbeat that comes in between keeps the job.
+ * Takes jobs from workers that ended or fell silent. Every write checks again, with the worker's row locked, that it still is so:
+ * a heartbeat that comes in between keeps the job. It waits for no lock; jobs that a transaction holds are taken in a later round.
  */
 export class Rescuer extends Periodic {
   readonly #options: RescuerOptions;
+  readonly #watch = new WorkerWatch();
+  /** Workers whose rescue failed, and when it is tried again. */
+  readonly #failed = new Map<number, { failures: number; againMs: number }>();
 
   constructor(options: RescuerOptions) {
     super({ name: 'rescuer', events: options.events });
@@ -41,25 +47,68 @@ export class Rescuer extends Periodic {
   }
 
   async round(): Promise<number> {
-    const orphans = await findOrphans(this.#options.database.maintenance, LIMIT);
-    const byWorker = Map.groupBy(orphans, (orphan) => orphan.workerId);
-    for (const [workerId, jobs] of byWorker) await this.#rescue(workerId, jobs);
-    if (orphans.length > 0) this.#options.onRescued();
-    return orphans.length === LIMIT ? 0 : POLL_MS;
+    await this.#look();
+    for (const worker of this.#watch.dead()) {
+      await this.#alone(worker.id, () => declareDead(this.#options.database.maintenance, worker));
+    }
+    for (const [workerId, { againMs }] of this.#failed) {
+      if (performance.now() > againMs + MAX_BACKOFF_MS) this.#failed.delete(workerId);
+    }
+    let cursor: OrphanCursor | undefined;
+    do cursor = await this.#rescuePage(cursor);
+    while (cursor !== undefined);
+    return POLL_MS;
+  }
+
+  async #look(): Promise<void> {
+    try {
+      this.#watch.observe(await watchWorkers(this.#options.database.maintenance), performance.now());
+    } catch (error) {
+      this.#watch.restart();
+      throw error;
+    }
+  }
+
+  /** Returns where the next page begins. Orphans that cannot be taken yet stand in nobody's way: the pages go past them. */
+  async #rescuePage(after: OrphanCursor | undefined): Promise<OrphanCursor | undefined> {
+    const orphans = await findOrphans(this.#options.database.maintenance, LIMIT, after);
+    const taken = orphans.filter(({ workerId, worker, leaseMs }) => this.#watch.confirms(workerId, worker, leaseMs));
+    for (const [workerId, jobs] of Map.groupBy(taken, (orphan) => orphan.workerId)) {
+      await this.#alone(workerId, () => this.#rescue(workerId, jobs));
+    }
+    if (taken.length > 0) this.#options.onRescued();
+    return orphans.length === LIMIT ? orphans.at(-1) : undefined;
+  }
+
+  /** What fails for one worker is tried again later and keeps the rescuer from no other. */
+  async #alone(workerId: number, work: () => Promise<unknown>): Promise<void> {
+    const failed = this.#failed.get(workerId);
+    if (failed !== undefined && performance.now() < failed.againMs) return;
+    try {
+      await work();
+      this.#failed.delete(workerId);
+    } catch (error) {
+      const failures = (failed?.failures ?? 0) + 1;
+      const delayMs = Math.min(MAX_BACKOFF_MS, POLL_MS * 2 ** Math.min(failures, 10));
+      this.#failed.set(workerId, { failures, againMs: performance.now() + delayMs });
+      this.#options.events.emit('error', { error, where: 'rescuer' });
+    }
   }
 
   async #rescue(workerId: number, orphans: readonly Orphan[]): Promise<void> {
-    const { database, onReleased } = this.#options;
     const unstarted = orphans.filter((orphan) => orphan.state === 'scheduled');
     if (unstarted.length > 0) await this.#putBack(workerId, unstarted);
     const started = orphans.filter((orphan) => orphan.state === 'running').toSorted((a, b) => a.seq - b.seq);
-    if (started.length === 0) return;
+    if (started.length > 0) await this.#endAttempts(workerId, started);
+  }
+
+  async #endAttempts(workerId: number, started: readonly Orphan[]): Promise<void> {
+    const { database, onReleased } = this.#options;
     const settlements = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
-    const { landed, stopped, released } = await settleJobs(database.maintenance, {
+    const { landed, stopped, released } = await settleOrphans(database.maintenance, {
       workerId,
+      beat: beatOf(started),
       jobs: settlements.map(({ row }) => row),
-      by: 'dead_worker',
-      closedClaims: [],
     });
     for (const each of settlements) {
       if (landed.has(each.row.leaseSeq)) this.#tell(stopped.has(each.row.leaseSeq) ? cancelledInstead(each) : each);
@@ -69,7 +118,11 @@ export class Rescuer extends Periodic {
 
   async #putBack(workerId: number, unstarted: readonly Orphan[]): Promise<void> {
     const { database, events } = this.#options;
-    const { landed } = await returnExpired(database.maintenance, { workerId, jobs: unstarted });
+    const { landed } = await returnExpired(database.maintenance, {
+      workerId,
+      beat: beatOf(unstarted),
+      jobs: unstarted,
+    });
     for (const orphan of unstarted) if (landed.has(orphan.leaseSeq)) events.emit('unclaimed', factsOf(orphan));
   }
 
@@ -85,6 +138,10 @@ export class Rescuer extends Periodic {
     return { orphan, ...settlement({ job: orphan, policy, outcome, elapsedMs: 0 }) };
   }
 }
+
+/** They come from one look at one worker. */
+const beatOf = ([first]: readonly Orphan[]): number | null =>
+  first === undefined || first.worker.kind === 'gone' ? null : first.worker.beat;
 
 const factsOf = ({ id, jobType, attemptsStarted, orgId, tags, createdAtMs }: Orphan): JobFacts => ({
   ...{ jobId: id, type: jobType, attempt: attemptsStarted, orgId, tags, createdAtMs },

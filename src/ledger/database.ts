@@ -30,7 +30,7 @@ const PLANNER =
 
 // Rows of claims come and go: an index scan leaves a mark at the dead ones and passes them by the next time, a bitmap reads them
 // all again (measured: 9 400 entries for 15 claims, in each claim under a cap).
-const NO_BITMAPS = `${PLANNER} -c enable_bitmapscan=off`;
+export const NO_BITMAPS = `${PLANNER} -c enable_bitmapscan=off`;
 
 /** Whatever holds up a claim holds up every job of its worker. */
 export const CLAIM_TIMEOUT_MS = 2_000;
@@ -42,7 +42,7 @@ const SEARCH_TIMEOUT_MS = 2_000;
 const INT8 = 20;
 
 /** bigint as number (sequences stay far below 2^53), everything else as node-postgres has it. */
-const types = {
+export const types = {
   getTypeParser(oid: number, format?: 'text' | 'binary') {
     if (oid === INT8 && format !== 'binary') return Number;
     return pg.types.getTypeParser(oid, format as 'text');

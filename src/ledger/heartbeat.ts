@@ -5,7 +5,8 @@ import { type Queryable, run, statement } from './statement.ts';
 const HEARTBEAT = statement(
   'heartbeat',
   `WITH beat AS (
-     UPDATE millrace.workers SET beat_at = millrace.clock() WHERE id = $1::int8 AND stopped_at IS NULL RETURNING id
+     UPDATE millrace.workers SET beat_at = millrace.clock(), beat_ms = coalesce($5::int4, beat_ms)
+     WHERE id = $1::int8 AND stopped_at IS NULL RETURNING id
    ), held AS MATERIALIZED (
      SELECT h.lease_seq, j.seq IS NOT NULL AS is_owned, c.is_forced
      FROM unnest($2::uuid[], $3::int8[], $4::int8[]) AS h(org_id, seq, lease_seq)
@@ -22,18 +23,23 @@ type Row = { alive: boolean | null; lease_seq: number; is_owned: boolean; is_for
 
 export type HeldJob = { orgId: string; seq: number; leaseSeq: number };
 
+export type HeartbeatParams = {
+  workerId: number;
+  jobs: readonly HeldJob[];
+  /** The longest pause before the next beat. */
+  beatMs?: number;
+};
+
 /** `alive` is false for a worker that was stopped or is unknown; `lost` and `cancels` name leases. */
 export type Heartbeat = { alive: boolean; lost: number[]; cancels: { leaseSeq: number; force: boolean }[] };
 
-export async function heartbeat(
-  db: Queryable,
-  { workerId, jobs }: { workerId: number; jobs: readonly HeldJob[] },
-): Promise<Heartbeat> {
+export async function heartbeat(db: Queryable, { workerId, jobs, beatMs }: HeartbeatParams): Promise<Heartbeat> {
   const [header, ...rows] = await run<Row>(db, HEARTBEAT, [
     workerId,
     uuidArray(jobs.map((job) => job.orgId)),
     int8Array(jobs.map((job) => job.seq)),
     int8Array(jobs.map((job) => job.leaseSeq)),
+    beatMs ?? null,
   ]);
   const beat: Heartbeat = { alive: header?.alive === true, lost: [], cancels: [] };
   for (const row of rows) {

@@ -1,36 +1,60 @@
 import { int8Array } from './binary-array.ts';
 import { type Lease, leaseArrays } from './start-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
+import { BEAT } from './watch-workers.ts';
 
-/** The worker's row, locked so that no heartbeat comes in between. A worker without a row is gone for good. */
-export const LOCKED_WORKER = `worker AS MATERIALIZED (
-  SELECT beat_at, stopped_at IS NOT NULL AS is_stopped FROM millrace.workers WHERE id = $1::int8 FOR UPDATE
+/**
+ * The worker's row, locked so that no heartbeat comes in between; the parameter holds the beat that the rescuer saw. Nobody waits
+ * for the lock: whoever has it is most likely writing a beat.
+ */
+export const lockedWorkerText = (beatParameter: string): string => `worker AS MATERIALIZED (
+  SELECT w.beat_at, w.stopped_at IS NOT NULL AS is_stopped, ${BEAT} = ${beatParameter}::int8 AS is_unchanged
+  FROM millrace.workers w WHERE w.id = $1::int8 FOR UPDATE SKIP LOCKED
 )`;
 
-/** Whether the locked worker has been silent for longer than the lease of job `j` lasts. */
-export const IS_SILENT = `coalesce((SELECT w.is_stopped OR w.beat_at + (SELECT (p.body->>'leaseMs')::float8 * interval '1 ms'
-    FROM millrace.policies p WHERE p.id = j.policy_id) < millrace.clock() FROM worker w), true)`;
+/** By the database's clock, the beat of worker `w` is older than the lease of job `j`, or was written before the clock was set back. */
+export const isOutdated = (lease: string): string =>
+  `(w.beat_at + ${lease} < millrace.clock() OR w.beat_at > millrace.clock() + interval '1 minute')`;
 
-function returnText(by: 'lease' | 'dead_worker'): string {
-  return `
-WITH ${by === 'dead_worker' ? `${LOCKED_WORKER}, ` : ''}input AS MATERIALIZED (
+/** Whether the locked worker stopped, or sent no beat since the rescuer looked for longer than the lease of job `j` lasts. */
+export const IS_SILENT = `(NOT EXISTS (SELECT FROM millrace.workers g WHERE g.id = $1::int8)
+    OR coalesce((SELECT w.is_stopped OR (w.is_unchanged AND ${isOutdated(`(SELECT (p.body->>'leaseMs')::float8 * interval '1 ms'
+      FROM millrace.policies p WHERE p.id = j.policy_id)`)}) FROM worker w), false))`;
+
+const INPUT = `input AS MATERIALIZED (
   SELECT * FROM unnest($2::uuid[], $3::int8[], $4::int8[]) AS i(org_id, seq, lease_seq)
-), returned AS (
-  UPDATE millrace.jobs j SET worker_id = NULL FROM input i
-  WHERE j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq AND j.state = 'scheduled' AND j.worker_id = $1::int8
-    ${by === 'dead_worker' ? `AND ${IS_SILENT}` : ''}
-  RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq
-), made_ready AS (
+)`;
+
+const IS_HELD = `j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq AND j.state = 'scheduled' AND j.worker_id = $1::int8`;
+
+const MADE_READY = `made_ready AS (
   INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
   SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM returned
-), closed AS (
+)`;
+
+const RETURNED =
+  'RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq';
+
+const RETURN = statement(
+  'return_jobs',
+  `WITH ${INPUT}, returned AS (
+  UPDATE millrace.jobs j SET worker_id = NULL FROM input i WHERE ${IS_HELD} ${RETURNED}
+), ${MADE_READY}, closed AS (
   DELETE FROM millrace.claims c USING unnest($5::int8[]) AS k(claim_no) WHERE c.worker_id = $1::int8 AND c.claim_no = k.claim_no
 )
-SELECT lease_seq FROM returned`;
-}
+SELECT lease_seq FROM returned`,
+);
 
-const RETURN = statement('return_jobs', returnText('lease'));
-const RETURN_EXPIRED = statement('return_expired_jobs', returnText('dead_worker'));
+// Skips jobs that a transaction holds: the rescuer finds them again in its next round.
+const RETURN_EXPIRED = statement(
+  'return_expired_jobs',
+  `WITH ${lockedWorkerText('$5')}, ${INPUT}, free AS MATERIALIZED (
+  SELECT j.org_id, j.seq FROM input i JOIN millrace.jobs j ON ${IS_HELD} WHERE ${IS_SILENT} FOR UPDATE OF j SKIP LOCKED
+), returned AS (
+  UPDATE millrace.jobs j SET worker_id = NULL FROM free f WHERE j.org_id = f.org_id AND j.seq = f.seq ${RETURNED}
+), ${MADE_READY}
+SELECT lease_seq FROM returned`,
+);
 
 export type ReturnParams = { workerId: number; jobs: readonly Lease[]; closedClaims: readonly number[] };
 
@@ -41,12 +65,17 @@ export async function returnJobs(db: Queryable, params: ReturnParams): Promise<{
   return { landed: new Set(rows.map((row) => row.lease_seq)) };
 }
 
-/** The same for a worker that fell silent, unless its heartbeat came back meanwhile. */
+export type RescueParams = {
+  workerId: number;
+  /** The beat at which the rescuer saw the worker stand still; null for a worker without a row. */
+  beat: number | null;
+};
+
+/** The same for a worker that fell silent, unless it beat since. */
 export async function returnExpired(
   db: Queryable,
-  params: Omit<ReturnParams, 'closedClaims'>,
+  { workerId, beat, jobs }: RescueParams & { jobs: readonly Lease[] },
 ): Promise<{ landed: Set<number> }> {
-  const values = [params.workerId, ...leaseArrays(params.jobs), int8Array([])];
-  const rows = await run<{ lease_seq: number }>(db, RETURN_EXPIRED, values);
+  const rows = await run<{ lease_seq: number }>(db, RETURN_EXPIRED, [workerId, ...leaseArrays(jobs), beat]);
   return { landed: new Set(rows.map((row) => row.lease_seq)) };
 }

@@ -4,7 +4,6 @@ import type { Reason } from '../core/transitions.ts';
 import { boolArray, byteaArray, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
 import { leasesIn } from './complete-jobs.ts';
 import { RECORD, RECORD_ID, recordedText, tookText } from './record-events.ts';
-import { IS_SILENT, LOCKED_WORKER } from './return-jobs.ts';
 import { type Lease, leaseArrays } from './start-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
@@ -30,10 +29,10 @@ export type SettleParams = {
   workerId: number;
   jobs: readonly SettledJob[];
   /**
-   * Who settles: the worker by its lease, a handler by its lease inside its own transaction, or the rescuer of a worker that must
-   * still be silent. The first never waits for a row lock.
+   * Who settles: the worker by its lease, which never waits for a row lock, or a handler by its lease inside its own transaction. For
+   * the jobs of a dead worker see `settle-orphans.ts`.
    */
-  by: 'lease' | 'handler' | 'dead_worker';
+  by: 'lease' | 'handler';
   closedClaims: readonly number[];
 };
 
@@ -45,14 +44,14 @@ const INPUT = `input AS MATERIALIZED (
 
 // A job that holds is asked about its children with the statement's snapshot, which may be older than the end of the last
 // child. So a job that becomes held leaves a release of itself: the releaser looks at the children again.
-const lockedText = (by: SettleParams['by']) => `locked AS MATERIALIZED (
+const lockedText = ({ condition, lock }: SettleVariant) => `locked AS MATERIALIZED (
   SELECT i.*, i.holds AND i.to_state = 'completed' AND EXISTS (
       SELECT FROM millrace.jobs c WHERE c.org_id = j.org_id AND c.parent_seq = j.seq AND c.joins_parent
         AND c.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS becomes_held
   FROM input i JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq
   WHERE j.lease_seq = i.lease_seq AND j.state = 'running' AND j.worker_id = $1::int8
-    ${by === 'dead_worker' ? `AND ${IS_SILENT}` : ''}
-  ORDER BY j.seq FOR NO KEY UPDATE OF j ${by === 'lease' ? 'SKIP LOCKED' : ''}
+    ${condition}
+  ORDER BY j.seq ${lock}
 )`;
 
 // A request to cancel is a promise: an attempt that ended otherwise has no successor. What ended for good stays as it ended.
@@ -104,12 +103,12 @@ const TOKENS = `made_ready AS (
 )`;
 
 // What the rescuer settles bears no worker: \`checkLanded\` tells by it that the worker itself did not.
-const historyText = (by: SettleParams['by']) => `recorded AS (
+const historyText = ({ actor }: SettleVariant) => `recorded AS (
   ${recordedText({
     source: 'settled WHERE NOT becomes_held',
     ...{ from: `'running'`, to: 'to_state', reason: 'reason', actor: 'actor', n: 'event_count - requeues::int4' },
     ...{ tookMs: 'took_ms', detail: 'detail', groupBy: ['to_state', 'reason', 'actor'] },
-    ...(by === 'dead_worker' ? {} : { workerId: '$1::int8' }),
+    ...(actor === 'worker' ? { workerId: '$1::int8' } : {}),
   })}
 ), requeued AS (
   ${recordedText({
@@ -124,17 +123,30 @@ const HELD = `(SELECT string_agg(i.lease_seq::text, ',') FROM input i
     JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq
     WHERE j.state = 'running' AND j.worker_id = $1::int8 AND NOT EXISTS (SELECT FROM locked l WHERE l.lease_seq = i.lease_seq))`;
 
-function settleText(by: SettleParams['by']): string {
-  const worker = by === 'dead_worker' ? [LOCKED_WORKER] : [];
-  return `WITH ${[RECORD, ...worker, INPUT, lockedText(by), HEEDED, SETTLED, TOKENS, historyText(by)].join(', ')}
+const WAITS = 'FOR NO KEY UPDATE OF j';
+const SKIPS_LOCKED = 'FOR NO KEY UPDATE OF j SKIP LOCKED';
+
+/** What differs between a worker that settles its own jobs, a handler that does so in its transaction, and a rescuer. */
+export type SettleVariant = {
+  actor: 'worker' | 'rescuer';
+  /** CTEs that come first. */
+  before: readonly string[];
+  /** What else must hold of job `j`. */
+  condition: string;
+  lock: typeof WAITS | typeof SKIPS_LOCKED;
+};
+
+export function settleText(variant: SettleVariant): string {
+  return `WITH ${[RECORD, ...variant.before, INPUT, lockedText(variant), HEEDED, SETTLED, TOKENS, historyText(variant)].join(', ')}
 SELECT string_agg(lease_seq::text, ',') AS landed, string_agg(lease_seq::text, ',') FILTER (WHERE is_stopped) AS stopped,
-  coalesce(bool_or(is_awaited), false) AS released, ${by === 'lease' ? HELD : 'NULL'} AS held FROM settled`;
+  coalesce(bool_or(is_awaited), false) AS released, ${variant.lock === SKIPS_LOCKED ? HELD : 'NULL'} AS held FROM settled`;
 }
 
+const OWN = { actor: 'worker', before: [], condition: '' } as const;
+
 const STATEMENTS = {
-  lease: statement('settle_jobs', settleText('lease')),
-  handler: statement('settle_in_transaction', settleText('handler')),
-  dead_worker: statement('settle_orphans', settleText('dead_worker')),
+  lease: statement('settle_jobs', settleText({ ...OWN, lock: SKIPS_LOCKED })),
+  handler: statement('settle_in_transaction', settleText({ ...OWN, lock: WAITS })),
 } as const;
 
 export type Settled = {
@@ -147,32 +159,36 @@ export type Settled = {
   released: boolean;
 };
 
-type Row = { landed: string | null; stopped: string | null; held: string | null; released: boolean };
-
 /** Ends running attempts, each by its lease. */
-export async function settleJobs(db: Queryable, { workerId, jobs, by, closedClaims }: SettleParams): Promise<Settled> {
-  const [row] = await run<Row>(db, STATEMENTS[by], [
-    workerId,
-    uuidArray(jobs.map((job) => job.orgId)),
-    int8Array(jobs.map((job) => job.seq)),
-    int8Array(jobs.map((job) => job.leaseSeq)),
-    textArray(jobs.map((job) => job.to)),
-    textArray(jobs.map((job) => job.reason)),
-    int8Array(jobs.map((job) => (job.delayMs === null ? null : Math.ceil(job.delayMs)))),
-    jsonArray(jobs.map((job) => job.failure)),
-    jsonArray(jobs.map((job) => (job.to === 'completed' ? job.result : null))),
-    byteaArray(jobs.map((job) => (job.to === 'completed' ? job.resultBytes : null))),
-    boolArray(jobs.map((job) => job.holds)),
-    boolArray(jobs.map((job) => job.refundsAttempt)),
-    int8Array(closedClaims),
-  ]);
-  return {
-    landed: leasesIn(row?.landed),
-    stopped: leasesIn(row?.stopped),
-    held: leasesIn(row?.held),
-    released: row?.released === true,
-  };
+export async function settleJobs(db: Queryable, params: SettleParams): Promise<Settled> {
+  const [row] = await run<SettledRow>(db, STATEMENTS[params.by], settleValues(params));
+  return settledOf(row);
 }
+
+export type SettledRow = { landed: string | null; stopped: string | null; held: string | null; released: boolean };
+
+export const settledOf = (row: SettledRow | undefined): Settled => ({
+  landed: leasesIn(row?.landed),
+  stopped: leasesIn(row?.stopped),
+  held: leasesIn(row?.held),
+  released: row?.released === true,
+});
+
+export const settleValues = ({ workerId, jobs, closedClaims }: Omit<SettleParams, 'by'>): unknown[] => [
+  workerId,
+  uuidArray(jobs.map((job) => job.orgId)),
+  int8Array(jobs.map((job) => job.seq)),
+  int8Array(jobs.map((job) => job.leaseSeq)),
+  textArray(jobs.map((job) => job.to)),
+  textArray(jobs.map((job) => job.reason)),
+  int8Array(jobs.map((job) => (job.delayMs === null ? null : Math.ceil(job.delayMs)))),
+  jsonArray(jobs.map((job) => job.failure)),
+  jsonArray(jobs.map((job) => (job.to === 'completed' ? job.result : null))),
+  byteaArray(jobs.map((job) => (job.to === 'completed' ? job.resultBytes : null))),
+  boolArray(jobs.map((job) => job.holds)),
+  boolArray(jobs.map((job) => job.refundsAttempt)),
+  int8Array(closedClaims),
+];
 
 // OFFSET 0, here and above, keeps the planner from answering EXISTS with a hash of the whole table.
 const CHECK = statement(

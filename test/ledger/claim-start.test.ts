@@ -104,7 +104,12 @@ describe('a lease that never started', () => {
 
   test('of a silent worker goes back only after its lease, and not after a heartbeat [GM-4.07]', async () => {
     const leased = await ledger.lease(await ledger.submitOne({ policy: { leaseMs: 60_000 } }));
-    const expire = () => returnExpired(db(), { workerId: leased.workerId, jobs: [leased] });
+    const expire = async () =>
+      returnExpired(db(), {
+        workerId: leased.workerId,
+        beat: await ledger.beatOf(leased.workerId),
+        jobs: [leased],
+      });
     await ledger.moveClock(59_000);
     expect((await expire()).landed.size).toBe(0);
     await ledger.moveClock(2_000);

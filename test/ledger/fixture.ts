@@ -16,6 +16,7 @@ import { type SettledJob, settleJobs } from '../../src/ledger/settle-jobs.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
 import { submitJobs } from '../../src/ledger/submit-jobs.ts';
 import { type StartedJob, takeJobs } from '../../src/ledger/take-jobs.ts';
+import { BEAT } from '../../src/ledger/watch-workers.ts';
 import { migratedDatabase, type TestDatabase } from './test-database.ts';
 
 export type TestJob = { orgId: string; id: string; seq: number; jobType: string };
@@ -85,8 +86,8 @@ export class TestLedger {
 
   async registerWorker(name = 'worker'): Promise<number> {
     const { rows } = await this.db.api.query(
-      `INSERT INTO millrace.workers (name, host, pid, types, queues, slots, started_at, beat_at)
-       VALUES ($1, 'host-1', 4711, '{}', '{q:default}', 8, millrace.clock(), millrace.clock()) RETURNING id`,
+      `INSERT INTO millrace.workers (name, host, pid, types, queues, slots, started_at, beat_at, beat_ms)
+       VALUES ($1, 'host-1', 4711, '{}', '{q:default}', 8, millrace.clock(), millrace.clock(), 50) RETURNING id`,
       [name],
     );
     return rows[0].id;
@@ -94,6 +95,14 @@ export class TestLedger {
 
   beat(workerId: number): Promise<unknown> {
     return this.db.api.query('UPDATE millrace.workers SET beat_at = millrace.clock() WHERE id = $1', [workerId]);
+  }
+
+  /** The newest beat of a worker, as a rescuer sees it; null when there is no such worker. */
+  async beatOf(workerId: number): Promise<number | null> {
+    const { rows } = await this.db.api.query(`SELECT ${BEAT} AS beat FROM millrace.workers w WHERE id = $1`, [
+      workerId,
+    ]);
+    return rows[0]?.beat ?? null;
   }
 
   /** Jobs of one new org and type that one statement made ready: they wait as few runs. */

@@ -3,6 +3,8 @@ import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
 import { buryWorkers, findOrphans } from '../../src/ledger/find-orphans.ts';
 import { returnExpired } from '../../src/ledger/return-jobs.ts';
 import { checkLanded, settleJobs } from '../../src/ledger/settle-jobs.ts';
+import { settleOrphans } from '../../src/ledger/settle-orphans.ts';
+import { stopWorker } from '../../src/ledger/workers.ts';
 import { type LeasedTestJob, settled, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -16,14 +18,16 @@ const running = async (leaseMs = LEASE_MS) => ledger.start(await ledger.submitOn
 const orphansOf = async (workerId: number) =>
   (await findOrphans(ledger.db.maintenance, 1_000)).filter((orphan) => orphan.workerId === workerId);
 
-const rescue = async (job: LeasedTestJob) => {
-  const params = {
-    workerId: job.workerId,
-    jobs: [settled(job, REQUEUE)],
-    by: 'dead_worker',
-    closedClaims: [],
-  } as const;
-  return (await settleJobs(ledger.db.maintenance, params)).landed.has(job.leaseSeq);
+/** By a rescuer that saw this beat; without one, the newest. */
+const rescue = async (job: LeasedTestJob, seen?: number | null) => {
+  const beat = seen === undefined ? await ledger.beatOf(job.workerId) : seen;
+  const params = { workerId: job.workerId, beat, jobs: [settled(job, REQUEUE)] };
+  return (await settleOrphans(ledger.db.maintenance, params)).landed.has(job.leaseSeq);
+};
+
+const returned = async (job: LeasedTestJob) => {
+  const beat = await ledger.beatOf(job.workerId);
+  return (await returnExpired(ledger.db.maintenance, { workerId: job.workerId, beat, jobs: [job] })).landed.size;
 };
 
 const claimsOf = async (workerId: number) =>
@@ -116,20 +120,40 @@ describe('the rescue', () => {
     expect(await ledger.stateOf(job)).toBe('running');
   });
 
-  test('waits for a heartbeat under way and then is refused', async () => {
+  test('of a worker that beat since the rescuer looked is refused, though the clock says it is silent', async () => {
+    const job = await running();
+    const seen = await ledger.beatOf(job.workerId);
+    await ledger.beat(job.workerId);
+    await ledger.moveClock(LEASE_MS + 1_000);
+    expect(await rescue(job, seen)).toBe(false);
+    expect(await rescue(job)).toBe(true);
+  });
+
+  test('leaves a worker alone while its heartbeat is under way, and does not wait for it', async () => {
     const job = await running();
     const leased = await ledger.lease(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), job.workerId);
     await ledger.moveClock(LEASE_MS + 1_000);
-    const worker = await ledger.db.workers.connect();
-    await worker.query('BEGIN');
-    await worker.query('UPDATE millrace.workers SET beat_at = millrace.clock() WHERE id = $1', [job.workerId]);
-    const rescued = rescue(job);
-    const returned = returnExpired(ledger.db.maintenance, { workerId: job.workerId, jobs: [leased] });
-    await ledger.untilBlocked();
-    await worker.query('COMMIT');
-    worker.release();
-    expect([await rescued, (await returned).landed.size]).toEqual([false, 0]);
+    await holding('UPDATE millrace.workers SET beat_at = millrace.clock() WHERE id = $1', job.workerId, async () => {
+      expect([await rescue(job), await returned(leased)]).toEqual([false, 0]);
+    });
     expect(await ledger.stateOf(job)).toBe('running');
+  });
+
+  test('takes what it can and does not wait for jobs that a transaction holds', async () => {
+    const workerId = await ledger.registerWorker();
+    const start = async () => ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), workerId);
+    const lease = async () => ledger.lease(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), workerId);
+    const [held, free, heldLease, freeLease] = [await start(), await start(), await lease(), await lease()];
+    await ledger.moveClock(LEASE_MS + 1_000);
+    const beat = await ledger.beatOf(workerId);
+    await holding('SELECT FROM millrace.jobs WHERE seq = ANY ($1) FOR UPDATE', [held.seq, heldLease.seq], async () => {
+      const jobs = [settled(held, REQUEUE), settled(free, REQUEUE)];
+      const ended = await settleOrphans(ledger.db.maintenance, { workerId, beat, jobs });
+      expect([...ended.landed]).toEqual([free.leaseSeq]);
+      const back = await returnExpired(ledger.db.maintenance, { workerId, beat, jobs: [heldLease, freeLease] });
+      expect([...back.landed]).toEqual([freeLease.leaseSeq]);
+    });
+    expect([await rescue(held), await returned(heldLease)]).toEqual([true, 1]);
   });
 
   test('never overwrites a job that ends at the same moment', async () => {
@@ -139,11 +163,10 @@ describe('the rescue', () => {
     await worker.query('BEGIN');
     const completed = settled(job, { to: 'completed', reason: 'succeeded' });
     await settleJobs(worker, { workerId: job.workerId, jobs: [completed], by: 'lease', closedClaims: [] });
-    const rescued = rescue(job);
-    await ledger.untilBlocked();
+    expect(await rescue(job)).toBe(false);
     await worker.query('COMMIT');
     worker.release();
-    expect(await rescued).toBe(false);
+    expect(await rescue(job)).toBe(false);
     expect((await ledger.pathOf(job)).at(-1)).toBe('running>completed:succeeded');
   });
 
@@ -158,9 +181,9 @@ describe('the rescue', () => {
 });
 
 describe('the burial', () => {
-  test('clears the claims of silent workers that hold nothing, and keeps those that do', async () => {
+  test('clears the claims of stopped workers that hold nothing, and keeps those that do', async () => {
     const job = await running();
-    await ledger.moveClock(LEASE_MS + 1_000);
+    await stopWorker(ledger.db.workers, job.workerId);
     await buryWorkers(ledger.db.maintenance);
     expect(await claimsOf(job.workerId)).toBe(1);
     await rescue(job);
@@ -168,25 +191,35 @@ describe('the burial', () => {
     expect(await claimsOf(job.workerId)).toBe(0);
   });
 
-  test('keeps the claims of a worker that beats', async () => {
+  test('keeps the claims of a worker that only looks silent, and the worker, whatever the clock says', async () => {
     const job = await running();
     await ledger.settle(job, { to: 'completed', reason: 'succeeded' });
+    await ledger.moveClock(400 * DAY);
     await buryWorkers(ledger.db.maintenance);
     expect(await claimsOf(job.workerId)).toBe(1);
+    expect((await workerOf(job.workerId))?.stopped_at).toBeNull();
   });
 
-  test('marks a worker silent for a day as stopped and forgets it much later', async () => {
+  test('forgets a stopped worker after 90 days', async () => {
     const workerId = await ledger.registerWorker();
-    const read = async () =>
-      (await ledger.db.api.query('SELECT stopped_at FROM millrace.workers WHERE id = $1', [workerId])).rows[0];
-    await ledger.moveClock(DAY - 1_000);
+    await stopWorker(ledger.db.workers, workerId);
+    await ledger.moveClock(89 * DAY);
     await buryWorkers(ledger.db.maintenance);
-    expect(await read()).toEqual({ stopped_at: null });
-    await ledger.moveClock(2_000);
+    expect(await workerOf(workerId)).toBeDefined();
+    await ledger.moveClock(2 * DAY);
     await buryWorkers(ledger.db.maintenance);
-    expect(await read()).toEqual({ stopped_at: expect.any(Date) });
-    await ledger.moveClock(91 * DAY);
-    await buryWorkers(ledger.db.maintenance);
-    expect(await read()).toBeUndefined();
+    expect(await workerOf(workerId)).toBeUndefined();
   });
 });
+
+const workerOf = async (workerId: number): Promise<{ stopped_at: Date | null } | undefined> =>
+  (await ledger.db.api.query('SELECT stopped_at FROM millrace.workers WHERE id = $1', [workerId])).rows[0];
+
+/** Runs `work` while another transaction holds what the statement locks. */
+async function holding(text: string, value: unknown, work: () => Promise<void>): Promise<void> {
+  const client = await ledger.db.workers.connect();
+  await client.query('BEGIN');
+  await client.query(text, [value]);
+  await work().finally(() => client.query('COMMIT'));
+  client.release();
+}

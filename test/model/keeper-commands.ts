@@ -7,7 +7,9 @@ import { heartbeat } from '../../src/ledger/heartbeat.ts';
 import { releaseDependents } from '../../src/ledger/release-dependents.ts';
 import { returnExpired } from '../../src/ledger/return-jobs.ts';
 import { settleJobs } from '../../src/ledger/settle-jobs.ts';
+import { settleOrphans } from '../../src/ledger/settle-orphans.ts';
 import { stageJobs } from '../../src/ledger/stage-jobs.ts';
+import { declareDead, watchWorkers } from '../../src/ledger/watch-workers.ts';
 import { stopWorker } from '../../src/ledger/workers.ts';
 import { settled } from '../ledger/fixture.ts';
 import { anyOf, commandOf, pick, workerIds } from './command.ts';
@@ -65,8 +67,11 @@ export const rescue = commandOf({
     if (leases.length === 0) return;
     if (interference === 'beat') await beatOf(model, system, pick(leases, choice).workerId);
     if (interference === 'complete') await completionOf(model, system, pick(leases, choice));
+    const beats = new Map(
+      orphans.map(({ workerId, worker }) => [workerId, worker.kind === 'gone' ? null : worker.beat]),
+    );
     for (const [workerId, jobs] of Map.groupBy(leases, (lease) => lease.workerId)) {
-      await takeBack(model, system, { workerId, leases: jobs, random });
+      await takeBack(model, system, { workerId, beat: beats.get(workerId) ?? null, leases: jobs, random });
     }
   },
 });
@@ -85,7 +90,9 @@ async function look(model: Model, { ledger }: System): Promise<Orphan[]> {
       lifetimeLeftMs: job.deadlineMs === null ? null : job.deadlineMs - model.nowMs,
       cancelRequested: job.cancel !== null,
     }));
-  const found = orphans.map(({ orgId, seq, policyId, jobType, tags, createdAtMs, ...orphan }) => orphan);
+  const found = orphans.map(
+    ({ orgId, seq, policyId, jobType, tags, createdAtMs, worker, leaseMs, ...orphan }) => orphan,
+  );
   const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1);
   expect(found.toSorted(byId), 'the orphans').toEqual(expected.toSorted(byId));
   return orphans;
@@ -110,15 +117,17 @@ async function completionOf(model: Model, { workers, orgId }: System, lease: Giv
   expect(landed.size).toBe(model.settle(lease, { ...success, delayMs: null, refunds: false, holds: false }) ? 1 : 0);
 }
 
-type Deed = { workerId: number; leases: readonly GivenLease[]; random: number };
+type Deed = { workerId: number; beat: number | null; leases: readonly GivenLease[]; random: number };
 
 /** Whether a job had started is decided by the look, as the rescuer does it; a job that moved since is not taken. */
-async function takeBack(model: Model, { ledger, orgId }: System, { workerId, leases, random }: Deed): Promise<void> {
+async function takeBack(model: Model, { ledger, orgId }: System, deed: Deed): Promise<void> {
+  const { workerId, beat, leases, random } = deed;
   const db = ledger.db.maintenance;
   const [unstarted, started] = [false, true].map((isStarted) =>
     leases.filter((lease) => hasStarted(lease) === isStarted),
   );
-  const returned = await returnExpired(db, { workerId, jobs: (unstarted ?? []).map((lease) => ({ orgId, ...lease })) });
+  const idle = (unstarted ?? []).map((lease) => ({ orgId, ...lease }));
+  const returned = await returnExpired(db, { workerId, beat, jobs: idle });
   const free = (unstarted ?? []).filter((lease) => model.giveBack(lease, 'dead_worker'));
   expect([...returned.landed].toSorted(), 'leases taken from silent workers').toEqual(numbersOf(free));
   const deeds = (started ?? []).map((lease) => {
@@ -128,7 +137,7 @@ async function takeBack(model: Model, { ledger, orgId }: System, { workerId, lea
   const jobs = deeds.map(({ lease, ending: { refunds: refundsAttempt, ...ending }, failure }) =>
     settled({ orgId, ...lease }, { ...ending, refundsAttempt, failure }),
   );
-  const { landed } = await settleJobs(db, { workerId, jobs, by: 'dead_worker', closedClaims: [] });
+  const { landed } = await settleOrphans(db, { workerId, beat, jobs });
   const ended = deeds.filter(({ lease, ending }) => model.settle(lease, ending, 'dead_worker'));
   expect([...landed].toSorted(), 'attempts of silent workers').toEqual(numbersOf(ended.map(({ lease }) => lease)));
 }
@@ -181,7 +190,7 @@ export const freeze = commandOf({
     await system.setClock(model.nowMs);
     const leases = (await look(model, system)).map((orphan) => leaseOf(model, orphan));
     const own = leases.filter((lease) => lease.workerId === workerId);
-    await takeBack(model, system, { workerId, leases: own, random: 0 });
+    await takeBack(model, system, { workerId, beat: beatIn(model, workerId), leases: own, random: 0 });
     await beatOf(model, system, workerId);
     const claiming = { workerId, types: TYPES, limit: 3 };
     await (starts ? advanceFor(model, system, { ...claiming, finished: [] }) : claimFor(model, system, claiming));
@@ -208,14 +217,20 @@ export const bury = commandOf({
   name: 'bury',
   given: nothing,
   run: async (_, model, { ledger }) => {
-    const { buried } = await buryWorkers(ledger.db.maintenance);
-    const silent = [...model.workers.values()].filter(
-      (worker) => !worker.isStopped && worker.beatAtMs < model.nowMs - DAY,
-    );
-    for (const worker of silent) worker.isStopped = true;
-    expect(buried, 'workers that were given up').toBe(silent.length);
+    for (const { id, beat, isLongGone } of await watchWorkers(ledger.db.maintenance)) {
+      const worker = model.workers.get(id);
+      expect(isLongGone, 'silent for a day').toBe(worker !== undefined && worker.beatAtMs < model.nowMs - DAY);
+      expect(await declareDead(ledger.db.maintenance, { id, beat }), 'workers that were given up').toBe(isLongGone);
+      if (isLongGone && worker !== undefined) worker.isStopped = true;
+    }
+    await buryWorkers(ledger.db.maintenance);
   },
 });
+
+const beatIn = (model: Model, workerId: number): number | null => {
+  const worker = model.workers.get(workerId);
+  return worker === undefined ? null : worker.beatAtMs * 1_000;
+};
 
 /** After everybody died: with time alone, whatever can end or wait in line does. Nothing stays with the dead. */
 export async function settleDown(model: Model, system: System): Promise<void> {
@@ -225,6 +240,7 @@ export async function settleDown(model: Model, system: System): Promise<void> {
     for (const workerId of model.workers.keys())
       await takeBack(model, system, {
         workerId,
+        beat: beatIn(model, workerId),
         random: 0,
         leases: model.leases.filter((lease) => lease.workerId === workerId && isHeldBy(lease)),
       });

@@ -8,6 +8,7 @@ import { completeJobs } from '../../src/ledger/complete-jobs.ts';
 import { heartbeat } from '../../src/ledger/heartbeat.ts';
 import { reportProgress } from '../../src/ledger/report-progress.ts';
 import { type SettledJob, settleJobs } from '../../src/ledger/settle-jobs.ts';
+import { settleOrphans } from '../../src/ledger/settle-orphans.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
 import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
 import type { Wire } from './system.ts';
@@ -15,16 +16,22 @@ import type { Wire } from './system.ts';
 const LEASE_MS = 60_000;
 
 type Ending = Pick<SettledJob, 'to' | 'reason'> & Partial<SettledJob>;
-type Deed = (db: Queryable, job: LeasedTestJob) => Promise<boolean>;
+type AbandonedJob = LeasedTestJob & { beat: number | null };
+type Deed = (db: Queryable, job: AbandonedJob) => Promise<boolean>;
 
 const settleBy =
   (by: 'lease' | 'dead_worker', ending: Ending): Deed =>
   async (db, job) => {
-    const params = { workerId: job.workerId, jobs: [settled(job, ending)], closedClaims: [] };
-    const { landed, held } = await settleJobs(db, { ...params, by });
+    const params = { workerId: job.workerId, jobs: [settled(job, ending)] };
+    if (by === 'dead_worker') {
+      const { landed } = await settleOrphans(db, { ...params, beat: job.beat });
+      return landed.has(job.leaseSeq);
+    }
+    const { landed, held } = await settleJobs(db, { ...params, by, closedClaims: [] });
     if (!held.has(job.leaseSeq)) return landed.has(job.leaseSeq);
     // A worker tries again later what another transaction holds; here it waits for that transaction.
-    return (await settleJobs(db, { ...params, by: 'handler' })).landed.has(job.leaseSeq);
+    const waited = await settleJobs(db, { ...params, by: 'handler', closedClaims: [] });
+    return waited.landed.has(job.leaseSeq);
   };
 
 const finish: Deed = async (db, { orgId, seq, leaseSeq, workerId }) => {
@@ -85,7 +92,7 @@ class Stage {
   /** BEGIN, the deed and COMMIT, each when the scheduler says so. */
   async act(
     scheduler: fc.Scheduler,
-    { name, deed, job }: { name: string; deed: Deed; job: LeasedTestJob },
+    { name, deed, job }: { name: string; deed: Deed; job: AbandonedJob },
   ): Promise<Acted> {
     const client = (await this.#ledger.db.workers.connect()) as pg.PoolClient & { processID: number };
     const step = async <T>(what: string, run: () => Promise<T>) => {
@@ -126,11 +133,11 @@ class Stage {
 }
 
 /** A running job whose worker has been silent for longer than its lease. */
-async function abandonedJob(ledger: TestLedger): Promise<LeasedTestJob> {
+async function abandonedJob(ledger: TestLedger): Promise<AbandonedJob> {
   const job = await ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }));
   const text = `UPDATE millrace.workers SET beat_at = millrace.clock() - interval '${LEASE_MS + 1} ms' WHERE id = $1`;
   await ledger.db.api.query(text, [job.workerId]);
-  return job;
+  return { ...job, beat: await ledger.beatOf(job.workerId) };
 }
 
 const drawn = fc.record({

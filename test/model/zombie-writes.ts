@@ -8,6 +8,7 @@ import { reportProgress } from '../../src/ledger/report-progress.ts';
 import { returnExpired, returnJobs } from '../../src/ledger/return-jobs.ts';
 import { saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
 import { settleJobs } from '../../src/ledger/settle-jobs.ts';
+import { settleOrphans } from '../../src/ledger/settle-orphans.ts';
 import { startedBefore, startJobs } from '../../src/ledger/start-jobs.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
 import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
@@ -48,7 +49,9 @@ const settleBy =
     // Silent for good, so that of the rescuer's guards only the lease is left.
     await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [workerId]);
     await unchanged(ledger, reborn, async () => {
-      await settleJobs(db, { workerId, jobs: [settled(reborn.old, SUCCESS)], by, closedClaims: [] });
+      const jobs = [settled(reborn.old, SUCCESS)];
+      if (by === 'lease') await settleJobs(db, { workerId, jobs, by, closedClaims: [] });
+      else await settleOrphans(db, { workerId, beat: null, jobs });
     });
   };
 
@@ -90,7 +93,9 @@ export const ZOMBIE_WRITES: Record<string, Check> = {
   millrace_settle_in_transaction: settleBy('handler'),
   millrace_settle_orphans: settleBy('dead_worker'),
   millrace_return_jobs: giveBackBy(returnJobs),
-  millrace_return_expired_jobs: giveBackBy(returnExpired),
+  millrace_return_expired_jobs: giveBackBy((db, { workerId, jobs }) =>
+    returnExpired(db, { workerId, beat: null, jobs }),
+  ),
 
   millrace_start_jobs: async (db, ledger) => {
     const reborn = await released(ledger);

@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import type { Millrace } from '../../src/index.ts';
+import { pathOf, until, useBench } from '../library/fixture.ts';
+import { WorkerProcess } from './worker-process.ts';
+
+const bench = useBench();
+const sql = (text: string, values: unknown[] = []) => bench.ledger.db.api.query(text, values);
+
+/** A job with the default lease, running in a process of its own. */
+async function begun() {
+  const org = await bench.ledger.newOrg();
+  const child = await WorkerProcess.start({ url: bench.ledger.db.url, org });
+  const millrace = await bench.open({ org });
+  const { jobId } = await millrace.submit({ type: 'steady', payload: {} });
+  await child.says(`began ${jobId} 1`);
+  return { child, millrace, jobId };
+}
+
+async function workHere(millrace: Millrace): Promise<void> {
+  millrace.register({ type: 'steady', handler: ({ attempt }) => ({ by: 'rescuer', attempt }) });
+  await millrace.start();
+}
+
+const holderOf = async (jobId: string): Promise<number> =>
+  (await sql('SELECT worker_id FROM millrace.jobs WHERE id = $1', [jobId])).rows[0].worker_id;
+
+/** Has the server end the session that holds the lock of a worker, and waits until the worker holds another. */
+async function cutHeartbeat(workerId: number): Promise<void> {
+  const lock = async () =>
+    (
+      await sql(
+        `SELECT w.lock_no, l.pid FROM millrace.workers w
+         LEFT JOIN pg_locks l ON l.locktype = 'advisory' AND l.objsubid = 2 AND l.objid = w.lock_no::int8 WHERE w.id = $1`,
+        [workerId],
+      )
+    ).rows[0] as { lock_no: number; pid: number | null };
+  const before = await lock();
+  await sql('SELECT pg_terminate_backend($1)', [before.pid]);
+  await until(async () => {
+    const now = await lock();
+    return now.lock_no !== before.lock_no && now.pid !== null;
+  });
+}
+
+describe('a worker process with the default lease', () => {
+  it('that is killed leaves its job to another long before the lease ends [GM-4.07] [GM-8.06]', async () => {
+    const { child, millrace, jobId } = await begun();
+    await workHere(millrace);
+    await child.kill();
+    expect(await millrace.waitFor(jobId, { timeout: '30s' })).toMatchObject({
+      ...{ state: 'completed', attemptsStarted: 2, result: { output: { by: 'rescuer', attempt: 2 } } },
+    });
+    expect(await pathOf(millrace, jobId)).toContain('running>retrying:worker_lost');
+    expect(await bench.violations()).toEqual([]);
+  });
+
+  it('keeps its job while the session that holds its lock is cut again and again', async () => {
+    const { child, millrace, jobId } = await begun();
+    await workHere(millrace);
+    const workerId = await holderOf(jobId);
+    for (let cuts = 0; cuts < 10; cuts++) await cutHeartbeat(workerId);
+    child.release();
+    expect(await millrace.waitFor(jobId, { timeout: '30s' })).toMatchObject({
+      ...{ state: 'completed', attemptsStarted: 1, result: { output: { by: 'child' } } },
+    });
+  });
+
+  it('has one session for its heartbeat', async () => {
+    const { child } = await begun();
+    const sessions = `SELECT count(*)::int4 AS n FROM pg_stat_activity
+      WHERE datname = current_database() AND application_name = 'millrace heartbeat'`;
+    await until(async () => (await sql(sessions)).rows[0].n === 1);
+    await child.kill();
+    await until(async () => (await sql(sessions)).rows[0].n === 0);
+  });
+});

@@ -1,0 +1,104 @@
+import { expect, it } from 'vitest';
+import { EventHub } from '../../src/engine/events.ts';
+import { Rescuer } from '../../src/engine/rescuer.ts';
+import { takeJobs } from '../../src/ledger/take-jobs.ts';
+import { stopWorker } from '../../src/ledger/workers.ts';
+import { type LeasedTestJob, lanesOf } from '../ledger/fixture.ts';
+import { until, useBench } from '../library/fixture.ts';
+
+const bench = useBench();
+const { ledger } = bench;
+const HOUR = 3_600_000;
+const LEASE_MS = 300_000;
+
+function newRescuer(events = new EventHub()): Rescuer {
+  const { db: database, policies } = ledger;
+  return new Rescuer({ database, policies, events, onRescued: () => {}, onReleased: () => {} });
+}
+
+const running = async (workerId?: number) =>
+  ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), workerId);
+
+/** A job whose worker stopped without giving it back. */
+async function orphan(): Promise<LeasedTestJob> {
+  const job = await running();
+  await stopWorker(ledger.db.workers, job.workerId);
+  return job;
+}
+
+it('takes no job from a live worker when the clock of the database is set forward', async () => {
+  const job = await running();
+  const rescuer = newRescuer();
+  await rescuer.round();
+  await ledger.moveClock(HOUR);
+  await rescuer.round();
+  expect(await ledger.stateOf(job)).toBe('running');
+  await ledger.beat(job.workerId);
+  await rescuer.round();
+  await ledger.moveClock(HOUR);
+  await rescuer.round();
+  expect(await ledger.stateOf(job)).toBe('running');
+});
+
+it('takes the jobs of a worker that stays silent on its own clock as well', async () => {
+  const job = await running();
+  await ledger.moveClock(HOUR);
+  const rescuer = newRescuer();
+  await until(async () => {
+    await rescuer.round();
+    return (await ledger.stateOf(job)) === 'scheduled';
+  });
+});
+
+it('takes the jobs of a worker that died before the clock was set back', async () => {
+  const job = await ledger.start(await ledger.submitOne({ policy: { leaseMs: 500 } }));
+  await ledger.moveClock(-HOUR);
+  const rescuer = newRescuer();
+  await until(async () => {
+    await rescuer.round();
+    return (await ledger.stateOf(job)) === 'scheduled';
+  });
+});
+
+it('does not wait for a job that a transaction holds, and takes it in a later round', async () => {
+  const [held, free] = [await orphan(), await orphan()];
+  const holder = await bench.connect();
+  await holder.query('BEGIN');
+  await holder.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [held.id]);
+  const rescuer = newRescuer();
+  await rescuer.round();
+  expect([await ledger.stateOf(held), await ledger.stateOf(free)]).toEqual(['running', 'scheduled']);
+  await holder.query('COMMIT');
+  await rescuer.round();
+  expect(await ledger.stateOf(held)).toBe('scheduled');
+});
+
+it('goes past more held jobs than one look finds', async () => {
+  const { orgId, type } = await ledger.submitLine(600);
+  const workerId = await ledger.registerWorker();
+  await takeJobs(ledger.db.workers, { workerId, lanes: lanesOf({ jobType: type }), limit: 600, claimNo: 1 });
+  await stopWorker(ledger.db.workers, workerId);
+  const behind = await orphan();
+  const holder = await bench.connect();
+  await holder.query('BEGIN');
+  await holder.query('SELECT FROM millrace.jobs WHERE org_id = $1 FOR UPDATE', [orgId]);
+  await newRescuer().round();
+  expect(await ledger.stateOf(behind)).toBe('scheduled');
+  await holder.query('COMMIT');
+});
+
+it('rescues the other workers when the rescue of one fails', async () => {
+  const [broken, sound] = [await orphan(), await orphan()];
+  await ledger.db.api.query(`CREATE FUNCTION millrace.refuse() RETURNS trigger LANGUAGE plpgsql AS
+    $$BEGIN IF OLD.id = '${broken.id}' THEN RAISE 'refused'; END IF; RETURN NEW; END$$`);
+  await ledger.db.api.query(
+    'CREATE TRIGGER refuse BEFORE UPDATE ON millrace.jobs FOR EACH ROW EXECUTE FUNCTION millrace.refuse()',
+  );
+  const events = new EventHub();
+  const errors: string[] = [];
+  events.on('error', ({ error }) => errors.push(String(error)));
+  await newRescuer(events).round();
+  await ledger.db.api.query('DROP TRIGGER refuse ON millrace.jobs');
+  expect([await ledger.stateOf(broken), await ledger.stateOf(sound)]).toEqual(['running', 'scheduled']);
+  expect(errors.join()).toContain('refused');
+});
