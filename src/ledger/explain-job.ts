@@ -1,6 +1,7 @@
 import type { JobState } from '../core/states.ts';
 import { LEASED } from './leased-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
+import { DEFAULT_BEAT_MS, IS_LOCK_FREE } from './watch-workers.ts';
 import { IS_LIVE } from './workers.ts';
 
 /** A longer line than this is only said to be longer. */
@@ -23,7 +24,9 @@ const EXPLAIN = statement(
        (SELECT count(*)::int4 FROM (SELECT FROM millrace.ready_jobs r WHERE r.queue = j.queue AND r.job_type = j.job_type
           AND (r.priority, r.run_key) < (j.priority, j.order_key) AND (r.priority, r.order_key) < (j.priority, j.order_key)
           LIMIT ${MAX_COUNTED_AHEAD}) ahead) END AS ahead,
-     h.name AS holder, h.host AS holder_host, extract(epoch FROM millrace.clock() - h.beat_at)::float8 * 1000 AS holder_silent_ms,
+     w.name AS holder, w.host AS holder_host, extract(epoch FROM millrace.clock() - w.beat_at)::float8 * 1000 AS holder_silent_ms,
+     w.id IS NULL OR w.stopped_at IS NOT NULL AS holder_stopped, ${IS_LOCK_FREE} AS holder_lock_free,
+     coalesce(w.beat_ms, ${DEFAULT_BEAT_MS}) AS holder_beat_ms,
      (p.body->>'leaseMs')::float8 AS lease_ms, c.is_forced, c.requested_at AS cancel_requested_at,
      CASE WHEN j.is_held THEN (SELECT count(*)::int4 FROM millrace.jobs k WHERE k.org_id = j.org_id AND k.parent_seq = j.seq
         AND k.joins_parent AND k.completed_at IS NULL) ELSE 0 END AS open_children
@@ -32,7 +35,7 @@ const EXPLAIN = statement(
    LEFT JOIN millrace.queues q ON q.name = j.queue
    LEFT JOIN millrace.job_types t ON t.name = j.job_type
    LEFT JOIN millrace.orgs o ON o.id = j.org_id
-   LEFT JOIN millrace.workers h ON h.id = j.worker_id
+   LEFT JOIN millrace.workers w ON w.id = j.worker_id
    LEFT JOIN millrace.cancel_requests c ON c.org_id = j.org_id AND c.seq = j.seq
    WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE`,
 );
@@ -64,6 +67,9 @@ type Row = {
   holder: string | null;
   holder_host: string | null;
   holder_silent_ms: number | null;
+  holder_stopped: boolean;
+  holder_lock_free: boolean;
+  holder_beat_ms: number;
   lease_ms: number;
   is_forced: boolean | null;
   cancel_requested_at: Date | null;
@@ -72,6 +78,21 @@ type Row = {
 };
 
 type Cap = { cap: number; live: number };
+
+export type JobHolder = {
+  workerId: number;
+  name: string;
+  host: string;
+  leaseSeq: number;
+  leaseLeftMs: number;
+  /** Since its last heartbeat, by the database's clock. */
+  silentMs: number;
+  /**
+   * `responding`: it sends heartbeats. `silent`: it missed several. `disconnected`: its session with the database ended.
+   * `stopped`: it was stopped or declared dead, or is unknown.
+   */
+  condition: 'responding' | 'silent' | 'disconnected' | 'stopped';
+};
 
 export type JobFacts = {
   state: JobState;
@@ -88,7 +109,7 @@ export type JobFacts = {
   servingWorkers: number;
   /** Null when it is not in line. Stops counting at `MAX_COUNTED_AHEAD`. */
   aheadInLine: number | null;
-  holder: { workerId: number; name: string; host: string; leaseSeq: number; leaseLeftMs: number } | null;
+  holder: JobHolder | null;
   cancelRequest: { requestedAt: Date; force: boolean } | null;
   heldForChildren: number | null;
 };
@@ -121,7 +142,18 @@ export async function explainJob(db: Queryable, orgId: string, id: string): Prom
 
 const capOf = (cap: number | null, live: number | null): Cap | null => (cap === null ? null : { cap, live: live ?? 0 });
 
-function holderOf(row: Row): JobFacts['holder'] {
+/** A worker that missed this many heartbeats is worth a word; where they come often, only after this time. */
+const MISSED_BEATS = 3;
+const MIN_SILENCE_MS = 3_000;
+
+function conditionOf(row: Row): JobHolder['condition'] {
+  if (row.holder_stopped) return 'stopped';
+  if (row.holder_lock_free) return 'disconnected';
+  const longestMs = Math.max(MIN_SILENCE_MS, MISSED_BEATS * row.holder_beat_ms);
+  return (row.holder_silent_ms ?? 0) > longestMs ? 'silent' : 'responding';
+}
+
+function holderOf(row: Row): JobHolder | null {
   if (row.worker_id === null) return null;
   return {
     workerId: Number(row.worker_id),
@@ -129,5 +161,7 @@ function holderOf(row: Row): JobFacts['holder'] {
     host: row.holder_host ?? '',
     leaseSeq: Number(row.lease_seq),
     leaseLeftMs: Math.max(0, row.lease_ms - (row.holder_silent_ms ?? row.lease_ms)),
+    silentMs: Math.max(0, row.holder_silent_ms ?? 0),
+    condition: conditionOf(row),
   };
 }

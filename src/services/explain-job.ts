@@ -2,7 +2,8 @@ import { formatDuration } from '../core/duration.ts';
 import { isUuid } from '../core/ids.ts';
 import { isTerminal, type JobState } from '../core/states.ts';
 import type { Engine } from '../engine/engine.ts';
-import { type JobFacts, MAX_COUNTED_AHEAD, explainJob as readFacts } from '../ledger/explain-job.ts';
+import { GRACE_MS } from '../engine/worker-watch.ts';
+import { type JobFacts, type JobHolder, MAX_COUNTED_AHEAD, explainJob as readFacts } from '../ledger/explain-job.ts';
 
 export type Obstacle =
   | 'DEPENDENCY'
@@ -14,6 +15,7 @@ export type Obstacle =
   | 'NO_WORKER'
   | 'BEHIND_OTHERS'
   | 'HELD_FOR_CHILDREN'
+  | 'WORKER_GONE'
   | 'CANCEL_REQUESTED';
 
 export type Explanation = {
@@ -42,6 +44,7 @@ const waitsInLine = ({ state, holder }: JobFacts): boolean => state === 'schedul
 
 /** In the order in which they would have to be removed. */
 const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | null])[] = [
+  ['WORKER_GONE', ({ holder }) => (holder === null ? null : goneSentence(holder))],
   ['CANCEL_REQUESTED', (facts) => (facts.cancelRequest === null ? null : 'It was asked to stop.')],
   ['DEPENDENCY', ({ unmetDependencies: unmet }) => (unmet.length === 0 ? null : dependencySentence(unmet))],
   ['TIME', (facts) => (isTimed(facts) ? `Its time comes in ${formatDuration(Math.ceil(facts.runInMs))}.` : null)],
@@ -74,6 +77,27 @@ function dependencySentence(unmet: JobFacts['unmetDependencies']): string {
   return `It waits for job ${first?.id} (${first?.state})${more}.`;
 }
 
+/** Two looks of a rescuer may pass until it has noticed and the grace is over. */
+const TAKEOVER_MS = GRACE_MS + 2_000;
+
+function goneSentence({ name, condition, silentMs, leaseLeftMs }: JobHolder): string | null {
+  switch (condition) {
+    case 'responding':
+      return null;
+    case 'stopped':
+      return `Worker ${name === '' ? 'of unknown name' : name} has stopped. Its jobs are being taken over.`;
+    case 'disconnected': {
+      const left = Math.max(1_000, TAKEOVER_MS - silentMs);
+      return `Worker ${name} stopped responding ${roughly(silentMs)} ago. Its jobs are taken over in about ${roughly(left)}.`;
+    }
+    case 'silent':
+      return `Worker ${name} sent its last heartbeat ${roughly(silentMs)} ago: it may be frozen or cut off. Its jobs are taken over in about ${roughly(leaseLeftMs)} unless it comes back.`;
+  }
+}
+
+const roughly = (ms: number): string =>
+  ms < 120_000 ? `${Math.max(1, Math.round(ms / 1_000))} s` : `${Math.round(ms / 60_000)} min`;
+
 const noWorkerSentence = (facts: JobFacts): string =>
   `No live worker serves type ${facts.type} in queue ${facts.queue}. Start one that registers it.`;
 
@@ -89,7 +113,8 @@ function aheadSentence(ahead: number | null): string | null {
 
 function summaryOf(facts: JobFacts, obstacles: Explanation['obstacles']): string {
   if (isTerminal(facts.state)) return `It has ended: ${facts.state}.`;
-  if (facts.state === 'running' && facts.holder !== null) return `It is running on ${facts.holder.name}.`;
+  const isTended = facts.holder?.condition === 'responding';
+  if (facts.state === 'running' && facts.holder !== null && isTended) return `It is running on ${facts.holder.name}.`;
   if (obstacles[0] !== undefined) return obstacles[0].message;
   if (facts.holder !== null) return `Worker ${facts.holder.name} has claimed it and is about to start it.`;
   return 'Nothing keeps it: a worker takes it as soon as one is free.';
