@@ -23,7 +23,10 @@ export type HeartbeatOptions = {
   /** The shortest lease a job may have here; beats come six times as often. */
   leaseMs: number;
   maxIntervalMs?: number;
-  /** The ledger gave this worker up: everything it held is another's, and it needs a new name. */
+  /**
+   * The worker needs a new name. Either the ledger gave it up, and everything it held is another's; or it was cut off for so long
+   * that it gave up all it ran.
+   */
   onDead(): void;
 };
 
@@ -49,6 +52,7 @@ export class Heartbeat implements Service {
   #exited: Promise<unknown> = Promise.resolve();
   #ticker: NodeJS.Timeout | null = null;
   #lastBeatMs = performance.now();
+  #gaveUp = false;
 
   constructor(options: HeartbeatOptions) {
     this.#options = options;
@@ -127,6 +131,12 @@ export class Heartbeat implements Service {
       return MAX_INTERVAL_MS;
     }
     this.#lastBeatMs = Math.max(this.#lastBeatMs, sentMs);
+    if (this.#gaveUp && worker.running.size === 0) {
+      // What it fetched ahead may be another's as well. It begins anew rather than sort that out.
+      this.#options.onDead();
+      return MAX_INTERVAL_MS;
+    }
+    this.#gaveUp = false;
     worker.lose(answer.lost);
     for (const { leaseSeq, force } of answer.cancels) worker.cancel(leaseSeq, force);
     return Math.min(beatMs, 1_000);
@@ -138,7 +148,9 @@ export class Heartbeat implements Service {
     if (Atomics.load(this.#pulse, PULSE_SESSION) === 1) void this.#firstSession.close();
     const silentMs = this.#silenceMs();
     for (const { job, policy } of this.#options.worker.running.values()) {
-      if (silentMs > Math.min(policy.leaseMs, UNREACHABLE_MS) * SAFE_SHARE) this.#options.worker.giveUp(job.leaseSeq);
+      if (silentMs <= Math.min(policy.leaseMs, UNREACHABLE_MS) * SAFE_SHARE) continue;
+      this.#gaveUp = true;
+      this.#options.worker.giveUp(job.leaseSeq);
     }
   }
 

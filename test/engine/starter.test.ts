@@ -129,6 +129,20 @@ describe('a claim whose answer was lost', () => {
   });
 });
 
+describe('a claim whose answer is still to come', () => {
+  it('is left alone, and given back only once its answer was lost', async () => {
+    const { job, workerId } = await claimed();
+    const claims = new Claims();
+    const params = { database: ledger.db, policies: new PolicyCache(ledger.db.workers), workerId, claims };
+    expect(claims.next()).toBe(1);
+    await giveBackUnknown(params);
+    expect(await ledger.rowOf(job)).toMatchObject({ worker_id: workerId });
+    claims.answered(1);
+    await giveBackUnknown(params);
+    expect(await ledger.rowOf(job)).toMatchObject({ state: 'scheduled', worker_id: null });
+  });
+});
+
 describe('a crew that starts apart', () => {
   it('gives back unstarted what a claim brings while it drains', async () => {
     const orgId = await ledger.newOrg();

@@ -23,6 +23,7 @@ export class DatabaseRoad {
 
   async open(): Promise<void> {
     this.#server = createServer((near) => {
+      if (this.#server === null) return void near.destroy(); // It came while the road was being closed.
       const far = connect(Number(this.#target.port), this.#target.hostname);
       this.#join(near, far);
       this.#join(far, near);
