@@ -159,7 +159,7 @@ const SETTINGS = {
     visibility_timeout: {
       kind: duration(SECOND, DAY),
       default: PROFILE.leaseMs,
-      help: 'how long a worker may be silent before its jobs go to others',
+      help: 'how long a frozen or unreachable worker may be silent before its jobs go to others; a dead one is noticed in seconds',
     },
     lifetime: { kind: duration(), default: PROFILE.lifetimeMs, help: 'a job that has not ended by then is given up' },
     max_attempts: { kind: integer(1, MAX_ATTEMPTS), default: PROFILE.maxAttempts, help: 'attempts a job has' },
@@ -193,7 +193,7 @@ const SETTINGS = {
     lease: {
       kind: duration(SECOND, DAY),
       default: EXECUTION.leaseMs,
-      help: 'how long a worker may be silent before its jobs of /v1 count as lost',
+      help: 'how long a frozen or unreachable worker may be silent before its jobs of /v1 count as lost',
     },
     heartbeat: {
       kind: duration(100, DAY),

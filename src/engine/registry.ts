@@ -19,7 +19,7 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
   /** How many jobs of the type may run at once, over all workers. */
   concurrency?: number;
   backoff?: BackoffSubmission | CustomBackoff;
-  /** How long a worker may be silent before its jobs are taken from it. */
+  /** How long a frozen or unreachable worker may be silent before its jobs are taken from it. */
   lease?: DurationInput;
   lifetime?: DurationInput;
   /** Checks the payload before the handler sees it. Any Standard Schema library. */
