@@ -21,7 +21,7 @@ const HEARTBEAT = statement(
 
 type Row = { alive: boolean | null; lease_seq: number; is_owned: boolean; is_forced: boolean | null };
 
-export type HeldJob = { orgId: string; seq: number; leaseSeq: number };
+type HeldJob = { orgId: string; seq: number; leaseSeq: number };
 
 export type HeartbeatParams = {
   workerId: number;

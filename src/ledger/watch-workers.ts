@@ -1,16 +1,18 @@
 import { type Queryable, run, statement } from './statement.ts';
 
 /** The first key of every worker's advisory lock; the second is `workers.lock_no`. The bytes spell "mill". */
-export const WORKER_LOCK_CLASS = 0x6d69_6c6c;
+const WORKER_LOCK_CLASS = 0x6d69_6c6c;
 
 /** Identifies the newest beat of worker `w`: the microsecond it was written, by the database's clock. */
 export const BEAT = `(extract(epoch FROM w.beat_at) * 1000000)::int8`;
 
+/** The numbers of the workers' locks that sessions hold, as `held_no`. */
+const HELD_LOCKS = `SELECT l.objid::int8 AS held_no FROM pg_catalog.pg_locks l
+       WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted AND l.classid = ${WORKER_LOCK_CLASS}
+         AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())`;
+
 /** Whether worker `w` says that its session holds a lock, and no session does. */
-export const IS_LOCK_FREE = `w.lock_no IS NOT NULL AND NOT EXISTS (
-    SELECT FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
-      AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())
-      AND l.classid = ${WORKER_LOCK_CLASS} AND l.objid = w.lock_no::int8)`;
+export const IS_LOCK_FREE = `(w.lock_no IS NOT NULL AND w.lock_no NOT IN (${HELD_LOCKS}))`;
 
 /** What a worker of an older program does not write down: the longest pause between two of its beats. */
 export const DEFAULT_BEAT_MS = 5_000;
@@ -18,13 +20,9 @@ export const DEFAULT_BEAT_MS = 5_000;
 // The view of all locks is read once, whatever the number of workers.
 const WATCH = statement(
   'watch_workers',
-  `WITH held AS MATERIALIZED (
-     SELECT l.objid::int8 AS lock_no FROM pg_catalog.pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted
-       AND l.classid = ${WORKER_LOCK_CLASS}
-       AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())
-   )
+  `WITH held AS MATERIALIZED (${HELD_LOCKS})
    SELECT w.id, ${BEAT} AS beat, coalesce(w.beat_ms, ${DEFAULT_BEAT_MS}) AS "beatMs",
-     w.lock_no IS NOT NULL AND NOT EXISTS (SELECT FROM held h WHERE h.lock_no = w.lock_no) AS "isLockFree",
+     w.lock_no IS NOT NULL AND w.lock_no NOT IN (SELECT held_no FROM held) AS "isLockFree",
      w.beat_at < millrace.clock() - interval '1 day' AS "isLongGone"
    FROM millrace.workers w WHERE w.stopped_at IS NULL`,
 );
