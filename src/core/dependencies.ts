@@ -11,6 +11,8 @@ export const DEFAULT_DEPENDENCY_TYPE: DependencyType = 'AFTER';
 /** A job without dependencies has depth 0; the deepest dependent allowed has depth 100. */
 export const MAX_DEPTH = 100;
 export const MAX_BREADTH = 1_000;
+/** Jobs that may wait for one job, the ones that have ended included. */
+export const MAX_DEPENDENTS = 100_000;
 /** Children that one attempt may spawn. */
 export const MAX_CHILDREN = 1_000;
 
@@ -20,6 +22,8 @@ export interface FoundDependency {
   readonly state: JobState;
   /** It is an ancestor of the new job that does not complete before its children do. */
   readonly isAncestorHolding: boolean;
+  /** How many jobs depend on it already. */
+  readonly dependents?: number;
 }
 
 export interface CheckDependenciesParams {
@@ -47,6 +51,7 @@ export function checkDependencies({ requested, found }: CheckDependenciesParams)
     if (dependency.isAncestorHolding) {
       issues.push(issue('DEPENDENCY_CYCLE', `the job ${id} waits for this one, so this one cannot wait for it`));
     }
+    if ((dependency.dependents ?? 0) >= MAX_DEPENDENTS) issues.push(dependentsIssue(id));
     depth = Math.max(depth, dependency.depth + 1);
   }
   if (depth > MAX_DEPTH) {
@@ -62,6 +67,13 @@ export function cycleIssue(): Issue {
 
 export function breadthIssue(count: number): Issue {
   return issue('DEPENDENCY_BREADTH', `a job has at most ${MAX_BREADTH} dependencies, not ${count}`);
+}
+
+function dependentsIssue(id: string): Issue {
+  return issue(
+    'TOO_MANY_DEPENDENTS',
+    `at most ${MAX_DEPENDENTS} jobs can depend on the job ${id}: submit one job that depends on it, and let the others depend on that one`,
+  );
 }
 
 function issue(code: string, message: string): Issue {

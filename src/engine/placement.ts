@@ -1,10 +1,10 @@
 import { checkDependencies, cycleIssue, MAX_DEPTH, resolveDependent } from '../core/dependencies.ts';
 import { AppError, type Issue } from '../core/errors.ts';
 import { inheritPriority } from '../core/priority.ts';
-import { leadsTo } from '../ledger/find-cycle.ts';
+import { leadsTo, lockJoins } from '../ledger/find-cycle.ts';
 import type { JobToWrite, Placement } from '../ledger/job-to-write.ts';
 import { type LockedDependency, lockDependencies } from '../ledger/lock-dependencies.ts';
-import { queueReleases } from '../ledger/queue-releases.ts';
+import { requireTransaction } from '../ledger/require-transaction.ts';
 import type { Queryable } from '../ledger/statement.ts';
 
 /** Of several jobs to be written together, those whose dependencies do not permit it. */
@@ -20,47 +20,52 @@ export class RefusedEntries extends AppError {
 /** The attempt that spawns a job: the child is written only while it still holds its lease. */
 export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: boolean };
 
-/** Finds the jobs that others depend on, locks them against ending meanwhile, and decides what each of the others waits for. */
+/**
+ * Finds the jobs that others depend on, keeps them from being removed until the transaction of `client` ends, and decides what
+ * each of the others waits for. A dependency that ends meanwhile is seen by the releaser after the commit.
+ */
 export async function placeDependents(
   client: Queryable,
   entries: readonly JobToWrite[],
   ancestorIds: readonly string[] = [],
 ): Promise<void> {
   const dependents = entries.filter(({ job }) => job.dependsOn.length > 0);
+  if (dependents.length > 0) await requireTransaction(client);
   for (const [orgId, ofOrg] of Map.groupBy(dependents, (entry) => entry.orgId)) {
-    // All in one statement, which locks in one order: two batches that name the same jobs never wait for each other in a ring.
     const ids = new Set(ofOrg.flatMap(({ job }) => job.dependsOn));
     const locked = await lockDependencies(client, { orgId, ids: [...ids] });
     const byId = new Map(locked.map((row) => [row.id, row]));
-    await placeAll(client, ofOrg, { byId, ancestorIds });
+    placeAll(ofOrg, { byId, ancestorIds });
   }
 }
 
 type Surroundings = { byId: ReadonlyMap<string, LockedDependency>; ancestorIds: readonly string[] };
 
-async function placeAll(client: Queryable, entries: readonly JobToWrite[], { byId, ancestorIds }: Surroundings) {
+function placeAll(entries: readonly JobToWrite[], { byId, ancestorIds }: Surroundings): void {
   const refused = new Map<JobToWrite, readonly Issue[]>();
-  const endedBadly = new Set<number>();
+  /** How many of the entries before depend on a job. */
+  const added = new Map<string, number>();
   for (const entry of entries) {
     const { dependsOn, dependencyType } = entry.job;
     const locked = dependsOn.map((id) => byId.get(id)).filter((row) => row !== undefined);
-    const found = locked.map((row) => ({ ...row, isAncestorHolding: ancestorIds.includes(row.id) }));
+    const found = locked.map((row) => ({
+      ...row,
+      dependents: row.dependents + (added.get(row.id) ?? 0),
+      isAncestorHolding: ancestorIds.includes(row.id),
+    }));
     const checked = checkDependencies({ requested: { ids: dependsOn }, found });
     if (!checked.ok) {
       refused.set(entry, checked.issues);
       continue;
     }
+    for (const { id } of locked) added.set(id, (added.get(id) ?? 0) + 1);
     const resolution = resolveDependent(
       dependencyType,
       locked.map((row) => row.state),
     );
     entry.placement = placementOf(entry, locked, { depth: checked.depth, waits: resolution.kind !== 'proceed' });
-    if (resolution.kind === 'end') for (const { seq } of locked) endedBadly.add(seq);
   }
   if (refused.size > 0) throw new RefusedEntries(refused);
-  // Dependencies that ended badly before these jobs came will not end again: have the releaser look at them once more.
-  const orgId = entries[0]?.orgId;
-  if (orgId !== undefined && endedBadly.size > 0) await queueReleases(client, { orgId, seqs: [...endedBadly] });
 }
 
 function placementOf(
@@ -80,7 +85,7 @@ type ParentPlace = {
   depth: number;
   priority: number;
   ancestorIds: readonly string[];
-  awaitedSeqs: readonly number[];
+  joinedSeqs: readonly number[];
   inheritsPriority: boolean;
 };
 
@@ -100,10 +105,11 @@ export async function placeChild(client: Queryable, entry: JobToWrite, place: Pa
 async function refuseCycle(
   client: Queryable,
   entry: JobToWrite,
-  { dependsOnSeqs, awaitedSeqs }: { dependsOnSeqs: readonly number[]; awaitedSeqs: readonly number[] },
+  { dependsOnSeqs, joinedSeqs }: { dependsOnSeqs: readonly number[]; joinedSeqs: readonly number[] },
 ): Promise<void> {
-  if (dependsOnSeqs.length === 0 || awaitedSeqs.length === 0) return;
-  const isCycle = await leadsTo(client, { orgId: entry.orgId, from: dependsOnSeqs, to: awaitedSeqs });
+  if (dependsOnSeqs.length === 0) return;
+  await lockJoins(client, entry.orgId);
+  const isCycle = await leadsTo(client, { orgId: entry.orgId, from: dependsOnSeqs, to: joinedSeqs });
   if (isCycle) throw new RefusedEntries(new Map([[entry, [cycleIssue()]]]));
 }
 

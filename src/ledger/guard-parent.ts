@@ -11,8 +11,8 @@ export type GuardedParent =
       children: number;
       /** The parent and everything above it. */
       ancestorIds: string[];
-      /** The parent and those above that it joins, each of which ends after it; empty where no job depends on any of them. */
-      awaitedSeqs: number[];
+      /** The parent and the jobs above that it joins, each of which ends after it. */
+      joinedSeqs: number[];
       /** Of the parent: what a child has as well unless it says otherwise. */
       origin: Origin;
     };
@@ -23,7 +23,7 @@ const LOCK = statement(
   'lock_parent',
   `SELECT depth, priority, coalesce(request_id, id::text) AS request_id, correlation_id, project_id, traceparent FROM millrace.jobs
   WHERE org_id = $1::uuid AND seq = $2::int8 AND lease_seq = $3::int8 AND state = 'running' AND worker_id = $4::int8
-  FOR UPDATE`,
+  FOR NO KEY UPDATE`,
 );
 
 // A statement of its own: it must see the children of a spawn that the lock waited for. Those of earlier attempts are older than
@@ -31,19 +31,19 @@ const LOCK = statement(
 const DESCRIBE = statement(
   'describe_parent',
   `WITH RECURSIVE line AS (
-  SELECT j.id, j.seq, j.parent_seq, j.joins_parent, j.has_dependents, true AS is_joined
+  SELECT j.id, j.seq, j.parent_seq, j.joins_parent, true AS is_joined
   FROM millrace.jobs j WHERE j.org_id = $1::uuid AND j.seq = $2::int8
   UNION ALL
-  SELECT j.id, j.seq, j.parent_seq, j.joins_parent, j.has_dependents, l.is_joined AND l.joins_parent
+  SELECT j.id, j.seq, j.parent_seq, j.joins_parent, l.is_joined AND l.joins_parent
   FROM line l JOIN millrace.jobs j ON j.org_id = $1::uuid AND j.seq = l.parent_seq
 )
 SELECT (SELECT count(*)::int4 FROM millrace.jobs p JOIN millrace.jobs c ON c.org_id = p.org_id AND c.parent_seq = p.seq
         WHERE p.org_id = $1::uuid AND p.seq = $2::int8 AND c.created_at >= p.started_at) AS children,
   array_agg(id::text) AS ancestor_ids,
-  CASE WHEN bool_or(has_dependents AND is_joined) THEN array_agg(seq::text) FILTER (WHERE is_joined) END AS awaited_seqs FROM line`,
+  array_agg(seq::text) FILTER (WHERE is_joined) AS joined_seqs FROM line`,
 );
 
-type LineRow = { children: number; ancestor_ids: string[]; awaited_seqs: string[] | null };
+type LineRow = { children: number; ancestor_ids: string[]; joined_seqs: string[] };
 
 type ParentRow = {
   depth: number;
@@ -63,9 +63,9 @@ export async function lockParent(
   const [parent] = await run<ParentRow>(client, LOCK, [orgId, seq, leaseSeq, workerId]);
   if (parent === undefined) return { landed: false };
   const rows = await run<LineRow>(client, DESCRIBE, [orgId, seq]);
-  const { children, ancestor_ids: ancestorIds, awaited_seqs } = rows[0] as LineRow;
+  const { children, ancestor_ids: ancestorIds, joined_seqs } = rows[0] as LineRow;
   const { depth, priority, request_id: requestId, correlation_id, project_id: projectId, traceparent } = parent;
   const origin = { requestId, correlationId: correlation_id ?? requestId, projectId, traceparent };
-  const awaitedSeqs = (awaited_seqs ?? []).map(Number);
-  return { landed: true, depth, priority, children, ancestorIds, awaitedSeqs, origin };
+  const joinedSeqs = joined_seqs.map(Number);
+  return { landed: true, depth, priority, children, ancestorIds, joinedSeqs, origin };
 }

@@ -2,61 +2,71 @@ import type pg from 'pg';
 import { DEFAULT_DEPENDENCY_TYPE, type DependencyType, resolveDependent } from '../core/dependencies.ts';
 import type { JobState } from '../core/states.ts';
 import { transitions } from '../core/transitions.ts';
-import { int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
-import { inTransaction } from './database.ts';
+import { adoptDependents } from './adopt-dependents.ts';
+import { int4Array, int8Array, jsonArray, textArray } from './binary-array.ts';
 import { countedText, RECORD, recordedText, tookText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
+import {
+  arraysOf,
+  type FailedRelease,
+  FIRST_ORG,
+  type JobRef,
+  laterText,
+  type Release,
+  takeTurn,
+} from './take-releases.ts';
 
-// Why no wake-up is lost. A job that ends while others wait for it leaves a release with its end. Whoever takes the release
-// first locks the jobs that wait, then reads the states of everything they wait for in a statement of its own, whose
-// snapshot is younger than the locks. So of two dependencies that end at the same time, the release that comes second to
-// the lock sees both ends; and one that ends after that look leaves a release of its own.
+// Why no wake-up is lost. A submission leaves a new release of its job. The releaser first marks the dependencies of the job and
+// commits: from then on each of them that ends leaves a release. Only then does it look at the job. A look locks the jobs that
+// wait, then reads the states of everything they wait for in another statement, whose snapshot is younger than the locks. So of
+// two dependencies that end at the same time, the look that comes second to the lock sees both ends; and a dependency that ends
+// after the look leaves a release. A waiting job that somebody else holds is not waited for: it gets a release for later.
 
-const CHUNK = 500;
+/** Dependents that one turn looks at. It bounds the transaction, and with it what others wait for. */
+const TURN_DEPENDENTS = 500;
+/** Of one release, however many others share the turn. */
+const LEAST_PAGE = 25;
 
-type JobRef = { org_id: string; seq: number };
-
-// As an array, which is made once: a subselect with a limit may be asked again for every row, and each time finds others.
-const TAKE = statement(
-  'take_releases',
-  `DELETE FROM millrace.releases WHERE id = ANY (ARRAY(
-  SELECT id FROM millrace.releases ORDER BY id LIMIT $1::int4 FOR UPDATE SKIP LOCKED)) RETURNING org_id, seq`,
-);
-
-// Whoever depends on a job that ended, the held parent it joins, and the job itself if it became held.
+// The dependents of a job that ended, a page of them; the held parent that it joins; and the job itself if it waits.
 const FIND = statement(
   'find_dependents',
-  `WITH ended AS MATERIALIZED (
-  SELECT DISTINCT org_id, seq FROM unnest($1::uuid[], $2::int8[]) AS e(org_id, seq)
-), candidates AS MATERIALIZED (
-  SELECT d.org_id, d.job_seq AS seq FROM ended e
-  JOIN millrace.dependencies d ON d.org_id = e.org_id AND d.depends_on_seq = e.seq
-  UNION
-  SELECT j.org_id, j.parent_seq FROM ended e JOIN millrace.jobs j ON j.org_id = e.org_id AND j.seq = e.seq WHERE j.joins_parent
-  UNION
-  SELECT org_id, seq FROM ended
+  `WITH looked_at AS MATERIALIZED (
+  SELECT r.id, r.after_seq, j.org_id, j.seq, j.state >= 'completed' AS has_ended, CASE WHEN j.joins_parent THEN j.parent_seq END AS parent_seq
+  FROM unnest($1::int8[], $2::uuid[], $3::int8[], $4::int8[]) AS r(id, org_id, seq, after_seq)
+  JOIN millrace.jobs j ON j.org_id = r.org_id AND j.seq = r.seq
 )
-SELECT j.org_id, j.seq FROM candidates c JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = c.seq
-WHERE j.state = 'pending' OR (j.state = 'running' AND j.is_held) ORDER BY j.seq`,
+SELECT l.id, l.org_id, d.job_seq AS seq, true AS is_dependent FROM looked_at l CROSS JOIN LATERAL (
+  SELECT d.job_seq FROM millrace.dependencies d WHERE d.org_id = l.org_id AND d.depends_on_seq = l.seq AND d.job_seq > l.after_seq
+  ORDER BY d.job_seq LIMIT $5::int4) d WHERE l.has_ended
+UNION ALL
+SELECT l.id, l.org_id, l.parent_seq, false FROM looked_at l WHERE l.has_ended AND l.parent_seq IS NOT NULL AND l.after_seq = 0
+UNION ALL
+SELECT l.id, l.org_id, l.seq, false FROM looked_at l WHERE NOT l.has_ended`,
 );
 
 const LOCK = statement(
   'lock_dependents',
-  `SELECT j.org_id, j.seq, j.state FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq)
-JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = c.seq
-WHERE j.state = 'pending' OR (j.state = 'running' AND j.is_held) ORDER BY j.seq FOR UPDATE OF j`,
+  `SELECT c.org_id, c.seq, l.seq IS NOT NULL AS is_locked FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq)
+CROSS JOIN LATERAL (
+  SELECT FROM millrace.jobs j WHERE j.org_id = c.org_id AND j.seq = c.seq
+    AND (j.state = 'pending' OR (j.state = 'running' AND j.is_held)) OFFSET 0) w
+LEFT JOIN LATERAL (
+  SELECT j.seq FROM millrace.jobs j WHERE j.org_id = c.org_id AND j.seq = c.seq
+    AND (j.state = 'pending' OR (j.state = 'running' AND j.is_held)) FOR NO KEY UPDATE SKIP LOCKED) l ON true`,
 );
 
+// A dependency without a row was removed after its end. Which end is unknown, so it counts as a failure.
 const READ = statement(
   'read_dependencies',
   `SELECT j.org_id, j.seq, j.state, j.dependency_type, CASE WHEN j.state = 'pending' THEN ARRAY(
-    SELECT DISTINCT t.state::text FROM millrace.dependencies d
-    JOIN millrace.jobs t ON t.org_id = d.org_id AND t.seq = d.depends_on_seq
+    SELECT DISTINCT coalesce(t.state::text, 'failed') FROM millrace.dependencies d
+    LEFT JOIN millrace.jobs t ON t.org_id = d.org_id AND t.seq = d.depends_on_seq
     WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS dependency_states,
   j.state = 'running' AND EXISTS (
     SELECT FROM millrace.jobs k WHERE k.org_id = j.org_id AND k.parent_seq = j.seq AND k.joins_parent
       AND k.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS has_live_children
-FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq) JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = c.seq`,
+FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq) JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = c.seq
+WHERE j.state = 'pending' OR (j.state = 'running' AND j.is_held)`,
 );
 
 // A job that may proceed comes without a state: its own time decides between scheduled and delayed.
@@ -96,6 +106,19 @@ const WRITE = statement(
 SELECT coalesce(bool_or(is_awaited), false) AS cascades FROM moved`,
 );
 
+// A release whose dependents are not exhausted goes to the end of its org's line.
+const FINISH = statement(
+  'finish_releases',
+  `WITH finished AS (
+  DELETE FROM millrace.releases WHERE id = ANY ($1::int8[])
+)
+INSERT INTO millrace.releases (org_id, seq, after_seq, failures, due_at)
+SELECT org_id, seq, after_seq, failures, CASE WHEN failures = 0 THEN '-infinity' ELSE ${laterText('failures')} END
+FROM unnest($2::uuid[], $3::int8[], $4::int8[], $5::int4[]) AS r(org_id, seq, after_seq, failures)`,
+);
+
+type Found = JobRef & { id: number; is_dependent: boolean };
+
 type Waiting = JobRef & {
   state: 'pending' | 'running';
   dependency_type: DependencyType | null;
@@ -105,30 +128,78 @@ type Waiting = JobRef & {
 
 type Move = JobRef & { from: JobState; to: JobState | null; reason: string; failure: string | null };
 
-/**
- * Wakes the jobs that waited for jobs which ended. `again` says that more releases wait, also those this call made:
- * a failure travels down a graph one level a call.
- */
-export async function releaseDependents(db: pg.Pool, limit: number): Promise<{ consumed: number; again: boolean }> {
-  return inTransaction(db, async (client) => {
-    const ended = await run<JobRef>(client, TAKE, [limit]);
-    if (ended.length === 0) return { consumed: 0, again: false };
-    const found = await run<JobRef>(client, FIND, arraysOf(ended));
-    let again = ended.length >= limit;
-    for (let start = 0; start < found.length; start += CHUNK) {
-      const cascades = await moveAll(client, found.slice(start, start + CHUNK));
-      again ||= cascades;
-    }
-    return { consumed: ended.length, again };
-  });
+export type Released = {
+  consumed: number;
+  /** More releases wait, also those this call made: a failure travels down a graph one level a call. */
+  again: boolean;
+  /** Some jobs were held by others. They are looked at again a little later. */
+  putOff: boolean;
+  failed: readonly FailedRelease[];
+  next: ReleasePosition;
+};
+
+/** The orgs that had their turn last, for new releases and for the others. */
+export type ReleasePosition = { new: string; old: string };
+
+const START: ReleasePosition = { new: FIRST_ORG, old: FIRST_ORG };
+
+/** Wakes the jobs that waited for jobs which ended, some of each org. */
+export async function releaseDependents(db: pg.Pool, limit: number, position = START): Promise<Released> {
+  const fresh = await takeTurn(db, { kind: 'new', limit, afterOrg: position.new }, adoptDependents);
+  const looked = await takeTurn(db, { kind: 'old', limit, afterOrg: position.old }, lookAtAll);
+  return {
+    consumed: looked.taken,
+    again: fresh.again || looked.again || looked.results.some((each) => each.again),
+    putOff: fresh.results.some((each) => each.put_off > 0) || looked.results.some((each) => each.putOff),
+    failed: [...fresh.failed, ...looked.failed],
+    next: { new: fresh.nextOrg, old: looked.nextOrg },
+  };
 }
 
-async function moveAll(client: Queryable, candidates: readonly JobRef[]): Promise<boolean> {
-  const locked = await run<JobRef>(client, LOCK, arraysOf(candidates));
-  if (locked.length === 0) return false;
+async function lookAtAll(
+  client: Queryable,
+  releases: readonly Release[],
+): Promise<{ again: boolean; putOff: boolean }> {
+  const page = Math.max(LEAST_PAGE, Math.floor(TURN_DEPENDENTS / releases.length));
+  const ids = int8Array(releases.map((release) => release.id));
+  const positions = int8Array(releases.map((release) => release.after_seq));
+  const found = await run<Found>(client, FIND, [ids, ...arraysOf(releases), positions, page]);
+  const { cascades, held } = await moveAll(client, unique(found));
+  const rest = releases.flatMap((release) => unfinished(release, found, page));
+  const failures = new Map(releases.map((release) => [release.seq, release.failures]));
+  const later = held.map((job) => ({ ...job, after_seq: 0, failures: (failures.get(job.seq) ?? 0) + 1 }));
+  const left = [...rest, ...later];
+  await run(client, FINISH, [
+    ids,
+    ...arraysOf(left),
+    int8Array(left.map((release) => release.after_seq)),
+    int4Array(left.map((release) => release.failures)),
+  ]);
+  return { again: cascades || rest.length > 0, putOff: held.length > 0 };
+}
+
+/** The rest of a release whose page was full. */
+function unfinished(release: Release, found: readonly Found[], page: number): Omit<Release, 'id'>[] {
+  const dependents = found.filter(({ id, is_dependent }) => is_dependent && id === release.id);
+  if (dependents.length < page) return [];
+  const { org_id, seq } = release;
+  return [{ org_id, seq, after_seq: Math.max(...dependents.map((job) => job.seq)), failures: 0 }];
+}
+
+/** Numbers are drawn from one sequence for all orgs. */
+const unique = (found: readonly Found[]): JobRef[] => [...new Map(found.map((job) => [job.seq, job])).values()];
+
+async function moveAll(
+  client: Queryable,
+  candidates: readonly JobRef[],
+): Promise<{ cascades: boolean; held: JobRef[] }> {
+  const tried = await run<JobRef & { is_locked: boolean }>(client, LOCK, arraysOf(candidates));
+  const held = tried.filter((job) => !job.is_locked);
+  const locked = tried.filter((job) => job.is_locked);
+  if (locked.length === 0) return { cascades: false, held };
   const waiting = await run<Waiting>(client, READ, arraysOf(locked));
   const moves = waiting.map(decideMove).filter((move) => move !== null);
-  if (moves.length === 0) return false;
+  if (moves.length === 0) return { cascades: false, held };
   const [row] = await run<{ cascades: boolean }>(client, WRITE, [
     ...arraysOf(moves),
     textArray(moves.map((move) => move.from)),
@@ -136,7 +207,7 @@ async function moveAll(client: Queryable, candidates: readonly JobRef[]): Promis
     textArray(moves.map((move) => move.reason)),
     jsonArray(moves.map((move) => move.failure)),
   ]);
-  return row?.cascades === true;
+  return { cascades: row?.cascades === true, held };
 }
 
 function decideMove(job: Waiting): Move | null {
@@ -145,7 +216,7 @@ function decideMove(job: Waiting): Move | null {
     const { from, to, reason } = transitions.runningToCompletedSucceeded();
     return job.has_live_children ? null : { org_id, seq, from, to, reason, failure: null };
   }
-  const resolution = resolveDependent(job.dependency_type ?? DEFAULT_DEPENDENCY_TYPE, job.dependency_states ?? []);
+  const resolution = resolveDependent(job.dependency_type ?? DEFAULT_DEPENDENCY_TYPE, statesOf(job));
   if (resolution.kind === 'wait') return null;
   if (resolution.kind === 'proceed') {
     const { from, reason } = transitions.pendingToScheduledDependenciesMet();
@@ -155,7 +226,7 @@ function decideMove(job: Waiting): Move | null {
   return { org_id, seq, from, to, reason, failure: JSON.stringify(resolution.failure) };
 }
 
-const arraysOf = (jobs: readonly JobRef[]): [Buffer, Buffer] => [
-  uuidArray(jobs.map((job) => job.org_id)),
-  int8Array(jobs.map((job) => job.seq)),
-];
+/** Every pending job has dependencies. If no row of them is left, they were removed, and how they ended is unknown. */
+function statesOf({ dependency_states: states }: Waiting): readonly JobState[] {
+  return states === null || states.length === 0 ? ['failed'] : states;
+}

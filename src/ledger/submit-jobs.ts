@@ -85,6 +85,8 @@ WITH ${RECORD}, input AS MATERIALIZED (
 ), held_back AS (
   INSERT INTO millrace.waiting (dies_at, seq, org_id)
   SELECT lifetime_deadline, seq, org_id FROM inserted WHERE state = 'pending'
+), announced AS (
+  INSERT INTO millrace.releases (org_id, seq, is_new) SELECT org_id, seq, true FROM inserted WHERE state = 'pending'
 ), depended AS (
   INSERT INTO millrace.dependencies (org_id, job_seq, depends_on_seq)
   SELECT i.org_id, i.seq, d.value::int8 FROM ${source} i CROSS JOIN LATERAL json_array_elements_text(i.extra->'depends_on') d

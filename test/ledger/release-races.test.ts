@@ -2,7 +2,6 @@ import type pg from 'pg';
 import { expect, test } from 'vitest';
 import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
 import { completeJobs } from '../../src/ledger/complete-jobs.ts';
-import { lockDependencies } from '../../src/ledger/lock-dependencies.ts';
 import { releaseDependents } from '../../src/ledger/release-dependents.ts';
 import { settleJobs } from '../../src/ledger/settle-jobs.ts';
 import { type LeasedTestJob, settled, type TestJob, useLedger } from './fixture.ts';
@@ -17,19 +16,24 @@ async function drain(): Promise<void> {
   while ((await release()).consumed > 0);
 }
 
+/** Also what was put off because somebody else held it. */
+async function drainLater(): Promise<void> {
+  await ledger.db.api.query(`UPDATE millrace.releases SET due_at = '-infinity'`);
+  await drain();
+}
+
 const complete = (client: pg.PoolClient | pg.Pool, job: LeasedTestJob) =>
   settleJobs(client, { workerId: job.workerId, jobs: [settled(job, SUCCESS)], by: 'lease', closedClaims: [] });
 
 /** Runs `meanwhile` in the middle of an open transaction that `begin` wrote in. */
-async function interleave<T>(
-  begin: (client: pg.PoolClient) => Promise<unknown>,
-  meanwhile: () => Promise<T>,
+async function interleave<B, T>(
+  begin: (client: pg.PoolClient) => Promise<B>,
+  meanwhile: (begun: B) => Promise<T>,
 ): Promise<T> {
   const client = await ledger.db.api.connect();
   try {
     await client.query('BEGIN');
-    await begin(client);
-    const result = await meanwhile();
+    const result = await meanwhile(await begin(client));
     await client.query('COMMIT');
     return result;
   } finally {
@@ -48,54 +52,62 @@ async function twoAndOne() {
   return { first, second, job };
 }
 
-test('a dependency that ends during the submission of its dependent waits and then wakes it [GM-6.13]', async () => {
+test('a dependency that ends during the submission of its dependent does not wait, and wakes it [GM-6.13]', async () => {
   const first = await ledger.start(await ledger.submitOne());
-  let ending: Promise<unknown> = Promise.resolve();
   let job: TestJob | undefined;
   await interleave(
     async (client) => {
       job = await ledger.submitOneOn(client, { orgId: first.orgId, dependsOn: [first] });
     },
     async () => {
-      ending = complete(ledger.db.workers, first);
-      await ledger.untilBlocked();
+      expect(await complete(ledger.db.workers, first)).toMatchObject({ landed: new Set([first.leaseSeq]) });
+      await drain();
     },
   );
-  expect(await ending).toMatchObject({ released: true });
+  expect(await ledger.stateOf(job!)).toBe('pending');
   await drain();
   expect((await ledger.pathOf(job!)).at(-1)).toBe(MET);
 });
 
-test('the hot path, too, sees a dependent that was submitted while it waited', async () => {
+test('the hot path, too, ends a dependency beside a submission, and the dependent wakes', async () => {
   const first = await ledger.start(await ledger.submitOne());
   const finished = [{ orgId: first.orgId, seq: first.seq, leaseSeq: first.leaseSeq, result: null }];
   const params = { workerId: first.workerId, finished, closedClaims: [] };
-  let ending: ReturnType<typeof completeJobs> | undefined;
-  await interleave(
+  const job = await interleave(
     (client) => ledger.submitOneOn(client, { orgId: first.orgId, dependsOn: [first] }),
-    async () => {
-      ending = completeJobs(ledger.db.workers, params);
-      await ledger.untilBlocked();
+    async (dependent) => {
+      expect(await completeJobs(ledger.db.workers, params)).toMatchObject({ landed: new Set([first.leaseSeq]) });
+      return dependent;
     },
   );
-  expect(await ending).toMatchObject({ released: true, landed: new Set([first.leaseSeq]) });
-  expect(await ledger.tokensOf(first, 'releases')).toBe(1);
   await drain();
+  expect((await ledger.pathOf(job)).at(-1)).toBe(MET);
 });
 
-test('a submission that comes second to the end of its dependency is told of the end', async () => {
+test('a submission beside an end that is not committed yet does not wait, and sees the end afterwards', async () => {
   const first = await ledger.start(await ledger.submitOne());
-  const ids = [first.id];
-  let locking: ReturnType<typeof lockDependencies> | undefined;
-  await interleave(
+  const job = await interleave(
+    (client) => complete(client, first),
+    () => ledger.submitOne({ orgId: first.orgId, dependsOn: [first] }),
+  );
+  expect(await ledger.stateOf(job)).toBe('pending');
+  await drain();
+  expect((await ledger.pathOf(job)).at(-1)).toBe(MET);
+});
+
+test('a dependency whose end is not committed when its dependent comes is not marked and not forgotten', async () => {
+  const first = await ledger.start(await ledger.submitOne());
+  const job = await interleave(
     (client) => complete(client, first),
     async () => {
-      locking = lockDependencies(ledger.db.api, { orgId: first.orgId, ids });
-      await ledger.untilBlocked();
+      const dependent = await ledger.submitOne({ orgId: first.orgId, dependsOn: [first] });
+      expect(await release()).toMatchObject({ consumed: 0, putOff: true });
+      expect(await ledger.tokensOf(dependent, 'releases')).toBe(1);
+      return dependent;
     },
   );
-  expect(await locking).toMatchObject([{ state: 'completed' }]);
-  expect((await ledger.rowOf(first)).has_dependents).toBe(false);
+  await drainLater();
+  expect((await ledger.pathOf(job)).at(-1)).toBe(MET);
 });
 
 test('a dependency whose end is not committed yet wakes the dependent later [GM-6.01]', async () => {
@@ -103,34 +115,61 @@ test('a dependency whose end is not committed yet wakes the dependent later [GM-
   await complete(ledger.db.workers, first);
   await interleave((client) => complete(client, second), drain);
   expect(await ledger.stateOf(job)).toBe('pending');
-  await drain();
+  await drainLater();
   expect((await ledger.pathOf(job)).at(-1)).toBe(MET);
 });
 
-test('a sibling that ends while a release is under way is seen, and the dependent is woken once [GM-6.01]', async () => {
+test('a dependent that somebody holds is looked at later, and is woken once by two ends [GM-6.01]', async () => {
   const { first, second, job } = await twoAndOne();
-  await complete(ledger.db.workers, first);
-  const releasing: Promise<unknown>[] = [];
-  await interleave(hold(job), async () => {
-    releasing.push(release());
-    await ledger.untilBlocked();
-    await complete(ledger.db.workers, second);
-    releasing.push(release());
-  });
-  await Promise.all(releasing);
   await drain();
+  await complete(ledger.db.workers, first);
+  await interleave(hold(job), async () => {
+    expect(await release()).toMatchObject({ consumed: 1, putOff: true });
+    await complete(ledger.db.workers, second);
+    expect(await release()).toMatchObject({ consumed: 1, putOff: true });
+  });
+  expect(await ledger.tokensOf(job, 'releases')).toBe(2);
+  await drainLater();
   expect(await ledger.pathOf(job)).toEqual(['>pending:submitted', MET]);
   expect(await ledger.tokensOf(job, 'ready')).toBe(1);
 });
 
-test('a releaser that dies in the middle leaves its releases to the next', async () => {
+test('a dependent that somebody holds is looked at less and less often', async () => {
   const { first, second, job } = await twoAndOne();
+  await drain();
   await complete(ledger.db.workers, first);
   await complete(ledger.db.workers, second);
+  const putOff = async () => {
+    const { rows } = await ledger.db.api.query('SELECT failures, due_at FROM millrace.releases');
+    await ledger.db.api.query(`UPDATE millrace.releases SET due_at = '-infinity'`);
+    return rows;
+  };
   await interleave(hold(job), async () => {
-    const dying = expect(release()).rejects.toMatchObject({ code: 'UNAVAILABLE', cause: { code: '57014' } });
+    const waits: number[] = [];
+    for (let failures = 1; failures <= 12; failures++) {
+      const before = Date.now();
+      await release();
+      const [row, ...others] = await putOff();
+      expect([row.failures, others]).toEqual([failures, []]);
+      waits.push(Number(row.due_at) - before);
+    }
+    expect(waits[11]).toBeGreaterThan(waits[6] as number);
+    expect(waits[6]).toBeGreaterThan(waits[0] as number);
+  });
+  await drainLater();
+  expect((await ledger.pathOf(job)).at(-1)).toBe(MET);
+});
+
+test('a releaser that dies in the middle leaves its releases to the next', async () => {
+  const { first, second, job } = await twoAndOne();
+  await drain();
+  await complete(ledger.db.workers, first);
+  await complete(ledger.db.workers, second);
+  const block = (client: pg.PoolClient) => client.query('LOCK TABLE millrace.waiting');
+  await interleave(block, async () => {
+    const dying = expect(release()).rejects.toMatchObject({ code: 'UNAVAILABLE', cause: { code: '57P01' } });
     await ledger.untilBlocked();
-    await ledger.db.workers.query(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+    await ledger.db.workers.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
       WHERE datname = current_database() AND wait_event_type = 'Lock'`);
     await dying;
   });
@@ -143,15 +182,11 @@ test('a dependent that is cancelled while its release is under way stays cancell
   const { first, second, job } = await twoAndOne();
   await complete(ledger.db.workers, first);
   await complete(ledger.db.workers, second);
-  let releasing: Promise<unknown> = Promise.resolve();
   await interleave(
     (client) => cancelJobs(client, { orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false }),
-    async () => {
-      releasing = release();
-      await ledger.untilBlocked();
-    },
+    release,
   );
-  await releasing;
+  await drainLater();
   expect((await ledger.pathOf(job)).at(-1)).toBe('pending>cancelled:cancelled');
 });
 
@@ -168,5 +203,6 @@ test('several releasers at once wake every dependent of a wide graph once', asyn
     }),
   );
   await drain();
+  await drainLater();
   for (const job of jobs) expect(await ledger.pathOf(job)).toEqual(['>pending:submitted', MET]);
 });

@@ -146,8 +146,9 @@ describe('a cascade', () => {
       jobs.push(await ledger.submitOne({ orgId: jobs[0]!.orgId, dependsOn: [jobs.at(-1)!] }));
     }
     expect((await ledger.rowOf(jobs.at(-1)!)).depth).toBe(100);
+    await drain();
     await finish(jobs[0]!, 'failed');
-    expect(await releaseDependents(ledger.db.maintenance, 100)).toEqual({ consumed: 1, again: true });
+    expect(await releaseDependents(ledger.db.maintenance, 100)).toMatchObject({ consumed: 1, again: true });
     expect([await ledger.stateOf(jobs[1]!), await ledger.stateOf(jobs[2]!)]).toEqual(['failed', 'pending']);
     expect(await drain()).toBe(99);
     expect((await ledger.pathOf(jobs.at(-1)!)).at(-1)).toBe('pending>failed:dependency_failed');
@@ -180,10 +181,13 @@ describe('a cascade', () => {
   test('a full batch says that there may be more', async () => {
     const jobs = await Promise.all([1, 2, 3].map(() => ledger.submitOne()));
     for (const job of jobs) await ledger.submitOne({ orgId: job.orgId, dependsOn: [job] });
+    await drain();
     for (const job of jobs) await finish(job, 'completed');
-    expect(await releaseDependents(ledger.db.maintenance, 2)).toEqual({ consumed: 2, again: true });
-    expect(await releaseDependents(ledger.db.maintenance, 2)).toEqual({ consumed: 1, again: false });
-    expect(await releaseDependents(ledger.db.maintenance, 2)).toEqual({ consumed: 0, again: false });
+    const first = await releaseDependents(ledger.db.maintenance, 2);
+    expect(first).toMatchObject({ consumed: 2, again: true });
+    const second = await releaseDependents(ledger.db.maintenance, 2, first.next);
+    expect(second).toMatchObject({ consumed: 1, again: true });
+    expect(await releaseDependents(ledger.db.maintenance, 2, second.next)).toMatchObject({ consumed: 0, again: false });
   });
 });
 
@@ -199,10 +203,25 @@ test('dependencies come in order of submission with what decides about the new j
   const open = await ledger.submitOne({ orgId: done.orgId, job: { priority: 0 } });
   const found = await lockDependencies(ledger.db.api, { orgId: done.orgId, ids: [open.id, done.id] });
   expect(found).toEqual([
-    { id: done.id, seq: done.seq, state: 'completed', depth: 0, priority: 2 },
-    { id: open.id, seq: open.seq, state: 'scheduled', depth: 0, priority: 0 },
+    { id: done.id, seq: done.seq, state: 'completed', depth: 0, priority: 2, dependents: 0 },
+    { id: open.id, seq: open.seq, state: 'scheduled', depth: 0, priority: 0, dependents: 0 },
   ]);
-  expect([(await ledger.rowOf(done)).has_dependents, (await ledger.rowOf(open)).has_dependents]).toEqual([false, true]);
+});
+
+test('a job that depends on others marks them once it is committed, except those that never end again', async () => {
+  const done = await ledger.putJob('completed');
+  const { orgId } = done;
+  const others = [
+    await ledger.putJob('cancelled', { orgId }),
+    await ledger.putJob('failed', { orgId }),
+    await ledger.submitOne({ orgId }),
+  ];
+  const jobs = [done, ...others];
+  await ledger.submitOne({ orgId, dependsOn: jobs });
+  const marks = () => Promise.all(jobs.map(async (job) => (await ledger.rowOf(job)).has_dependents));
+  expect(await marks()).toEqual([false, false, false, false]);
+  await drain();
+  expect(await marks()).toEqual([false, false, true, true]);
 });
 
 test("through a client of the user's own a dependency has the same numbers", async () => {
@@ -211,5 +230,5 @@ test("through a client of the user's own a dependency has the same numbers", asy
   await client.connect();
   const found = await lockDependencies(client, { orgId: job.orgId, ids: [job.id] });
   await client.end();
-  expect(found).toEqual([{ id: job.id, seq: job.seq, state: 'scheduled', depth: 0, priority: 2 }]);
+  expect(found).toEqual([{ id: job.id, seq: job.seq, state: 'scheduled', depth: 0, priority: 2, dependents: 0 }]);
 });

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { releaseDependents } from '../../src/ledger/release-dependents.ts';
 import { checkLanded, settleJobs } from '../../src/ledger/settle-jobs.ts';
 import { settled, useLedger } from './fixture.ts';
 
@@ -62,6 +63,7 @@ describe('where an attempt leaves its job', () => {
     const alone = await running();
     const awaited = await ledger.submitOne({ orgId: alone.orgId });
     await ledger.submitOne({ orgId: alone.orgId, dependsOn: [awaited] });
+    await releaseDependents(ledger.db.workers, 100);
     const started = await ledger.start(awaited, alone.workerId);
     const jobs = [alone, started].map((job) => settled(job, PERMANENT));
     const params = { workerId: alone.workerId, jobs, by: 'lease', closedClaims: [] } as const;

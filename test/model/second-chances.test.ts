@@ -2,7 +2,6 @@
 import { expect, test } from 'vitest';
 import { findOrphans } from '../../src/ledger/find-orphans.ts';
 import { ownedJobs } from '../../src/ledger/owned-jobs.ts';
-import { queueReleases } from '../../src/ledger/queue-releases.ts';
 import { releaseDependents } from '../../src/ledger/release-dependents.ts';
 import { retryJob } from '../../src/ledger/retry-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
@@ -14,9 +13,8 @@ test.each(['failed', 'dead_letter'] as const)(
   'a %s job that is retried by hand before the releaser looks wakes its new dependent with its second end',
   async (state) => {
     const dependency = await ledger.putJob(state);
-    const { orgId, id, seq } = dependency;
+    const { orgId, id } = dependency;
     const dependent = await ledger.submitOne({ orgId, dependsOn: [dependency] });
-    await queueReleases(ledger.db.api, { orgId, seqs: [seq] });
     const wish = { resetAttempts: true, priority: null, delayMs: null, actor: null };
     await retryJob(ledger.db.api, { orgId, id, ...wish });
     await release();
