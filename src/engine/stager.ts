@@ -5,6 +5,8 @@ import { Periodic } from './periodic.ts';
 
 const LIMIT = 1_000;
 const MAX_WAIT_MS = 500;
+/** When most of what is due is held by others: they are tried again, but not all the time. */
+const HELD_WAIT_MS = 200;
 /** The bound that keeps dead entries from being walked again is dropped this often: timers that committed late stand below it. */
 const FLOOR_RESET_MS = 2_000;
 
@@ -35,10 +37,11 @@ export class Stager extends Periodic {
       this.#floorResetMs = nowMs;
     }
     const asked = { limit: LIMIT, floor: this.#floor, namesJobs: this.#events.hears('staged') };
-    const { staged, nextInMs, floor, jobs } = await stageJobs(this.#database.workers, asked);
+    const { staged, held, nextInMs, floor, jobs } = await stageJobs(this.#database.workers, asked);
     this.#floor = floor;
     if (staged > 0) this.#onStaged();
     if (jobs.length > 0) this.#events.emit('staged', { jobs });
-    return Math.max(0, Math.min(MAX_WAIT_MS, nextInMs ?? MAX_WAIT_MS));
+    const waitMs = Math.max(0, Math.min(MAX_WAIT_MS, nextInMs ?? MAX_WAIT_MS));
+    return held > staged ? Math.max(HELD_WAIT_MS, waitMs) : waitMs;
   }
 }

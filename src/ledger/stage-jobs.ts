@@ -2,19 +2,28 @@ import { countedText, RECORD, recordedText } from './record-events.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // The lower bound spares a walk over the entries of timers that are gone. A timer written late may lie below it, so the
-// caller lets go of the bound now and then.
+// caller lets go of the bound now and then. A due job that somebody else holds is not waited for: its timer goes to the back of the
+// line, behind every other that is due.
 const STAGE = statement(
   'stage_jobs',
   `WITH ${RECORD}, due AS MATERIALIZED (
-  SELECT ctid AS tid, run_at FROM millrace.timers
+  SELECT ctid AS tid, run_at, org_id, seq FROM millrace.timers
   WHERE run_at >= coalesce($2::timestamptz, '-infinity') AND run_at <= millrace.clock()
   ORDER BY run_at LIMIT $1::int4 FOR UPDATE SKIP LOCKED
+), tried AS MATERIALIZED (
+  SELECT d.tid, d.org_id, d.seq, j.state FROM due d LEFT JOIN LATERAL (
+    SELECT j.state FROM millrace.jobs j WHERE j.org_id = d.org_id AND j.seq = d.seq
+      AND j.state IN ('delayed', 'retrying') AND j.run_at <= millrace.clock() FOR NO KEY UPDATE SKIP LOCKED) j ON true
+), held AS MATERIALIZED (
+  SELECT t.tid FROM tried t CROSS JOIN LATERAL (
+    SELECT FROM millrace.jobs j WHERE j.org_id = t.org_id AND j.seq = t.seq
+      AND j.state IN ('delayed', 'retrying') AND j.run_at <= millrace.clock() OFFSET 0) j WHERE t.state IS NULL
+), put_off AS (
+  UPDATE millrace.timers t SET run_at = millrace.clock() FROM held h WHERE t.ctid = h.tid
 ), taken AS (
-  DELETE FROM millrace.timers t USING due d WHERE t.ctid = d.tid RETURNING t.org_id, t.seq
+  DELETE FROM millrace.timers t USING due d WHERE t.ctid = d.tid AND d.tid NOT IN (SELECT tid FROM held)
 ), locked AS MATERIALIZED (
-  SELECT j.org_id, j.seq, j.state FROM (SELECT DISTINCT org_id, seq FROM taken) t
-  JOIN millrace.jobs j ON j.org_id = t.org_id AND j.seq = t.seq
-  WHERE j.state IN ('delayed', 'retrying') AND j.run_at <= millrace.clock() ORDER BY j.seq FOR UPDATE OF j
+  SELECT DISTINCT org_id, seq, state FROM tried WHERE state IS NOT NULL
 ), staged AS (
   UPDATE millrace.jobs j SET state = 'scheduled', scheduled_at = millrace.clock(), updated_at = millrace.clock(),
     attempt_slot = j.attempt_slot + (l.state = 'retrying')::int4, ${countedText()}
@@ -30,7 +39,7 @@ const STAGE = statement(
     reason: `CASE from_state WHEN 'delayed' THEN 'delay_elapsed' ELSE 'backoff_elapsed' END`,
   })}
 )
-SELECT (SELECT count(*) FROM staged) AS staged,
+SELECT (SELECT count(*) FROM staged) AS staged, (SELECT count(*) FROM held) AS held,
   (SELECT floor(extract(epoch FROM max(run_at)) * 1000)::float8 FROM due) AS floor_ms,
   ceil(extract(epoch FROM CASE WHEN (SELECT count(*) FROM due) >= $1::int4 THEN interval '0' ELSE
     (SELECT run_at FROM millrace.timers WHERE run_at > millrace.clock() ORDER BY run_at LIMIT 1) - millrace.clock() END) * 1000)::float8
@@ -41,6 +50,8 @@ SELECT (SELECT count(*) FROM staged) AS staged,
 
 export type Staged = {
   staged: number;
+  /** Due, and held by somebody else. */
+  held: number;
   /** How long until there is more to do, by the database's clock; null if nothing waits. */
   nextInMs: number | null;
   /** Where the next look may begin. */
@@ -60,13 +71,20 @@ type StagedRow = {
 
 export type StageParams = { limit: number; floor: Date | null; namesJobs?: boolean };
 
-/** Makes the jobs ready whose time has come. A timer that no longer fits its job is dropped. */
+/** Makes the jobs ready whose time has come, except those that somebody holds. A timer that no longer fits its job is dropped. */
 export async function stageJobs(db: Queryable, params: StageParams): Promise<Staged> {
-  type Row = { staged: number; floor_ms: number | null; next_in_ms: number | null; jobs: StagedRow[] | null };
+  type Row = {
+    staged: number;
+    held: number;
+    floor_ms: number | null;
+    next_in_ms: number | null;
+    jobs: StagedRow[] | null;
+  };
   const [row] = await run<Row>(db, STAGE, [params.limit, params.floor, params.namesJobs ?? false]);
-  const { staged, floor_ms, next_in_ms, jobs } = row as Row;
+  const { staged, held, floor_ms, next_in_ms, jobs } = row as Row;
   return {
     staged,
+    held,
     nextInMs: next_in_ms,
     floor: floor_ms === null ? params.floor : new Date(floor_ms),
     jobs: jobs ?? [],

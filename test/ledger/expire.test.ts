@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { LIFETIME_FAILURE } from '../../src/core/failure.ts';
 import { expireJobs } from '../../src/ledger/expire-jobs.ts';
+import { releaseDependents } from '../../src/ledger/release-dependents.ts';
 import { retryJob } from '../../src/ledger/retry-jobs.ts';
 import { startJobs } from '../../src/ledger/start-jobs.ts';
 import { useLedger } from './fixture.ts';
@@ -69,6 +70,7 @@ describe('a job past its total lifetime', () => {
   test('tells those that wait for it', async () => {
     const job = await ledger.submitOne(mortal);
     await ledger.submitOne({ orgId: job.orgId, dependsOn: [job] });
+    await releaseDependents(ledger.db.maintenance, 100);
     await ledger.moveClock(LIFETIME_MS + 1);
     expect(await expire()).toMatchObject({ expired: 1, released: true });
     expect(await ledger.tokensOf(job, 'releases')).toBe(1);
