@@ -1,7 +1,7 @@
 import { AppError } from '../core/errors.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
-import { type CancelledJob, type CancelParams, cancelJobs } from '../ledger/cancel-jobs.ts';
-import type { Database } from '../ledger/database.ts';
+import { type CancelledJob, type CancelParams, cancelFreeJobs, cancelJobs } from '../ledger/cancel-jobs.ts';
+import { type Database, inTransaction } from '../ledger/database.ts';
 import type { Queryable } from '../ledger/statement.ts';
 
 /** One job that somebody wants cancelled. */
@@ -12,37 +12,70 @@ type Request = CancelParams & { ids: string[] };
 const MAX_BATCH = 200;
 const MAX_WAITING = 5_000;
 const MAX_WAIT_MS = 1_500;
+/** Callers whose jobs are held by others, at once and in all. Each waits for its job alone. */
+const MAX_HELD_AT_ONCE = 2;
+const MAX_HELD = 200;
+const HELD_WAIT_MS = 500;
 const RETRY_AFTER_MS = 1_000;
 
 const busy = () =>
   new AppError('UNAVAILABLE', { message: 'Too many wait for a job to be cancelled.', retryAfterMs: RETRY_AFTER_MS });
 
-/** Cancels single jobs, many callers to a statement: however many cancel jobs, they take two connections. */
+/**
+ * Cancels single jobs, many callers to a statement: however many cancel jobs, they take two connections. A job that another
+ * transaction holds leaves the statement and is waited for alone, for a moment.
+ */
 export class Canceller {
-  readonly #batcher: Batcher<WantedCancellation, CancelledJob>;
+  readonly #database: Database;
+  readonly #free: Batcher<WantedCancellation, CancelledJob | null>;
+  readonly #held: Batcher<WantedCancellation, CancelledJob>;
 
   constructor({ database }: { database: Database }) {
-    this.#batcher = createBatcher<WantedCancellation, CancelledJob>({
+    this.#database = database;
+    this.#free = createBatcher<WantedCancellation, CancelledJob | null>({
       send: (wanted) => cancelAll(database.api, wanted),
       ...{ maxItems: MAX_BATCH, maxInFlight: 2, maxWaiting: MAX_WAITING, overflow: busy },
       ...{ maxWaitMs: MAX_WAIT_MS, expired: busy },
     });
+    this.#held = createBatcher<WantedCancellation, CancelledJob>({
+      send: async ([wanted]) => [await cancelHeld(database, wanted as WantedCancellation)],
+      ...{ maxItems: 1, maxInFlight: MAX_HELD_AT_ONCE, maxWaiting: MAX_HELD, overflow: busy },
+      ...{ maxWaitMs: MAX_WAIT_MS, expired: busy },
+    });
   }
 
-  cancel(wanted: WantedCancellation): Promise<CancelledJob> {
-    return this.#batcher.add(wanted);
+  async cancel(wanted: WantedCancellation): Promise<CancelledJob> {
+    return (await this.#free.add(wanted)) ?? this.#held.add(wanted);
+  }
+
+  /** Jobs that one caller names. One answer per id, in the order given. */
+  async cancelMany({ ids, ...asked }: CancelParams): Promise<CancelledJob[]> {
+    const answers = await cancelFreeJobs(this.#database.api, { ids, ...asked });
+    return Promise.all(
+      answers.map((answer, index) => answer ?? this.#held.add({ id: ids[index] as string, ...asked })),
+    );
   }
 }
 
+async function cancelHeld(database: Database, { id, ...asked }: WantedCancellation): Promise<CancelledJob> {
+  const [answer] = await inTransaction(database.api, (client) => cancelJobs(client, { ids: [id], ...asked }), {
+    lockTimeoutMs: HELD_WAIT_MS,
+  });
+  return answer as CancelledJob;
+}
+
 /** One statement for all that ask the same of jobs of one org. What fails fails for those who asked it. */
-async function cancelAll(db: Queryable, wanted: readonly WantedCancellation[]): Promise<(CancelledJob | Error)[]> {
+async function cancelAll(
+  db: Queryable,
+  wanted: readonly WantedCancellation[],
+): Promise<(CancelledJob | null | Error)[]> {
   const requests: Request[] = [];
   const places = wanted.map((each) => placeIn(requests, each));
-  const answers: (readonly CancelledJob[] | Error)[] = [];
-  for (const request of requests) answers.push(await cancelJobs(db, request).catch((error: Error) => error));
+  const answers: (readonly (CancelledJob | null)[] | Error)[] = [];
+  for (const request of requests) answers.push(await cancelFreeJobs(db, request).catch((error: Error) => error));
   return places.map(({ request, index }) => {
-    const answer = answers[request] as readonly CancelledJob[] | Error;
-    return answer instanceof Error ? answer : (answer[index] as CancelledJob);
+    const answer = answers[request] as readonly (CancelledJob | null)[] | Error;
+    return answer instanceof Error ? answer : (answer[index] as CancelledJob | null);
   });
 }
 

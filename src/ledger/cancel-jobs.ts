@@ -25,13 +25,11 @@ export type CancelledJob = {
 // the first one forced, never gentler. A job whose next attempt is dropped has ended when it failed. Jobs are found by id alone: an
 // index led by the org could be walked whole. The token of a job that waits goes with it, because a claim that finds only such tokens
 // brings its worker nothing.
-const CANCEL = statement(
-  'cancel_jobs',
-  `WITH ${RECORD}, locked AS MATERIALIZED (
+const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIALIZED (
   SELECT j.seq, j.id, j.state, j.is_held, j.queue, j.job_type, j.priority, j.order_key, ${IS_LEASED} AS is_leased,
     coalesce((p.body->>'cancelsAtOnce')::boolean, false) AS at_once
   FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
-  WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq FOR UPDATE OF j
+  WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq ${lock}
 ), cancelled AS (
   UPDATE millrace.jobs j SET
     state = (CASE WHEN l.at_once AND l.state = 'retrying' THEN 'failed' ELSE 'cancelled' END)::millrace.job_state,
@@ -72,25 +70,41 @@ const CANCEL = statement(
     groupBy: ['from_state', 'to_state'],
   })}
 )
-SELECT id, state, is_held, at_once FROM locked`,
+SELECT id, state, is_held, at_once FROM locked`;
+
+const CANCEL = statement('cancel_jobs', cancelText('FOR NO KEY UPDATE OF j'));
+const CANCEL_FREE = statement('cancel_free_jobs', cancelText('FOR NO KEY UPDATE OF j SKIP LOCKED'));
+
+const FIND = statement(
+  'find_jobs_to_cancel',
+  'SELECT j.id FROM millrace.jobs j WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE',
 );
 
 type Row = { id: string; state: JobState; is_held: boolean; at_once: boolean };
 
-/** Cancels jobs or asks their handlers to stop. One answer per id, in the order given. */
+/** Cancels jobs or asks their handlers to stop. One answer per id, in the order given. Waits for jobs that somebody else holds. */
 export async function cancelJobs(db: Queryable, params: CancelParams): Promise<CancelledJob[]> {
   const { orgId, ids, reason, actor, force } = params;
   const rows = await run<Row>(db, CANCEL, [orgId, ids, reason, actor, force]);
   const found = new Map(rows.map((row) => [row.id, row]));
-  return ids.map((id) => {
-    const row = found.get(id.toLowerCase());
-    if (row === undefined) return { id, kind: 'not_found', previousState: null };
-    return {
-      id,
-      kind: row.is_held ? 'cancelled' : KINDS[decideCancellation(row.state, row.at_once).kind],
-      previousState: row.state,
-    };
-  });
+  return ids.map((id) => answerTo(id, found.get(id.toLowerCase())));
+}
+
+/** The same without waiting: the answer for a job that somebody else holds is null, and nothing has happened to it. */
+export async function cancelFreeJobs(db: Queryable, params: CancelParams): Promise<(CancelledJob | null)[]> {
+  const { orgId, ids, reason, actor, force } = params;
+  const rows = await run<Row>(db, CANCEL_FREE, [orgId, ids, reason, actor, force]);
+  const found = new Map(rows.map((row) => [row.id, row]));
+  const missing = ids.filter((id) => !found.has(id.toLowerCase()));
+  const held = new Set<string>();
+  if (missing.length > 0) for (const { id } of await run<{ id: string }>(db, FIND, [orgId, missing])) held.add(id);
+  return ids.map((id) => (held.has(id.toLowerCase()) ? null : answerTo(id, found.get(id.toLowerCase()))));
+}
+
+function answerTo(id: string, row: Row | undefined): CancelledJob {
+  if (row === undefined) return { id, kind: 'not_found', previousState: null };
+  const kind = row.is_held ? 'cancelled' : KINDS[decideCancellation(row.state, row.at_once).kind];
+  return { id, kind, previousState: row.state };
 }
 
 const KINDS = {

@@ -2,7 +2,7 @@ import { AppError } from '../core/errors.ts';
 import { isUuid } from '../core/ids.ts';
 import type { JobState } from '../core/states.ts';
 import type { Engine } from '../engine/engine.ts';
-import { type CancelledJob, cancelJobs } from '../ledger/cancel-jobs.ts';
+import type { CancelledJob } from '../ledger/cancel-jobs.ts';
 import { type JobFilter, type SearchPage, searchJobs } from '../ledger/search-jobs.ts';
 
 export type CancellationResult = {
@@ -99,7 +99,8 @@ async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: Cance
 /** One answer per id, in the order given. What is no id at all names no job. */
 export async function cancelIds(engine: Engine, ids: readonly string[], params: CancelParams): Promise<CancelledJob[]> {
   const { orgId, reason, actor, force } = params;
-  const results = await cancelJobs(engine.database.api, { orgId, ids: ids.filter(isUuid), reason, actor, force });
+  const asked = { orgId, ids: ids.filter(isUuid), reason, actor, force };
+  const results = await engine.canceller.cancelMany(asked);
   tell(engine, results);
   const found = new Map(results.map((result) => [result.id, result]));
   return ids.map((id) => found.get(id) ?? { id, kind: 'not_found', previousState: null });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { JobState } from '../../src/core/states.ts';
 import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
+import { releaseDependents } from '../../src/ledger/release-dependents.ts';
 import { startJobs } from '../../src/ledger/start-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
@@ -54,6 +55,7 @@ describe('a job that is not running', () => {
   test('tells those that wait for it', async () => {
     const job = await ledger.submitOne();
     await ledger.submitOne({ orgId: job.orgId, dependsOn: [job] });
+    await releaseDependents(ledger.db.maintenance, 100);
     await cancel(job, false, null);
     expect(await ledger.tokensOf(job, 'releases')).toBe(1);
     expect((await ledger.eventsOf(job)).at(-1)?.detail).toBeNull();
