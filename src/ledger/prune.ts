@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { int8Array, uuidArray } from './binary-array.ts';
 import { inTransaction } from './database.ts';
 import { keyedTypeText, keyScopeText } from './key-scope.ts';
 import { run, statement } from './statement.ts';
@@ -7,34 +8,64 @@ import { run, statement } from './statement.ts';
 const betweenText = (at: string, from: string, until: string): string =>
   `${at} BETWEEN ${from} - interval '1 hour' AND ${until} + interval '1 hour'`;
 
+const KEY_OF_L = `k.org_id = l.org_id AND k.scope = ${keyScopeText(keyedTypeText('l'), 'l.project_id')}
+         AND k.key = l.idempotency_key AND k.job_id = l.id`;
+
+/** No pending job looks at it, and the releaser is not to look at it either. */
+const isDoneText = (job: string): string => `NOT EXISTS (
+         SELECT FROM millrace.dependencies d CROSS JOIN LATERAL (
+           SELECT w.state FROM millrace.jobs w WHERE w.org_id = d.org_id AND w.seq = d.job_seq OFFSET 0) w
+         WHERE d.org_id = ${job}.org_id AND d.depends_on_seq = ${job}.seq AND w.state = 'pending' OFFSET 0)
+       AND NOT EXISTS (SELECT FROM millrace.releases r WHERE r.org_id = ${job}.org_id AND r.seq = ${job}.seq OFFSET 0)`;
+
 // Walks each org from its oldest job on, in windows of the index, and leaves it at the first window that ends with a job too
-// young for any retention: the cost follows what is to go, not what is kept. A job that a pending one still looks at
-// stays, and so does one whose end is still to be told to a webhook or a callback: the outbox is the history, and what it tells of a job
-// it reads from the job. The end is checked again under the row's lock: a manual retry in between saves the job. A record goes with the
-// last of its jobs; what two pruners at once leave behind goes with its day. A key goes with the job it stands for, however long it
-// was to hold. The records of a job lie between its birth and its end, so that only the days between are looked into: see decision 0020.
-const PRUNE_JOBS = statement(
-  'prune_jobs',
+// young for any retention: the cost follows what is to go, not what is kept. A job whose end is still to be told to a webhook or a
+// callback stays: the outbox is the history, and what it tells of a job it reads from the job. A job or a key that somebody holds is
+// left to a later round: a submission holds the jobs that it depends on, and the key that it repeats. The end is checked again
+// under the row's lock: a manual retry in between saves the job.
+const LOCK_JOBS = statement(
+  'lock_jobs_to_prune',
   `WITH told AS MATERIALIZED (
      SELECT org_id FROM millrace.webhooks WHERE deleted_at IS NULL UNION SELECT org_id FROM millrace.callback_orgs
    ), seen AS MATERIALIZED (
-     SELECT j.org_id, j.seq, j.state, j.created_at, j.completed_at, j.policy_id, j.has_dependents, j.record_ids FROM millrace.jobs j
+     SELECT j.org_id, j.seq, j.state, j.created_at, j.completed_at, j.policy_id, j.record_ids FROM millrace.jobs j
      WHERE (j.org_id, j.seq) > ($1::uuid, $2::int8) ORDER BY j.org_id, j.seq LIMIT $3::int4
    ), due AS MATERIALIZED (
      SELECT s.org_id, s.seq, s.completed_at FROM seen s JOIN millrace.policies p ON p.id = s.policy_id
      WHERE s.state IN ('completed', 'failed', 'dead_letter', 'cancelled')
        AND s.completed_at + (p.body->>'retentionMs')::float8 * interval '1 ms' <= millrace.clock()
-       AND NOT (s.has_dependents AND EXISTS (
-         SELECT FROM millrace.dependencies d CROSS JOIN LATERAL (
-           SELECT w.state FROM millrace.jobs w WHERE w.org_id = d.org_id AND w.seq = d.job_seq OFFSET 0) w
-         WHERE d.org_id = s.org_id AND d.depends_on_seq = s.seq AND w.state = 'pending' OFFSET 0))
+       AND ${isDoneText('s')}
        AND CASE WHEN s.org_id IN (SELECT org_id FROM told) THEN coalesce((SELECT r.txid FROM millrace.records r
            WHERE r.id = s.record_ids[cardinality(s.record_ids)] AND ${betweenText('r.at', 's.created_at', 's.completed_at')} LIMIT 1)
          < (SELECT txid FROM millrace.projections WHERE name = 'webhooks'), true) ELSE true END
-     ORDER BY s.org_id, s.seq LIMIT $4::int4
+     ORDER BY s.org_id, s.seq
+   ), locked AS MATERIALIZED (
+     SELECT l.org_id, l.seq FROM due d CROSS JOIN LATERAL (
+       SELECT j.org_id, j.seq, j.id, j.job_type, j.keyed_type, j.project_id, j.idempotency_key FROM millrace.jobs j
+       WHERE j.org_id = d.org_id AND j.seq = d.seq AND j.completed_at = d.completed_at FOR UPDATE SKIP LOCKED) l
+     WHERE l.idempotency_key IS NULL OR NOT EXISTS (SELECT FROM millrace.idempotency_keys k WHERE ${KEY_OF_L} OFFSET 0)
+       OR EXISTS (SELECT FROM (SELECT FROM millrace.idempotency_keys k WHERE ${KEY_OF_L} FOR UPDATE SKIP LOCKED) k)
+     LIMIT $4::int4
+   )
+   SELECT last.org_id, last.seq, (SELECT count(*)::int4 FROM seen) AS seen, (SELECT array_agg(org_id) FROM locked) AS org_ids,
+     (SELECT array_agg(seq) FROM locked) AS seqs,
+     last.created_at > millrace.clock()
+       - (SELECT min((body->>'retentionMs')::float8) FROM millrace.policies) * interval '1 ms' AS is_young
+   FROM (SELECT org_id, seq, created_at FROM seen ORDER BY org_id DESC, seq DESC LIMIT 1) last`,
+);
+
+// A statement after the locks, so that its snapshot shows every dependent whose submission held one of the jobs before. A record goes with the last of its jobs;
+// what two pruners at once leave behind goes with its day. A key goes with the job it stands for, however long it was to hold.
+// The records of a job lie between its birth and its end, so that only the days between are looked into: see decision 0020.
+const PRUNE_JOBS = statement(
+  'prune_jobs',
+  `WITH locked AS MATERIALIZED (
+     SELECT * FROM unnest($1::uuid[], $2::int8[]) AS l(org_id, seq)
+   ), due AS MATERIALIZED (
+     SELECT l.org_id, l.seq FROM locked l
+     WHERE ${isDoneText('l')}
    ), gone AS (
-     DELETE FROM millrace.jobs j USING due d
-     WHERE j.org_id = d.org_id AND j.seq = d.seq AND j.completed_at = d.completed_at
+     DELETE FROM millrace.jobs j USING due d WHERE j.org_id = d.org_id AND j.seq = d.seq
      RETURNING j.org_id, j.seq, j.id, j.created_at, j.completed_at, j.job_type, j.keyed_type, j.project_id, j.idempotency_key, j.record_ids
    ), progress AS (
      DELETE FROM millrace.progress t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
@@ -45,6 +76,8 @@ const PRUNE_JOBS = statement(
    ), keys AS (
      DELETE FROM millrace.idempotency_keys k USING gone g WHERE g.idempotency_key IS NOT NULL
        AND k.org_id = g.org_id AND k.scope = ${keyScopeText(keyedTypeText('g'), 'g.project_id')} AND k.key = g.idempotency_key AND k.job_id = g.id
+   ), counts AS (
+     DELETE FROM millrace.dependent_counts t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), needs AS (
      DELETE FROM millrace.dependencies WHERE ctid = ANY (ARRAY(SELECT t.tid FROM gone g CROSS JOIN LATERAL (
        SELECT ctid AS tid FROM millrace.dependencies WHERE org_id = g.org_id AND job_seq = g.seq
@@ -58,11 +91,7 @@ const PRUNE_JOBS = statement(
          SELECT j.org_id, j.seq FROM millrace.jobs j WHERE j.org_id = t.org_id AND j.seq = u.seq OFFSET 0) j
        WHERE (j.org_id, j.seq) NOT IN (SELECT g.org_id, g.seq FROM gone g))
    )
-   SELECT last.org_id, last.seq, (SELECT count(*)::int4 FROM seen) AS seen,
-     (SELECT count(*)::int4 FROM gone) AS gone,
-     last.created_at > millrace.clock()
-       - (SELECT min((body->>'retentionMs')::float8) FROM millrace.policies) * interval '1 ms' AS is_young
-   FROM (SELECT org_id, seq, created_at FROM seen ORDER BY org_id DESC, seq DESC LIMIT 1) last`,
+   SELECT count(*)::int4 AS gone FROM gone`,
 );
 
 const PRUNE_KEYS = statement(
@@ -81,7 +110,7 @@ const PRUNE_CANCELS = statement(
   `WITH stale AS MATERIALIZED (
      SELECT c.org_id, c.seq FROM millrace.cancel_requests c
      LEFT JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = c.seq
-     WHERE j.seq IS NULL OR j.completed_at IS NOT NULL LIMIT $1::int4
+     WHERE j.seq IS NULL OR j.completed_at IS NOT NULL LIMIT $1::int4 FOR UPDATE OF c SKIP LOCKED
    )
    DELETE FROM millrace.cancel_requests c USING stale s WHERE c.org_id = s.org_id AND c.seq = s.seq RETURNING 1 AS one`,
 );
@@ -96,7 +125,14 @@ export const PRUNE_PLANNER = `SET LOCAL enable_seqscan = off; SET LOCAL enable_h
 const FIRST_ORG = '00000000-0000-0000-0000-000000000000';
 const WINDOW = 2_000;
 
-type Row = { org_id: string; seq: number; seen: number; gone: number; is_young: boolean };
+type Locked = {
+  org_id: string;
+  seq: number;
+  seen: number;
+  is_young: boolean;
+  org_ids: string[] | null;
+  seqs: number[] | null;
+};
 
 export type Pruned = { jobs: number; idempotencyKeys: number; cancelRequests: number };
 
@@ -112,15 +148,25 @@ async function pruneEnded(db: pg.Pool, limit: number): Promise<number> {
   let from = { orgId: FIRST_ORG, seq: -1 };
   let pruned = 0;
   while (pruned < limit) {
-    const values = [from.orgId, from.seq, WINDOW, limit - pruned];
-    const [row] = await inTransaction(db, async (client) => {
-      await client.query(PRUNE_PLANNER);
-      return run<Row>(client, PRUNE_JOBS, values);
-    });
-    if (row === undefined) break;
-    pruned += row.gone;
-    if (row.seen < WINDOW) break;
-    from = { orgId: row.org_id, seq: row.is_young ? Number.MAX_SAFE_INTEGER : row.seq };
+    const window = await pruneWindow(db, [from.orgId, from.seq, WINDOW, limit - pruned]);
+    if (window === null) break;
+    pruned += window.gone;
+    if (window.seen < WINDOW) break;
+    from = { orgId: window.org_id, seq: window.is_young ? Number.MAX_SAFE_INTEGER : window.seq };
   }
   return pruned;
+}
+
+async function pruneWindow(db: pg.Pool, values: unknown[]): Promise<(Locked & { gone: number }) | null> {
+  return inTransaction(db, async (client) => {
+    await client.query(PRUNE_PLANNER);
+    const [locked] = await run<Locked>(client, LOCK_JOBS, values);
+    if (locked === undefined) return null;
+    if (locked.seqs === null || locked.org_ids === null) return { ...locked, gone: 0 };
+    const [row] = await run<{ gone: number }>(client, PRUNE_JOBS, [
+      uuidArray(locked.org_ids),
+      int8Array(locked.seqs.map(Number)),
+    ]);
+    return { ...locked, gone: row?.gone ?? 0 };
+  });
 }

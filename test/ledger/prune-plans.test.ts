@@ -40,21 +40,29 @@ test('what a round of pruning reads does not grow with what it keeps, even by a 
   await ensurePartitions(ledger.db.maintenance);
   const session = await ledger.db.maintenance.connect();
   try {
-    const text = allStatements().find(({ name }) => name === 'millrace_prune_jobs')?.text ?? '';
-    const explain = (options: string) =>
-      session.query(
-        `EXPLAIN ${options} EXECUTE pruning ('00000000-0000-0000-0000-000000000000', -1, ${WINDOW}, ${WINDOW})`,
-      );
-    await session.query(`PREPARE pruning AS ${text}`);
+    const textOf = (name: string) => allStatements().find((made) => made.name === name)?.text ?? '';
+    await session.query(`PREPARE locking AS ${textOf('millrace_lock_jobs_to_prune')}`);
+    await session.query(`PREPARE pruning AS ${textOf('millrace_prune_jobs')}`);
+    const explain = async (options: string) => {
+      const window = `'00000000-0000-0000-0000-000000000000', -1, ${WINDOW}, ${WINDOW}`;
+      const jobs = `array_fill('${ORG}'::uuid, ARRAY[${WINDOW}]), '{1,2,3,4,5,6,7,8,9,10}'`;
+      const plans: Node[] = [];
+      for (const call of [`locking (${window})`, `pruning (${jobs})`]) {
+        const { rows } = await session.query(`EXPLAIN (${options}, FORMAT JSON) EXECUTE ${call}`);
+        plans.push(rows[0]['QUERY PLAN'][0].Plan);
+      }
+      return plans;
+    };
     await session.query(`BEGIN; ${PRUNE_PLANNER}`);
-    await explain('');
+    await explain('COSTS OFF');
     await session.query(`COMMIT; ${FILL}`);
     await session.query(ALL_TOLD);
     await session.query(`BEGIN; ${PRUNE_PLANNER}`);
-    const { rows } = await explain('(ANALYZE, FORMAT JSON)');
-    const read = [...rowsRead(rows[0]['QUERY PLAN'][0].Plan)];
+    const read = (await explain('ANALYZE')).flatMap((plan) => [...rowsRead(plan)]);
     expect(read.filter(([, count]) => count > MAX_ROWS)).toEqual([]);
-    expect(read.map(([table]) => table)).toEqual(expect.arrayContaining(['jobs', 'dependencies', 'progress']));
+    expect(read.map(([table]) => table)).toEqual(
+      expect.arrayContaining(['jobs', 'dependencies', 'progress', 'releases']),
+    );
     const { rows: left } = await session.query('SELECT count(*)::int4 AS jobs FROM millrace.jobs');
     expect(left).toEqual([{ jobs: 7_995 }]);
   } finally {
