@@ -65,6 +65,37 @@ describe('submit in a transaction of the caller', () => {
     expect((await stage.millrace.submit(stage.acting(() => 1, { idempotencyKey: 'gone' }))).status).toBe('ACCEPTED');
   });
 
+  it('with dependencies is refused outside of a transaction, where nothing would ever wake the job', async () => {
+    const first = await stage.millrace.submit(stage.acting(() => 1));
+    const dependent = stage.acting(() => 2, { dependsOn: [first.jobId] });
+    const client = await stage.connect();
+    const refusal = { code: 'INVALID_REQUEST', message: expect.stringContaining('Send BEGIN') };
+    await expect(stage.millrace.submit(dependent, { client })).rejects.toMatchObject(refusal);
+    await expect(stage.millrace.submitMany([dependent], { client })).rejects.toMatchObject(refusal);
+    await client.query('BEGIN');
+    const { jobId } = await stage.millrace.submit(dependent, { client });
+    await client.query('COMMIT');
+    expect((await stage.end(jobId)).result?.output).toBe(2);
+  });
+
+  it('with dependencies may follow a BEGIN that is still on its way, also through a client that knows no status', async () => {
+    const first = await stage.millrace.submit(stage.acting(() => 1));
+    const client = await stage.connect();
+    const begun = client.query('BEGIN');
+    const { jobId } = await stage.millrace.submit(
+      stage.acting(() => 2, { dependsOn: [first.jobId] }),
+      { client },
+    );
+    await begun;
+    const unknowing = { query: client.query.bind(client) } as unknown as pg.Client;
+    await stage.millrace.submit(
+      stage.acting(() => 3, { dependsOn: [jobId] }),
+      { client: unknowing },
+    );
+    await client.query('COMMIT');
+    expect((await stage.end(jobId)).result?.output).toBe(2);
+  });
+
   it('of many is one with the caller’s own rows', async () => {
     const batch = [stage.acting(() => 1), stage.acting(() => 2)];
     let ids: (string | null)[] = [];

@@ -1,0 +1,52 @@
+/** Two spawns at the same time that would close a ring of waiting jobs together. */
+import type pg from 'pg';
+import { expect, test } from 'vitest';
+import { type ParentLease, placeChild } from '../../src/engine/placement.ts';
+import { lockParent } from '../../src/ledger/guard-parent.ts';
+import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { type LeasedTestJob, type TestJob, useLedger } from '../ledger/fixture.ts';
+
+const ledger = useLedger();
+
+/** Spawns a joined child that depends on a job, in an open transaction. */
+async function spawn(client: pg.PoolClient, parent: LeasedTestJob, dependency: TestJob): Promise<void> {
+  const lease: ParentLease = { ...parent, join: true };
+  const entry = await ledger.toWrite(parent.orgId, { job: { dependsOn: [dependency.id] } });
+  const guard = await lockParent(client, lease);
+  if (!guard.landed) throw new Error('the parent is no longer held');
+  await placeChild(client, entry, { ...guard, parent: lease, inheritsPriority: true });
+  await submitJobs(client, [entry], new Set());
+}
+
+test('the second of them sees the first and is refused', async () => {
+  const first = await ledger.start(await ledger.submitOne());
+  const second = await ledger.start(await ledger.submitOne({ orgId: first.orgId }));
+  const [one, other] = [await ledger.db.api.connect(), await ledger.db.api.connect()];
+  try {
+    await Promise.all([one.query('BEGIN'), other.query('BEGIN')]);
+    await spawn(one, first, second);
+    const spawning = expect(spawn(other, second, first)).rejects.toMatchObject({
+      code: 'INVALID_REQUEST',
+      details: [{ code: 'DEPENDENCY_CYCLE' }],
+    });
+    await ledger.untilBlocked();
+    await one.query('COMMIT');
+    await spawning;
+  } finally {
+    for (const client of [one, other]) {
+      await client.query('ROLLBACK');
+      client.release();
+    }
+  }
+});
+
+test('a child may wait for a job that nothing leads back from, whatever others spawn', async () => {
+  const parent = await ledger.start(await ledger.submitOne());
+  const dependency = await ledger.submitOne({ orgId: parent.orgId });
+  await ledger.submitOne({ orgId: parent.orgId, dependsOn: [parent] });
+  const client = await ledger.db.api.connect();
+  await client.query('BEGIN');
+  await spawn(client, parent, dependency);
+  await client.query('COMMIT');
+  client.release();
+});
