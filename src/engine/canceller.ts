@@ -1,8 +1,9 @@
 import { AppError } from '../core/errors.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { type CancelledJob, type CancelParams, cancelFreeJobs, cancelJobs } from '../ledger/cancel-jobs.ts';
-import { type Database, inTransaction } from '../ledger/database.ts';
+import type { Database } from '../ledger/database.ts';
 import type { Queryable } from '../ledger/statement.ts';
+import type { HeldJobs } from './held-jobs.ts';
 
 /** One job that somebody wants cancelled. */
 export type WantedCancellation = Omit<CancelParams, 'ids'> & { id: string };
@@ -12,10 +13,6 @@ type Request = CancelParams & { ids: string[] };
 const MAX_BATCH = 200;
 const MAX_WAITING = 5_000;
 const MAX_WAIT_MS = 1_500;
-/** Callers whose jobs are held by others, at once and in all. Each waits for its job alone. */
-const MAX_HELD_AT_ONCE = 2;
-const MAX_HELD = 200;
-const HELD_WAIT_MS = 500;
 const RETRY_AFTER_MS = 1_000;
 
 const busy = () =>
@@ -28,40 +25,34 @@ const busy = () =>
 export class Canceller {
   readonly #database: Database;
   readonly #free: Batcher<WantedCancellation, CancelledJob | null>;
-  readonly #held: Batcher<WantedCancellation, CancelledJob>;
+  readonly #heldJobs: HeldJobs;
 
-  constructor({ database }: { database: Database }) {
+  constructor({ database, heldJobs }: { database: Database; heldJobs: HeldJobs }) {
     this.#database = database;
+    this.#heldJobs = heldJobs;
     this.#free = createBatcher<WantedCancellation, CancelledJob | null>({
       send: (wanted) => cancelAll(database.api, wanted),
       ...{ maxItems: MAX_BATCH, maxInFlight: 2, maxWaiting: MAX_WAITING, overflow: busy },
       ...{ maxWaitMs: MAX_WAIT_MS, expired: busy },
     });
-    this.#held = createBatcher<WantedCancellation, CancelledJob>({
-      send: async ([wanted]) => [await cancelHeld(database, wanted as WantedCancellation)],
-      ...{ maxItems: 1, maxInFlight: MAX_HELD_AT_ONCE, maxWaiting: MAX_HELD, overflow: busy },
-      ...{ maxWaitMs: MAX_WAIT_MS, expired: busy },
-    });
   }
 
   async cancel(wanted: WantedCancellation): Promise<CancelledJob> {
-    return (await this.#free.add(wanted)) ?? this.#held.add(wanted);
+    return (await this.#free.add(wanted)) ?? this.#cancelHeld(wanted);
   }
 
   /** Jobs that one caller names. One answer per id, in the order given. */
   async cancelMany({ ids, ...asked }: CancelParams): Promise<CancelledJob[]> {
     const answers = await cancelFreeJobs(this.#database.api, { ids, ...asked });
     return Promise.all(
-      answers.map((answer, index) => answer ?? this.#held.add({ id: ids[index] as string, ...asked })),
+      answers.map((answer, index) => answer ?? this.#cancelHeld({ id: ids[index] as string, ...asked })),
     );
   }
-}
 
-async function cancelHeld(database: Database, { id, ...asked }: WantedCancellation): Promise<CancelledJob> {
-  const [answer] = await inTransaction(database.api, (client) => cancelJobs(client, { ids: [id], ...asked }), {
-    lockTimeoutMs: HELD_WAIT_MS,
-  });
-  return answer as CancelledJob;
+  async #cancelHeld({ id, ...asked }: WantedCancellation): Promise<CancelledJob> {
+    const [answer] = await this.#heldJobs.wait((client) => cancelJobs(client, { ids: [id], ...asked }));
+    return answer as CancelledJob;
+  }
 }
 
 /** One statement for all that ask the same of jobs of one org. What fails fails for those who asked it. */

@@ -11,6 +11,7 @@ import { Canceller } from './canceller.ts';
 import { type Crew, type CrewParts, Crews } from './crews.ts';
 import { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
+import { HeldJobs } from './held-jobs.ts';
 import type { Service } from './loop.ts';
 import { type Hint, Notifier } from './notifier.ts';
 import { Projector } from './projector.ts';
@@ -60,6 +61,7 @@ export class Engine implements Service {
   readonly submitter: Submitter;
   readonly reader: Reader;
   readonly canceller: Canceller;
+  readonly heldJobs: HeldJobs;
   readonly notifier: Notifier;
   readonly #stager: Stager;
   readonly #releaser: Releaser;
@@ -80,7 +82,8 @@ export class Engine implements Service {
     this.registry = new HandlerRegistry(profile);
     this.settings = new Settings({ database, events, onChange: () => this.#crews.refresh() });
     this.reader = new Reader({ database });
-    this.canceller = new Canceller({ database });
+    this.heldJobs = new HeldJobs({ database });
+    this.canceller = new Canceller({ database, heldJobs: this.heldJobs });
     this.submitter = new Submitter({
       ...{ database, profile, policies: this.policies, limits: this.limits },
       registrationOf: (type) => this.#crews.handlerOf(type)?.layer ?? this.settings.registrationOf(type),

@@ -22,9 +22,9 @@ export class Releaser extends Periodic {
 
   async round(): Promise<number> {
     const { database, events, onReleased } = this.#params;
-    const { consumed, again, putOff, failed, next } = await releaseDependents(database.workers, LIMIT, this.#position);
+    const { moved, again, putOff, failed, next } = await releaseDependents(database.workers, LIMIT, this.#position);
     this.#position = next;
-    if (consumed > 0) onReleased();
+    if (moved > 0) onReleased();
     for (const { orgId, seq, error } of failed) {
       const message = `The jobs that wait for job ${seq} of org ${orgId} could not be moved. They are tried again later.`;
       events.emit('error', { error: new Error(message, { cause: error }), where: 'releaser' });

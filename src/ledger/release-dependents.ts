@@ -25,7 +25,7 @@ import {
 /** Dependents that one turn looks at. It bounds the transaction, and with it what others wait for. */
 const TURN_DEPENDENTS = 500;
 /** Of one release, however many others share the turn. */
-const LEAST_PAGE = 25;
+const LEAST_PAGE = 5;
 
 // The dependents of a job that ended, a page of them; the held parent that it joins; and the job itself if it waits.
 const FIND = statement(
@@ -103,7 +103,7 @@ const WRITE = statement(
     groupBy: ['from_state', 'state', 'reason'],
   })}
 )
-SELECT coalesce(bool_or(is_awaited), false) AS cascades FROM moved`,
+SELECT count(*)::int4 AS moved, coalesce(bool_or(is_awaited), false) AS cascades FROM moved`,
 );
 
 // A release whose dependents are not exhausted goes to the end of its org's line.
@@ -130,6 +130,8 @@ type Move = JobRef & { from: JobState; to: JobState | null; reason: string; fail
 
 export type Released = {
   consumed: number;
+  /** Jobs that no longer wait. */
+  moved: number;
   /** More releases wait, also those this call made: a failure travels down a graph one level a call. */
   again: boolean;
   /** Some jobs were held by others. They are looked at again a little later. */
@@ -149,6 +151,7 @@ export async function releaseDependents(db: pg.Pool, limit: number, position = S
   const looked = await takeTurn(db, { kind: 'old', limit, afterOrg: position.old }, lookAtAll);
   return {
     consumed: looked.taken,
+    moved: looked.results.reduce((sum, each) => sum + each.moved, 0),
     again: fresh.again || looked.again || looked.results.some((each) => each.again),
     putOff: fresh.results.some((each) => each.put_off > 0) || looked.results.some((each) => each.putOff),
     failed: [...fresh.failed, ...looked.failed],
@@ -159,12 +162,12 @@ export async function releaseDependents(db: pg.Pool, limit: number, position = S
 async function lookAtAll(
   client: Queryable,
   releases: readonly Release[],
-): Promise<{ again: boolean; putOff: boolean }> {
+): Promise<{ moved: number; again: boolean; putOff: boolean }> {
   const page = Math.max(LEAST_PAGE, Math.floor(TURN_DEPENDENTS / releases.length));
   const ids = int8Array(releases.map((release) => release.id));
   const positions = int8Array(releases.map((release) => release.after_seq));
   const found = await run<Found>(client, FIND, [ids, ...arraysOf(releases), positions, page]);
-  const { cascades, held } = await moveAll(client, unique(found));
+  const { moved, cascades, held } = await moveAll(client, unique(found));
   const rest = releases.flatMap((release) => unfinished(release, found, page));
   const failures = new Map(releases.map((release) => [release.seq, release.failures]));
   const later = held.map((job) => ({ ...job, after_seq: 0, failures: (failures.get(job.seq) ?? 0) + 1 }));
@@ -175,7 +178,7 @@ async function lookAtAll(
     int8Array(left.map((release) => release.after_seq)),
     int4Array(left.map((release) => release.failures)),
   ]);
-  return { again: cascades || rest.length > 0, putOff: held.length > 0 };
+  return { moved, again: cascades || rest.length > 0, putOff: held.length > 0 };
 }
 
 /** The rest of a release whose page was full. */
@@ -192,22 +195,22 @@ const unique = (found: readonly Found[]): JobRef[] => [...new Map(found.map((job
 async function moveAll(
   client: Queryable,
   candidates: readonly JobRef[],
-): Promise<{ cascades: boolean; held: JobRef[] }> {
+): Promise<{ moved: number; cascades: boolean; held: JobRef[] }> {
   const tried = await run<JobRef & { is_locked: boolean }>(client, LOCK, arraysOf(candidates));
   const held = tried.filter((job) => !job.is_locked);
   const locked = tried.filter((job) => job.is_locked);
-  if (locked.length === 0) return { cascades: false, held };
+  if (locked.length === 0) return { moved: 0, cascades: false, held };
   const waiting = await run<Waiting>(client, READ, arraysOf(locked));
   const moves = waiting.map(decideMove).filter((move) => move !== null);
-  if (moves.length === 0) return { cascades: false, held };
-  const [row] = await run<{ cascades: boolean }>(client, WRITE, [
+  if (moves.length === 0) return { moved: 0, cascades: false, held };
+  const [row] = await run<{ moved: number; cascades: boolean }>(client, WRITE, [
     ...arraysOf(moves),
     textArray(moves.map((move) => move.from)),
     textArray(moves.map((move) => move.to)),
     textArray(moves.map((move) => move.reason)),
     jsonArray(moves.map((move) => move.failure)),
   ]);
-  return { cascades: row?.cascades === true, held };
+  return { moved: row?.moved ?? 0, cascades: row?.cascades === true, held };
 }
 
 function decideMove(job: Waiting): Move | null {

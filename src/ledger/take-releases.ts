@@ -20,10 +20,12 @@ export const FIRST_ORG = '00000000-0000-0000-0000-000000000000';
 // Every org that has releases gets the same share of a turn, so the size of one org's backlog does not delay the others. The
 // recursion jumps from org to org in the index, whatever lies between.
 const takeText = (isNew: boolean): string => `WITH RECURSIVE found AS (
-  (SELECT org_id FROM millrace.releases WHERE is_new = ${isNew} AND org_id > $1::uuid ORDER BY org_id LIMIT 1)
+  (SELECT org_id FROM millrace.releases
+   WHERE is_new = ${isNew} AND org_id > $1::uuid AND due_at <= statement_timestamp() ORDER BY org_id LIMIT 1)
   UNION ALL
   SELECT n.org_id FROM found f CROSS JOIN LATERAL (
-    SELECT r.org_id FROM millrace.releases r WHERE r.is_new = ${isNew} AND r.org_id > f.org_id ORDER BY r.org_id LIMIT 1) n
+    SELECT r.org_id FROM millrace.releases r
+    WHERE r.is_new = ${isNew} AND r.org_id > f.org_id AND r.due_at <= statement_timestamp() ORDER BY r.org_id LIMIT 1) n
 ), orgs AS MATERIALIZED (
   SELECT org_id FROM found LIMIT $2::int4
 )

@@ -25,7 +25,7 @@ export async function updateJob(
   if (!isUuid(id)) return null;
   if (checked.change.callbackUrl != null) await engine.submitter.callbackOrgs.ensure(orgId);
   const asked = { orgId, id, change: checked.change, reservedPrefixes: RESERVED_PREFIXES };
-  const updated = await updateInLedger(engine.database.api, asked);
+  const updated = await engine.heldJobs.run((client) => updateInLedger(client, asked));
   if (updated.kind === 'not_found') return null;
   if (updated.kind === 'reserved') throw reserved(checked.change, updated.type);
   if (updated.kind === 'too_late') throw new AppError('CONFLICT', { message: `Job ${id} ${TOO_LATE[updated.field]}.` });

@@ -127,7 +127,7 @@ export class TestLedger {
     const dependencies = ids.length === 0 ? [] : await lockDependencies(client, { orgId, ids });
     await submitJobs(client, [{ ...entry, placement: placementOf(entry, dependencies, overrides) }]);
     const { rows } = await client.query({ text: 'SELECT seq FROM millrace.jobs WHERE id = $1', values: [entry.id] });
-    return { orgId, id: entry.id, seq: rows[0].seq, jobType: entry.job.type };
+    return { orgId, id: entry.id, seq: Number(rows[0].seq), jobType: entry.job.type };
   }
 
   /** A checked job, ready for `submitJobs`. */

@@ -1,5 +1,5 @@
 /** A user's open transaction that has submitted a job with dependencies holds up nothing that happens to these. */
-import type pg from 'pg';
+import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
 import { completeJobs } from '../../src/ledger/complete-jobs.ts';
@@ -23,9 +23,10 @@ async function drain(): Promise<void> {
   while ((await releaseDependents(ledger.db.maintenance, 100)).consumed > 0);
 }
 
-/** Runs `meanwhile` while a transaction is open that has submitted a dependent of the job. Returns the dependent. */
+/** Runs `meanwhile` while a transaction of a user is open that has submitted a dependent of the job. Returns the dependent. */
 async function besideSubmission(job: TestJob, meanwhile: () => Promise<unknown>): Promise<TestJob> {
-  const client: pg.PoolClient = await ledger.db.api.connect();
+  const client = new pg.Client({ connectionString: ledger.db.url });
+  await client.connect();
   try {
     await client.query('BEGIN');
     const dependent = await ledger.submitOneOn(client, { orgId: job.orgId, dependsOn: [job] });
@@ -33,8 +34,7 @@ async function besideSubmission(job: TestJob, meanwhile: () => Promise<unknown>)
     await client.query('COMMIT');
     return dependent;
   } finally {
-    await client.query('ROLLBACK');
-    client.release();
+    await client.end();
   }
 }
 
@@ -136,6 +136,20 @@ describe('while a dependent is being submitted, its dependency can be', () => {
     });
     await drain();
     expect((await ledger.pathOf(dependent)).at(-1)).toBe('pending>dead_letter:dependency_dead_letter');
+  });
+
+  test('ended before the submission, in a transaction whose snapshot is older', async () => {
+    const job = await ledger.start(await ledger.submitOne());
+    const client = new pg.Client({ connectionString: ledger.db.url });
+    await client.connect();
+    await client.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+    await client.query('SELECT count(*) FROM millrace.queues');
+    await ledger.settle(job, FAILED);
+    const dependent = await ledger.submitOneOn(client, { orgId: job.orgId, dependsOn: [job] });
+    await client.query('COMMIT');
+    await client.end();
+    await drain();
+    expect((await ledger.pathOf(dependent)).at(-1)).toBe('pending>failed:dependency_failed');
   });
 
   test('a dependency of others, whose ends move on', async () => {

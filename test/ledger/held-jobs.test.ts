@@ -1,8 +1,10 @@
 /** Jobs that some transaction holds do not hold up the loops and callers that serve others. */
 import { expect, test } from 'vitest';
 import { Canceller } from '../../src/engine/canceller.ts';
+import { HeldJobs } from '../../src/engine/held-jobs.ts';
 import { expireJobs } from '../../src/ledger/expire-jobs.ts';
 import { stageJobs } from '../../src/ledger/stage-jobs.ts';
+import { updateJob } from '../../src/ledger/update-job.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -57,7 +59,7 @@ test('the end of a lifetime passes held jobs by, and comes back to them', async 
 });
 
 test('a caller whose job is held waits alone and is told to come again; the others have their answers', async () => {
-  const canceller = new Canceller({ database: ledger.db });
+  const canceller = new Canceller({ database: ledger.db, heldJobs: new HeldJobs({ database: ledger.db }) });
   const held = await ledger.submitOne();
   const free = await Promise.all([1, 2, 3].map(() => ledger.submitOne({ orgId: held.orgId })));
   const wanted = ({ orgId, id }: TestJob) => ({ orgId, id, reason: null, actor: null, force: false });
@@ -78,7 +80,7 @@ test('a caller whose job is held waits alone and is told to come again; the othe
 });
 
 test('a caller that names many jobs has the free ones cancelled although one is held', async () => {
-  const canceller = new Canceller({ database: ledger.db });
+  const canceller = new Canceller({ database: ledger.db, heldJobs: new HeldJobs({ database: ledger.db }) });
   const jobs = [await ledger.submitOne()];
   jobs.push(await ledger.submitOne({ orgId: jobs[0]?.orgId as string }));
   const [held, free] = jobs as [TestJob, TestJob];
@@ -90,4 +92,21 @@ test('a caller that names many jobs has the free ones cancelled although one is 
   });
   const answers = await canceller.cancelMany(asked);
   expect(answers.map(({ kind }) => kind)).toEqual(['cancelled', 'not_found', 'already_final']);
+});
+
+test('callers who change a held job take few connections, and are told to come again', async () => {
+  const heldJobs = new HeldJobs({ database: ledger.db });
+  const [held, free] = [await ledger.submitOne(), await ledger.submitOne()];
+  const change = ({ orgId, id }: TestJob) =>
+    heldJobs
+      .run((client) => updateJob(client, { orgId, id, change: { priority: 0 } }))
+      .catch((error: unknown) => error);
+  await whileHeld([held], async () => {
+    const refused = Promise.all(Array.from({ length: 30 }, () => change(held)));
+    await ledger.untilBlocked();
+    expect(await change(free)).toEqual({ kind: 'updated' });
+    const refusals = await refused;
+    for (const refusal of refusals) expect(refusal).toMatchObject({ code: 'UNAVAILABLE', retryAfterMs: 1_000 });
+  });
+  expect(await change(held)).toEqual({ kind: 'updated' });
 });

@@ -123,6 +123,14 @@ test('a release that fails is tried alone, put off and reported, and the others 
   expect(await pendingOf(bad)).toBe(0);
 });
 
+test('releases that are put off do not keep the releaser turning, however many orgs have some', async () => {
+  await ledger.db.api.query(`INSERT INTO millrace.releases (org_id, seq, failures, due_at)
+    SELECT gen_random_uuid(), n, 1, now() + interval '1 day' FROM generate_series(1, 20) n`);
+  const first = await release(5);
+  expect(first).toMatchObject({ consumed: 0, again: false });
+  await ledger.db.api.query('DELETE FROM millrace.releases');
+});
+
 describe('the number of dependents of a job', () => {
   const countOf = async (job: TestJob) =>
     (await lockDependencies(ledger.db.api, { orgId: job.orgId, ids: [job.id] }))[0]?.dependents;
