@@ -5,6 +5,7 @@ import {
   DEPENDENCY_TYPES,
   type FoundDependency,
   MAX_BREADTH,
+  MAX_DEPENDENTS,
   resolveDependent,
 } from '../../src/core/dependencies.ts';
 import { isTerminal, JOB_STATES, type JobState } from '../../src/core/states.ts';
@@ -36,6 +37,11 @@ describe('checkDependencies', () => {
     expect(MAX_BREADTH).toBe(1_000);
     expect(check(many.slice(1)).ok).toBe(true);
     expect(codes(check(many))).toEqual(['DEPENDENCY_BREADTH']);
+  });
+
+  it('refuses to be one more than the dependents a job may have', () => {
+    expect(check([found('a', { dependents: MAX_DEPENDENTS - 1 })]).ok).toBe(true);
+    expect(codes(check([found('a', { dependents: MAX_DEPENDENTS })]))).toEqual(['TOO_MANY_DEPENDENTS']);
   });
 
   it('refuses an id that no job has [GM-6.10]', () => {

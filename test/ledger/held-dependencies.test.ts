@@ -188,6 +188,29 @@ describe('a failed job that retention no longer keeps', () => {
     expect(await exists(job)).toBe(false);
   });
 
+  test('stays although the pruner began before the dependent was committed and came to the job afterwards', async () => {
+    const job = await outlived();
+    const gate = new pg.Client({ connectionString: ledger.db.url });
+    await gate.connect();
+    let pruning: Promise<unknown> = Promise.resolve();
+    const dependent = await besideSubmission(job, async () => {
+      // The pruner looks at the clock when it has its snapshot and not yet the locks. The first round leaves it a plan.
+      await gate.query(`CREATE OR REPLACE FUNCTION millrace.clock() RETURNS timestamptz LANGUAGE plpgsql STABLE PARALLEL SAFE AS
+        $$ BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN now() + interval '4000 days'; END $$`);
+      await prune();
+      await gate.query('SELECT pg_advisory_lock(7)');
+      pruning = prune();
+      await ledger.untilBlocked();
+    });
+    await gate.query('SELECT pg_advisory_unlock(7)');
+    await pruning;
+    await gate.end();
+    await ledger.moveClock(0);
+    expect(await exists(job)).toBe(true);
+    await drain();
+    expect((await ledger.pathOf(dependent)).at(-1)).toBe('pending>failed:dependency_failed');
+  });
+
   test('cannot be depended on once it is removed, and its dependent never runs [GM-6.10]', async () => {
     const job = await outlived();
     const dependent = await ledger.submitOne({ orgId: job.orgId, dependsOn: [job] });

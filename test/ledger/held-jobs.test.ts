@@ -1,4 +1,5 @@
 /** Jobs that some transaction holds do not hold up the loops and callers that serve others. */
+import pg from 'pg';
 import { expect, test } from 'vitest';
 import { Canceller } from '../../src/engine/canceller.ts';
 import { HeldJobs } from '../../src/engine/held-jobs.ts';
@@ -11,15 +12,15 @@ const ledger = useLedger();
 const MINUTE = 60_000;
 
 async function whileHeld<T>(jobs: readonly TestJob[], work: () => Promise<T>): Promise<T> {
-  const client = await ledger.db.maintenance.connect();
+  const client = new pg.Client({ connectionString: ledger.db.url });
+  await client.connect();
   try {
     await client.query('BEGIN');
     const ids = jobs.map((job) => job.id);
     await client.query('SELECT FROM millrace.jobs WHERE id = ANY ($1) FOR NO KEY UPDATE', [ids]);
     return await work();
   } finally {
-    await client.query('ROLLBACK');
-    client.release();
+    await client.end();
   }
 }
 
