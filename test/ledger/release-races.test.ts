@@ -206,3 +206,24 @@ test('several releasers at once wake every dependent of a wide graph once', asyn
   await drainLater();
   for (const job of jobs) expect(await ledger.pathOf(job)).toEqual(['>pending:submitted', MET]);
 });
+
+test('submissions, ends and releasers at the same time lose no wake-up', async () => {
+  const first = await ledger.submitOne();
+  const { orgId } = first;
+  const sources = [first];
+  for (let count = 1; count < 20; count++) sources.push(await ledger.submitOne({ orgId }));
+  const started = await Promise.all(sources.map((source) => ledger.start(source)));
+  const jobs: TestJob[] = [];
+  await Promise.all([
+    ...started.map((job) => complete(ledger.db.workers, job)),
+    ...sources.map(async (source, index) => {
+      const other = sources[(index * 7 + 3) % sources.length] as TestJob;
+      jobs.push(await ledger.submitOne({ orgId, dependsOn: source === other ? [source] : [source, other] }));
+    }),
+    ...Array.from({ length: 10 }, () => release()),
+  ]);
+  await drainLater();
+  await drainLater();
+  expect(jobs).toHaveLength(20);
+  for (const job of jobs) expect(await ledger.stateOf(job)).toBe('scheduled');
+});
