@@ -15,7 +15,7 @@ async function spawn(client: pg.PoolClient, parent: LeasedTestJob, dependency: T
   const guard = await lockParent(client, lease);
   if (!guard.landed) throw new Error('the parent is no longer held');
   await placeChild(client, entry, { ...guard, parent: lease, inheritsPriority: true });
-  await submitJobs(client, [entry], new Set());
+  await submitJobs(client, [entry]);
 }
 
 test('the second of them sees the first and is refused', async () => {

@@ -8,7 +8,7 @@ import { pruneJobs } from '../../src/ledger/prune.ts';
 import { releaseDependents } from '../../src/ledger/release-dependents.ts';
 import { retryJob } from '../../src/ledger/retry-jobs.ts';
 import { returnExpired } from '../../src/ledger/return-jobs.ts';
-import { settleJobs } from '../../src/ledger/settle-jobs.ts';
+import { settleOrphans } from '../../src/ledger/settle-orphans.ts';
 import { stageJobs } from '../../src/ledger/stage-jobs.ts';
 import { updateJob } from '../../src/ledger/update-job.ts';
 import { type LeasedTestJob, settled, type TestJob, useLedger } from './fixture.ts';
@@ -41,7 +41,8 @@ async function besideSubmission(job: TestJob, meanwhile: () => Promise<unknown>)
 const rescue = async (job: LeasedTestJob) => {
   await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [job.workerId]);
   const jobs = [settled(job, { to: 'retrying', reason: 'worker_lost', delayMs: 0 })];
-  return settleJobs(ledger.db.workers, { workerId: job.workerId, jobs, by: 'dead_worker', closedClaims: [] });
+  const beat = await ledger.beatOf(job.workerId);
+  return settleOrphans(ledger.db.workers, { workerId: job.workerId, beat, jobs });
 };
 
 describe('while a dependent is being submitted, its dependency can be', () => {
@@ -114,7 +115,8 @@ describe('while a dependent is being submitted, its dependency can be', () => {
     await besideSubmission(leased, async () => {
       const { workerId } = leased;
       await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [workerId]);
-      expect((await returnExpired(ledger.db.workers, { workerId, jobs: [leased] })).landed.size).toBe(1);
+      const beat = await ledger.beatOf(workerId);
+      expect((await returnExpired(ledger.db.workers, { workerId, beat, jobs: [leased] })).landed.size).toBe(1);
     });
   });
 

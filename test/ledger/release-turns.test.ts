@@ -37,7 +37,6 @@ async function dependents(job: TestJob, count: number): Promise<void> {
     await submitJobs(
       ledger.db.api,
       ids.map((id) => ({ ...entry, id, placement })),
-      new Set(),
     );
   }
 }
