@@ -10,6 +10,11 @@ export function observeWebhooks(events: EventHub, telemetry: Telemetry): () => v
     metrics.webhookDisabled(reason);
     telemetry.log.warn('webhook.disabled', { client_id: orgId, webhook_id: webhookId, reason });
   });
+  const stopSetAside = events.on('setAside', ({ projection, orgId, recordId, webhookId, error }) => {
+    metrics.setAside(projection);
+    const ids = { client_id: orgId ?? undefined, webhook_id: webhookId ?? undefined, record_id: recordId };
+    telemetry.log.error('event.set_aside', { projection, ...ids, error_message: String(error) });
+  });
   const stopAttempts = events.on('webhookAttempt', (attempt) => {
     const isDelivered = attempt.verdict === 'delivered';
     metrics.webhookAttempt(isDelivered);
@@ -20,6 +25,7 @@ export function observeWebhooks(events: EventHub, telemetry: Telemetry): () => v
   });
   return () => {
     stopDisabled();
+    stopSetAside();
     stopAttempts();
   };
 }

@@ -53,6 +53,15 @@ export type EngineEvents = {
   webhookAttempt: WebhookAttempt;
   /** A webhook or callback was disabled because it is gone or fails. */
   webhookDisabled: { orgId: string; webhookId: string; reason: 'gone' | 'failing' };
+  /** An item of the history could not be processed. It is noted in `millrace.set_aside` and blocks nothing behind it. */
+  setAside: {
+    projection: string;
+    orgId: string | null;
+    recordId: number;
+    jobSeq: number | null;
+    webhookId: string | null;
+    error: unknown;
+  };
   /** Something failed that the engine will try again, mostly because the database is away. */
   error: { error: unknown; where: string };
 };

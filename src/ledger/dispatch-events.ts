@@ -1,66 +1,37 @@
+import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
-import { type Match, matchDeliveries, type PublicEvent, publicEventsOf, type Webhook } from '../core/delivery-match.ts';
+import {
+  type Match,
+  matchDeliveries,
+  type OutboxJob,
+  type PublicEvent,
+  publicEventsOf,
+  type Webhook,
+} from '../core/delivery-match.ts';
 import { uuidArray } from './binary-array.ts';
 import { inTransaction } from './database.ts';
-import { HORIZON } from './horizon.ts';
-import { type JobKey, outboxJobs } from './outbox-jobs.ts';
-import { targetsOf, writeDeliveries } from './queue-deliveries.ts';
+import { type JobKey, type OutboxRow, outboxRows, withHistories } from './outbox-jobs.ts';
+import {
+  holdOutbox,
+  type Occurrence,
+  type OutboxPage,
+  outboxPosition,
+  type PageLimits,
+  peekOutbox,
+  readOutboxPage,
+} from './outbox-page.ts';
+import type { Position } from './positions.ts';
+import { type Delivery, queueDeliveries, targetsOf } from './queue-deliveries.ts';
+import { isDataError, type SetAside, Unprocessable, writeSetAside } from './set-aside.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
-/** Events of one round. A transaction with more is a round of its own. */
-const ROUND_EVENTS = 10_000;
-
-// Callbacks are no part of it: their orgs are noted, and there may be very many of them.
-const REGISTERED = `millrace.webhooks w WHERE w.kind = 'webhook' AND w.deleted_at IS NULL`;
-const HAS_TARGETS = `(EXISTS (SELECT FROM ${REGISTERED} OFFSET 0) OR EXISTS (SELECT FROM millrace.callback_orgs OFFSET 0))`;
-
-// Most rounds find nothing: to see that takes no lock, no number for a transaction and no write. Ordered, so that each look is one
-// step in the index: without an order the planner may read a day's records to find that none of them is held.
-const PEEK = statement(
-  'outbox_peek',
-  `WITH h AS MATERIALIZED (SELECT ${HORIZON} AS xmin)
-   SELECT (SELECT txid FROM millrace.records
-       WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'webhooks') ORDER BY txid LIMIT 1) < h.xmin AS has_events,
-     (SELECT txid FROM millrace.records ORDER BY txid DESC LIMIT 1) >= h.xmin AS is_held,
-     ${HAS_TARGETS} AS has_targets
-   FROM h`,
-);
-
-// Whoever holds the position's lock is the one dispatcher at work. Below the oldest transaction that runs nothing can appear any
-// more, so no event is passed over that commits late. Of the orgs in a batch each is looked up once, and only records of those that
-// have a target are opened; where nobody has one, the position jumps to the horizon.
-const BATCH = statement(
-  'outbox_batch',
-  `WITH position AS MATERIALIZED (
-  SELECT txid FROM millrace.projections WHERE name = 'webhooks' FOR UPDATE SKIP LOCKED
-), h AS MATERIALIZED (
-  SELECT ${HORIZON} AS xmin, ${HAS_TARGETS} AS has_targets
-), bounds AS MATERIALIZED (
-  SELECT p.txid AS low, h.xmin, h.has_targets, greatest(p.txid, CASE WHEN h.has_targets THEN least(h.xmin,
-    (SELECT (r.txid::text::int8 + $1::int8)::text::xid8 FROM millrace.records r WHERE r.txid >= p.txid ORDER BY r.txid LIMIT 1))
-    ELSE h.xmin END) AS high
-  FROM position p CROSS JOIN h
-), targets AS MATERIALIZED (
-  SELECT o.org_id FROM (SELECT DISTINCT org_id FROM millrace.records
-    WHERE txid >= (SELECT low FROM bounds) AND txid < (SELECT high FROM bounds)) o
-  WHERE EXISTS (SELECT FROM ${REGISTERED} AND w.org_id = o.org_id OFFSET 0)
-    OR EXISTS (SELECT FROM millrace.callback_orgs c WHERE c.org_id = o.org_id OFFSET 0)
-), batch AS MATERIALIZED (
-  SELECT id, txid, org_id, seqs, ns FROM millrace.records
-  WHERE txid >= (SELECT low FROM bounds) AND txid < (SELECT high FROM bounds) AND org_id IN (SELECT org_id FROM targets)
-), totals AS MATERIALIZED (
-  SELECT txid, sum(sum(cardinality(seqs))) OVER (ORDER BY txid) AS events FROM batch GROUP BY txid
-), cut AS MATERIALIZED (
-  SELECT b.low, b.xmin, b.has_targets, coalesce((SELECT min(t.txid) FROM totals t
-    WHERE t.events > $2::int8 AND t.txid > (SELECT min(txid) FROM totals)), b.high) AS high FROM bounds b
-)
-SELECT c.low::text::int8 AS low, c.high::text::int8 AS high, c.high < c.xmin AS has_more, c.has_targets, e.org_id, e.seq, e.n
-FROM cut c LEFT JOIN LATERAL (
-  SELECT b.txid, b.id, b.org_id, u.seq, coalesce(u.n, 1) AS n FROM batch b CROSS JOIN LATERAL unnest(b.seqs, b.ns) AS u(seq, n)
-  WHERE b.txid < c.high
-) e ON true
-ORDER BY e.txid, e.id, e.seq, e.n`,
-);
+/** What one page may hold at most, so that neither its memory nor its statements depend on what a transaction holds. */
+const PAGE = { records: 512, events: 5_000, history: 30_000, bytes: 8_000_000 };
+/** Longer than a page takes; a process that dies keeps the others waiting for so long. */
+const HOLD_MS = 5_000;
+/** By how much a page shrinks while an item in it fails. */
+const SHRINK_BITS = 3;
+const HOLDER = randomUUID();
 
 const WEBHOOKS = statement(
   'outbox_webhooks',
@@ -68,23 +39,18 @@ const WEBHOOKS = statement(
    WHERE org_id = ANY ($1::uuid[]) AND kind = 'webhook' AND deleted_at IS NULL ORDER BY created_at, id`,
 );
 
-const ADVANCE = statement(
-  'outbox_advance',
-  `UPDATE millrace.projections SET txid = $1::text::xid8 WHERE name = 'webhooks' AND txid < $1::text::xid8`,
-);
-
-type BatchRow = { low: number; high: number; has_more: boolean; has_targets: boolean } & Occurrence;
-type Occurrence = { org_id: string | null; seq: number; n: number };
-
 export type Dispatched =
+  /** Another process works on the next page, or has just moved the position. */
   | { kind: 'busy' }
   | {
       kind: 'dispatched';
       events: number;
       /** Targets that got deliveries. */
       webhookIds: readonly string[];
+      /** Items that could not be delivered and were passed over. */
+      setAside: readonly SetAside[];
       hasTargets: boolean;
-      /** Later transactions are over, too. */
+      /** More events are ready. */
       hasMore: boolean;
       /** Jobs have moved since the last round, of whatever org. */
       isLively: boolean;
@@ -93,68 +59,177 @@ export type Dispatched =
     };
 
 /**
- * Turns the events of the next so many transactions into deliveries. Any number of processes may call it; one at a time does the
- * work, and one that dies leaves position and deliveries as they were.
+ * Turns the next page of events into deliveries. Any number of processes may call it. A page is read and matched outside of any
+ * transaction that writes; one short statement then writes its deliveries and moves the position, if no other process has moved it.
  */
-export async function dispatchEvents(pool: pg.Pool, transactions: number): Promise<Dispatched> {
-  type Peeked = { has_events: boolean | null; has_targets: boolean; is_held: boolean | null };
-  const [peeked] = await run<Peeked>(pool, PEEK);
-  if (peeked?.has_events) return dispatchBatch(pool, transactions);
-  const [hasTargets, isHeld] = [peeked?.has_targets === true, peeked?.is_held === true];
-  return { kind: 'dispatched', events: 0, webhookIds: [], hasTargets, hasMore: false, isLively: false, isHeld };
+export async function dispatchEvents(pool: pg.Pool, limits: Partial<PageLimits> = {}): Promise<Dispatched> {
+  const { hasEvents, hasTargets, isHeld } = await peekOutbox(pool);
+  if (!hasEvents) {
+    const nothing = { events: 0, webhookIds: [], setAside: [], hasMore: false, isLively: false };
+    return { kind: 'dispatched', ...nothing, hasTargets, isHeld };
+  }
+  if (!(await holdOutbox(pool, { holder: HOLDER, forMs: HOLD_MS }))) return { kind: 'busy' };
+  const { records = PAGE.records, events = PAGE.events } = limits;
+  return dispatchPage(pool, await outboxPosition(pool), { records, events });
 }
 
-function dispatchBatch(pool: pg.Pool, transactions: number): Promise<Dispatched> {
-  return inTransaction(pool, async (client) => {
-    // What is lost with the server's last moments is dispatched again. A plan made for small tables outlives them.
-    await client.query('SET LOCAL synchronous_commit = off; SET LOCAL enable_seqscan = off');
-    const rows = await run<BatchRow>(client, BATCH, [transactions, ROUND_EVENTS]);
-    const [first] = rows;
-    if (first === undefined) return { kind: 'busy' };
-    const occurrences = first.org_id === null ? [] : rows;
-    const webhookIds = occurrences.length === 0 ? [] : await deliver(client, occurrences, first.low);
-    if (first.high > first.low) await run(client, ADVANCE, [String(first.high)]);
-    const { has_targets: hasTargets, has_more: hasMore } = first;
-    const events = occurrences.length;
-    return { kind: 'dispatched', events, webhookIds, hasTargets, hasMore, isLively: true, isHeld: false };
-  });
+/** A page with an item that fails is tried again with fewer events, until that item is alone and can be set aside. */
+async function dispatchPage(pool: pg.Pool, from: Position, limits: PageLimits): Promise<Dispatched> {
+  try {
+    const matched = await matchPage(pool, from, limits);
+    return await writePage(pool, from, matched);
+  } catch (error) {
+    if (!isDataError(error)) throw error;
+    if (limits.events > 1) return dispatchPage(pool, from, { ...limits, events: limits.events >> SHRINK_BITS || 1 });
+    return passOver(pool, from, { error, limits });
+  }
 }
 
-async function deliver(client: pg.ClientBase, occurrences: readonly Occurrence[], low: number): Promise<string[]> {
-  const webhooks = await webhooksOf(client, [...new Set(occurrences.map(({ org_id }) => org_id as string))]);
+type Matched = { readonly page: OutboxPage; readonly matches: readonly Match[] };
+
+/** Reads a page, then matches it with no transaction open: that takes as long as the processor is busy. */
+async function matchPage(pool: pg.Pool, from: Position, limits: PageLimits): Promise<Matched> {
+  return matchJobs(await inTransaction(pool, (client) => readPage(client, from, limits)), from.txid);
+}
+
+type PageRead = { page: OutboxPage; jobs: readonly OutboxJob[]; webhooks: readonly Webhook[] };
+
+async function readPage(client: pg.ClientBase, position: Position, limits: PageLimits): Promise<PageRead> {
+  // A plan made for small tables outlives them.
+  await client.query('SET LOCAL enable_seqscan = off');
+  const page = await readOutboxPage(client, { position, limits });
+  if (page.occurrences.length === 0) return { page, jobs: [], webhooks: [] };
+  const webhooks = await webhooksOf(client, [...new Set(page.occurrences.map(({ orgId }) => orgId))]);
   const orgsWithWebhooks = [...new Set(webhooks.map(({ orgId }) => orgId))];
-  const jobs = await outboxJobs(client, keysOf(occurrences), orgsWithWebhooks);
-  const told = new Map(jobs.map((job) => [keyOf(job), publicEventsOf(job)]));
-  const matches = matchDeliveries(inOrder(occurrences, told, low), webhooks);
-  if (matches.length === 0) return [];
-  return writeDeliveries(client, await withTargets(client, matches));
+  const rows = await outboxRows(client, keysOf(page.occurrences), orgsWithWebhooks);
+  const short = cutByHistory(page, rows);
+  const kept = new Set(short.occurrences.map(keyOf));
+  const isKept = (row: OutboxRow) => kept.has(keyOf({ orgId: row.org_id, seq: row.seq }));
+  return { page: short, webhooks, jobs: await withHistories(client, rows.filter(isKept)) };
+}
+
+/** Ends a page earlier where its jobs have long histories. */
+function cutByHistory(page: OutboxPage, rows: readonly OutboxRow[]): OutboxPage {
+  const lengths = new Map(rows.map((row) => [keyOf({ orgId: row.org_id, seq: row.seq }), row.record_ids.length]));
+  let length = 0;
+  const fits = page.occurrences.findIndex((occurrence) => {
+    const key = keyOf(occurrence);
+    length += lengths.get(key) ?? 0;
+    lengths.delete(key);
+    return length > PAGE.history;
+  });
+  return fits <= 0 ? page : cutAt(page, fits);
+}
+
+function cutAt(page: OutboxPage, count: number): OutboxPage {
+  const occurrences = page.occurrences.slice(0, count);
+  return { ...page, occurrences, end: occurrences.at(-1) as Position, hasMore: true };
+}
+
+/** What goes to which target; ends the page earlier where the bodies are many. */
+function matchJobs({ page, jobs, webhooks }: PageRead, low: number): Matched {
+  try {
+    const told = new Map(jobs.map((job) => [keyOf(job), publicEventsOf(job)]));
+    const byOrg = Map.groupBy(webhooks, ({ orgId }) => orgId);
+    const tell = inOrder(told, low);
+    const matches: Match[] = [];
+    let bytes = 0;
+    for (const [index, occurrence] of page.occurrences.entries()) {
+      const found = matchDeliveries(tell(occurrence), byOrg.get(occurrence.orgId) ?? []);
+      for (const { event } of found) bytes += event.body.length;
+      if (bytes > PAGE.bytes && index > 0) return { page: cutAt(page, index), matches };
+      matches.push(...found);
+    }
+    return { page, matches };
+  } catch (error) {
+    throw new Unprocessable(String(error), { cause: error });
+  }
 }
 
 /**
- * The events that these transitions tell. Two transactions may change a job in the other order than that of their numbers, so
- * what a job told before, and nobody dispatched yet, always comes first.
+ * The events that each transition tells. Two transactions may change a job in the other order than that of their numbers, so
+ * an earlier event of a job that is not dispatched yet always comes first.
  */
-function inOrder(
-  occurrences: readonly Occurrence[],
-  told: ReadonlyMap<string, readonly PublicEvent[]>,
-  low: number,
-): PublicEvent[] {
+function inOrder(told: ReadonlyMap<string, readonly PublicEvent[]>, low: number): (at: Occurrence) => PublicEvent[] {
   const done = new Map<string, number>();
-  return occurrences.flatMap(({ org_id, seq, n }) => {
-    const key = keyOf({ orgId: org_id as string, seq });
+  return (at) => {
+    const key = keyOf(at);
     const after = done.get(key) ?? 0;
-    if (n <= after) return [];
-    done.set(key, n);
-    return (told.get(key) ?? []).filter((event) => event.n > after && event.n <= n && event.txid >= low);
-  });
+    if (at.n <= after) return [];
+    done.set(key, at.n);
+    return (told.get(key) ?? []).filter((event) => event.n > after && event.n <= at.n && event.txid >= low);
+  };
 }
 
-async function withTargets(
-  client: pg.ClientBase,
-  matches: readonly Match[],
-): Promise<{ webhookId: string; event: PublicEvent }[]> {
+async function writePage(pool: pg.Pool, from: Position, { page, matches }: Matched): Promise<Dispatched> {
+  const deliveries = await withTargets(pool, matches);
+  const webhookIds = await queueDeliveries(pool, { deliveries, from, to: page.end, hasMore: page.hasMore });
+  if (webhookIds === null) return { kind: 'busy' };
+  return dispatched(page, { webhookIds });
+}
+
+function dispatched(
+  page: OutboxPage,
+  done: { webhookIds: readonly string[]; setAside?: readonly SetAside[] },
+): Dispatched {
+  const { hasTargets, hasMore } = page;
+  const { webhookIds, setAside = [] } = done;
+  const events = page.occurrences.length;
+  return { kind: 'dispatched', events, webhookIds, setAside, hasTargets, hasMore, isLively: true, isHeld: false };
+}
+
+type Failed = { error: unknown; limits: PageLimits };
+
+/** One event that fails. Where only some of its deliveries do, the others are queued. */
+async function passOver(pool: pg.Pool, from: Position, { error, limits }: Failed): Promise<Dispatched> {
+  const page = await inTransaction(pool, async (client) => {
+    await client.query('SET LOCAL enable_seqscan = off');
+    return readOutboxPage(client, { position: from, limits });
+  });
+  const [occurrence] = page.occurrences;
+  if (occurrence === undefined) throw error;
+  const item: SetAside = { ...occurrence, projection: 'webhooks', webhookId: null, error };
+  const matched = await matchPage(pool, from, limits).catch(ifData([]));
+  if (Array.isArray(matched)) return passWhole(pool, { from, page, items: [item] });
+  const deliveries = await withTargets(pool, matched.matches);
+  const webhookIds = new Set<string>();
+  const items: SetAside[] = [];
+  for (const delivery of deliveries) {
+    const written = await queueDeliveries(pool, { deliveries: [delivery], from, to: from, hasMore: true }).catch(
+      (cause: unknown) => {
+        if (!isDataError(cause)) throw cause;
+        items.push({ ...item, webhookId: delivery.webhookId, error: cause });
+        return [];
+      },
+    );
+    if (written === null) return { kind: 'busy' };
+    for (const id of written) webhookIds.add(id);
+  }
+  return passWhole(pool, { from, page, items, webhookIds: [...webhookIds] });
+}
+
+const ifData =
+  <T>(fallback: T) =>
+  (error: unknown): T => {
+    if (!isDataError(error)) throw error;
+    return fallback;
+  };
+
+type Passed = { from: Position; page: OutboxPage; items: readonly SetAside[]; webhookIds?: readonly string[] };
+
+async function passWhole(pool: pg.Pool, { from, page, items, webhookIds = [] }: Passed): Promise<Dispatched> {
+  const isMoved = await inTransaction(pool, async (client) => {
+    const moved = await queueDeliveries(client, { deliveries: [], from, to: page.end, hasMore: page.hasMore });
+    if (moved === null) return false;
+    for (const item of items) await writeSetAside(client, item);
+    return true;
+  });
+  return isMoved ? dispatched(page, { webhookIds, setAside: items }) : { kind: 'busy' };
+}
+
+async function withTargets(db: Queryable, matches: readonly Match[]): Promise<Delivery[]> {
   const callbacks = matches.flatMap(({ event, url }) => (url === undefined ? [] : [{ orgId: event.orgId, url }]));
-  const idOf = await targetsOf(client, callbacks);
+  const idOf = await targetsOf(db, callbacks);
   return matches.map(({ event, webhookId, url }) => ({
     event,
     webhookId: webhookId ?? idOf({ orgId: event.orgId, url: url as string }),
@@ -171,9 +246,6 @@ const keyOf = ({ orgId, seq }: JobKey): string => `${orgId}:${seq}`;
 
 function keysOf(occurrences: readonly Occurrence[]): JobKey[] {
   const keys = new Map<string, JobKey>();
-  for (const { org_id, seq } of occurrences) {
-    const key = { orgId: org_id as string, seq };
-    keys.set(keyOf(key), key);
-  }
+  for (const { orgId, seq } of occurrences) keys.set(keyOf({ orgId, seq }), { orgId, seq });
   return [...keys.values()];
 }

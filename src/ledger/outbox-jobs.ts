@@ -17,17 +17,17 @@ const JOBS = statement(
    WHERE j.callback_url IS NOT NULL OR j.org_id = ANY ($3::uuid[])`,
 );
 
-// Each record is opened once, however many of its jobs are asked for, and what it says is given to its jobs here. The planner
-// cannot know how many jobs a record holds and opens it for each in a join (10 000 jobs: given up after 30 s; so: 1 s in all).
+// Each record is opened once, however many of its jobs are asked for. The planner cannot know how many jobs a record holds and opens it
+// for each in a join (10 000 jobs: given up after 30 s; so: 1 s in all). IS TRUE keeps it from making a join of the list of jobs.
 const HISTORIES = statement(
   'outbox_histories',
   `SELECT e.org_id, e.job_seq, e.n, e.txid::text::int8 AS txid, e.from_state, e.to_state, e.at, e.reason, e.attempt,
      e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed,
      ${ASSIGNED_MS} AS assigned_ms, e.detail->>'category' AS category, e.detail->>'code' AS code
-   FROM millrace.events e WHERE e.record_id = ANY ($1::int8[]) AND e.job_seq BETWEEN $2::int8 AND $3::int8`,
+   FROM millrace.events e WHERE e.record_id = ANY ($1::int8[]) AND (e.job_seq IN (SELECT unnest($2::int8[]))) IS TRUE`,
 );
 
-type JobRow = {
+export type OutboxRow = {
   org_id: string;
   seq: number;
   id: string;
@@ -64,27 +64,39 @@ export async function outboxJobs(
   keys: readonly JobKey[],
   orgsWithWebhooks: readonly string[],
 ): Promise<OutboxJob[]> {
-  const rows = await run<JobRow>(db, JOBS, [
+  return withHistories(db, await outboxRows(db, keys, orgsWithWebhooks));
+}
+
+/** The same without the histories, which `withHistories` adds: a caller may first see how long they are. */
+export function outboxRows(
+  db: Queryable,
+  keys: readonly JobKey[],
+  orgsWithWebhooks: readonly string[],
+): Promise<OutboxRow[]> {
+  return run<OutboxRow>(db, JOBS, [
     uuidArray(keys.map(({ orgId }) => orgId)),
     int8Array(keys.map(({ seq }) => seq)),
     uuidArray(orgsWithWebhooks),
   ]);
+}
+
+export async function withHistories(db: Queryable, rows: readonly OutboxRow[]): Promise<OutboxJob[]> {
   const histories = await historiesOf(db, rows);
   return rows.map((row) => toJob(row, histories.get(`${row.org_id}:${row.seq}`) ?? []));
 }
 
-async function historiesOf(db: Queryable, jobs: readonly JobRow[]): Promise<Map<string, OutboxTransition[]>> {
+async function historiesOf(db: Queryable, jobs: readonly OutboxRow[]): Promise<Map<string, OutboxTransition[]>> {
   if (jobs.length === 0) return new Map();
   const records = new Set(jobs.flatMap(({ record_ids }) => record_ids.map(Number)));
-  const seqs = jobs.map(({ seq }) => seq).sort((a, b) => a - b);
-  const rows = await run<EventRow>(db, HISTORIES, [int8Array([...records]), seqs[0], seqs.at(-1)]);
+  const seqs = jobs.map(({ seq }) => seq);
+  const rows = await run<EventRow>(db, HISTORIES, [int8Array([...records]), int8Array(seqs)]);
   const wanted = new Map<string, OutboxTransition[]>(jobs.map(({ org_id, seq }) => [`${org_id}:${seq}`, []]));
   for (const row of rows) wanted.get(`${row.org_id}:${row.job_seq}`)?.push(toTransition(row));
   for (const history of wanted.values()) history.sort((a, b) => a.n - b.n);
   return wanted;
 }
 
-const toJob = (row: JobRow, history: readonly OutboxTransition[]): OutboxJob => ({
+const toJob = (row: OutboxRow, history: readonly OutboxTransition[]): OutboxJob => ({
   orgId: row.org_id,
   seq: row.seq,
   jobId: row.id,

@@ -1,6 +1,7 @@
 import type { PublicEvent } from '../core/delivery-match.ts';
 import { int2Array, int4Array, textArray, uuidArray } from './binary-array.ts';
 import { ORIGIN_NEXT_AT, STANDING } from './callback-origins.ts';
+import type { Position } from './positions.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // A callback becomes a target when it is first used; one that was deleted becomes another.
@@ -24,18 +25,27 @@ const FIND_TARGETS = statement(
      AND w.deleted_at IS NULL AND w.url = i.url`,
 );
 
+// One statement checks that nobody moved the position meanwhile, queues the deliveries and moves it: there is no moment between in which
+// the session is idle. What is lost with the server's last moments is dispatched again.
 const WRITE = statement(
   'write_deliveries',
-  `WITH written AS (
+  `WITH unmoved AS MATERIALIZED (
+  SELECT p.name FROM millrace.positions p WHERE p.name = 'webhooks' AND p.txid = $8::text::xid8 AND p.record_id = $9::int8 AND p.seq = $10::int8
+    AND p.n = $11::int4 FOR UPDATE SKIP LOCKED
+), written AS (
   INSERT INTO millrace.webhook_deliveries (id, webhook_id, org_id, job_id, n, index, event, body, position, state, created_at)
   SELECT gen_random_uuid(), webhook_id, org_id, job_id, n, index, event, body, nextval('millrace.delivery_position'), 'queued',
     millrace.clock()
-  FROM (SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int4[], $5::int2[], $6::text[], $7::text[])
+  FROM (SELECT i.* FROM unmoved CROSS JOIN unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::int4[], $5::int2[], $6::text[], $7::text[])
     WITH ORDINALITY AS i(webhook_id, org_id, job_id, n, index, event, body, place) ORDER BY place) i
   ON CONFLICT (webhook_id, job_id, n, index) WHERE job_id IS NOT NULL DO NOTHING
   RETURNING webhook_id
+), moved AS (
+  UPDATE millrace.projections p SET txid = $12::text::xid8, inside_txid = $12::text::xid8, record_id = $13::int8, seq = $14::int8, n = $15::int4,
+    holder = CASE WHEN $16::boolean THEN p.holder END
+  FROM unmoved u WHERE p.name = u.name RETURNING p.name
 )
-SELECT DISTINCT webhook_id FROM written`,
+SELECT ARRAY(SELECT DISTINCT webhook_id FROM written) AS webhook_ids, set_config('synchronous_commit', 'off', true) AS flush FROM moved`,
 );
 
 // One after the other in one order, so that two who make lanes due never wait for each other. What is locked by whoever ends a
@@ -86,13 +96,24 @@ export async function targetsOf(
   return (callback) => ids.get(keyOf(callback)) as string;
 }
 
-/** Queues events for targets, in the order given; those that were queued before stay as they are. */
-export async function writeDeliveries(
-  db: Queryable,
-  deliveries: readonly { readonly webhookId: string; readonly event: PublicEvent }[],
-): Promise<string[]> {
+export type Delivery = { readonly webhookId: string; readonly event: PublicEvent };
+
+export type QueueParams = {
+  readonly deliveries: readonly Delivery[];
+  readonly from: Position;
+  readonly to: Position;
+  /** The same process goes on with the next page. */
+  readonly hasMore: boolean;
+};
+
+/**
+ * Queues events for targets, in the order given, and moves the position of the dispatcher; events that were queued before stay as they are.
+ * Returns the targets, or null where another process has moved the position meanwhile: then nothing is written.
+ */
+export async function queueDeliveries(db: Queryable, params: QueueParams): Promise<string[] | null> {
+  const { deliveries, from, to, hasMore } = params;
   const events = deliveries.map(({ event }) => event);
-  const rows = await run<{ webhook_id: string }>(db, WRITE, [
+  const [row] = await run<{ webhook_ids: string[] }>(db, WRITE, [
     uuidArray(deliveries.map(({ webhookId }) => webhookId)),
     uuidArray(events.map(({ orgId }) => orgId)),
     uuidArray(events.map(({ jobId }) => jobId)),
@@ -100,8 +121,10 @@ export async function writeDeliveries(
     int2Array(events.map(({ index }) => index)),
     textArray(events.map(({ name }) => name)),
     textArray(events.map(({ body }) => body)),
+    ...[String(from.txid), from.recordId, from.seq, from.n],
+    ...[String(to.txid), to.recordId, to.seq, to.n, hasMore],
   ]);
-  return rows.map((row) => row.webhook_id);
+  return row?.webhook_ids ?? null;
 }
 
 /** Lets the first queued delivery of each idle lane start. Without ids: of every lane. Answers how many lanes were idle. */

@@ -98,6 +98,10 @@ export class ExecutionMetrics {
     this.#counters.webhooks_disabled_total.add({ reason });
   }
 
+  setAside(projection: string): void {
+    this.#counters.events_set_aside_total.add({ projection });
+  }
+
   databaseFailed(sqlState: string | null): void {
     this.#counters.database_errors_total.add({ sqlstate: sqlState ?? 'none' });
   }
@@ -138,6 +142,10 @@ const COUNTERS = {
   webhooks_disabled_total: [
     'Webhooks and callbacks disabled because they are gone or keep failing, by reason.',
     'reason',
+  ],
+  events_set_aside_total: [
+    'Items of the history that could not be delivered or summed up and were passed over, by projection.',
+    'projection',
   ],
   database_errors_total: ['Statements that failed, by SQLSTATE; "none" when the database did not answer.', 'sqlstate'],
   auth_failures_total: ['Credentials refused, by reason.', 'reason'],

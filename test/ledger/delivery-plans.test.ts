@@ -13,7 +13,7 @@ const ledger = useLedger();
 const FULL = '00000000-0000-4000-8000-00000000000f';
 const OWN = '00000000-0000-4000-8000-000000000000';
 /** Of a statement for one lane, with room for the empty partitions that are looked into. */
-const MAX_BLOCKS = 120;
+const MAX_BLOCKS = 160;
 
 // A connection keeps the plan that it made when the tables were empty. Then this much is queued for others.
 const FILL = `
@@ -62,7 +62,7 @@ const READY_CASES: typeof CASES = [
   ['ripen_lanes', 'workers', '(200)'],
   ['next_due_lane', 'workers', ''],
   ['count_live_lanes', 'workers', ''],
-  ['outbox_batch', 'maintenance', '(512, 10000)'],
+  ['outbox_page', 'maintenance', "('0', 0, 0, 0, 64, 5000)"],
   ['outbox_peek', 'maintenance', ''],
   ['queued_targets', 'maintenance', ''],
 ];

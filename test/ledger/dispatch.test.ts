@@ -126,7 +126,7 @@ describe('the order of events', () => {
       await slow.query('BEGIN');
       const late = await ledger.submitOneOn(slow, { orgId });
       const quick = await ledger.submitOne({ orgId });
-      await dispatchEvents(ledger.db.maintenance, 1_000);
+      await dispatchEvents(ledger.db.maintenance);
       expect(await webhooks.deliveries({ webhookId: id })).toEqual([]);
       await slow.query('COMMIT');
       await webhooks.dispatch();
@@ -167,8 +167,8 @@ describe('the order of events', () => {
         WHERE id = $1`;
       await first.query(text, [job.id]);
       await first.query('COMMIT');
-      // A transaction a round: the earlier number holds the later event.
-      while ((await webhooks.events(id)).length < 3) await dispatchEvents(ledger.db.maintenance, 1);
+      // A record a round: the earlier number holds the later event.
+      while ((await webhooks.events(id)).length < 3) await dispatchEvents(ledger.db.maintenance, { records: 1 });
       expect(await webhooks.events(id)).toEqual(['job.created', 'job.queued', 'job.canceled']);
     } finally {
       first.release(true);
@@ -179,8 +179,8 @@ describe('the order of events', () => {
     const orgId = await ledger.newOrg();
     const id = await webhooks.register(orgId, { events: ['job.created'] });
     for (let count = 0; count < 40; count++) await ledger.submitOne({ orgId });
-    await Promise.all([1, 2, 3, 4].map(() => dispatchEvents(ledger.db.maintenance, 3)));
-    await Promise.all([1, 2, 3, 4].map(() => dispatchEvents(ledger.db.maintenance, 7)));
+    await Promise.all([1, 2, 3, 4].map(() => dispatchEvents(ledger.db.maintenance, { records: 3 })));
+    await Promise.all([1, 2, 3, 4].map(() => dispatchEvents(ledger.db.maintenance, { records: 7 })));
     await webhooks.dispatch();
     const ids = (await webhooks.deliveries({ webhookId: id })).map(({ job_id }) => job_id);
     expect(ids).toHaveLength(40);

@@ -56,7 +56,7 @@ export class TestWebhooks {
     const left = `SELECT EXISTS (SELECT FROM millrace.records
       WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'webhooks')) AS left`;
     while ((await this.sql<{ left: boolean }>(left))[0]?.left) {
-      rounds.push(await dispatchEvents(this.#ledger.db.maintenance, 1_000));
+      rounds.push(await dispatchEvents(this.#ledger.db.maintenance));
     }
     return rounds;
   }
