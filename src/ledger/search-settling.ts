@@ -1,44 +1,44 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Queryable, run, statement } from './statement.ts';
 
-// Whoever has not written yet draws its numbers with the statement it is at, or later. A statement of one of our pools
-// draws them within its timeout of 5 s.
+// A transaction that draws numbers of jobs holds a lock on their table from before the first number until its end. The list of locks
+// shows every transaction to every role, prepared ones too. The list of sessions does not: it hides the state and times of other roles'
+// sessions, so a search by one role passed over what another committed late.
+const WRITERS = `pg_locks l
+   WHERE l.locktype = 'relation' AND l.relation = 'millrace.jobs'::regclass AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+     AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
+
+// A statement of one of our pools draws its numbers within its timeout of 5 s. Where the beginning of a transaction is hidden from this
+// role, no time is safe.
 const HORIZON = statement(
   'search_horizon',
-  `SELECT millrace.clock() - interval '5 seconds'
-     - (now() - least(now(), min(CASE WHEN backend_xid IS NULL THEN query_start ELSE xact_start END))) AS settled_before
-   FROM pg_stat_activity
-   WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-     AND (backend_xid IS NOT NULL OR state = 'active')`,
+  `SELECT CASE WHEN bool_or(w.began_at IS NULL) THEN NULL
+       ELSE millrace.clock() - interval '5 seconds' - (now() - least(now(), min(w.began_at))) END AS settled_before
+   FROM (SELECT (SELECT a.xact_start FROM pg_stat_activity a WHERE a.pid = l.pid) AS began_at FROM ${WRITERS}) w`,
 );
 
-/** Jobs created before this have no lower one to come. */
-export async function settledBefore(db: Queryable): Promise<Date | undefined> {
-  return (await run<{ settled_before: Date }>(db, HORIZON))[0]?.settled_before;
+/** Jobs created before this have no lower one to come. Null: that cannot be told by time. */
+export async function settledBefore(db: Queryable): Promise<Date | null> {
+  return (await run<{ settled_before: Date | null }>(db, HORIZON))[0]?.settled_before ?? null;
 }
 
 const PAUSES_MS = [0, 2, 8, 30] as const;
 
-// Whoever has not written yet has drawn no number before the statement it is at.
 const RUNNING = statement(
   'search_running',
-  `SELECT clock_timestamp()::text AS now, EXISTS (
-     SELECT FROM pg_stat_activity
-     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
-       AND (backend_xid IS NOT NULL OR state = 'active')
-       AND CASE WHEN backend_xid IS NULL THEN query_start ELSE xact_start END < coalesce($1::timestamptz, 'infinity')) AS is_running`,
+  `SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM ${WRITERS}) AS writers`,
 );
 
-type Row = { now: string; is_running: boolean };
-
-/** Whether everything that ran when this was asked is over. Waits a moment for it: most of it takes a few milliseconds. */
+/** Whether every transaction that ran when this was asked is over. Waits a moment for it: most of them take a few milliseconds. */
 export async function hasEnded(db: Queryable): Promise<boolean> {
-  let since: string | null = null;
+  let left: string[] | null = null;
   for (const pauseMs of PAUSES_MS) {
     if (pauseMs > 0) await delay(pauseMs);
-    const [row]: Row[] = await run<Row>(db, RUNNING, [since]);
-    if (row?.is_running === false) return true;
-    since ??= row?.now ?? null;
+    const [row] = await run<{ writers: string[] }>(db, RUNNING);
+    const running: string[] = row?.writers ?? [];
+    left = left === null ? running : left.filter((writer) => running.includes(writer));
+    if (left.length === 0) return true;
   }
   return false;
 }

@@ -1,0 +1,63 @@
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { searchJobs } from '../../src/ledger/search-jobs.ts';
+import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+const role = `searcher_${process.pid}_${Date.now()}`;
+let searching: pg.Pool;
+
+/** A pool of a role that may read the ledger and is not told about sessions of other roles. */
+beforeAll(async () => {
+  await ledger.db.maintenance.query(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
+    GRANT USAGE ON SCHEMA millrace TO ${role}; GRANT SELECT ON ALL TABLES IN SCHEMA millrace TO ${role}`);
+  const url = new URL(ledger.db.url);
+  url.username = role;
+  url.password = 'secret';
+  const types = ledger.db.api.options.types;
+  searching = new pg.Pool({ connectionString: url.href, types, options: '-c enable_seqscan=off' });
+});
+afterAll(async () => {
+  await searching?.end();
+  await ledger.db.maintenance.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`);
+});
+
+const search = (orgId: string, cursor: string | null = null) =>
+  searchJobs(searching, orgId, {}, { order: 'CREATED_ASC', limit: 3, cursor });
+
+test('a search in ascending order does not pass over a job that another role commits late [GA-2.43]', async () => {
+  const orgId = await ledger.newOrg();
+  const slow = await ledger.db.workers.connect();
+  try {
+    await slow.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
+    const late = await ledger.toWrite(orgId);
+    await submitJobs(slow, [late], new Set());
+    const early = [];
+    for (let n = 0; n < 5; n++) early.push((await ledger.submitOne({ orgId })).id);
+    await ledger.moveClock(60_000);
+    const first = await search(orgId);
+    expect(first).toMatchObject({ jobs: [], hasMore: true });
+    await slow.query('COMMIT');
+    const second = await search(orgId, first.nextCursor);
+    expect(second.jobs.map((job) => job.id)).toEqual([late.id, ...early.slice(0, 2)]);
+  } finally {
+    slow.release(true);
+  }
+});
+
+test('the same holds for a transaction that is prepared and committed later', async () => {
+  const { rows } = await ledger.db.api.query(`SELECT current_setting('max_prepared_transactions')::int4 AS most`);
+  if (rows[0].most === 0) return;
+  const orgId = await ledger.newOrg();
+  const slow = await ledger.db.workers.connect();
+  await slow.query('BEGIN');
+  await submitJobs(slow, [await ledger.toWrite(orgId)], new Set());
+  await slow.query(`PREPARE TRANSACTION '${role}'`);
+  slow.release();
+  for (let n = 0; n < 5; n++) await ledger.submitOne({ orgId });
+  await ledger.moveClock(60_000);
+  expect((await search(orgId)).jobs).toEqual([]);
+  await ledger.db.maintenance.query(`COMMIT PREPARED '${role}'`);
+  expect((await search(orgId)).jobs).toHaveLength(3);
+});
