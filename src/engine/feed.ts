@@ -149,14 +149,14 @@ export class EventFeed {
   async #poll(): Promise<number> {
     if (this.#count === 0) this.#position = null;
     if (this.#position === null) return IDLE_MS;
-    const { events, end } = await this.#read([...this.#followers.keys()], this.#position);
+    const { events, end, hasMore } = await this.#read([...this.#followers.keys()], this.#position);
     this.#position = end;
     const byOrg = Map.groupBy(events, (event) => event.orgId);
     for (const [orgId, followers] of this.#followers) {
       const own = byOrg.get(orgId) ?? [];
       for (const follower of followers) follower.offer(own, end);
     }
-    return end.n === 0 ? this.#settings.pollMs : 0; // A page that ends in the middle of a transaction was full.
+    return hasMore ? 0 : this.#settings.pollMs;
   }
 
   #read(orgIds: readonly string[], after: FeedPosition): Promise<FeedPage> {

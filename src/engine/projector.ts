@@ -3,9 +3,6 @@ import { projectRollups, pruneRollups } from '../ledger/rollups.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 
-/** Events that a round should have: enough to be worth a statement, few enough for a short one. */
-const ROUND_EVENTS = { least: 10_000, most: 40_000 };
-const MAX_TRANSACTIONS = 16_384;
 /** Readers add what is not summed up yet, so there is no hurry; larger rounds cost less a job. */
 const IDLE_MS = 2_000;
 const PRUNE_LIMIT = 10_000;
@@ -19,12 +16,12 @@ const PRUNE_FIRST_WITHIN_MS = 60_000;
 export class Projector implements Service {
   readonly #database: Database;
   readonly #loops: Loop[];
-  /** How many make a round's events depends on how many jobs share one. */
-  #transactions = 256;
+  readonly #events: EventHub;
 
   constructor({ database, events }: { database: Database; events: EventHub }) {
     const onError = (error: unknown, where: string) => events.emit('error', { error, where });
     this.#database = database;
+    this.#events = events;
     this.#loops = [
       new Loop({ name: 'projector', round: () => this.round(), onError, firstWithinMs: IDLE_MS }),
       new Loop({ name: 'rollup pruner', round: () => this.#prune(), onError, firstWithinMs: PRUNE_FIRST_WITHIN_MS }),
@@ -40,11 +37,9 @@ export class Projector implements Service {
   }
 
   async round(): Promise<number> {
-    const projected = await projectRollups(this.#database.projecting, this.#transactions);
+    const projected = await projectRollups(this.#database.projecting);
     if (projected.kind === 'busy') return IDLE_MS;
-    if (projected.events > ROUND_EVENTS.most) this.#transactions = Math.max(1, this.#transactions >> 1);
-    else if (projected.hasMore && projected.events < ROUND_EVENTS.least)
-      this.#transactions = Math.min(MAX_TRANSACTIONS, this.#transactions * 2);
+    for (const { seq, ...item } of projected.setAside) this.#events.emit('setAside', { ...item, jobSeq: seq });
     return projected.hasMore ? 0 : IDLE_MS;
   }
 

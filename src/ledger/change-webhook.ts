@@ -16,7 +16,7 @@ const IS_THERE = statement(
 const CHANGE = statement(
   'change_webhook',
   `UPDATE millrace.webhooks SET url = coalesce($3, url), events = coalesce($4::text[], events),
-     filter_txid = CASE WHEN $4::text[] IS NULL THEN filter_txid ELSE pg_current_xact_id() END,
+     filter_txid = CASE WHEN $4::text[] IS NULL THEN filter_txid ELSE millrace.txid() END,
      description = CASE WHEN $5::boolean THEN $6 ELSE description END,
      disabled_at = CASE WHEN $7::boolean THEN NULL WHEN NOT $7::boolean THEN coalesce(disabled_at, millrace.clock())
                    ELSE disabled_at END,

@@ -1,5 +1,6 @@
 import { type Priority, priorityName } from '../core/priority.ts';
 import { JOB_STATES, type JobState } from '../core/states.ts';
+import { unreadRecords } from './positions.ts';
 import { bucketMiddleMs, CELLS, COUNTED, COUNTED_COLUMNS, LATENCIES, LIVE, MOVED } from './rollups.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
@@ -30,7 +31,7 @@ const COUNT = statement(
   UNION ALL SELECT 3600, hour, day FROM since UNION ALL SELECT 86400, day, 'infinity' FROM since
 ), batch AS MATERIALIZED (
   SELECT ${COUNTED_COLUMNS} FROM (SELECT * FROM millrace.records
-    WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups') ORDER BY txid LIMIT ${TAIL_RECORDS}) t
+    WHERE ${unreadRecords('rollups', 'records')} ORDER BY txid, id LIMIT ${TAIL_RECORDS}) t
   WHERE t.org_id = $1::uuid
 ), cells AS MATERIALIZED (${CELLS}
 ), counted AS (

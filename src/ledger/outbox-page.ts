@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import { HORIZON } from './horizon.ts';
-import { type Position, recordsBefore, recordsFrom, unreadRecords } from './positions.ts';
+import { eventsIn, type Position, recordsBefore, recordsFrom, unreadRecords } from './positions.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // Callbacks do not count here: their orgs are noted, and there may be very many of them.
@@ -56,7 +56,7 @@ const PAGE = statement(
     OR EXISTS (SELECT FROM millrace.callback_orgs c WHERE c.org_id = o.org_id OFFSET 0)
 ), sized AS MATERIALIZED (
   SELECT r.txid, r.id, r.org_id, r.seqs, r.ns,
-    sum(cardinality(r.seqs)) OVER (ORDER BY r.txid, r.id GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+    sum(${eventsIn()}) OVER (ORDER BY r.txid, r.id GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
   FROM millrace.records r WHERE EXISTS (SELECT FROM targets) AND ${recordsFrom('$1::text::xid8', '$2::int8')}
     AND ${recordsBefore('(SELECT txid FROM reach)', '(SELECT record_id FROM reach)')} AND r.org_id IN (SELECT org_id FROM targets)
 ), ends AS MATERIALIZED (

@@ -20,6 +20,9 @@ export const recordsFrom = (txid: string, recordId: string, record = 'r'): strin
 export const recordsBefore = (txid: string, recordId: string, record = 'r'): string =>
   `${record}.txid <= ${txid} AND (${record}.txid, ${record}.id) < (${txid}, ${recordId})`;
 
+/** How many events a record holds, by the size of its list: to count them would read it, and it may be large. */
+export const eventsIn = (record = 'r'): string => `((pg_column_size(${record}.seqs) - 20) / 8)`;
+
 /** Records that a projection has not read, or has read in part. */
 export function unreadRecords(projection: Projection, record = 'r'): string {
   const of = (column: string) => `(SELECT ${column} FROM millrace.positions WHERE name = '${projection}')`;

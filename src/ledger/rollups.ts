@@ -1,5 +1,8 @@
 import type pg from 'pg';
 import { inTransaction } from './database.ts';
+import { SNAPSHOT_HORIZON } from './horizon.ts';
+import { eventsIn, recordsBefore, recordsFrom, unreadRecords } from './positions.ts';
+import { isDataError, type SetAside, writeSetAside } from './set-aside.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** Buckets grow by 4 % from a hundredth of a millisecond on: the middle of one is within 2 % of all it holds. */
@@ -90,18 +93,29 @@ const POSTED = `
 
 // One statement moves the position and adds the sums, so a projector that dies leaves both as they were. Its snapshot may be
 // older than the position it finds once it has the lock; then there is nothing between the two and nothing is counted.
-// A batch is a range of transactions from the first that wrote an event. Rows of a second are added up first, wider ones from those.
+// A batch looks at so many records and ends before the one that would make its events too many, also in the middle of a transaction. Records
+// that share a number are taken together, so that readers can tell by the number what is counted. Rows of a second are added up first,
+// wider ones from those.
 const PROJECT = statement(
   'project_rollups',
   `WITH position AS MATERIALIZED (
-  SELECT txid FROM millrace.projections WHERE name = 'rollups' FOR UPDATE SKIP LOCKED
-), bounds AS MATERIALIZED (
-  SELECT p.txid AS low, h.xmin, greatest(p.txid, least(h.xmin, (SELECT (r.txid::text::int8 + $1::int8)::text::xid8 FROM millrace.records r
-    WHERE r.txid >= p.txid ORDER BY r.txid LIMIT 1))) AS high
-  FROM position p CROSS JOIN (SELECT pg_snapshot_xmin(pg_current_snapshot()) AS xmin) h
+  SELECT txid, record_id FROM millrace.positions WHERE name = 'rollups' FOR UPDATE SKIP LOCKED
+), low AS MATERIALIZED (
+  SELECT p.txid, p.record_id, h.xmin FROM position p CROSS JOIN (SELECT ${SNAPSHOT_HORIZON} AS xmin) h
+), looked AS MATERIALIZED (
+  SELECT r.txid, r.id, ${eventsIn()} AS jobs FROM millrace.records r
+  WHERE ${recordsFrom('(SELECT txid FROM low)', '(SELECT record_id FROM low)')} AND r.txid < (SELECT xmin FROM low)
+  ORDER BY r.txid, r.id LIMIT $1::int4
+), sized AS MATERIALIZED (
+  SELECT txid, id, sum(jobs) OVER (ORDER BY txid, id GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM looked
+), high AS MATERIALIZED (
+  SELECT greatest(l.txid, coalesce(s.txid, f.txid, l.xmin)) AS txid, coalesce(s.id, f.id + 1, CASE WHEN l.xmin > l.txid THEN 0 ELSE l.record_id END) AS record_id
+  FROM low l LEFT JOIN (SELECT txid, id FROM sized WHERE before >= $2::int8 ORDER BY txid, id LIMIT 1) s ON true
+  LEFT JOIN (SELECT txid, id FROM sized ORDER BY txid, id OFFSET $1::int4 - 1 LIMIT 1) f ON true
 ), batch AS MATERIALIZED (
-  SELECT ${COUNTED_COLUMNS} FROM millrace.records
-  WHERE txid >= (SELECT low FROM bounds) AND txid < (SELECT high FROM bounds)
+  SELECT ${COUNTED_COLUMNS} FROM millrace.records r
+  WHERE ${recordsFrom('(SELECT txid FROM low)', '(SELECT record_id FROM low)')}
+    AND ${recordsBefore('(SELECT txid FROM high)', '(SELECT record_id FROM high)')}
 ), cells AS MATERIALIZED (${CELLS}
 ), counted AS (
   INSERT INTO millrace.rollups AS r (org_id, width, started_at, job_type, priority, ${NAMES.join(', ')})
@@ -131,9 +145,10 @@ const PROJECT = statement(
   ON CONFLICT (org_id, state) DO UPDATE SET jobs = t.jobs + excluded.jobs
 ), posted AS (${POSTED}
 ), stepped AS (
-  UPDATE millrace.projections p SET txid = b.high FROM bounds b WHERE p.name = 'rollups' AND p.txid <> b.high
+  UPDATE millrace.projections p SET txid = h.txid, inside_txid = h.txid, record_id = h.record_id FROM high h
+  WHERE p.name = 'rollups' AND (p.txid, p.record_id) IS DISTINCT FROM (h.txid, h.record_id)
 )
-SELECT coalesce((SELECT sum(jobs) FROM cells), 0)::int4 AS events, b.high < b.xmin AS has_more FROM bounds b`,
+SELECT coalesce((SELECT sum(jobs) FROM cells), 0)::int4 AS events, h.txid < l.xmin AS has_more FROM low l CROSS JOIN high h`,
 );
 
 // What is read with the widths of a range back from now: seconds are needed for two hours, minutes for eight days, hours for
@@ -168,26 +183,67 @@ const PRUNE_POSTINGS = statement(
        WHERE p.org_id = o.org_id AND p.last_seq < oldest.seq LIMIT $1::int4) p)) RETURNING 1 AS one`,
 );
 
+// The records that a batch of one record would add up.
+const FIRST_UNREAD = statement(
+  'first_unprojected',
+  `SELECT r.id, (r.txid::text::int8)::text AS txid FROM millrace.records r WHERE ${unreadRecords('rollups')} ORDER BY r.txid, r.id LIMIT 1`,
+);
+
+const LOCK = statement(
+  'lock_rollups',
+  `SELECT name FROM millrace.projections WHERE name = 'rollups' FOR UPDATE SKIP LOCKED`,
+);
+
+const STEP_OVER = statement(
+  'step_over_record',
+  `UPDATE millrace.projections p SET txid = $1::text::xid8, inside_txid = $1::text::xid8, record_id = $2::int8 + 1 WHERE p.name = 'rollups'`,
+);
+
 export type Projected =
   | { kind: 'busy' }
-  /** `hasMore`: later transactions are over, too. */
-  | { kind: 'projected'; events: number; hasMore: boolean };
+  /** `hasMore`: later records are ready, too. */
+  | { kind: 'projected'; events: number; hasMore: boolean; setAside: readonly SetAside[] };
 
 // By index alone, as on the hot path: the tables it joins are large and the batch is not.
 const PLANNER = `SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
   SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_sort = off;
   SET LOCAL work_mem = '64MB'; SET LOCAL synchronous_commit = off; SET LOCAL statement_timeout = 0`;
 
+/** What one round adds up at most. Larger rounds cost less a job and take longer. */
+const ROUND = { records: 4_096, events: 20_000 };
+
 /**
- * Adds up the events of the next so many transactions that were not counted yet. Any number of processes may call it; one at a time
- * does the work.
+ * Adds up the next records that were not counted yet. Any number of processes may call it; one at a time does the work. A round that fails
+ * for its data is tried again with fewer records, until the one at fault is alone and can be set aside.
  */
-export function projectRollups(pool: pg.Pool, transactions: number): Promise<Projected> {
+export async function projectRollups(pool: pg.Pool, records: number = ROUND.records): Promise<Projected> {
+  try {
+    return await inTransaction(pool, async (client) => {
+      await client.query(PLANNER);
+      const [row] = await run<{ events: number; has_more: boolean }>(client, PROJECT, [records, ROUND.events]);
+      if (row === undefined) return { kind: 'busy' };
+      return { kind: 'projected', events: row.events, hasMore: row.has_more, setAside: [] };
+    });
+  } catch (error) {
+    if (!isDataError(error)) throw error;
+    return records > 1 ? projectRollups(pool, records >> 3 || 1) : stepOver(pool, error);
+  }
+}
+
+function stepOver(pool: pg.Pool, error: unknown): Promise<Projected> {
   return inTransaction(pool, async (client) => {
     await client.query(PLANNER);
-    const [row] = await run<{ events: number; has_more: boolean }>(client, PROJECT, [transactions]);
-    if (row === undefined) return { kind: 'busy' };
-    return { kind: 'projected', events: row.events, hasMore: row.has_more };
+    if ((await run(client, LOCK)).length === 0) return { kind: 'busy' };
+    const [record] = await run<{ id: number; txid: string }>(client, FIRST_UNREAD);
+    if (record === undefined) throw error;
+    const item: SetAside = {
+      ...{ projection: 'rollups', orgId: null, recordId: record.id, seq: null, n: null },
+      webhookId: null,
+      error,
+    };
+    await run(client, STEP_OVER, [record.txid, record.id]);
+    await writeSetAside(client, item);
+    return { kind: 'projected', events: 0, hasMore: true, setAside: [item] };
   });
 }
 

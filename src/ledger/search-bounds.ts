@@ -1,4 +1,5 @@
 import type { JobFilter } from './job-filter.ts';
+import { unreadRecords } from './positions.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** Jobs with `low < seq < high`. */
@@ -15,8 +16,8 @@ const BOUNDS = statement(
   'search_bounds',
   `WITH tail AS MATERIALIZED (
   SELECT r.org_id, r.at, r.ns IS NULL AS is_birth, s.min_seq, s.max_seq FROM (
-    SELECT org_id, at, ns, seqs FROM millrace.records WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')
-    ORDER BY txid LIMIT ${TAIL_RECORDS}) r
+    SELECT org_id, at, ns, seqs FROM millrace.records WHERE ${unreadRecords('rollups', 'records')}
+    ORDER BY txid, id LIMIT ${TAIL_RECORDS}) r
   CROSS JOIN LATERAL (SELECT min(seq) AS min_seq, max(seq) AS max_seq FROM unnest(r.seqs) AS u(seq)) s
 )
 SELECT (SELECT count(*) = ${TAIL_RECORDS} FROM tail) AS is_behind,

@@ -1,6 +1,7 @@
 import { priorityNumber } from '../core/priority.ts';
 import type { JobState } from '../core/states.ts';
 import { type JobFilter, MATCHES } from './job-filter.ts';
+import { unreadRecords } from './positions.ts';
 import { BIN_MS, BLOCK_BITS } from './rollups.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
@@ -39,10 +40,10 @@ const TOKENS = `
   UNION ALL SELECT seq FROM millrace.waiting WHERE org_id = $1::uuid
   UNION ALL SELECT unnest(seqs) FROM millrace.claims WHERE org_id = $1::uuid`;
 
-const AFTER_POSITION = `txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')`;
+const AFTER_POSITION = unreadRecords('rollups', 'records');
 
 const TAIL = `(SELECT org_id, job_type, priority, to_state, is_tagged, ns, seqs FROM millrace.records
-    WHERE ${AFTER_POSITION} ORDER BY txid LIMIT ${TAIL_RECORDS}) r`;
+    WHERE ${AFTER_POSITION} ORDER BY txid, id LIMIT ${TAIL_RECORDS}) r`;
 
 /** Whether record `r` will be posted under one of the terms, or under `changed` where that is asked for. */
 const willBePosted = (terms: string, changed: string) => `r.org_id = $1::uuid AND (
@@ -123,7 +124,7 @@ export const CHANGED_CANDIDATES = `tail AS MATERIALIZED (
   FROM (SELECT seqs, at, CASE WHEN org_id = $1::uuid THEN cardinality(seqs) ELSE 0 END AS jobs FROM (
     SELECT org_id, seqs, at FROM millrace.records
     WHERE ${AFTER_POSITION} AND at <= timestamptz 'epoch' + $11::int8 * interval '1 microsecond'
-    ORDER BY txid DESC LIMIT ${TAIL_RECORDS}) r) r
+    ORDER BY txid DESC, id DESC LIMIT ${TAIL_RECORDS}) r) r
 ), unread AS MATERIALIZED (
   SELECT greatest(max(at) FILTER (WHERE is_left AND jobs > 0), CASE WHEN count(*) = ${TAIL_RECORDS} THEN min(at) END) AS at FROM tail
 ), posted AS MATERIALIZED (

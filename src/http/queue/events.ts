@@ -84,7 +84,7 @@ export function registerEventRoutes(http: Http, engine: Engine, settings: EventS
     const job = await readJob(engine, request.params.id, { orgId });
     if (job === null) throw new AppError('NOT_FOUND', { message: `Job ${request.params.id} does not exist.` });
     if (resume !== undefined && resume.jobSeq !== job.seq) throw invalidFeedCursor();
-    const after = resume ?? { txid: 0, jobSeq: job.seq, n: 0 };
+    const after = resume ?? { txid: 0, recordId: 0, jobSeq: job.seq, n: 0 };
     if (isTerminal(job.state) && (await feed.readJob(orgId, { jobId: job.id, afterN: after.n })).length === 0)
       return reply.code(204).send();
     const watch = await feed.watch(orgId, job.id);
