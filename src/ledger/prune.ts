@@ -19,8 +19,9 @@ const isDoneText = (job: string): string => `NOT EXISTS (
        AND NOT EXISTS (SELECT FROM millrace.releases r WHERE r.org_id = ${job}.org_id AND r.seq = ${job}.seq OFFSET 0)`;
 
 // Walks each org from its oldest job on, in windows of the index, and leaves it at the first window that ends with a job too
-// young for any retention: the cost follows what is to go, not what is kept. A job whose end is still to be told to a webhook or a
-// callback stays: the outbox is the history, and what it tells of a job it reads from the job. A job or a key that somebody holds is
+// young for any retention: the cost follows what is to go, not what is kept. A job that the projector has not counted yet
+// stays, and so does one whose end is still to be sent to a webhook or a callback: both read the history, and the outbox also reads the
+// job. A job or a key that somebody holds is
 // left to a later round: a submission holds the jobs that it depends on, and the key that it repeats. The end is checked again
 // under the row's lock: a manual retry in between saves the job.
 const LOCK_JOBS = statement(
@@ -35,9 +36,10 @@ const LOCK_JOBS = statement(
      WHERE s.state IN ('completed', 'failed', 'dead_letter', 'cancelled')
        AND s.completed_at + (p.body->>'retentionMs')::float8 * interval '1 ms' <= millrace.clock()
        AND ${isDoneText('s')}
-       AND CASE WHEN s.org_id IN (SELECT org_id FROM told) THEN coalesce((SELECT r.txid FROM millrace.records r
-           WHERE r.id = s.record_ids[cardinality(s.record_ids)] AND ${betweenText('r.at', 's.created_at', 's.completed_at')} LIMIT 1)
-         < (SELECT txid FROM millrace.projections WHERE name = 'webhooks'), true) ELSE true END
+       AND coalesce((SELECT max(r.txid) FROM millrace.records r
+           WHERE r.id = ANY (s.record_ids) AND ${betweenText('r.at', 's.created_at', 's.completed_at')})
+         < CASE WHEN s.org_id IN (SELECT org_id FROM told) THEN (SELECT min(txid) FROM millrace.projections)
+           ELSE (SELECT txid FROM millrace.projections WHERE name = 'rollups') END, true)
      ORDER BY s.org_id, s.seq
    ), locked AS MATERIALIZED (
      SELECT l.org_id, l.seq FROM due d CROSS JOIN LATERAL (

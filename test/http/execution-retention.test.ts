@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { until } from '../library/fixture.ts';
 import { useExecution } from './execution-fixture.ts';
 import { inAnHour } from './execution-work.ts';
@@ -8,7 +7,7 @@ const server = useExecution();
 const { ledger } = server;
 const DAY = 86_400_000;
 
-const prune = () => pruneJobs(ledger.db.maintenance, 1_000);
+const prune = () => ledger.prune();
 
 describe('thirty days after its end', () => {
   it.each([

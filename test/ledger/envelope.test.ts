@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Envelope } from '../../src/core/envelope.ts';
 import { getJob } from '../../src/ledger/get-job.ts';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { submitJobs } from '../../src/ledger/submit-jobs.ts';
 import { useLedger } from './fixture.ts';
 
@@ -71,7 +70,7 @@ test('a key of a project goes with the job it stands for', async () => {
   });
   expect(await keys()).toBe(1);
   await ledger.moveClock(2 * DAY);
-  await pruneJobs(ledger.db.maintenance, 1_000);
+  await ledger.prune();
   expect(await keys()).toBe(0);
 });
 

@@ -4,7 +4,6 @@ import { PROFILES } from '../../src/core/policy.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/api-keys.ts';
 import { getJob } from '../../src/ledger/get-job.ts';
 import { jobHistory } from '../../src/ledger/job-history.ts';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { pruneAccess } from '../../src/ledger/prune-keys.ts';
 import { useLedger } from './fixture.ts';
 
@@ -23,11 +22,11 @@ test.each(['completed', 'failed', 'cancelled'] as const)(
     const orgId = await ledger.newOrg();
     const job = await ledger.putJob(state, { orgId, policy, job: { idempotencyKey: 'k', fingerprint: 'f' } });
     await ledger.moveClock(30 * DAY - 60_000);
-    await pruneJobs(ledger.db.maintenance, 1_000);
+    await ledger.prune();
     expect(await jobHistory(ledger.db.api, orgId, job.id)).not.toEqual([]);
     expect(await keysOf(orgId)).toEqual(['k']);
     await ledger.moveClock(60_001);
-    await pruneJobs(ledger.db.maintenance, 1_000);
+    await ledger.prune();
     expect(await getJob(ledger.db.api, orgId, job.id)).toBeNull();
     expect(await ledger.eventsOf(job)).toEqual([]);
     expect(await keysOf(orgId)).toEqual([]);
@@ -43,7 +42,7 @@ test('a key that stands for a younger job outlives an older job that had it', as
   await ledger.moveClock(DAY + 1);
   const younger = await ledger.submitOne({ ...keyed, policy });
   await ledger.moveClock(DAY + 1);
-  expect((await pruneJobs(ledger.db.maintenance, 1_000)).jobs).toBeGreaterThan(0);
+  expect((await ledger.prune()).jobs).toBeGreaterThan(0);
   expect(await keysOf(orgId)).toEqual(['k']);
   expect(await ledger.stateOf(younger)).toBe('scheduled');
   await ledger.moveClock(-2 * DAY - 2);
@@ -53,7 +52,7 @@ test('a job that has not ended stays, however old it is [FR-15.16]', async () =>
   const deferred = await ledger.submitOne({ policy, job: { runAt: new Date(Date.now() + 400 * DAY) } });
   const waiting = await ledger.submitOne({ policy });
   await ledger.moveClock(300 * DAY);
-  await pruneJobs(ledger.db.maintenance, 1_000);
+  await ledger.prune();
   expect(await ledger.stateOf(deferred)).toBe('delayed');
   expect(await ledger.stateOf(waiting)).toBe('scheduled');
   await ledger.moveClock(-300 * DAY);

@@ -12,6 +12,8 @@ import { type Database, inTransaction, openDatabase } from '../../src/ledger/dat
 import { PolicyCache } from '../../src/ledger/intern-policies.ts';
 import type { JobToWrite, Placement } from '../../src/ledger/job-to-write.ts';
 import { lockDependencies } from '../../src/ledger/lock-dependencies.ts';
+import { type Pruned, pruneJobs } from '../../src/ledger/prune.ts';
+import { projectRollups } from '../../src/ledger/rollups.ts';
 import { type SettledJob, settleJobs } from '../../src/ledger/settle-jobs.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
 import { submitJobs } from '../../src/ledger/submit-jobs.ts';
@@ -103,6 +105,19 @@ export class TestLedger {
       workerId,
     ]);
     return rows[0]?.beat ?? null;
+  }
+
+  /** Adds up all of the history; transactions in other databases of the server hold it back, too. */
+  async project(): Promise<void> {
+    const left = `SELECT EXISTS (SELECT FROM millrace.records
+      WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')) AS left`;
+    while ((await this.db.api.query(left)).rows[0].left) await projectRollups(this.db.maintenance);
+  }
+
+  /** Removes what has outlived its retention. Nothing goes before it was added up. */
+  async prune(limit = 1_000): Promise<Pruned> {
+    await this.project();
+    return pruneJobs(this.db.maintenance, limit);
   }
 
   /** Jobs of one new org and type that one statement made ready: they wait as few runs. */

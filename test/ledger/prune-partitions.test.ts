@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/database.ts';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { dropOldPartitions, ensurePartitions } from '../../src/ledger/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
@@ -55,7 +54,7 @@ test('a day is dropped only when no job from before its end is left', async () =
   await ledger.moveClock(3 * DAY);
   expect(await dropOldPartitions(ledger.db.maintenance)).toEqual([]);
   expect(await partitions()).toContain(first);
-  expect((await pruneJobs(ledger.db.maintenance, 100)).jobs).toBe(2);
+  expect((await ledger.prune(100)).jobs).toBe(2);
   const young = await ledger.submitOne();
   expect(await dropOldPartitions(ledger.db.maintenance)).toHaveLength(3);
   expect(await partitions()).not.toContain(first);

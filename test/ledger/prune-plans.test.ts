@@ -24,7 +24,7 @@ const FILL = `
   SELECT n, now(), '${ORG}', 'pending', 'scheduled', 2, 'x', 'submitted', ARRAY[n] FROM generate_series(1, 8000) n;
   INSERT INTO millrace.progress (org_id, seq, percent, updated_at) SELECT '${ORG}', n, 1, now() FROM generate_series(1, 4000) n;
   INSERT INTO millrace.callback_orgs (org_id, secret, created_at) VALUES ('${ORG}', decode(repeat('00', 24), 'hex'), now());`;
-const ALL_TOLD = `UPDATE millrace.projections SET txid = pg_current_xact_id() WHERE name = 'webhooks'`;
+const ALL_TOLD = 'UPDATE millrace.projections SET txid = pg_current_xact_id()';
 
 type Node = Record<string, unknown> & { Plans?: Node[] };
 

@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { ensureCallbackOrg } from '../../src/ledger/callback-orgs.ts';
 import { checkDeliveries } from '../../src/ledger/check-deliveries.ts';
 import { getJob } from '../../src/ledger/get-job.ts';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
@@ -11,7 +10,7 @@ const ledger = useLedger();
 const webhooks = new TestWebhooks(ledger);
 const policy = { retentionMs: 0 };
 
-const prune = () => pruneJobs(ledger.db.maintenance, 1_000);
+const prune = () => ledger.prune();
 const exists = async (job: TestJob) => (await getJob(ledger.db.api, job.orgId, job.id)) !== null;
 
 test('a job stays until its end was queued for the webhooks of its org, and goes then', async () => {

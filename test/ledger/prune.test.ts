@@ -2,7 +2,6 @@ import { expect, test } from 'vitest';
 import { TERMINAL_STATES } from '../../src/core/states.ts';
 import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
 import { getJob } from '../../src/ledger/get-job.ts';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { reportProgress } from '../../src/ledger/report-progress.ts';
 import { retryJob } from '../../src/ledger/retry-jobs.ts';
 import { saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
@@ -13,7 +12,7 @@ const DAY = 86_400_000;
 const short = { retentionMs: DAY };
 
 const exists = async (job: TestJob) => (await getJob(ledger.db.api, job.orgId, job.id)) !== null;
-const prune = (limit = 1_000) => pruneJobs(ledger.db.maintenance, limit);
+const prune = (limit = 1_000) => ledger.prune(limit);
 
 test('a job goes when its retention has passed since its end, and not before', async () => {
   const jobs: TestJob[] = [];

@@ -1,6 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { queueDepth } from '../../src/ledger/queue-depth.ts';
 import { submitJobs } from '../../src/ledger/submit-jobs.ts';
 import { takeJobs } from '../../src/ledger/take-jobs.ts';
@@ -37,7 +36,7 @@ describe('a job whose type is changed', () => {
     await update(job, { type: jobType });
     const { seq } = (await ledger.rowOf(job)) as unknown as { seq: number };
     await ledger.settle(await ledger.start({ ...job, seq, jobType }), { to: 'completed', reason: 'succeeded' });
-    expect((await pruneJobs(ledger.db.maintenance, 100)).jobs).toBe(1);
+    expect((await ledger.prune(100)).jobs).toBe(1);
     expect((await submit(orgId, type)).written).toMatchObject({ kind: 'accepted' });
   });
 });

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { useBench } from './fixture.ts';
 
 const bench = useBench();
@@ -58,7 +57,7 @@ describe('the id of a job', () => {
     /** What is left of the job after a look at retention. */
     async function pruned(openOptions: typeof options) {
       const millrace = await bench.open(openOptions);
-      await pruneJobs(bench.ledger.db.maintenance, 1_000);
+      await bench.ledger.prune();
       return millrace.get(jobId);
     }
   });

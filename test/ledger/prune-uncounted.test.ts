@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { countJobs } from '../../src/ledger/count-jobs.ts';
+import { getJob } from '../../src/ledger/get-job.ts';
+import { pruneJobs } from '../../src/ledger/prune.ts';
+import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { useLedger } from './fixture.ts';
+
+const ledger = useLedger();
+
+const completedOf = async (orgId: string): Promise<number> =>
+  (await countJobs(ledger.db.api, orgId, { sinceMs: 3_600_000 })).states.completed;
+
+test('a job whose retention is over stays until the projector has counted it, so no sum loses it', async () => {
+  await ensurePartitions(ledger.db.maintenance);
+  const orgId = await ledger.newOrg();
+  const job = await ledger.putJob('completed', { orgId, policy: { retentionMs: 0 } });
+  // A projector that is stopped, or waits for its lock.
+  const holding = await ledger.db.workers.connect();
+  try {
+    await holding.query(`BEGIN; SELECT FROM millrace.projections WHERE name = 'rollups' FOR UPDATE`);
+    await pruneJobs(ledger.db.maintenance, 1_000);
+    expect(await completedOf(orgId)).toBe(1);
+    await holding.query('ROLLBACK');
+  } finally {
+    holding.release(true);
+  }
+  await ledger.project();
+  await pruneJobs(ledger.db.maintenance, 1_000);
+  expect(await getJob(ledger.db.api, orgId, job.id)).toBeNull();
+  expect(await completedOf(orgId)).toBe(1);
+});
