@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type pg from 'pg';
 import { AppError } from '../core/errors.ts';
+import { recogniseRestore } from './cluster.ts';
 import { inTransaction } from './database.ts';
 
 export type Migration = { version: number; name: string; sql: string };
@@ -25,6 +26,18 @@ export async function migrate(
   pool: pg.Pool,
   migrations: readonly Migration[] = readMigrations(),
 ): Promise<MigrationReport> {
+  const report = await applyMissing(pool, migrations);
+  await afterRestore(pool);
+  return report;
+}
+
+/** Nothing may be written to a restored ledger before its transactions have numbers above the old ones. */
+async function afterRestore(pool: pg.Pool): Promise<void> {
+  const found = await pool.query(`SELECT to_regclass('millrace.cluster') IS NOT NULL AS there`);
+  if (found.rows[0]?.there) await recogniseRestore(pool);
+}
+
+async function applyMissing(pool: pg.Pool, migrations: readonly Migration[]): Promise<MigrationReport> {
   const known = migrations.at(-1)?.version ?? 0;
   if ((await schemaVersion(pool)) === known) return { version: known, applied: [] };
   return inTransaction(pool, async (client) => {
@@ -63,6 +76,7 @@ export async function checkSchema(pool: pg.Pool, migrations: readonly Migration[
       message: `The database is at schema version ${current}, this program needs ${known}. Run "millrace migrate".`,
     });
   }
+  await afterRestore(pool);
 }
 
 function refuseNewer(current: number, known: number): void {

@@ -1,0 +1,97 @@
+// Records, positions and webhooks carry transaction numbers. A dump keeps these numbers, but the cluster it is restored into counts from
+// its own: a new record would look older than everything that was read long ago. So the ledger counts with an offset. When it finds
+// that its rows were restored, it raises the offset until new numbers lie above all old ones: see decision 0023.
+import type pg from 'pg';
+import { inTransaction } from './database.ts';
+import { NEXT_TXID } from './horizon.ts';
+import { run, statement } from './statement.ts';
+
+const ADVISORY_LOCK = 0x4d69_6c63; // "Milc"
+/** Beyond the highest number restored. A follower of events may hold a higher one, of events that came after the dump. */
+const GAP = 2 ** 32;
+
+// The row names the transaction that wrote it. A restored row was written by the restore; a copy of the files keeps its writer. A
+// position that no transaction has reached yet is a second sign.
+const CHECK = statement(
+  'check_cluster',
+  `SELECT coalesce(c.xmin = c.written_by::xid AND c.table_oid = 'millrace.cluster'::regclass, false) AS is_original,
+     (SELECT max(txid) FROM millrace.projections) > ${NEXT_TXID} AS is_ahead,
+     coalesce(c.txid_offset, 0) <> millrace.txid_offset() AS is_mixed
+   FROM (SELECT) one LEFT JOIN millrace.cluster c ON true`,
+);
+
+const LOCK = statement('lock_cluster', 'SELECT pg_advisory_xact_lock($1::int8)');
+
+const HIGHEST = statement(
+  'highest_txid',
+  `SELECT greatest((SELECT max(txid) FROM millrace.projections), (SELECT txid FROM millrace.records ORDER BY txid DESC LIMIT 1),
+     (SELECT greatest(max(since_txid), max(filter_txid)) FROM millrace.webhooks), ${NEXT_TXID})::text::int8 AS txid,
+     millrace.txid_offset() AS txid_offset`,
+);
+
+// A process that was connected during the restore may have written before it was noticed. Such a record was written by the transaction
+// that it names; a restored one was not.
+const writtenHere = (txid: string, row: string): string =>
+  `${txid} < ${NEXT_TXID} AND ${txid}::text::int8 >= millrace.txid_offset()
+     AND ${row}.xmin = ((${txid}::text::int8 - millrace.txid_offset())::text::xid8)::xid`;
+
+const RENUMBER_RECORDS = statement(
+  'renumber_records',
+  `UPDATE millrace.records r SET txid = (r.txid::text::int8 + $1::int8)::text::xid8 WHERE ${writtenHere('r.txid', 'r')}`,
+);
+
+const RENUMBER_WEBHOOKS = statement(
+  'renumber_webhooks',
+  `UPDATE millrace.webhooks w SET since_txid = (w.since_txid::text::int8 + $1::int8)::text::xid8,
+     filter_txid = (w.filter_txid::text::int8 + $1::int8)::text::xid8
+   WHERE ${writtenHere('w.since_txid', 'w')} AND w.filter_txid = w.since_txid`,
+);
+
+const NOTE = statement(
+  'note_cluster',
+  `INSERT INTO millrace.cluster (is_only, written_by, table_oid, txid_offset, since)
+   VALUES (true, pg_current_xact_id(), 'millrace.cluster'::regclass, $1::int8, now())
+   ON CONFLICT (is_only) DO UPDATE SET written_by = excluded.written_by, table_oid = excluded.table_oid,
+     txid_offset = excluded.txid_offset, since = excluded.since`,
+);
+
+type State = { is_original: boolean; is_ahead: boolean; is_mixed: boolean };
+
+const isWell = ({ is_original, is_ahead, is_mixed }: State): boolean => is_original && !is_ahead && !is_mixed;
+
+/**
+ * Recognises a ledger that was restored from a dump and gives transactions numbers above all that it knows. Several processes may call
+ * it at once. True: the ledger had been restored.
+ */
+export async function recogniseRestore(pool: pg.Pool): Promise<boolean> {
+  const [state] = await run<State>(pool, CHECK);
+  if (state === undefined || isWell(state)) return false;
+  return inTransaction(pool, renumber, { mayRepeat: true });
+}
+
+async function renumber(client: pg.PoolClient): Promise<boolean> {
+  await run(client, LOCK, [ADVISORY_LOCK]);
+  // A statement that waits for this lock is planned again behind it, with the new offset.
+  await client.query('LOCK TABLE millrace.records, millrace.webhooks IN SHARE ROW EXCLUSIVE MODE');
+  const [state] = await run<State>(client, CHECK);
+  if (state === undefined || isWell(state)) return false;
+  const [highest] = await run<{ txid: number; txid_offset: number }>(client, HIGHEST);
+  if (highest === undefined) return false;
+  const offset = highest.txid + GAP;
+  if (!state.is_original) {
+    await run(client, RENUMBER_RECORDS, [offset - highest.txid_offset]);
+    await run(client, RENUMBER_WEBHOOKS, [offset - highest.txid_offset]);
+  }
+  await replaceFunctions(client, offset);
+  await run(client, NOTE, [offset]);
+  return true;
+}
+
+// DDL takes no parameters; the offset is a number of ours.
+async function replaceFunctions(client: pg.PoolClient, offset: number): Promise<void> {
+  const text = BigInt(offset).toString();
+  await client.query(`CREATE OR REPLACE FUNCTION millrace.txid_offset() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
+    AS 'SELECT ${text}::bigint'`);
+  await client.query(`CREATE OR REPLACE FUNCTION millrace.txid() RETURNS xid8 LANGUAGE sql STABLE
+    AS 'SELECT (pg_catalog.pg_current_xact_id()::text::int8 + ${text})::text::xid8'`);
+}
