@@ -1,6 +1,7 @@
 import { recogniseRestore } from '../ledger/cluster.ts';
 import type { Database } from '../ledger/database.ts';
 import { projectRollups, pruneRollups } from '../ledger/rollups.ts';
+import { noteSettled } from '../ledger/search-settling.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 
@@ -40,6 +41,7 @@ export class Projector implements Service {
   async round(): Promise<number> {
     // A database may be restored under a running process.
     await recogniseRestore(this.#database.maintenance);
+    await noteSettled(this.#database.maintenance);
     const projected = await projectRollups(this.#database.projecting);
     if (projected.kind === 'busy') return IDLE_MS;
     for (const { seq, ...item } of projected.setAside) this.#events.emit('setAside', { ...item, jobSeq: seq });

@@ -4,7 +4,7 @@ import { filterValues, type JobFilter } from './job-filter.ts';
 import { JOB_COLUMNS, JOB_JOINS, type JobRow, toJob } from './job-row.ts';
 import { NO_BOUNDS, type SeqBounds, seqBounds } from './search-bounds.ts';
 import { readCursor, type SearchOrder, type SearchPosition, type SearchScope, writeCursor } from './search-cursor.ts';
-import { hasEnded, settledBefore } from './search-settling.ts';
+import { hasEnded, settledJobs } from './search-settling.ts';
 import {
   ALL_JOBS,
   CHANGED_CANDIDATES,
@@ -97,15 +97,15 @@ const createdText = (kind: Source['kind'], direction: 'down' | 'up') =>
   });
 
 // Settled: nobody can still commit a job with a lower number, because every transaction that runs now began well after
-// this row was written. A page in ascending order ends with such a row, or its cursor would pass by a late commit. Where it ends with
+// this row was written, or the projector saw all earlier ones end. A page in ascending order ends with such a row, or its cursor would pass by a late commit. Where it ends with
 // the frontier, the same is asked of the first job that was not looked at.
 const settledTexts = (kind: Source['kind']) => {
-  const horizon = kind === 'all' ? '$14::timestamptz' : '$17::timestamptz';
+  const [before, seq] = kind === 'all' ? ['$14::timestamptz', '$15::int8'] : ['$17::timestamptz', '$18::int8'];
   const beyond =
     'SELECT a.created_at FROM millrace.jobs a WHERE a.org_id = $1::uuid AND a.seq >= f.place ORDER BY a.seq LIMIT 1';
   return {
-    settled: `coalesce(j.created_at < ${horizon}, false)`,
-    frontierSettled: `coalesce((${beyond}) < ${horizon}, false)`,
+    settled: `coalesce(j.seq <= ${seq} OR j.created_at < ${before}, false)`,
+    frontierSettled: `coalesce(f.place - 1 <= ${seq} OR (${beyond}) < ${before}, false)`,
   };
 };
 
@@ -258,7 +258,10 @@ async function read(db: Queryable, search: Search, source: Source, budget: numbe
   const high = down ? Math.min(bounds.high, after?.seq ?? NO_BOUNDS.high) : bounds.high;
   const values = [...matching, limit, low, high, ...sourceValues(source, budget)];
   // Read before the page: what commits between the two is in the page, what begins between them is after the horizon.
-  if (!down) values.push(await settledBefore(db));
+  if (!down) {
+    const { before, seq } = await settledJobs(db);
+    values.push(before, seq);
+  }
   return run<PageRow>(db, PAGES[order][source.kind], values);
 }
 

@@ -10,17 +10,40 @@ const WRITERS = `pg_locks l
      AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
 
 // A statement of one of our pools draws its numbers within its timeout of 5 s. Where the beginning of a transaction is hidden from this
-// role, no time is safe.
+// role, no time is safe, and only what the projector noted counts.
 const HORIZON = statement(
   'search_horizon',
   `SELECT CASE WHEN bool_or(w.began_at IS NULL) THEN NULL
-       ELSE millrace.clock() - interval '5 seconds' - (now() - least(now(), min(w.began_at))) END AS settled_before
+       ELSE millrace.clock() - interval '5 seconds' - (now() - least(now(), min(w.began_at))) END AS before,
+     (SELECT s.seq FROM millrace.settled_jobs s) AS seq
    FROM (SELECT (SELECT a.xact_start FROM pg_stat_activity a WHERE a.pid = l.pid) AS began_at FROM ${WRITERS}) w`,
 );
 
-/** Jobs created before this have no lower one to come. Null: that cannot be told by time. */
-export async function settledBefore(db: Queryable): Promise<Date | null> {
-  return (await run<{ settled_before: Date | null }>(db, HORIZON))[0]?.settled_before ?? null;
+export type Settled = {
+  /** Jobs created before this have no lower one to come. Null: that cannot be told by time. */
+  readonly before: Date | null;
+  /** Up to this number no job is to come. */
+  readonly seq: number;
+};
+
+export async function settledJobs(db: Queryable): Promise<Settled> {
+  return (await run<Settled>(db, HORIZON))[0] ?? { before: null, seq: 0 };
+}
+
+const LAST_SEQ = statement('last_job_seq', 'SELECT last_value AS seq FROM millrace.job_seq');
+
+// The number is read before the list of writers: whoever drew a lower one and still runs is in the list.
+const NOTE = statement(
+  'note_settled_jobs',
+  `WITH w AS MATERIALIZED (SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM ${WRITERS}) AS writers)
+   UPDATE millrace.settled_jobs s SET seq = greatest(s.seq, s.next_seq), next_seq = $1::int8, writers = w.writers FROM w
+   WHERE NOT s.writers && w.writers AND (s.seq, s.next_seq) <> ($1::int8, $1::int8)`,
+);
+
+/** Notes up to which number jobs are settled; called again, it moves on once the transactions of the first call are over. */
+export async function noteSettled(db: Queryable): Promise<void> {
+  const [last] = await run<{ seq: number }>(db, LAST_SEQ);
+  if (last !== undefined) await run(db, NOTE, [last.seq]);
 }
 
 const PAUSES_MS = [0, 2, 8, 30] as const;

@@ -18,8 +18,6 @@ const SET_ASIDE = statement(
    VALUES ($1, $2::uuid, $3::int8, $4::int8, $5::int4, $6::uuid, $7, millrace.clock())`,
 );
 
-const COUNT = statement('count_set_aside', 'SELECT count(*)::int4 AS items FROM millrace.set_aside');
-
 /** Data exceptions, violated constraints and exceeded limits: the same item fails again, however often it is tried. */
 const DATA_ERROR = /^(?:22|23|54)/;
 
@@ -35,8 +33,4 @@ export async function writeSetAside(db: Queryable, item: SetAside): Promise<void
   const { projection, orgId, recordId, seq, n, webhookId, error } = item;
   const message = (error instanceof Error ? error.message : String(error)).replaceAll('\u0000', '').slice(0, 1_000);
   await run(db, SET_ASIDE, [projection, orgId, recordId, seq, n, webhookId, message]);
-}
-
-export async function countSetAside(db: Queryable): Promise<number> {
-  return (await run<{ items: number }>(db, COUNT))[0]?.items ?? 0;
 }

@@ -97,7 +97,7 @@ async function flood(orgId: string, seq: number): Promise<void> {
   for (let from = 11; from < 11 + FLOOD; from += 100) {
     await ledger.db.api.query(
       `INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs, ns)
-       SELECT -i, now(), $1, 'running', 'retrying', 2, 't', $4, ARRAY[$2::int8], ARRAY[i] FROM generate_series($3::integer, $3::integer + 99) i`,
+       SELECT nextval('millrace.record_id'), now(), $1, 'running', 'retrying', 2, 't', $4, ARRAY[$2::int8], ARRAY[i] FROM generate_series($3::integer, $3::integer + 99) i`,
       [orgId, seq, from, 'x'.repeat(2_000)],
     );
   }

@@ -1,15 +1,21 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { dispatchEvents } from '../../src/ledger/dispatch-events.ts';
+import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
 import { searchJobs } from '../../src/ledger/search-jobs.ts';
+import { noteSettled } from '../../src/ledger/search-settling.ts';
 import { submitJobs } from '../../src/ledger/submit-jobs.ts';
 import { useLedger } from './fixture.ts';
+import { TestWebhooks } from './webhook-fixture.ts';
 
 const ledger = useLedger();
+const webhooks = new TestWebhooks(ledger);
 const role = `searcher_${process.pid}_${Date.now()}`;
 let searching: pg.Pool;
 
 /** A pool of a role that may read the ledger and is not told about sessions of other roles. */
 beforeAll(async () => {
+  await ensurePartitions(ledger.db.maintenance);
   await ledger.db.maintenance.query(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
     GRANT USAGE ON SCHEMA millrace TO ${role}; GRANT SELECT ON ALL TABLES IN SCHEMA millrace TO ${role}`);
   const url = new URL(ledger.db.url);
@@ -46,7 +52,55 @@ test('a search in ascending order does not pass over a job that another role com
   }
 });
 
-test('the same holds for a transaction that is prepared and committed later', async () => {
+test('a transaction of another role that stays open hides no job from before it', async () => {
+  const orgId = await ledger.newOrg();
+  const old: string[] = [];
+  for (let n = 0; n < 5; n++) old.push((await ledger.submitOne({ orgId })).id);
+  // As two rounds of the projector do.
+  await noteSettled(ledger.db.maintenance);
+  await noteSettled(ledger.db.maintenance);
+  const slow = await ledger.db.workers.connect();
+  try {
+    await slow.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
+    const late = await ledger.toWrite(orgId);
+    await submitJobs(slow, [late], new Set());
+    const after: string[] = [];
+    for (let n = 0; n < 5; n++) after.push((await ledger.submitOne({ orgId })).id);
+    await noteSettled(ledger.db.maintenance);
+    await noteSettled(ledger.db.maintenance);
+    const first = await search(orgId);
+    expect(first.jobs.map((job) => job.id)).toEqual(old.slice(0, 3));
+    const second = await search(orgId, first.nextCursor);
+    expect(second.jobs.map((job) => job.id)).toEqual(old.slice(3));
+    await slow.query('COMMIT');
+    const third = await search(orgId, second.nextCursor);
+    expect(third.jobs.map((job) => job.id)).toEqual([late.id, ...after.slice(0, 2)]);
+  } finally {
+    slow.release(true);
+  }
+});
+
+test('a session of another role that takes the name of the projector holds events back as any other does', async () => {
+  const orgId = await ledger.newOrg();
+  const id = await webhooks.register(orgId, { events: ['job.created'] });
+  await ledger.db.maintenance.query(`GRANT ALL ON ALL TABLES IN SCHEMA millrace TO ${role};
+    GRANT ALL ON ALL SEQUENCES IN SCHEMA millrace TO ${role}`);
+  const forged = await searching.connect();
+  try {
+    await forged.query(`SET application_name = 'millrace projector'; BEGIN`);
+    const late = await ledger.submitOneOn(forged, { orgId });
+    const quick = await ledger.submitOne({ orgId });
+    await dispatchEvents(ledger.db.maintenance);
+    expect(await webhooks.deliveries({ webhookId: id })).toEqual([]);
+    await forged.query('COMMIT');
+    await webhooks.dispatch();
+    expect((await webhooks.deliveries({ webhookId: id })).map(({ job_id }) => job_id)).toEqual([late.id, quick.id]);
+  } finally {
+    forged.release(true);
+  }
+});
+
+test('a search does not pass over a transaction that is prepared and committed later', async () => {
   const { rows } = await ledger.db.api.query(`SELECT current_setting('max_prepared_transactions')::int4 AS most`);
   if (rows[0].most === 0) return;
   const orgId = await ledger.newOrg();

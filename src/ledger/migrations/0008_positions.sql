@@ -48,3 +48,12 @@ CREATE TABLE millrace.cluster (
 );
 INSERT INTO millrace.cluster (written_by, table_oid, txid_offset, since)
   VALUES (pg_current_xact_id(), 'millrace.cluster'::regclass, 0, now());
+
+-- No transaction can still add a job up to `seq`. The same will hold of `next_seq` once the `writers` of that moment are over.
+CREATE TABLE millrace.settled_jobs (
+  is_only  boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+  seq      bigint NOT NULL,
+  next_seq bigint NOT NULL,
+  writers  text[] NOT NULL
+) WITH (fillfactor = 50);
+INSERT INTO millrace.settled_jobs (seq, next_seq, writers) VALUES (0, 0, '{}');
