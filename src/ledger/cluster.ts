@@ -31,9 +31,22 @@ const HIGHEST = statement(
 
 // A process that was connected during the restore may have written before it was noticed. Such a record was written by the transaction
 // that it names; a restored one was not.
-const writtenHere = (txid: string, row: string): string =>
-  `${txid} < ${NEXT_TXID} AND ${txid}::text::int8 >= millrace.txid_offset()
-     AND ${row}.xmin = ((${txid}::text::int8 - millrace.txid_offset())::text::xid8)::xid`;
+const isWriter = (txid: string, row: string): string =>
+  `CASE WHEN ${txid}::text::int8 >= millrace.txid_offset()
+     THEN ${row}.xmin = ((${txid}::text::int8 - millrace.txid_offset())::text::xid8)::xid ELSE false END`;
+
+const writtenHere = (txid: string, row: string): string => `${txid} < ${NEXT_TXID} AND ${isWriter(txid, row)}`;
+
+// A tool that rewrites tables gives the row another writer, too. Then the oldest and the newest record that were read still have theirs.
+const readRecord = (
+  direction: 'ASC' | 'DESC',
+): string => `(SELECT ${isWriter('r.txid', 'r')} AS is_own FROM millrace.records r
+     WHERE r.txid < (SELECT min(txid) FROM millrace.projections) ORDER BY r.txid ${direction} LIMIT 1)`;
+
+const CONTINUED = statement(
+  'cluster_is_continued',
+  `SELECT coalesce(bool_and(r.is_own), false) AS is_continued FROM (${readRecord('ASC')} UNION ALL ${readRecord('DESC')}) r`,
+);
 
 const RENUMBER_RECORDS = statement(
   'renumber_records',
@@ -77,6 +90,10 @@ async function renumber(client: pg.PoolClient): Promise<boolean> {
   if (state === undefined || isWell(state)) return false;
   const [highest] = await run<{ txid: number; txid_offset: number }>(client, HIGHEST);
   if (highest === undefined) return false;
+  if (!state.is_ahead && !state.is_mixed && (await isContinued(client))) {
+    await run(client, NOTE, [highest.txid_offset]);
+    return false;
+  }
   const offset = highest.txid + GAP;
   if (!state.is_original) {
     await run(client, RENUMBER_RECORDS, [offset - highest.txid_offset]);
@@ -86,6 +103,9 @@ async function renumber(client: pg.PoolClient): Promise<boolean> {
   await run(client, NOTE, [offset]);
   return true;
 }
+
+const isContinued = async (client: pg.PoolClient): Promise<boolean> =>
+  (await run<{ is_continued: boolean }>(client, CONTINUED))[0]?.is_continued === true;
 
 // DDL takes no parameters; the offset is a number of ours.
 async function replaceFunctions(client: pg.PoolClient, offset: number): Promise<void> {

@@ -56,6 +56,7 @@ describe('the pruner', () => {
 
   it('forgets workers and makes the days to come however long there is something to prune', async () => {
     const job = await ledger.putJob('completed', { policy: { retentionMs: 0 } });
+    await ledger.project();
     const workerId = await ledger.registerWorker();
     await ledger.db.api.query(`UPDATE millrace.workers SET stopped_at = now() - interval '91 days' WHERE id = $1`, [
       workerId,
