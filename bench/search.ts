@@ -101,7 +101,7 @@ say('projecting ...');
 const startedMs = performance.now();
 let projected = 0;
 for (let more = true; more; ) {
-  const round = await projectRollups(db.maintenance, 1);
+  const round = await projectRollups(db.maintenance);
   if (round.kind === 'busy') continue;
   projected += round.events;
   more = round.hasMore;

@@ -1,5 +1,5 @@
--- Purpose: positions inside a transaction, items set aside, and transaction numbers that survive a restore. Locks: ACCESS EXCLUSIVE
--- on `projections`, `records` and `webhooks` for changes to the catalogue. Breaking: no. While an older process runs, it reads a
+-- Purpose: positions inside a transaction, items set aside, transaction numbers that survive a restore, and settled jobs. Locks: ACCESS
+-- EXCLUSIVE on `projections`, `records` and `webhooks` for changes to the catalogue. Breaking: no. While an older process runs, it reads a
 -- large transaction whole: it may then count the part that a newer one has counted a second time.
 
 -- A transaction may hold any number of events, so a reader stops inside of one. `record_id`, `seq` and `n` name the place within
