@@ -35,11 +35,11 @@ WITH made AS (
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, started_at, completed_at, order_key, policy_id,
     state, priority, requested_priority, attempts_started, max_attempts, event_count, record_ids, queue, job_type, tags, payload, started_lease_seq)
   SELECT seq, '${DEFAULT_ORG_ID}', id, created_at, created_at + interval '90 ms', created_at, created_at, created_at + interval '20 ms',
-    created_at + interval '90 ms', seq, (SELECT min(id) FROM millrace.policies), state, priority, priority, 1, 3, 3, ARRAY[-4 * seq - 1, -4 * seq - 2, -4 * seq - 3], 'q:default',
+    created_at + interval '90 ms', seq, (SELECT min(id) FROM millrace.policies), state, priority, priority, 1, 3, 3, ARRAY[1000000001 + 4 * seq, 1000000002 + 4 * seq, 1000000003 + 4 * seq], 'q:default',
     job_type, tags, '{"to":"someone@example.com","template":"welcome"}', seq FROM made
 )
 INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, reason, seqs, ns, lease_seqs, attempts, took_ms)
-SELECT -4 * m.seq - e.n, m.created_at + e.later, '${DEFAULT_ORG_ID}', e.from_state::millrace.job_state,
+SELECT 1000000000 + 4 * m.seq + e.n, m.created_at + e.later, '${DEFAULT_ORG_ID}', e.from_state::millrace.job_state,
   coalesce(e.to_state::millrace.job_state, m.state), m.priority, e.n = 1 AND m.tags IS NOT NULL, m.job_type,
   coalesce(e.reason, CASE m.state WHEN 'completed' THEN 'succeeded' WHEN 'failed' THEN 'permanent_failure' WHEN 'dead_letter' THEN 'attempts_exhausted' ELSE 'cancelled' END), ARRAY[m.seq],
   CASE WHEN e.n > 1 THEN ARRAY[e.n] END, ARRAY[m.seq], ARRAY[least(e.n - 1, 1)], CASE e.n WHEN 2 THEN ARRAY[20] WHEN 3 THEN ARRAY[70] END

@@ -21,10 +21,10 @@ WITH template AS (SELECT * FROM millrace.jobs WHERE org_id = $1::uuid LIMIT 1), 
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, completed_at, order_key, policy_id, state, priority,
     requested_priority, max_attempts, event_count, record_ids, queue, job_type, tags, payload)
   SELECT m.seq, t.org_id, gen_random_uuid(), m.at, m.at, m.at, CASE WHEN m.state = 'failed' THEN m.at END, m.seq, t.policy_id, m.state,
-    m.priority, m.priority, 3, 1, ARRAY[-m.seq], t.queue, m.job_type, m.tags, t.payload FROM made m, template t
+    m.priority, m.priority, 3, 1, ARRAY[1000000000 + m.seq], t.queue, m.job_type, m.tags, t.payload FROM made m, template t
 )
 INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, reason, seqs)
-SELECT -min(seq), at, $1::uuid, 'pending', state, priority, tags IS NOT NULL, job_type,
+SELECT 1000000000 + min(seq), at, $1::uuid, 'pending', state, priority, tags IS NOT NULL, job_type,
   CASE state WHEN 'failed' THEN 'dependency_failed' ELSE 'submitted' END, array_agg(seq) FROM made
 GROUP BY at, state, priority, tags IS NOT NULL, job_type, CASE WHEN $3::boolean THEN 0 ELSE seq END`;
 

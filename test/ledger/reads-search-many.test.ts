@@ -26,13 +26,13 @@ WITH template AS (SELECT * FROM millrace.jobs WHERE org_id = $1 LIMIT 1), made A
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, completed_at, order_key, policy_id, state, priority,
     requested_priority, max_attempts, event_count, record_ids, queue, job_type, tags, payload)
   SELECT m.seq, t.org_id, gen_random_uuid(), m.created_at, m.created_at + (i % 977) * interval '1 second', m.created_at,
-    m.created_at + (i % 977) * interval '1 second', m.seq, t.policy_id, m.state, m.priority, m.priority, 3, 2, ARRAY[-2 * m.seq, -2 * m.seq - 1], t.queue, m.job_type,
+    m.created_at + (i % 977) * interval '1 second', m.seq, t.policy_id, m.state, m.priority, m.priority, 3, 2, ARRAY[1000000000 + 2 * m.seq, 1000000001 + 2 * m.seq], t.queue, m.job_type,
     m.tags, t.payload FROM made m, template t
 )
 INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, reason, seqs, ns, attempts)
-SELECT -2 * m.seq, m.created_at, $1, 'pending'::millrace.job_state, 'scheduled'::millrace.job_state, m.priority, m.tags IS NOT NULL,
+SELECT 1000000000 + 2 * m.seq, m.created_at, $1, 'pending'::millrace.job_state, 'scheduled'::millrace.job_state, m.priority, m.tags IS NOT NULL,
   m.job_type, 'submitted', ARRAY[m.seq], NULL::int4[], NULL::int2[] FROM made m
-UNION ALL SELECT -2 * m.seq - 1, m.created_at + (i % 977) * interval '1 second', $1, 'running', m.state, m.priority, false, m.job_type,
+UNION ALL SELECT 1000000001 + 2 * m.seq, m.created_at + (i % 977) * interval '1 second', $1, 'running', m.state, m.priority, false, m.job_type,
   CASE m.state WHEN 'completed' THEN 'succeeded' WHEN 'failed' THEN 'permanent_failure' WHEN 'dead_letter' THEN 'attempts_exhausted' ELSE 'cancelled' END,
   ARRAY[m.seq], '{2}', '{1}' FROM made m`;
 
