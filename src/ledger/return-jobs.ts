@@ -49,7 +49,7 @@ SELECT lease_seq FROM returned`,
 const RETURN_EXPIRED = statement(
   'return_expired_jobs',
   `WITH ${lockedWorkerText('$5')}, ${INPUT}, free AS MATERIALIZED (
-  SELECT j.org_id, j.seq FROM input i JOIN millrace.jobs j ON ${IS_HELD} WHERE ${IS_SILENT} FOR UPDATE OF j SKIP LOCKED
+  SELECT j.org_id, j.seq FROM input i JOIN millrace.jobs j ON ${IS_HELD} WHERE ${IS_SILENT} FOR NO KEY UPDATE OF j SKIP LOCKED
 ), returned AS (
   UPDATE millrace.jobs j SET worker_id = NULL FROM free f WHERE j.org_id = f.org_id AND j.seq = f.seq ${RETURNED}
 ), ${MADE_READY}

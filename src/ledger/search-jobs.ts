@@ -1,9 +1,9 @@
 import { AppError } from '../core/errors.ts';
-import type { Job } from '../core/job.ts';
 import { filterValues, type JobFilter } from './job-filter.ts';
 import { JOB_COLUMNS, JOB_JOINS, type JobRow, toJob } from './job-row.ts';
 import { NO_BOUNDS, type SeqBounds, seqBounds } from './search-bounds.ts';
 import { readCursor, type SearchOrder, type SearchPosition, type SearchScope, writeCursor } from './search-cursor.ts';
+import type { FoundJobs, SearchPage } from './search-page.ts';
 import { hasEnded, settledJobs } from './search-settling.ts';
 import {
   ALL_JOBS,
@@ -20,25 +20,7 @@ import {
 import { sourceValues, totalOf } from './search-total.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
-export type { JobFilter };
-
-export type SearchPage = {
-  cursor?: string | null;
-  limit?: number;
-  order?: SearchOrder;
-  /** The filters that the cursor is bound to, where the reader filters more closely than the ledger does. */
-  cursorFilter?: object;
-  /** False for readers who do not show how many there are: counting costs as much as the page. */
-  total?: boolean;
-};
-
-export type FoundJobs = {
-  jobs: Job[];
-  totalCount: number;
-  totalIsEstimate: boolean;
-  nextCursor: string | null;
-  hasMore: boolean;
-};
+export type { FoundJobs, JobFilter, SearchPage };
 
 const MAX_LIMIT = 1_000;
 const DEFAULT_LIMIT = 100;
@@ -96,9 +78,9 @@ const createdText = (kind: Source['kind'], direction: 'down' | 'up') =>
     ...(direction === 'up' ? settledTexts(kind) : {}),
   });
 
-// Settled: nobody can still commit a job with a lower number, because every transaction that runs now began well after
-// this row was written, or the projector saw all earlier ones end. A page in ascending order ends with such a row, or its cursor would pass by a late commit. Where it ends with
-// the frontier, the same is asked of the first job that was not looked at.
+// Settled: no transaction can still commit a job with a lower number. Every transaction that runs now began well after this row was
+// written, or the projector saw all earlier ones end. A page in ascending order ends with such a row, or its cursor would skip a late
+// commit. Where it ends with the frontier, the same is asked of the first job that was not looked at.
 const settledTexts = (kind: Source['kind']) => {
   const [before, seq] = kind === 'all' ? ['$14::timestamptz', '$15::int8'] : ['$17::timestamptz', '$18::int8'];
   const beyond =

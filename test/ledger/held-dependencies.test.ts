@@ -4,7 +4,6 @@ import { describe, expect, test } from 'vitest';
 import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
 import { completeJobs } from '../../src/ledger/complete-jobs.ts';
 import { expireJobs } from '../../src/ledger/expire-jobs.ts';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { releaseDependents } from '../../src/ledger/release-dependents.ts';
 import { retryJob } from '../../src/ledger/retry-jobs.ts';
 import { returnExpired } from '../../src/ledger/return-jobs.ts';
@@ -172,7 +171,7 @@ describe('a failed job that retention no longer keeps', () => {
     await ledger.moveClock(400 * DAY);
     return job;
   };
-  const prune = () => pruneJobs(ledger.db.maintenance, 1_000);
+  const prune = () => ledger.prune();
   const exists = async (job: TestJob) => (await ledger.rowOf(job)) !== undefined;
 
   test('stays while a dependent is submitted and until that has failed with it [GM-6.14]', async () => {

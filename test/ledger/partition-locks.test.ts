@@ -2,7 +2,6 @@ import type pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import { Engine } from '../../src/engine/engine.ts';
-import { pruneJobs } from '../../src/ledger/prune.ts';
 import { ensurePartitions, sweepDefaultPartition } from '../../src/ledger/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
@@ -58,7 +57,7 @@ test('a day with more records than may be moved at once stays in the default par
   expect(made).not.toContain(await today());
   expect(await ledger.eventsOf(job)).toHaveLength(3);
   await ledger.moveClock(2 * DAY);
-  await pruneJobs(ledger.db.maintenance, 100);
+  await ledger.prune(100);
   expect(await countIn('records_default')).toBe(0);
 });
 

@@ -38,7 +38,7 @@ test('a search in ascending order does not pass over a job that another role com
   try {
     await slow.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
     const late = await ledger.toWrite(orgId);
-    await submitJobs(slow, [late], new Set());
+    await submitJobs(slow, [late]);
     const early = [];
     for (let n = 0; n < 5; n++) early.push((await ledger.submitOne({ orgId })).id);
     await ledger.moveClock(60_000);
@@ -63,7 +63,7 @@ test('a transaction of another role that stays open hides no job from before it'
   try {
     await slow.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
     const late = await ledger.toWrite(orgId);
-    await submitJobs(slow, [late], new Set());
+    await submitJobs(slow, [late]);
     const after: string[] = [];
     for (let n = 0; n < 5; n++) after.push((await ledger.submitOne({ orgId })).id);
     await noteSettled(ledger.db.maintenance);
@@ -106,7 +106,7 @@ test('a search does not pass over a transaction that is prepared and committed l
   const orgId = await ledger.newOrg();
   const slow = await ledger.db.workers.connect();
   await slow.query('BEGIN');
-  await submitJobs(slow, [await ledger.toWrite(orgId)], new Set());
+  await submitJobs(slow, [await ledger.toWrite(orgId)]);
   await slow.query(`PREPARE TRANSACTION '${role}'`);
   slow.release();
   for (let n = 0; n < 5; n++) await ledger.submitOne({ orgId });
