@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { lookUp } from '../core/dictionary.ts';
 import { suggestion } from '../core/nearest-name.ts';
 import { COMMON_OPTIONS, type Command, type CommonValues, type Options } from './command.ts';
 import { UsageError } from './usage-error.ts';
@@ -80,7 +81,7 @@ function parseOptions(args: readonly string[], options: Options, command: Comman
 // allowNegative lets every flag be negated; only some options mean something by it.
 function refuseNegated(values: Record<string, unknown>, options: Options, command: Command): void {
   for (const [name, value] of Object.entries(values)) {
-    if (value !== false || options[name]?.negative === true) continue;
+    if (value !== false || lookUp(options, name)?.negative === true) continue;
     throw new UsageError(`"millrace ${command.name}" has no option --no-${name}.`, command.name);
   }
 }
@@ -104,7 +105,7 @@ function explain(error: unknown, { config, options, command }: Refused): UsageEr
 }
 
 const isKnown = (name: string, options: Options): boolean =>
-  Object.hasOwn(options, name) || (name.startsWith('no-') && options[name.slice(3)]?.negative === true);
+  Object.hasOwn(options, name) || (name.startsWith('no-') && lookUp(options, name.slice(3))?.negative === true);
 
 function checkCount(count: number, { name, takes, minArgs, maxArgs }: Command): void {
   const usage = `Usage: millrace ${name} ${takes}`.trimEnd();

@@ -1,5 +1,7 @@
+import { lookUp } from '../core/dictionary.ts';
 import { AppError, type Issue } from '../core/errors.ts';
 import { suggestion } from '../core/nearest-name.ts';
+import { RESERVED_NAMES } from '../core/reserved-names.ts';
 import { judgeVariable } from './judge-variable.ts';
 import { NOT_YET, SECTIONS_NOT_YET } from './reserved-names.ts';
 import { QUEUE_SETTINGS, SECTIONS, type Section, type Setting, settingsOf } from './settings.ts';
@@ -51,6 +53,11 @@ export class Assembly {
         this.#refuse(name, 'INVALID_TYPE', `a queue is configured in a section of its own, [queues."name"]`, file);
         continue;
       }
+      if (RESERVED_NAMES.has(queue)) {
+        const message = `${name}: JavaScript reserves that name. Give the queue another one`;
+        this.#refuse(name, 'RESERVED_NAME', message, file);
+        continue;
+      }
       this.queueNames.add(queue);
       this.#addTable({ name, section: 'queues', members, settings: QUEUE_SETTINGS, source: file });
     }
@@ -65,7 +72,7 @@ export class Assembly {
   }): void {
     const { name, section, members, settings, source } = table;
     for (const [key, given] of Object.entries(members)) {
-      const setting = Object.hasOwn(settings, key) ? settings[key] : undefined;
+      const setting = lookUp(settings, key);
       if (setting === undefined) this.#refuseKey({ name, section, key, source });
       else this.#set(`${name}.${key}`, readValue(given, setting.kind), source);
     }
@@ -112,7 +119,7 @@ export class Assembly {
 
   #refuseKey({ name, section, key, source }: { name: string; section: string; key: string; source: string }): void {
     const known = section === 'queues' ? Object.keys(QUEUE_SETTINGS) : Object.keys(settingsOf(section as Section));
-    const isToCome = NOT_YET[section]?.includes(key) === true;
+    const isToCome = lookUp(NOT_YET, section)?.includes(key) === true;
     const what = isToCome ? 'has no effect in this version: remove it' : `is not known${suggestion(key, known)}`;
     this.#refuse(`${name}.${key}`, 'UNKNOWN_MEMBER', `${name}.${key} ${what}`, source);
   }

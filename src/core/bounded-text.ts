@@ -1,3 +1,5 @@
+import { dictionary } from './dictionary.ts';
+
 /** Text that PostgreSQL can store (no NUL, no half surrogate pair), cut at a whole character within so many UTF-8 bytes. */
 export function boundText(text: string, maxBytes: number): string {
   const storable = text.toWellFormed().replaceAll('\0', '\uFFFD');
@@ -13,7 +15,7 @@ export function boundText(text: string, maxBytes: number): string {
 /** What a handler adds to a line of its log, as far as it fits: a long text is cut, any other value that is too large is left out. */
 export function boundFields(fields: Record<string, unknown>, maxBytes: number): Record<string, unknown> {
   if (sizeOf(fields) <= maxBytes) return fields;
-  const kept: Record<string, unknown> = { truncated: true };
+  const kept = dictionary<unknown>([['truncated', true]]);
   let left = maxBytes - sizeOf(kept);
   for (const [name, value] of Object.entries(fields)) {
     const fitting = fittingOf(name, value, left);

@@ -1,3 +1,4 @@
+import { lookUp } from './dictionary.ts';
 /** The category and code of an error that no handler typed, or null when nothing about it is known. */
 export interface Verdict {
   readonly category: 'TEMPORARY' | 'PERMANENT' | 'SYSTEM';
@@ -140,7 +141,7 @@ function byCode({ code }: Record<string, unknown>): Verdict | null {
   if (BUSY_CODES.has(code)) return { category: 'TEMPORARY', code };
   if (EXHAUSTED_CODES.has(code)) return { category: 'SYSTEM', code };
   if (DENIED_CODES.has(code)) return { category: 'PERMANENT', code };
-  const category = SQLSTATE.test(code) ? SQL_CLASSES[code.slice(0, 2)] : undefined;
+  const category = SQLSTATE.test(code) ? lookUp(SQL_CLASSES, code.slice(0, 2)) : undefined;
   return category === undefined ? null : { category, code: `SQLSTATE_${code}` };
 }
 

@@ -1,4 +1,5 @@
 import { boundText } from './bounded-text.ts';
+import { dictionary } from './dictionary.ts';
 import { type ErrorCode, isAppError } from './errors.ts';
 import { judge } from './failure-rules.ts';
 import {
@@ -134,7 +135,7 @@ function contextOf(source: unknown): Record<string, string> | undefined {
     .filter(([, value]) => value !== undefined)
     .slice(0, MAX_CONTEXT_ENTRIES)
     .map(([name, value]): [string, string] => [boundText(name, MAX_CONTEXT_NAME_BYTES), contextValue(name, value)]);
-  return entries.length === 0 ? undefined : Object.fromEntries(entries);
+  return entries.length === 0 ? undefined : dictionary(entries);
 }
 
 function contextValue(name: string, value: unknown): string {

@@ -2,7 +2,7 @@ import type { AddressPolicy } from './address-policy.ts';
 import type { Issue } from './errors.ts';
 import { suggestion } from './nearest-name.ts';
 import { PRIORITIES, type Priority, priorityNumber } from './priority.ts';
-import { FIELD_LIMITS, Issues, readTags, readText, readUrl, readWord } from './submission-fields.ts';
+import { FIELD_LIMITS, Issues, readTags, readText, readTypeName, readUrl, readWord } from './submission-fields.ts';
 import { refuseReservedType } from './submission-members.ts';
 
 /** What a caller may change of a job that has not ended. Null clears a member, absent members stay. */
@@ -39,10 +39,7 @@ export function checkUpdate(
   const word = priority === undefined ? null : readWord(priority, { field: 'priority', words: PRIORITIES }, issues);
   const label = { field: 'correlationId', max: FIELD_LIMITS.correlationId };
   const change: CheckedUpdate = {
-    type:
-      type === undefined
-        ? undefined
-        : (readText(type, { field: 'type', max: FIELD_LIMITS.type, isName: true }, issues) ?? undefined),
+    type: type === undefined ? undefined : (readTypeName(type, issues) ?? undefined),
     priority: word === null ? undefined : priorityNumber(word),
     tags: tags == null ? tags : readTags(tags, issues),
     correlationId: correlationId == null ? correlationId : readText(correlationId, label, issues),

@@ -1,9 +1,11 @@
 import type { AddressPolicy } from './address-policy.ts';
 import { breadthIssue, DEPENDENCY_TYPES, MAX_BREADTH } from './dependencies.ts';
+import { dictionary } from './dictionary.ts';
 import { parseDuration } from './duration.ts';
 import type { Issue } from './errors.ts';
 import { isUuid } from './ids.ts';
 import { suggestion } from './nearest-name.ts';
+import { RESERVED_NAMES, refuseReservedName } from './reserved-names.ts';
 import { readTargetUrl, type UrlRefusal } from './target-url.ts';
 import { parseTimestamp } from './timestamp.ts';
 
@@ -73,6 +75,12 @@ export function readText(value: unknown, { field, max, isName = false }: TextPar
   return null;
 }
 
+/** A name that a new job may have as its type. */
+export function readTypeName(value: unknown, issues: Issues): string | null {
+  refuseReservedName(value, 'type', issues);
+  return readText(value, { field: 'type', max: FIELD_LIMITS.type, isName: true }, issues);
+}
+
 function lengthOf(text: string): number {
   let count = 0;
   for (const _ of text) count++;
@@ -108,6 +116,8 @@ export function readTimestamp(value: unknown, field: string, issues: Issues): Da
 export function readQueue(value: unknown, known: QueueNames | undefined, issues: Issues): string {
   if (typeof value !== 'string' || !QUEUE_NAME.test(value)) {
     issues.add('queue', 'INVALID_VALUE', 'must have 1 to 100 characters out of a-z, 0-9 and : _ . -');
+  } else if (RESERVED_NAMES.has(value)) {
+    refuseReservedName(value, 'queue', issues);
   } else if (value === DEAD_LETTER_QUEUE) {
     issues.add('queue', 'INVALID_VALUE', `must not be ${DEAD_LETTER_QUEUE}: jobs only get there by failing`);
   } else if (known !== undefined && !STANDING_QUEUES.includes(value) && !known.has(value)) {
@@ -129,7 +139,7 @@ export function readTags(value: unknown, issues: Issues): Record<string, string>
     issues.add('tags', 'INVALID_TYPE', 'must be a map of strings');
     return null;
   }
-  const tags = { ...value } as Record<string, string>;
+  const tags = dictionary<string>(Object.entries(value));
   const names = Object.keys(tags);
   if (names.length > FIELD_LIMITS.tags)
     issues.add('tags', 'TOO_MANY', `must have at most ${FIELD_LIMITS.tags} entries`);
@@ -137,6 +147,7 @@ export function readTags(value: unknown, issues: Issues): Record<string, string>
     const text = tags[name];
     const field = `tags.${name.slice(0, FIELD_LIMITS.tagName)}`;
     readText(name, { field, max: FIELD_LIMITS.tagName }, issues);
+    refuseReservedName(name, field, issues);
     if (text !== '') readText(text, { field, max: FIELD_LIMITS.tagValue }, issues);
   }
   return tags;

@@ -43,7 +43,7 @@ const SYSTEM_MEMBERS = new Set([
 
 /** Refuses what no submission has, by name and with the nearest known name. */
 export function refuseUnknownMembers(submission: object, issues: Issues): void {
-  for (const member in submission) {
+  for (const member of Object.keys(submission)) {
     if (KNOWN_MEMBERS.has(member)) continue;
     if (SYSTEM_MEMBERS.has(member)) {
       issues.add(member, 'READ_ONLY_MEMBER', 'cannot be given: the system assigns it');

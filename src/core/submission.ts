@@ -21,6 +21,7 @@ import {
   readTags,
   readText,
   readTimestamp,
+  readTypeName,
   readUrl,
   readWord,
 } from './submission-fields.ts';
@@ -172,9 +173,11 @@ function readRequested(given: Submission, { limits, requestId, queues }: Normali
 }
 
 function readType(type: unknown, issues: Issues): string | null {
-  if (type != null) return readText(type, { field: 'type', max: FIELD_LIMITS.type, isName: true }, issues);
-  issues.add('type', 'REQUIRED', 'is required');
-  return null;
+  if (type == null) {
+    issues.add('type', 'REQUIRED', 'is required');
+    return null;
+  }
+  return readTypeName(type, issues);
 }
 
 function readPayload(payload: unknown, limits: SubmissionLimits, issues: Issues): Payload | null {

@@ -1,3 +1,5 @@
+import { lookUp } from '../core/dictionary.ts';
+
 /** Named by the operator, never by a user: the address of a proxy is not guarded. */
 export type ProxyAddress = {
   readonly kind: 'http' | 'socks5';
@@ -18,7 +20,7 @@ const MAX_CREDENTIAL_BYTES = 255;
 /** `http://user:password@host:3128` or `socks5://host:1080`, and nothing behind the port. */
 export function parseProxy(text: string): ProxyAddress | null {
   const url = URL.parse(text);
-  const known = url === null ? undefined : KINDS[url.protocol];
+  const known = url === null ? undefined : lookUp(KINDS, url.protocol);
   if (url === null || known === undefined || url.hostname === '') return null;
   if (!['', '/'].includes(url.pathname) || url.search !== '' || url.hash !== '') return null;
   const port = url.port === '' ? known.port : Number(url.port);

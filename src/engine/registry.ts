@@ -4,6 +4,7 @@ import type { DurationInput } from '../core/duration.ts';
 import { parseDuration } from '../core/duration.ts';
 import type { Issue } from '../core/errors.ts';
 import { type Policy, type PolicyLayer, resolvePolicy } from '../core/policy.ts';
+import { refuseReservedName } from '../core/reserved-names.ts';
 import type { BackoffSubmission } from '../core/submission.ts';
 import { Issues } from '../core/submission-fields.ts';
 import { readPolicyLayer } from '../core/submission-policy.ts';
@@ -91,6 +92,7 @@ function readRegistration(
   if (typeof given.type !== 'string' || !TYPE.test(given.type)) {
     issues.add('type', 'INVALID_VALUE', 'must be 1 to 100 printable characters without spaces');
   }
+  refuseReservedName(given.type, 'type', issues);
   if (typeof given.handler !== 'function') issues.add('handler', 'REQUIRED', 'must be a function');
   if (given.concurrency !== undefined && !(Number.isInteger(given.concurrency) && given.concurrency >= 1)) {
     issues.add('concurrency', 'OUT_OF_RANGE', 'must be an integer of at least 1');

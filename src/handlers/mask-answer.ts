@@ -9,7 +9,10 @@ const VALUE = /"(?:[^"\\]|\\.)*"?|[^,;&}\r\n]+/y;
 const FORMS =
   /\bwhsec_[\w+/=-]+|\bmr_[\w-]{8,}|\b(?:Bearer|Basic|Digest|Negotiate)\s+[^\s"',;<>]{8,}|\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?/gi;
 
-const CLOSING: Readonly<Record<string, string>> = { '{': '}', '[': ']' };
+const CLOSING: ReadonlyMap<string, string> = new Map([
+  ['{', '}'],
+  ['[', ']'],
+]);
 
 /** Without the values of whatever is named like a secret, in JSON, forms and headers alike, and without what looks like one. */
 export function maskAnswer(text: string): string {
@@ -31,7 +34,7 @@ function maskNamed(text: string): string {
 }
 
 function endOfValue(text: string, start: number): number {
-  if (CLOSING[text[start] ?? ''] !== undefined) return endOfGroup(text, start);
+  if (CLOSING.has(text[start] ?? '')) return endOfGroup(text, start);
   VALUE.lastIndex = start;
   return VALUE.exec(text) === null ? start : VALUE.lastIndex;
 }
@@ -43,7 +46,7 @@ function endOfGroup(text: string, start: number): number {
     const character = text[at] as string;
     if (character === '\\') at++;
     else if (character === '"') at = endOfString(text, at);
-    else if (CLOSING[character] !== undefined) open.push(CLOSING[character] as string);
+    else if (CLOSING.has(character)) open.push(CLOSING.get(character) as string);
     else if (character === open.at(-1)) {
       open.pop();
       if (open.length === 0) return at + 1;

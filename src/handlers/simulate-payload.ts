@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { MAX_CHILDREN } from '../core/dependencies.ts';
+import { lookUp } from '../core/dictionary.ts';
 import { suggestion } from '../core/nearest-name.ts';
 import { MAX_OUTPUT_BYTES } from '../core/payload.ts';
 
@@ -69,7 +70,7 @@ function members(
   const missing = required.filter((name) => !Object.hasOwn(value, name));
   return [
     ...Object.entries(value).flatMap(([name, member]): StandardSchemaV1.Issue[] => {
-      const check = Object.hasOwn(known, name) ? known[name] : undefined;
+      const check = lookUp(known, name);
       if (check !== undefined) return check(member, [...path, name]);
       return [{ path: [...path, name], message: `is not known${suggestion(name, Object.keys(known))}` }];
     }),

@@ -1,3 +1,4 @@
+import { dictionary } from '../core/dictionary.ts';
 import { type Priority, priorityName } from '../core/priority.ts';
 import { JOB_STATES, type JobState } from '../core/states.ts';
 import { unreadRecords } from './positions.ts';
@@ -175,14 +176,16 @@ function breakdown<Name extends string>(
   groups: readonly Group[],
   nameOf: (group: Group) => Name,
 ): Record<Name, Counts> {
-  const counts = {} as Record<Name, Counts>;
+  const counts = new Map<Name, Counts>();
   for (const group of groups) {
     if (group.jobs === 0) continue;
-    counts[nameOf(group)] ??= none();
+    const name = nameOf(group);
+    const line = counts.get(name) ?? none();
+    counts.set(name, line);
     const bucket = BUCKETS[group.state];
-    if (bucket !== null) counts[nameOf(group)][bucket] += group.jobs;
+    if (bucket !== null) line[bucket] += group.jobs;
   }
-  return counts;
+  return dictionary(counts);
 }
 
 const none = (): Counts => ({ pending: 0, running: 0, completed: 0, failed: 0 });

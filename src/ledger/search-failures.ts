@@ -1,3 +1,4 @@
+import { dictionary } from '../core/dictionary.ts';
 import type { Failure, FailureCategory } from '../core/failure.ts';
 import type { JobState } from '../core/states.ts';
 import { type FailurePosition, readFailureCursor, writeFailureCursor } from './failure-cursor.ts';
@@ -165,7 +166,7 @@ export async function tallyFailures(
   type Count = { kind: 'looked' | 'found' | 'category' | 'code' | 'type'; name: string; jobs: number };
   const rows = await run<Count>(db, TALLY, [...rangeValues(orgId, filter, maxLooked), ...filterValues(filter)]);
   const mapOf = (kind: Count['kind']) =>
-    Object.fromEntries(rows.filter((row) => row.kind === kind).map(({ name, jobs }) => [name, jobs]));
+    dictionary(rows.filter((row) => row.kind === kind).map(({ name, jobs }) => [name, jobs] as const));
   const countOf = (kind: Count['kind']) => rows.find((row) => row.kind === kind)?.jobs ?? 0;
   return {
     totalCount: countOf('found'),

@@ -258,7 +258,7 @@ function extraOf({ job, actor, placement, stamp }: JobToWrite): string | null {
   if (job.payload.kind === 'bytes') extra.payload_bytes = Buffer.from(job.payload.bytes).toString('base64');
   if (stamp !== undefined) extra.stamp = stamp;
   if (placement !== null) Object.assign(extra, placementExtra(job, placement));
-  for (const _ in extra) return JSON.stringify(extra);
+  if (Object.keys(extra).length > 0) return JSON.stringify(extra);
   return null;
 }
 

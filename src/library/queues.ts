@@ -1,3 +1,6 @@
+import { AppError } from '../core/errors.ts';
+import { refuseReservedName } from '../core/reserved-names.ts';
+import { FIELD_LIMITS, Issues, readText } from '../core/submission-fields.ts';
 import type { Engine } from '../engine/engine.ts';
 import { pauseType, resumeType, setTypeConcurrency } from '../ledger/job-types.ts';
 import { setOrgCap } from '../ledger/orgs.ts';
@@ -17,30 +20,36 @@ export class Queues {
 
   /** `fifo` serves by priority and submission over all orgs; `fair` lets orgs take turns. */
   async configure(queue: string, change: { order: ClaimOrder }): Promise<void> {
+    checkNewName(queue, 'queue');
     await configureQueue(this.#engine.database.api, { name: queue, order: change.order });
     await this.#changed();
   }
 
   async pause(queue: string): Promise<void> {
+    checkName(queue, 'queue');
     await configureQueue(this.#engine.database.api, { name: queue, paused: true });
   }
 
   async resume(queue: string): Promise<void> {
+    checkName(queue, 'queue');
     await configureQueue(this.#engine.database.api, { name: queue, paused: false });
     this.#engine.hint('ready');
   }
 
   async pauseType(type: string): Promise<void> {
+    checkName(type, 'type');
     await pauseType(this.#engine.database.api, type);
   }
 
   async resumeType(type: string): Promise<void> {
+    checkName(type, 'type');
     await resumeType(this.#engine.database.api, type);
     this.#engine.hint('ready');
   }
 
   /** At most this many jobs of the type run at once, over all workers; null lifts the cap. */
   async capType(type: string, concurrency: number | null): Promise<void> {
+    checkNewName(type, 'type');
     await setTypeConcurrency(this.#engine.database.api, type, concurrency);
     await this.#changed();
   }
@@ -56,4 +65,24 @@ export class Queues {
     this.#engine.hint('settings');
     this.#engine.hint('ready');
   }
+}
+
+type Named = 'queue' | 'type';
+
+/** Queues and types from before the rule on reserved names can still be paused and resumed. */
+function checkName(name: string, field: Named): void {
+  const issues = new Issues();
+  readText(name, { field, max: FIELD_LIMITS[field], isName: true }, issues);
+  refuse(issues);
+}
+
+function checkNewName(name: string, field: Named): void {
+  checkName(name, field);
+  const issues = new Issues();
+  refuseReservedName(name, field, issues);
+  refuse(issues);
+}
+
+function refuse({ list }: Issues): void {
+  if (list.length > 0) throw new AppError('INVALID_REQUEST', { message: list[0]?.message, details: list });
 }

@@ -2,10 +2,12 @@
  * Finds the PostgreSQL programs that npm installed for this platform and makes sure that the server's account can run
  * them.
  */
+
 import { constants } from 'node:fs';
 import { chmod, cp, lstat, readdir, readFile, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
+import { lookUp } from '../core/dictionary.ts';
 import type { AppError } from '../core/errors.ts';
 import type { Account } from './account.ts';
 import { codeOf, explainDiskFull, failure } from './failure.ts';
@@ -26,7 +28,7 @@ const PLATFORM_PACKAGES: Readonly<Record<string, string>> = {
 
 /** The `native` folder of the platform package. */
 export function locateNative(platform: string = process.platform, arch: string = process.arch): string {
-  const name = PLATFORM_PACKAGES[`${platform}-${arch}`];
+  const name = lookUp(PLATFORM_PACKAGES, `${platform}-${arch}`);
   if (name === undefined) throw unsupported(`there are no PostgreSQL programs for ${platform} on ${arch}`);
   try {
     const require = createRequire(import.meta.url);

@@ -37,10 +37,7 @@ export function createLog(write: (line: LogLine) => void, least: LogLevel = 'inf
 }
 
 function lineOf(level: LogLevel, message: string, fields: LogFields): LogLine {
-  const line: Record<string, unknown> & LogLine = { time: new Date().toISOString(), level, message };
-  for (const name of Object.keys(fields)) {
-    const value = fields[name];
-    if (value !== undefined && value !== null) line[name] = value;
-  }
-  return line;
+  const isTold = ([, value]: [string, unknown]) => value !== undefined && value !== null;
+  const told = Object.fromEntries(Object.entries(fields).filter(isTold));
+  return { time: new Date().toISOString(), level, message, ...told };
 }

@@ -1,3 +1,4 @@
+import { lookUp } from '../../core/dictionary.ts';
 import type { Output } from '../output.ts';
 import { textFacts, textTable } from '../text-table.ts';
 import type { Bar, Quantiles } from './histogram.ts';
@@ -104,7 +105,7 @@ const LABELS: Readonly<Record<string, string>> = {
 };
 
 const latencyRow = ([name, { count, p50, p95, p99, max }]: [string, Quantiles]): string[] => [
-  ...[LABELS[name] ?? name, String(count)],
+  ...[lookUp(LABELS, name) ?? name, String(count)],
   ...[p50, p95, p99, max].map(String),
 ];
 

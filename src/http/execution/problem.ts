@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify';
+import { lookUp } from '../../core/dictionary.ts';
 import type { AppError, Issue } from '../../core/errors.ts';
 import { PROBLEMS, type ProblemCode, problemOf } from '../../core/execution/problems.ts';
 import type { DescribedRoute, ErrorResponse } from '../door.ts';
@@ -50,7 +51,7 @@ const MEMBERS: Readonly<Record<string, string>> = {
   callbackUrl: 'callback',
 };
 
-const inWords = ({ field, ...issue }: Issue): Issue => ({ field: MEMBERS[field] ?? field, ...issue });
+const inWords = ({ field, ...issue }: Issue): Issue => ({ field: lookUp(MEMBERS, field) ?? field, ...issue });
 
 const HOST = /^[\w.-]+(?::\d{1,5})?$|^\[[0-9a-fA-F:.]+\](?::\d{1,5})?$/;
 

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox';
+import { dictionary } from '../../core/dictionary.ts';
 import { AppError } from '../../core/errors.ts';
 import type { ReportRow } from '../../services/execution/stream-reports.ts';
 import { type RenderedRow, renderRow } from './render.ts';
@@ -51,7 +52,12 @@ export function refuseEvents(format: ReportFormat, withEvents: boolean): void {
 }
 
 async function* jsonText(rows: Rows): AsyncGenerator<string> {
-  const totals: Static<typeof ExecutionTotals> = { jobs: 0, by_state: {}, by_outcome: {}, by_work_kind: {} };
+  const totals: Static<typeof ExecutionTotals> = {
+    jobs: 0,
+    by_state: dictionary(),
+    by_outcome: dictionary(),
+    by_work_kind: dictionary(),
+  };
   yield '{"reports":[';
   for await (const page of rows) {
     const rendered = page.map(renderRow);

@@ -1,3 +1,4 @@
+import { dictionary, lookUp } from '../../core/dictionary.ts';
 import { AppError, type Issue } from '../../core/errors.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 import type { Submission } from '../../core/submission.ts';
@@ -41,12 +42,12 @@ type Renaming = { members: Members; prefix: string; issues: Issues };
 /** Unknown members keep their name and are refused with the rest; the core's own spelling is unknown on the wire. */
 function rename(given: unknown, { members, prefix, issues }: Renaming): unknown {
   if (!isObject(given)) return given;
-  const renamed: Record<string, unknown> = {};
-  for (const name of Object.keys(given)) {
-    const core = Object.hasOwn(members, name) ? (members[name] as string) : name;
-    if (core === name && !Object.hasOwn(members, name) && isCoreName(members, name)) {
+  const renamed = dictionary<unknown>();
+  for (const [name, value] of Object.entries(given)) {
+    const core = lookUp(members, name);
+    if (core === undefined && isCoreName(members, name)) {
       issues.add(`${prefix}${name}`, 'UNKNOWN_MEMBER', `is not known${suggestion(name, Object.keys(members))}`);
-    } else renamed[core] = given[name];
+    } else renamed[core ?? name] = value;
   }
   return renamed;
 }

@@ -1,4 +1,5 @@
 import type { Static } from 'typebox';
+import { dictionary } from '../../core/dictionary.ts';
 import type { Failure } from '../../core/failure.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { FailureDetails as Details } from '../../services/inspect-failure.ts';
@@ -63,7 +64,7 @@ export function renderFailures(found: FoundFailures, sight: Sight): Static<typeo
 
 /** Categories that share a word share a number. */
 function renderCategories(byCategory: FoundFailures['byCategory']): Record<string, number> {
-  const shown: Record<string, number> = {};
+  const shown = dictionary<number>();
   for (const [category, count] of Object.entries(byCategory)) {
     const name = CATEGORY_WORDS[category as keyof typeof CATEGORY_WORDS];
     shown[name] = (shown[name] ?? 0) + count;

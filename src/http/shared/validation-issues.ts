@@ -1,4 +1,5 @@
 import type { FastifySchemaValidationError } from 'fastify';
+import { lookUp } from '../../core/dictionary.ts';
 import type { Issue } from '../../core/errors.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 
@@ -71,7 +72,7 @@ function issueOf(violation: Violation, context: string): Issue {
   const named = params.missingProperty ?? params.additionalProperty ?? params.unevaluatedProperty;
   const path = dotted(violation.instancePath, typeof named === 'string' ? named : undefined);
   const field = path === '' ? context.replace('querystring', 'query') : path;
-  return { field, code: CODES[keyword] ?? 'INVALID_VALUE', message: `${field} ${sentence(violation)}` };
+  return { field, code: lookUp(CODES, keyword) ?? 'INVALID_VALUE', message: `${field} ${sentence(violation)}` };
 }
 
 function sentence({ keyword, params, message, parentSchema }: Violation): string {
