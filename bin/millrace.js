@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // Runs the sources where they are (a clone), and what was built of them otherwise (the package).
+import './guard-prototypes.js';
 import { existsSync } from 'node:fs';
 
 const [major, minor] = process.versions.node.split('.').map(Number);
