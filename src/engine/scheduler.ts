@@ -1,36 +1,46 @@
 import { Cron } from 'croner';
 import type pg from 'pg';
 import { AppError, isAppError } from '../core/errors.ts';
-import type { Submission } from '../core/submission.ts';
-import { type Database, inSavepoint, inTransaction } from '../ledger/database.ts';
-import { advanceSchedule, dueSchedules, type Missed, type Schedule } from '../ledger/schedules.ts';
-import { isContended } from '../ledger/statement.ts';
+import { PROFILES } from '../core/policy.ts';
+import { DEFAULT_LIMITS, normalizeSubmission, type Submission } from '../core/submission.ts';
+import { type Database, inTransaction } from '../ledger/database.ts';
+import {
+  advanceSchedule,
+  type DueReference,
+  type DueSchedule,
+  dueSchedules,
+  lockDueSchedule,
+  type Missed,
+  type Schedule,
+} from '../ledger/schedules.ts';
+import { isUnavailable } from '../ledger/statement.ts';
 import type { EventHub } from './events.ts';
 import { Periodic } from './periodic.ts';
+import { Postponements } from './postponements.ts';
 
-const LIMIT = 50;
+const PAGE = 500;
 const POLL_MS = 500;
-/** How long a round, which serves the schedules of all orgs, waits for a lock that another transaction holds. */
-const LOCK_WAIT_MS = 5;
+/** How long a schedule waits for a lock that another transaction holds. The schedules of all orgs share the round. */
+const LOCK_WAIT_MS = 10;
 /** A schedule that was missed this often is caught up in several rounds, so that one transaction stays small. */
 const MAX_RUNS_PER_ROUND = 100;
 
 export type SchedulerOptions = {
   database: Database;
   events: EventHub;
-  /** Submits inside the transaction that moves the schedule on. */
+  /** Submits inside the transaction that moves the schedule on. Throws INVALID_REQUEST for a job that cannot be accepted. */
   submitIn(client: pg.PoolClient, orgId: string, submission: Submission): Promise<void>;
   onFired(): void;
 };
 
 /**
- * Fires recurring jobs. Moving a schedule on and submitting its job are one transaction on a locked row, so several
- * processes never fire the same time twice.
+ * Fires recurring jobs. Moving a schedule on and submitting its jobs are one transaction on a locked row, so several
+ * processes never fire the same time twice. Each schedule has its own transaction: one that fails stays due, is retried later
+ * with a growing delay, and delays no other.
  */
 export class Scheduler extends Periodic {
   readonly #options: SchedulerOptions;
-  /** How many schedules of the last round stay due because another transaction holds what their jobs need. */
-  #held = 0;
+  readonly #postponed = new Postponements();
 
   constructor(options: SchedulerOptions) {
     super({ name: 'scheduler', events: options.events });
@@ -38,49 +48,87 @@ export class Scheduler extends Periodic {
   }
 
   async round(): Promise<number> {
-    const fired = await inTransaction(this.#options.database.maintenance, (client) => this.#fireAll(client), {
-      lockTimeoutMs: LOCK_WAIT_MS,
-    });
+    const { maintenance } = this.#options.database;
+    let fired = 0;
+    let after: DueReference | null = null;
+    do {
+      const page: DueReference[] = await dueSchedules(maintenance, after, PAGE);
+      fired += await this.#fireEach(page);
+      after = page.length === PAGE ? (page.at(-1) ?? null) : null;
+    } while (after !== null);
     if (fired > 0) this.#options.onFired();
     return fired > 0 ? 0 : POLL_MS;
   }
 
-  async #fireAll(client: pg.PoolClient): Promise<number> {
-    let count = 0;
-    let held = 0;
-    // Held schedules are the longest due and come first. They must not fill the round.
-    for (const { schedule, now } of await dueSchedules(client, LIMIT + this.#held)) {
-      const fired = await this.#fireOrSkip(client, schedule, now);
-      if (fired === null) held++;
-      else count += fired;
+  /** Two in a row that cannot reach the database end the round: the loop waits, and the others keep their place. */
+  async #fireEach(page: readonly DueReference[]): Promise<number> {
+    let fired = 0;
+    let wasUnavailable = false;
+    for (const due of page) {
+      if (this.#postponed.has(nameOf(due))) continue;
+      try {
+        fired += await this.#fire(due);
+        this.#postponed.delete(nameOf(due));
+        wasUnavailable = false;
+      } catch (error) {
+        this.#postponed.add(nameOf(due));
+        const isAway = isUnavailable(error);
+        if (isAway && wasUnavailable) throw error;
+        wasUnavailable = isAway;
+        this.#report(due, error);
+      }
     }
-    this.#held = held;
-    return count;
+    return fired;
   }
 
-  /**
-   * A schedule whose job is refused skips its turn: it must not keep the others from theirs. Null: another transaction holds a key or a
-   * job that its job needs, and it stays due.
-   */
-  async #fireOrSkip(client: pg.PoolClient, schedule: Schedule, now: Date): Promise<number | null> {
-    try {
-      return await inSavepoint(client, () => this.#fire(client, schedule, now));
-    } catch (error) {
-      if (isContended(error)) return null;
-      if (!isAppError(error, 'INVALID_REQUEST')) throw error;
-      this.#options.events.emit('error', { error, where: `schedule ${schedule.key}` });
-      const nextAt = cronOf(schedule).nextRun(now) ?? FAR_FUTURE;
-      await advanceSchedule(client, { orgId: schedule.orgId, key: schedule.key, nextAt, firedAt: null });
-      return 0;
-    }
+  #fire(due: DueReference): Promise<number> {
+    return inTransaction(
+      this.#options.database.maintenance,
+      async (client) => {
+        const locked = await lockDueSchedule(client, due);
+        return locked === null ? 0 : this.#fireLocked(client, locked);
+      },
+      { lockTimeoutMs: LOCK_WAIT_MS },
+    );
   }
 
-  async #fire(client: pg.PoolClient, schedule: Schedule, now: Date): Promise<number> {
+  async #fireLocked(client: pg.PoolClient, { schedule, now }: DueSchedule): Promise<number> {
     const { times, nextAt } = dueTimes(schedule, now);
-    for (const time of times) await this.#options.submitIn(client, schedule.orgId, submissionFor(schedule, time));
-    await advanceSchedule(client, { orgId: schedule.orgId, key: schedule.key, nextAt, firedAt: times.at(-1) ?? null });
-    return times.length;
+    const accepted: Date[] = [];
+    let refusal: AppError | null = null;
+    for (const time of times) {
+      const refused = await this.#submit(client, schedule, time);
+      if (refused === null) accepted.push(time);
+      refusal ??= refused;
+    }
+    const { orgId, key } = schedule;
+    await advanceSchedule(client, { orgId, key, nextAt, firedAt: accepted.at(-1) ?? null });
+    if (refusal !== null) this.#report(schedule, refusal);
+    return accepted.length;
   }
+
+  /** Returns the refusal of a job that is itself invalid, which skips its turn. Any other failure is thrown and skips nothing. */
+  async #submit(client: pg.PoolClient, schedule: Schedule, time: Date): Promise<AppError | null> {
+    try {
+      await this.#options.submitIn(client, schedule.orgId, submissionFor(schedule, time));
+      return null;
+    } catch (error) {
+      if (isAppError(error, 'INVALID_REQUEST') && acceptsPlainJobs()) return error;
+      throw error;
+    }
+  }
+
+  #report({ key }: { key: string }, error: unknown): void {
+    this.#options.events.emit('error', { error, where: `schedule ${key}` });
+  }
+}
+
+const nameOf = ({ orgId, key }: DueReference): string => `${orgId} ${key}`;
+
+/** Where even the plainest job is refused, the fault lies in this process, and no schedule is to blame. */
+function acceptsPlainJobs(): boolean {
+  const params = { nowMs: Date.now(), limits: DEFAULT_LIMITS, profile: PROFILES.gopherqueue };
+  return normalizeSubmission({ type: 'plain', payload: {} }, params).ok;
 }
 
 /** Checks a cron expression and its time zone, and answers the first time after `from`. */

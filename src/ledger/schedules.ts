@@ -25,8 +25,15 @@ const LIST = statement(
 
 const DUE = statement(
   'due_schedules',
-  `SELECT ${COLUMNS}, millrace.clock() AS now FROM millrace.schedules WHERE next_at <= millrace.clock()
-   ORDER BY next_at LIMIT $1::int4 FOR UPDATE SKIP LOCKED`,
+  `SELECT org_id, key, next_at::text AS at FROM millrace.schedules
+   WHERE next_at <= millrace.clock() AND (next_at, org_id, key) > (coalesce($1::timestamptz, '-infinity'), $2::uuid, $3::text)
+   ORDER BY next_at, org_id, key LIMIT $4::int4`,
+);
+
+const LOCK_DUE = statement(
+  'lock_due_schedule',
+  `SELECT ${COLUMNS}, millrace.clock() AS now FROM millrace.schedules
+   WHERE org_id = $1::uuid AND key = $2 AND next_at <= millrace.clock() FOR UPDATE SKIP LOCKED`,
 );
 
 const ADVANCE = statement(
@@ -79,10 +86,22 @@ export async function listSchedules(db: Queryable, orgId: string): Promise<Sched
 /** A schedule whose time has come, and the time it is by the database's clock. */
 export type DueSchedule = { schedule: Schedule; now: Date };
 
-/** Inside a transaction: the schedules that are due, of all orgs, kept from every other process until it ends. */
-export async function dueSchedules(client: Queryable, limit: number): Promise<DueSchedule[]> {
-  const rows = await run<Row & { now: Date }>(client, DUE, [limit]);
-  return rows.map((row) => ({ schedule: toSchedule(row), now: new Date(row.now) }));
+/** Names a due schedule and its place among the others. */
+export type DueReference = { orgId: string; key: string; at: string };
+
+const NIL = '00000000-0000-0000-0000-000000000000';
+
+/** The schedules of all orgs that are due, earliest first; `after` is the last of the page before. */
+export async function dueSchedules(db: Queryable, after: DueReference | null, limit: number): Promise<DueReference[]> {
+  const from = after === null ? [null, NIL, ''] : [after.at, after.orgId, after.key];
+  const rows = await run<{ org_id: string; key: string; at: string }>(db, DUE, [...from, limit]);
+  return rows.map(({ org_id: orgId, key, at }) => ({ orgId, key, at }));
+}
+
+/** Inside a transaction: locks a schedule that is still due. Null: another process has it or has fired it. */
+export async function lockDueSchedule(client: Queryable, { orgId, key }: DueReference): Promise<DueSchedule | null> {
+  const [row] = await run<Row & { now: Date }>(client, LOCK_DUE, [orgId, key]);
+  return row === undefined ? null : { schedule: toSchedule(row), now: new Date(row.now) };
 }
 
 export type ScheduleAdvance = { orgId: string; key: string; nextAt: Date; firedAt: Date | null };

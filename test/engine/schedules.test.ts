@@ -99,9 +99,11 @@ describe('a schedule', () => {
     for (const schedule of refused) {
       await expect(millrace.schedule('bad', schedule)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     }
-    await expect(millrace.schedule('', { cron: '@daily', submission })).rejects.toMatchObject({
-      details: [{ field: 'key' }],
-    });
+    for (const key of ['', 'a\0b', 'half \ud800', 'x'.repeat(201)]) {
+      await expect(millrace.schedule(key, { cron: '@daily', submission })).rejects.toMatchObject({
+        details: [{ field: 'key' }],
+      });
+    }
     expect(await millrace.schedules()).toEqual([]);
   });
 

@@ -10,6 +10,7 @@ import {
   advanceSchedule,
   dueSchedules,
   listSchedules,
+  lockDueSchedule,
   putSchedule,
   removeSchedule,
 } from '../../src/ledger/schedules.ts';
@@ -168,7 +169,6 @@ describe('schedules', () => {
     nextAt,
   });
   const [past, future] = [new Date(Date.now() - 60_000), new Date(Date.now() + 86_400_000)];
-  const due = () => inTransaction(ledger.db.maintenance, (client) => dueSchedules(client, 10));
 
   test('a schedule announced again keeps the time it owes, unless its cron changed', async () => {
     const orgId = await ledger.newOrg();
@@ -187,13 +187,29 @@ describe('schedules', () => {
     const orgId = await ledger.newOrg();
     await putSchedule(ledger.db.api, orgId, nightly(past));
     await inTransaction(ledger.db.maintenance, async (client) => {
-      const [mine] = await dueSchedules(client, 10);
+      const reference = { orgId, key: 'nightly', at: '' };
+      const mine = await lockDueSchedule(client, reference);
       expect(mine?.schedule).toMatchObject({ orgId, key: 'nightly', submission: { type: 'report' } });
       expect(mine?.now.getTime()).toBeGreaterThan(past.getTime());
-      expect(await due()).toEqual([]);
+      const others = await inTransaction(ledger.db.maintenance, (other) => lockDueSchedule(other, reference));
+      expect(others).toBeNull();
       await advanceSchedule(client, { orgId, key: 'nightly', nextAt: future, firedAt: past });
     });
-    expect(await due()).toEqual([]);
+    expect(await dueSchedules(ledger.db.maintenance, null, 10)).toEqual([]);
     expect(await listSchedules(ledger.db.api, orgId)).toMatchObject([{ nextAt: future, lastFiredAt: past }]);
+  });
+
+  test('due schedules are read page by page, also those due at the same time', async () => {
+    const orgs = await Promise.all([1, 2, 3].map(() => ledger.newOrg()));
+    for (const orgId of orgs) {
+      for (const key of ['a', 'b']) await putSchedule(ledger.db.api, orgId, { ...nightly(past), key });
+    }
+    const seen: string[] = [];
+    let page = await dueSchedules(ledger.db.maintenance, null, 2);
+    while (page.length > 0) {
+      seen.push(...page.map(({ orgId, key }) => `${orgId} ${key}`));
+      page = await dueSchedules(ledger.db.maintenance, page.at(-1) ?? null, 2);
+    }
+    expect(seen).toEqual(orgs.toSorted().flatMap((orgId) => [`${orgId} a`, `${orgId} b`]));
   });
 });
