@@ -83,7 +83,7 @@ export class Assembly {
       for (const [key, { kind, variables = [] }] of Object.entries(settingsOf(section))) {
         // The name of its own comes last and wins.
         for (const variable of [...variables, variableOf(section, key)]) {
-          const text = environment[variable];
+          const text = lookUp(environment, variable);
           if (text !== undefined && text !== '')
             this.#set(`${section}.${key}`, readEnvironmentValue(text, kind), variable);
         }
@@ -104,7 +104,7 @@ export class Assembly {
   addOptions(options: Readonly<Record<string, { option: string; text: string | undefined }>>): void {
     for (const [name, { option, text }] of Object.entries(options)) {
       const [section, key] = name.split('.') as [Section, string];
-      const setting = settingsOf(section)[key] as Setting;
+      const setting = lookUp(settingsOf(section), key) as Setting;
       if (text === undefined) continue;
       // An empty text takes back what can be left unset.
       if (text === '' && setting.default === null) this.entries.set(name, { value: null, source: `--${option}` });

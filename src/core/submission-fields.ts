@@ -140,11 +140,10 @@ export function readTags(value: unknown, issues: Issues): Record<string, string>
     return null;
   }
   const tags = dictionary<string>(Object.entries(value));
-  const names = Object.keys(tags);
-  if (names.length > FIELD_LIMITS.tags)
+  const entries = Object.entries(tags);
+  if (entries.length > FIELD_LIMITS.tags)
     issues.add('tags', 'TOO_MANY', `must have at most ${FIELD_LIMITS.tags} entries`);
-  for (const name of names.slice(0, FIELD_LIMITS.tags)) {
-    const text = tags[name];
+  for (const [name, text] of entries.slice(0, FIELD_LIMITS.tags)) {
     const field = `tags.${name.slice(0, FIELD_LIMITS.tagName)}`;
     readText(name, { field, max: FIELD_LIMITS.tagName }, issues);
     refuseReservedName(name, field, issues);

@@ -1,5 +1,6 @@
 import { QUEUE_SETTINGS, type Section, type Setting, settingsOf as settingsIn } from '../../config/settings.ts';
 import { showValue } from '../../config/values.ts';
+import { lookUp } from '../../core/dictionary.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { maskPassword, settingsOf } from '../connection.ts';
 import { textTable } from '../text-table.ts';
@@ -41,5 +42,5 @@ function settingOf(name: string): Setting {
   const [section, key] = [name.slice(0, name.indexOf('.')), name.slice(name.lastIndexOf('.') + 1)];
   const settings: Readonly<Record<string, Setting>> =
     section === 'queues' ? QUEUE_SETTINGS : settingsIn(section as Section);
-  return settings[key] as Setting;
+  return lookUp(settings, key) as Setting;
 }

@@ -1,5 +1,5 @@
 import type { Static } from 'typebox';
-import { dictionary } from '../../core/dictionary.ts';
+import { dictionary, lookUp } from '../../core/dictionary.ts';
 import type { Failure } from '../../core/failure.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { FailureDetails as Details } from '../../services/inspect-failure.ts';
@@ -64,10 +64,10 @@ export function renderFailures(found: FoundFailures, sight: Sight): Static<typeo
 
 /** Categories that share a word share a number. */
 function renderCategories(byCategory: FoundFailures['byCategory']): Record<string, number> {
-  const shown = dictionary<number>();
+  const shown = new Map<string, number>();
   for (const [category, count] of Object.entries(byCategory)) {
-    const name = CATEGORY_WORDS[category as keyof typeof CATEGORY_WORDS];
-    shown[name] = (shown[name] ?? 0) + count;
+    const name = lookUp<string>(CATEGORY_WORDS, category) ?? category;
+    shown.set(name, (shown.get(name) ?? 0) + count);
   }
-  return shown;
+  return dictionary(shown);
 }

@@ -61,7 +61,7 @@ export async function installOpenApi(http: Http, { doors, version }: OpenApiOpti
     refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `Schema${index}`) },
     transform: ({ schema, url, route }) => ({ schema: documented({ schema, url, route, doors }), url }),
   });
-  serveDocument(http, Object.assign({}, ...doors.map(({ webhooks = {} }) => webhooks)));
+  serveDocument(http, Object.fromEntries(doors.flatMap(({ webhooks = {} }) => Object.entries(webhooks))));
 }
 
 type Documented = { schema: FastifySchema | undefined; url: string; route: RouteOptions; doors: readonly Door[] };
