@@ -1,5 +1,8 @@
 import { dictionary } from './dictionary.ts';
 
+/** Whether PostgreSQL can store the text: no NUL, no half surrogate pair. */
+export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
+
 /** Text that PostgreSQL can store (no NUL, no half surrogate pair), cut at a whole character within so many UTF-8 bytes. */
 export function boundText(text: string, maxBytes: number): string {
   const storable = text.toWellFormed().replaceAll('\0', '\uFFFD');

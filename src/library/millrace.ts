@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { isStorable } from '../core/bounded-text.ts';
 import type { DurationInput } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { JobUpdate } from '../core/job-change.ts';
@@ -11,7 +12,7 @@ import { type Database, openDatabase } from '../ledger/database.ts';
 import { checkSchema, migrate } from '../ledger/migrate.ts';
 import { DEFAULT_ORG_ID } from '../ledger/orgs.ts';
 import { listSchedules, removeSchedule, type Schedule } from '../ledger/schedules.ts';
-import { type JobFilter, type SearchPage, searchJobs } from '../ledger/search-jobs.ts';
+import type { JobFilter, SearchPage } from '../ledger/search-jobs.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
 import {
   type BatchCancellationResult,
@@ -24,6 +25,7 @@ import { type FailureDetails, inspectFailure } from '../services/inspect-failure
 import { readJob, toView } from '../services/read-job.ts';
 import { type RetryParams, type RetryResult, retryJob } from '../services/retry-job.ts';
 import { type ScheduleParams, scheduleJob } from '../services/schedule-job.ts';
+import { searchJobs } from '../services/search-jobs.ts';
 import { submitJob } from '../services/submit-job.ts';
 import { type BatchResult, submitMany } from '../services/submit-many.ts';
 import { updateJob } from '../services/update-job.ts';
@@ -147,7 +149,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   async search<T extends TypeOf<Jobs>>(filter: FilterOf<T> = {}, page: SearchPage = {}) {
-    const found = await searchJobs(this.#database.searching, this.#orgId, filter, page);
+    const found = await searchJobs(this.#engine, { orgId: this.#orgId, filter, page });
     return { ...found, jobs: found.jobs.map((job) => toView(job, false) as JobOf<Jobs, T>) };
   }
 
@@ -219,8 +221,8 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return scheduleJob(this.#engine, { ...schedule, submission, orgId: this.#orgId, key });
   }
 
-  unschedule(key: string): Promise<boolean> {
-    return removeSchedule(this.#database.api, this.#orgId, key);
+  async unschedule(key: string): Promise<boolean> {
+    return isStorable(key) && removeSchedule(this.#database.api, this.#orgId, key);
   }
 
   schedules(): Promise<Schedule[]> {

@@ -1,6 +1,7 @@
 import { AppError } from '../core/errors.ts';
+import { isUuid } from '../core/ids.ts';
 import { refuseReservedName } from '../core/reserved-names.ts';
-import { FIELD_LIMITS, Issues, readText } from '../core/submission-fields.ts';
+import { FIELD_LIMITS, Issues, readText, readWord } from '../core/submission-fields.ts';
 import type { Engine } from '../engine/engine.ts';
 import { pauseType, resumeType, setTypeConcurrency } from '../ledger/job-types.ts';
 import { setOrgCap } from '../ledger/orgs.ts';
@@ -21,6 +22,7 @@ export class Queues {
   /** `fifo` serves by priority and submission over all orgs; `fair` lets orgs take turns. */
   async configure(queue: string, change: { order: ClaimOrder }): Promise<void> {
     checkNewName(queue, 'queue');
+    checkOrder(change.order);
     await configureQueue(this.#engine.database.api, { name: queue, order: change.order });
     await this.#changed();
   }
@@ -56,6 +58,7 @@ export class Queues {
 
   /** At most this many jobs of the org run at once, over all workers; null lifts the cap. */
   async capOrg(orgId: string, running: number | null): Promise<void> {
+    checkOrg(orgId);
     await setOrgCap(this.#engine.database.api, orgId, running);
     await this.#changed();
   }
@@ -80,6 +83,18 @@ function checkNewName(name: string, field: Named): void {
   checkName(name, field);
   const issues = new Issues();
   refuseReservedName(name, field, issues);
+  refuse(issues);
+}
+
+function checkOrder(order: ClaimOrder): void {
+  const issues = new Issues();
+  readWord(order, { field: 'order', words: ['fifo', 'fair'] }, issues);
+  refuse(issues);
+}
+
+function checkOrg(orgId: string): void {
+  const issues = new Issues();
+  if (!isUuid(orgId)) issues.add('orgId', 'INVALID_ID', 'must be the id of an org');
   refuse(issues);
 }
 

@@ -4,6 +4,7 @@ import type { JobState } from '../core/states.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { CancelledJob } from '../ledger/cancel-jobs.ts';
 import { type JobFilter, type SearchPage, searchJobs } from '../ledger/search-jobs.ts';
+import { checkSearch } from './check-search.ts';
 
 export type CancellationResult = {
   jobId: string;
@@ -57,6 +58,7 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
     throw refusal('filter', 'name the jobs to cancel either by their ids or by a filter');
   if (params.page?.cursor != null && params.page.limit === undefined)
     throw refusal('limit', 'a cursor needs a limit: only one page is then cancelled');
+  checkSearch(params.filter ?? {}, params.page?.order);
   const total: BatchCancellationResult = {
     requested: 0,
     cancelled: 0,

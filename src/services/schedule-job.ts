@@ -1,3 +1,4 @@
+import { isStorable } from '../core/bounded-text.ts';
 import { AppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
@@ -25,8 +26,7 @@ export async function scheduleJob(engine: Engine, params: ScheduleParams): Promi
   if (typeof key !== 'string' || key.length < 1 || key.length > MAX_KEY) {
     throw refusal('key', `A schedule's key has 1 to ${MAX_KEY} characters.`);
   }
-  if (key.includes('\0') || !key.isWellFormed())
-    throw refusal('key', "A schedule's key must be valid Unicode without the NUL character.");
+  if (!isStorable(key)) throw refusal('key', "A schedule's key must be valid Unicode without the NUL character.");
   if (!['none', 'one', 'all'].includes(missed)) throw refusal('missed', `missed is none, one or all, not "${missed}".`);
   // A schedule is kept as JSON, which would make something else of them.
   if (submission?.payload instanceof Uint8Array)

@@ -5,12 +5,14 @@ import {
   type SearchPage,
   searchJobs as searchInLedger,
 } from '../ledger/search-jobs.ts';
+import { checkSearch } from './check-search.ts';
 
 export type { FoundJobs, JobFilter, SearchPage };
 
 export type SearchParams = { orgId: string; filter?: JobFilter; page?: SearchPage };
 
 /** Jobs that match every filter given, a page at a time. */
-export function searchJobs(engine: Engine, { orgId, filter, page }: SearchParams): Promise<FoundJobs> {
+export async function searchJobs(engine: Engine, { orgId, filter = {}, page }: SearchParams): Promise<FoundJobs> {
+  checkSearch(filter, page?.order);
   return searchInLedger(engine.database.searching, orgId, filter, page);
 }

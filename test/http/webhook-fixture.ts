@@ -10,13 +10,13 @@ import { ExecutionServer, randomId, type TestClient } from './execution-fixture.
 export const PUBLIC_URL = 'https://93.184.215.14/hook';
 
 /** What names lead to; those that are not here lead nowhere. */
-const NAMES: Record<string, readonly string[]> = {
-  'public.example': ['93.184.215.14'],
-  'inside.example': ['10.0.0.1'],
-  'mixed.example': ['93.184.215.14', '127.0.0.1'],
-};
+const NAMES: ReadonlyMap<string, readonly string[]> = new Map([
+  ['public.example', ['93.184.215.14']],
+  ['inside.example', ['10.0.0.1']],
+  ['mixed.example', ['93.184.215.14', '127.0.0.1']],
+]);
 
-const resolver: Resolver = { resolve: async (host) => NAMES[host] ?? [] };
+const resolver: Resolver = { resolve: async (host) => NAMES.get(host) ?? [] };
 
 const LIMITS = { connectTimeoutMs: 2_000, dnsTimeoutMs: 1_000, userAgent: 'Millrace/test', resolver };
 
