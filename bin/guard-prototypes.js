@@ -21,6 +21,6 @@ function guard(prototype) {
 }
 
 guard(Object.prototype);
-// These two are not frozen: the engine's shortcuts for arrays and calls rely on plain members, and no name reaches them.
+// These two only refuse new members. Accessors turn off V8's shortcuts for iterating arrays, and no name replaces a member.
 Object.preventExtensions(Array.prototype);
 Object.preventExtensions(Function.prototype);

@@ -162,19 +162,6 @@ async function transact<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolC
   }
 }
 
-/** Runs `work` inside the transaction of the client so that its failure takes back its own writes and leaves the transaction usable. */
-export async function inSavepoint<T>(client: pg.ClientBase, work: () => Promise<T>): Promise<T> {
-  await client.query('SAVEPOINT millrace_part');
-  try {
-    const result = await work();
-    await client.query('RELEASE SAVEPOINT millrace_part');
-    return result;
-  } catch (error) {
-    await client.query('ROLLBACK TO SAVEPOINT millrace_part');
-    throw error;
-  }
-}
-
 /** Until here nothing has happened; from here on a lost connection leaves that open. */
 async function commit(client: pg.PoolClient): Promise<void> {
   try {

@@ -10,7 +10,7 @@ import {
 } from 'typescript/unstable/ast';
 import { API, type Checker, type Type, TypeFlags } from 'typescript/unstable/sync';
 
-export type OutsideKey = { file: string; line: number; text: string };
+type OutsideKey = { file: string; line: number; text: string };
 
 const ANY_TEXT = TypeFlags.String | TypeFlags.TemplateLiteral | TypeFlags.StringMapping | TypeFlags.Any;
 
