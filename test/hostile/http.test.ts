@@ -85,6 +85,12 @@ describe('a name that a program may trip over', () => {
     await expectUnharmed();
   });
 
+  it.each(['constructor', 'toString', 'valueOf'])('is named in the refusal as it was sent: %s', async (name) => {
+    const client = await server.client();
+    const { status, body } = await client.post('/jobs', { type: 'EXECUTE', ...Object.fromEntries([[name, 'x']]) });
+    expect([status, body.errors]).toEqual([400, [expect.objectContaining({ field: name, code: 'UNKNOWN_MEMBER' })]]);
+  });
+
   it('is answered whatever it is made of', async () => {
     const pair = fc.tuple(hostileName, fc.nat());
     const property = fc.asyncProperty(fc.array(pair, { minLength: 8, maxLength: 8 }), async (pairs) => {
