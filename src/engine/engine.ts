@@ -1,7 +1,8 @@
 import { hostname } from 'node:os';
 import { AppError } from '../core/errors.ts';
+import { LeaseLostError } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
-import { DEFAULT_LIMITS, type Submission, type SubmissionLimits } from '../core/submission.ts';
+import { DEFAULT_LIMITS, type SubmissionLimits } from '../core/submission.ts';
 import type { Database } from '../ledger/database.ts';
 import { PolicyCache } from '../ledger/intern-policies.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
@@ -11,6 +12,7 @@ import { Canceller } from './canceller.ts';
 import { type Crew, type CrewParts, Crews } from './crews.ts';
 import { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
+import type { SpawnRequest } from './handler-context.ts';
 import { HeldJobs } from './held-jobs.ts';
 import type { Service } from './loop.ts';
 import { type Hint, Notifier } from './notifier.ts';
@@ -45,7 +47,7 @@ export type EngineOptions = {
 
 type Accepted = Parameters<SubmitterOptions['onAccepted']>[0];
 
-type SpawnParams = { execution: Execution; submission: Submission; join: boolean; workerId: number };
+type SpawnParams = SpawnRequest & { execution: Execution; workerId: number };
 
 /** Later than this, polling finds it anyway. */
 const HINTS_AFTER_COMMIT_MS = [10, 50, 250];
@@ -242,24 +244,25 @@ export class Engine implements Service {
       heartbeatMs: options.heartbeatMs,
       onReleased: () => this.hint('releases'),
       onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),
-      spawn: (execution, submission, join) =>
-        this.#spawn({ execution, submission, join, workerId: supervisor.workerId }),
+      spawn: (execution, request) => this.#spawn({ ...request, execution, workerId: supervisor.workerId }),
     });
     return supervisor;
   }
 
-  async #spawn({ execution, submission, join, workerId }: SpawnParams): Promise<string> {
+  /** Null: the transaction that it was meant for has ended. */
+  async #spawn({ execution, submission, join, transaction, workerId }: SpawnParams): Promise<string | null> {
     const { job } = execution;
     const actor = `system:job ${job.id}`;
     const prepared = await this.submitter.prepare(job.orgId, submission, actor);
     if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
     const lease = { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, workerId, join };
-    const written = await this.submitter.spawn(lease, prepared.entry, submission.priority == null);
-    if (written === null) {
-      execution.abort('lost_lease');
-      throw execution.abortError();
-    }
+    const spawned = { entry: prepared.entry, inheritsPriority: submission.priority == null };
+    const answer = await this.submitter.spawn(lease, spawned, transaction);
+    if (answer.kind === 'transaction_ended') return null;
+    if (answer.kind === 'lost') throw new LeaseLostError();
+    if (transaction !== null) this.hintLater();
     if (join) execution.joinsChildren = true;
+    const { written } = answer;
     if (written.kind === 'accepted') return written.id;
     if (written.sameRequest) return written.existingId;
     throw new AppError('DUPLICATE');

@@ -7,7 +7,8 @@ import type { Submission } from '../core/submission.ts';
 import { FIELD_LIMITS } from '../core/submission-fields.ts';
 import { assertOwned } from '../ledger/assert-owned.ts';
 import type { Database } from '../ledger/database.ts';
-import { reportProgress } from '../ledger/report-progress.ts';
+import { currentTransaction, isNeverSent, OwnedTransaction } from '../ledger/owned-transaction.ts';
+import { type FencedAnswer, reportProgress } from '../ledger/report-progress.ts';
 import { loadCheckpoint, saveCheckpoint } from '../ledger/save-checkpoint.ts';
 import { settleJobs } from '../ledger/settle-jobs.ts';
 import type { Queryable } from '../ledger/statement.ts';
@@ -16,17 +17,30 @@ import type { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
 import type { JobContext, LogLevel, SpawnOptions } from './job-context.ts';
 
+export type SpawnRequest = {
+  submission: Submission;
+  join: boolean;
+  /** The transaction that holds the parent, if one does. */
+  transaction: OwnedTransaction | null;
+};
+
 export type ContextServices = {
   database: Database;
   events: EventHub;
   workerId(): number;
-  spawn(execution: Execution, submission: Submission, join: boolean): Promise<string>;
+  /** Null: the transaction that the request names has ended, and nothing was written. */
+  spawn(execution: Execution, request: SpawnRequest): Promise<string | null>;
 };
+
+const COMPLETED =
+  'completeIn has completed the job in this transaction. Report progress, save checkpoints and spawn jobs before it.';
 
 /** The context of one attempt. Values are read when asked for: most handlers look at few of them. */
 export class HandlerContext implements JobContext {
   readonly #execution: Execution;
   readonly #services: ContextServices;
+  /** The handler's transaction that holds the job; it may have ended since. */
+  #transaction: OwnedTransaction | null = null;
 
   constructor(execution: Execution, services: ContextServices) {
     this.#execution = execution;
@@ -88,32 +102,36 @@ export class HandlerContext implements JobContext {
       throw new AppError('INVALID_REQUEST', { message: `Progress is a number from 0 to 100, not ${percent}.` });
     }
     const text = message == null ? null : boundText(message, FIELD_LIMITS.progressMessageBytes);
-    const { landed, cancelRequested } = await reportProgress(this.#services.database.workers, {
-      ...leaseOf(this.#execution),
-      percent: Math.round(percent),
-      message: text,
-    });
-    this.#answer(landed, cancelRequested !== null);
-    this.#services.events.emit('progress', { ...this.#execution.facts, percent: Math.round(percent), message: text });
+    const report = { ...leaseOf(this.#execution), percent: Math.round(percent), message: text };
+    this.#answer(await this.#inPlace((db, transactionId) => reportProgress(db, report, transactionId)));
+    this.#services.events.emit('progress', { ...this.#execution.facts, percent: report.percent, message: text });
   }
 
   async checkpoint(state: unknown): Promise<void> {
-    const saved = await saveCheckpoint(this.#services.database.workers, {
-      ...leaseOf(this.#execution),
-      state: encodeCheckpoint(state),
-    });
-    this.#answer(saved.landed, saved.cancelRequested !== null);
+    const saved = { ...leaseOf(this.#execution), state: encodeCheckpoint(state) };
+    this.#answer(await this.#inPlace((db, transactionId) => saveCheckpoint(db, saved, transactionId)));
   }
 
   async lastCheckpoint<T = unknown>(): Promise<T | null> {
     const { orgId, seq } = this.#execution.job;
-    const stored = await loadCheckpoint(this.#services.database.workers, { orgId, seq });
-    return stored === null ? null : (decodeCheckpoint(stored.state) as T);
+    const load = (db: Queryable, transactionId: string | null) => loadCheckpoint(db, { orgId, seq }, transactionId);
+    const { checkpoint } = await this.#inPlace(load);
+    return checkpoint === null ? null : (decodeCheckpoint(checkpoint.state) as T);
   }
 
-  spawn(submission: Submission, options: SpawnOptions = {}): Promise<string> {
+  async spawn(submission: Submission, options: SpawnOptions = {}): Promise<string> {
     const join = options.join ?? this.#execution.registered.fanIn;
-    return this.#services.spawn(this.#execution, submission, join);
+    const spawnIn = async (transaction: OwnedTransaction | null) => {
+      const id = await this.#services.spawn(this.#execution, { submission, join, transaction });
+      return id === null ? { id: '', transactionEnded: true as const } : { id };
+    };
+    try {
+      const own = await this.#inTransaction(spawnIn);
+      return (own ?? (await spawnIn(null))).id;
+    } catch (error) {
+      if (error instanceof LeaseLostError) this.#lose();
+      throw error;
+    }
   }
 
   log(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
@@ -123,9 +141,9 @@ export class HandlerContext implements JobContext {
   }
 
   async assertOwned(client: Queryable): Promise<void> {
-    if (await assertOwned(client, leaseOf(this.#execution))) return;
-    this.#execution.abort('lost_lease');
-    throw new LeaseLostError();
+    const transactionId = await assertOwned(client, leaseOf(this.#execution));
+    if (transactionId === null) this.#lose(new LeaseLostError());
+    this.#transaction = new OwnedTransaction(client, transactionId);
   }
 
   async completeIn(client: Queryable, result?: unknown): Promise<void> {
@@ -151,22 +169,50 @@ export class HandlerContext implements JobContext {
         },
       ],
     });
-    if (!landed.has(this.leaseToken)) {
-      this.#execution.abort('lost_lease');
-      throw new LeaseLostError();
-    }
+    if (!landed.has(this.leaseToken)) this.#lose(new LeaseLostError());
     this.#execution.isCompletedByHandler = true;
+    const transactionId = await currentTransaction(client);
+    this.#transaction = transactionId === null ? null : new OwnedTransaction(client, transactionId, true);
   }
 
-  /** A write that did not land means the job is another's; one that did may bring the news of a cancellation. */
-  #answer(landed: boolean, cancelRequested: boolean): void {
-    if (!landed) {
-      this.#execution.abort('lost_lease');
-      throw this.#execution.abortError();
+  /** Runs `work` in the handler's transaction while that is open, and otherwise on a connection of ours. */
+  async #inPlace<Answer extends { transactionEnded?: true }>(
+    work: (db: Queryable, transactionId: string | null) => Promise<Answer>,
+  ): Promise<Answer> {
+    const own = await this.#inTransaction((transaction) => work(transaction, transaction.id));
+    return own ?? work(this.#services.database.workers, null);
+  }
+
+  /** Null: no transaction of the handler holds the job any more, and `work` did nothing. */
+  async #inTransaction<Answer extends { transactionEnded?: true }>(
+    work: (transaction: OwnedTransaction) => Promise<Answer>,
+  ): Promise<Answer | null> {
+    const transaction = this.#transaction;
+    if (transaction === null) return null;
+    if (transaction.isOpen) {
+      const answer = await work(transaction).catch((error) => {
+        if (isNeverSent(error)) return null;
+        throw error;
+      });
+      if (answer !== null && answer.transactionEnded === undefined) return answer;
     }
-    if (!cancelRequested) return;
+    if (this.#transaction === transaction) this.#transaction = null;
+    return null;
+  }
+
+  /** A write that did not land means that the attempt has lost the job. One that landed may report a cancellation. */
+  #answer({ landed, cancelRequested }: FencedAnswer): void {
+    if (!landed) this.#lose();
+    if (cancelRequested === null) return;
     this.#execution.isCancelRequested = true;
     throw new JobCancelledError();
+  }
+
+  #lose(error?: LeaseLostError): never {
+    const transaction = this.#transaction;
+    if (transaction?.completesJob && transaction.isOpen) throw new AppError('INVALID_REQUEST', { message: COMPLETED });
+    this.#execution.abort('lost_lease');
+    throw error ?? this.#execution.abortError();
   }
 }
 

@@ -41,7 +41,10 @@ export type JobContext = {
   /** Creates a child job and answers its id. */
   spawn(submission: Submission, options?: SpawnOptions): Promise<string>;
   log(level: LogLevel, message: string, fields?: Record<string, unknown>): void;
-  /** Throws LeaseLostError unless this attempt still holds the job; locks it until `client`'s transaction ends. */
+  /**
+   * Throws LeaseLostError unless this attempt still holds the job; locks it until `client`'s transaction ends. Until then
+   * progress, checkpoints and spawned jobs are written in that transaction.
+   */
   assertOwned(client: Queryable): Promise<void>;
   /** Completes the job inside the caller's transaction: both commit, or neither. */
   completeIn(client: Queryable, result?: unknown): Promise<void>;

@@ -17,6 +17,7 @@ import type { Database } from '../ledger/database.ts';
 import { lockParent, type Origin } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
+import { OwnedTransaction } from '../ledger/owned-transaction.ts';
 import type { Queryable } from '../ledger/statement.ts';
 import { isBare } from '../ledger/submit-alike.ts';
 import { type Attempted, submitJobs, submitShared, type Written } from '../ledger/submit-jobs.ts';
@@ -67,6 +68,10 @@ export type SubmitOptions = {
 
 export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: readonly Issue[] };
 export type Submitted = Written | { kind: 'invalid'; issues: readonly Issue[] };
+
+/** A child to be written; it may take the priority of its parent. */
+export type Spawned = { entry: JobToWrite; inheritsPriority: boolean };
+export type SpawnAnswer = { kind: 'written'; written: Written } | { kind: 'lost' } | { kind: 'transaction_ended' };
 
 const NO_OPTIONS: SubmitOptions = Object.freeze({});
 const MAX_WAITING = 20_000;
@@ -211,24 +216,42 @@ export class Submitter {
     return this.#writer.writeTogether(entries, client, check);
   }
 
-  /** Writes a child of a running job, fenced by that job's lease. Null: the lease is lost. */
-  async spawn(parent: ParentLease, entry: JobToWrite, inheritsPriority: boolean): Promise<Written | null> {
-    const work = async (client: pg.ClientBase): Promise<Written[] | null> => {
-      const guard = await lockParent(client, parent);
-      if (!guard.landed) return null;
+  /** Writes a child of a running job, fenced by that job's lease and, if it has one, in `transaction`. */
+  async spawn(
+    parent: ParentLease,
+    spawned: Spawned,
+    transaction: OwnedTransaction | null = null,
+  ): Promise<SpawnAnswer> {
+    const { entry } = spawned;
+    await this.#writer.stamp([entry]);
+    const answer =
+      transaction === null
+        ? await this.#writer.transact(entry.orgId, (client) => this.#spawnIn(client, parent, spawned))
+        : await transaction.inTurn(() => this.#spawnIn(transaction, parent, spawned));
+    if (answer.kind === 'written')
+      this.#options.onAccepted({ written: [answer.written], entries: [entry], isFollowed: false });
+    return answer;
+  }
+
+  async #spawnIn(
+    client: pg.ClientBase | OwnedTransaction,
+    parent: ParentLease,
+    spawned: Spawned,
+  ): Promise<SpawnAnswer> {
+    const own = client instanceof OwnedTransaction ? client : null;
+    const guard = await lockParent(client, parent, own?.id ?? null);
+    if (!guard.landed) return { kind: guard.transactionEnded ? 'transaction_ended' : 'lost' };
+    const write = async (): Promise<SpawnAnswer> => {
+      const { entry, inheritsPriority } = spawned;
       entry.job = inherit(entry.job, guard.origin);
       await placeChild(client, entry, { ...guard, parent, inheritsPriority });
       const [child] = await submitJobs(client, [entry]);
       // Thrown, it takes the child back. A repeat of a spawn brings no child and is not counted.
       if (child?.kind === 'accepted' && guard.children >= MAX_CHILDREN)
         throw refusal('spawn', 'TOO_MANY_CHILDREN', `An attempt may spawn at most ${MAX_CHILDREN} jobs.`);
-      return [child as Written];
+      return { kind: 'written', written: child as Written };
     };
-    await this.#writer.stamp([entry]);
-    const written = await this.#writer.transact(entry.orgId, work);
-    if (written === null) return null;
-    this.#options.onAccepted({ written, entries: [entry], isFollowed: false });
-    return written[0] as Written;
+    return own === null ? write() : own.withSavepoint(write);
   }
 
   async idle(): Promise<void> {

@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
 import type { Policy } from '../core/policy.ts';
-import type { Submission } from '../core/submission.ts';
 import type { Database } from '../ledger/database.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { announceType } from '../ledger/job-types.ts';
@@ -9,7 +8,7 @@ import type { StartedJob, Taken } from '../ledger/take-jobs.ts';
 import { registerWorker, stopWorker } from '../ledger/workers.ts';
 import type { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
-import { HandlerContext } from './handler-context.ts';
+import { HandlerContext, type SpawnRequest } from './handler-context.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { Loop } from './loop.ts';
 import type { OfferedJob } from './producer.ts';
@@ -34,7 +33,7 @@ export type SupervisorOptions = {
   heartbeatMs?: number;
   /** How long a worker that stops insists that its last outcomes are written. */
   lastWritesMs?: number;
-  spawn(execution: Execution, submission: Submission, join: boolean): Promise<string>;
+  spawn(execution: Execution, request: SpawnRequest): Promise<string | null>;
   onReleased(): void;
   onDelayed(delayMs: number): void;
 };

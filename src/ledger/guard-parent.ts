@@ -2,7 +2,8 @@ import type { Job } from '../core/job.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 export type GuardedParent =
-  | { landed: false }
+  /** The transaction that the spawn was meant for has ended: nothing was looked at. */
+  | { landed: false; transactionEnded?: true }
   | {
       landed: true;
       depth: number;
@@ -21,9 +22,15 @@ export type Origin = Pick<Job, 'requestId' | 'correlationId' | 'projectId' | 'tr
 
 const LOCK = statement(
   'lock_parent',
-  `SELECT depth, priority, coalesce(request_id, id::text) AS request_id, correlation_id, project_id, traceparent FROM millrace.jobs
+  `WITH place AS MATERIALIZED (
+  SELECT $5::xid8 IS NULL OR ($5::xid8 = pg_current_xact_id_if_assigned()) IS TRUE AS is_right
+), parent AS (
+  SELECT depth, priority, coalesce(request_id, id::text) AS request_id, correlation_id, project_id, traceparent FROM millrace.jobs
   WHERE org_id = $1::uuid AND seq = $2::int8 AND lease_seq = $3::int8 AND state = 'running' AND worker_id = $4::int8
-  FOR NO KEY UPDATE`,
+    AND (SELECT is_right FROM place)
+  FOR NO KEY UPDATE
+)
+SELECT place.is_right, parent.* FROM place LEFT JOIN parent ON true`,
 );
 
 // A statement of its own: it must see the children of a spawn that the lock waited for. Those of earlier attempts are older than
@@ -46,7 +53,8 @@ SELECT (SELECT count(*)::int4 FROM millrace.jobs p JOIN millrace.jobs c ON c.org
 type LineRow = { children: number; ancestor_ids: string[]; joined_seqs: string[] };
 
 type ParentRow = {
-  depth: number;
+  is_right: boolean;
+  depth: number | null;
   priority: number;
   request_id: string;
   correlation_id: string | null;
@@ -54,18 +62,24 @@ type ParentRow = {
   traceparent: string | null;
 };
 
-/** Holds a running job still while its attempt spawns children. An attempt that lost its lease spawns nothing. */
+/**
+ * Holds a running job still while its attempt spawns children. An attempt that lost its lease spawns nothing. With
+ * `transactionId` it locks only if `client` is still in that transaction.
+ */
 export async function lockParent(
   client: Queryable,
   params: { orgId: string; seq: number; leaseSeq: number; workerId: number },
+  transactionId: string | null = null,
 ): Promise<GuardedParent> {
   const { orgId, seq, leaseSeq, workerId } = params;
-  const [parent] = await run<ParentRow>(client, LOCK, [orgId, seq, leaseSeq, workerId]);
-  if (parent === undefined) return { landed: false };
+  const locked = await run<ParentRow>(client, LOCK, [orgId, seq, leaseSeq, workerId, transactionId]);
+  const parent = locked[0] as ParentRow;
+  if (!parent.is_right) return { landed: false, transactionEnded: true };
+  if (parent.depth === null) return { landed: false };
   const rows = await run<LineRow>(client, DESCRIBE, [orgId, seq]);
   const { children, ancestor_ids: ancestorIds, joined_seqs } = rows[0] as LineRow;
-  const { depth, priority, request_id: requestId, correlation_id, project_id: projectId, traceparent } = parent;
+  const { priority, request_id: requestId, correlation_id, project_id: projectId, traceparent } = parent;
   const origin = { requestId, correlationId: correlation_id ?? requestId, projectId, traceparent };
   const joinedSeqs = joined_seqs.map(Number);
-  return { landed: true, depth, priority, children, ancestorIds, joinedSeqs, origin };
+  return { landed: true, depth: parent.depth, priority, children, ancestorIds, joinedSeqs, origin };
 }

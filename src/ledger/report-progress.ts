@@ -1,11 +1,16 @@
 import { type Queryable, run, statement } from './statement.ts';
 
-// Fenced by the lease in the same statement: a report of an attempt that lost the job does not land.
+// Fenced by the lease in the same statement: a report of an attempt that lost the job does not land. A statement that is meant for
+// one transaction writes nothing in another.
 const REPORT = statement(
   'report_progress',
-  `WITH owned AS (
+  `WITH place AS MATERIALIZED (
+     SELECT $6::xid8 IS NULL OR ($6::xid8 = pg_current_xact_id_if_assigned()) IS TRUE AS is_right
+   ), owned AS (
      SELECT j.org_id, j.seq FROM millrace.jobs j
-     WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.lease_seq = $3::int8 AND j.state = 'running' FOR NO KEY UPDATE
+     WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.lease_seq = $3::int8 AND j.state = 'running'
+       AND (SELECT is_right FROM place)
+     FOR NO KEY UPDATE
    ), written AS (
      INSERT INTO millrace.progress AS p (org_id, seq, percent, message, updated_at)
      SELECT org_id, seq, $4::int2, $5, millrace.clock() FROM owned
@@ -13,23 +18,37 @@ const REPORT = statement(
        updated_at = excluded.updated_at
      RETURNING org_id, seq
    )
-   SELECT c.is_forced FROM written w LEFT JOIN millrace.cancel_requests c ON c.org_id = w.org_id AND c.seq = w.seq`,
+   SELECT p.is_right, w.seq IS NOT NULL AS has_landed, c.is_forced
+   FROM place p LEFT JOIN written w ON true
+   LEFT JOIN millrace.cancel_requests c ON c.org_id = w.org_id AND c.seq = w.seq`,
 );
 
 type CancelWish = 'soft' | 'force' | null;
 
-export type FencedAnswer = { landed: boolean; cancelRequested: CancelWish };
+export type FencedAnswer = {
+  landed: boolean;
+  cancelRequested: CancelWish;
+  /** Nothing was written or looked at: the transaction that the statement was meant for has ended. */
+  transactionEnded?: true;
+};
 
 export type ProgressReport = { orgId: string; seq: number; leaseSeq: number; percent: number; message: string | null };
 
-export async function reportProgress(db: Queryable, report: ProgressReport): Promise<FencedAnswer> {
+/** With `transactionId` it reports only if `db` is still in that transaction. */
+export async function reportProgress(
+  db: Queryable,
+  report: ProgressReport,
+  transactionId: string | null = null,
+): Promise<FencedAnswer> {
   const { orgId, seq, leaseSeq, percent, message } = report;
-  return toFencedAnswer(await run<FencedRow>(db, REPORT, [orgId, seq, leaseSeq, percent, message]));
+  return toFencedAnswer(await run<FencedRow>(db, REPORT, [orgId, seq, leaseSeq, percent, message, transactionId]));
 }
 
-export type FencedRow = { is_forced: boolean | null };
+export type FencedRow = { is_right: boolean; has_landed: boolean; is_forced: boolean | null };
 
-export function toFencedAnswer([row]: FencedRow[]): FencedAnswer {
-  if (row === undefined) return { landed: false, cancelRequested: null };
-  return { landed: true, cancelRequested: row.is_forced === null ? null : row.is_forced ? 'force' : 'soft' };
+export function toFencedAnswer(rows: FencedRow[]): FencedAnswer {
+  const { is_right, has_landed, is_forced } = rows[0] as FencedRow;
+  const cancelRequested = is_forced === null ? null : is_forced ? 'force' : 'soft';
+  const answer = { landed: has_landed, cancelRequested } as const;
+  return is_right ? answer : { ...answer, transactionEnded: true };
 }

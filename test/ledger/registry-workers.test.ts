@@ -116,18 +116,20 @@ describe('progress and checkpoints', () => {
     const lost = { landed: false, cancelRequested: null };
     expect(await saveCheckpoint(ledger.db.workers, { ...first, state: new Uint8Array([9]) })).toEqual(lost);
     expect(await reportProgress(ledger.db.workers, { ...first, percent: 99, message: null })).toEqual(lost);
-    expect((await loadCheckpoint(ledger.db.workers, second))?.state).toEqual(state);
+    expect((await loadCheckpoint(ledger.db.workers, second)).checkpoint?.state).toEqual(state);
     await ledger.settle(second, { to: 'completed', reason: 'succeeded' });
     expect(await reportProgress(ledger.db.workers, { ...second, percent: 100, message: null })).toEqual(lost);
   });
 
   test('the state an attempt saved is there for the next [GA-5.22] [GA-5.23]', async () => {
     const first = await ledger.start(await ledger.submitOne());
-    expect(await loadCheckpoint(ledger.db.workers, first)).toBeNull();
+    expect(await loadCheckpoint(ledger.db.workers, first)).toEqual({ checkpoint: null });
     await saveCheckpoint(ledger.db.workers, { ...first, state: new Uint8Array([7]) });
     await saveCheckpoint(ledger.db.workers, { ...first, state });
     const second = await takeAway(first);
-    expect(await loadCheckpoint(ledger.db.workers, second)).toMatchObject({ state, leaseSeq: first.leaseSeq });
-    expect(await loadCheckpoint(ledger.db.workers, { ...second, orgId: await ledger.newOrg() })).toBeNull();
+    const { checkpoint } = await loadCheckpoint(ledger.db.workers, second);
+    expect(checkpoint).toMatchObject({ state, leaseSeq: first.leaseSeq });
+    const foreign = { ...second, orgId: await ledger.newOrg() };
+    expect(await loadCheckpoint(ledger.db.workers, foreign)).toEqual({ checkpoint: null });
   });
 });

@@ -101,13 +101,12 @@ export const spawn = commandOf({
     const wanted = { type: given.type, priority: 2, delayMs: 0, payload: {} };
     const { entry, submitted } = await prepare(system, wanted, { ...UNTIED, parent: lease.job });
     const { seq, leaseSeq, workerId } = lease;
-    const written = await system.submitter.spawn(
+    const answer = await system.submitter.spawn(
       { orgId: system.orgId, seq, leaseSeq, workerId, join: true },
-      entry,
-      false,
+      { entry, inheritsPriority: false },
     );
-    if (runsBy(lease)) expect(written).toMatchObject(model.submit(submitted));
-    else expect(written, 'a spawn by a lost lease').toBeNull();
+    if (runsBy(lease)) expect(answer).toMatchObject({ kind: 'written', written: model.submit(submitted) });
+    else expect(answer, 'a spawn by a lost lease').toEqual({ kind: 'lost' });
   },
 });
 
