@@ -14,6 +14,7 @@ import { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
 import type { SpawnRequest } from './handler-context.ts';
 import { HeldJobs } from './held-jobs.ts';
+import { JobWatcher } from './job-watcher.ts';
 import type { Service } from './loop.ts';
 import { type Hint, Notifier } from './notifier.ts';
 import { Projector } from './projector.ts';
@@ -62,6 +63,7 @@ export class Engine implements Service {
   readonly settings: Settings;
   readonly submitter: Submitter;
   readonly reader: Reader;
+  readonly watcher: JobWatcher;
   readonly canceller: Canceller;
   readonly heldJobs: HeldJobs;
   readonly notifier: Notifier;
@@ -86,6 +88,7 @@ export class Engine implements Service {
     this.reader = new Reader({ database });
     this.heldJobs = new HeldJobs({ database });
     this.canceller = new Canceller({ database, heldJobs: this.heldJobs });
+    this.watcher = new JobWatcher({ database, events });
     this.submitter = new Submitter({
       ...{ database, profile, policies: this.policies, limits: this.limits },
       registrationOf: (type) => this.#crews.handlerOf(type)?.layer ?? this.settings.registrationOf(type),
@@ -140,6 +143,7 @@ export class Engine implements Service {
   async close(graceMs: number): Promise<void> {
     await this.drain(graceMs);
     await this.submitter.idle();
+    await this.watcher.stop();
     await this.notifier.close();
   }
 

@@ -1,46 +1,50 @@
 import { AppError } from '../core/errors.ts';
+import { isUuid } from '../core/ids.ts';
+import type { Job } from '../core/job.ts';
 import { isTerminal } from '../core/states.ts';
 import type { Engine } from '../engine/engine.ts';
-import { type JobView, readJob } from './read-job.ts';
+import { type JobView, toView } from './read-job.ts';
 
 export type WaitParams = { orgId: string; timeoutMs: number | null; signal?: AbortSignal };
 
-const FIRST_POLL_MS = 25;
-const MAX_POLL_MS = 1_000;
-
-/** Answers when the job has ended. Hears at once of jobs that end in this process, and polls for the rest. */
+/** Returns the job once it has ended. All callers of a process share one watcher. */
 export async function waitForJob(engine: Engine, id: string, params: WaitParams): Promise<JobView> {
-  const deadlineMs = params.timeoutMs === null ? Number.POSITIVE_INFINITY : performance.now() + params.timeoutMs;
-  let wake = () => {};
-  const stops = (['completed', 'failed', 'cancelled'] as const).map((event) =>
-    engine.events.on(event, (facts) => {
-      if (facts.jobId === id) wake();
-    }),
-  );
-  const onAbort = () => wake();
-  params.signal?.addEventListener('abort', onAbort);
-  try {
-    for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(MAX_POLL_MS, pollMs * 1.5)) {
-      params.signal?.throwIfAborted();
-      const woken = new Promise<void>((resolve) => {
-        wake = resolve;
-      });
-      const job = await readJob(engine, id, { orgId: params.orgId, includeResult: true });
-      if (job === null) throw new AppError('NOT_FOUND', { message: `Job ${id} does not exist.` });
-      if (isTerminal(job.state)) return job;
-      const leftMs = deadlineMs - performance.now();
-      if (leftMs <= 0)
-        throw new AppError('TIMED_OUT', { message: `Job ${id} is still ${job.state} after ${params.timeoutMs} ms.` });
-      await sleepUnless(woken, Math.min(pollMs, leftMs));
-    }
-  } finally {
-    for (const stop of stops) stop();
-    params.signal?.removeEventListener('abort', onAbort);
-  }
+  const { orgId, timeoutMs, signal } = params;
+  signal?.throwIfAborted();
+  if (!isUuid(id)) throw missing(id);
+  const watch = engine.watcher.watch({ orgId, id: id.toLowerCase() });
+  const job = await firstOf(watch.ended, { timeoutMs, signal }).finally(watch.leave);
+  if (job === null) throw missing(id);
+  return toView(job === 'late' ? await lastLook(engine, id, params) : job, true);
 }
 
-async function sleepUnless(woken: Promise<void>, delayMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  await Promise.race([woken, new Promise((resolve) => (timer = setTimeout(resolve, delayMs)))]);
-  clearTimeout(timer);
+/** `late`: the time is up. Rejects with the signal's reason when that is aborted first. */
+function firstOf(
+  ended: Promise<Job | null>,
+  { timeoutMs, signal }: Omit<WaitParams, 'orgId'>,
+): Promise<Job | null | 'late'> {
+  return new Promise((resolve, reject) => {
+    const timer = timeoutMs === null ? undefined : setTimeout(() => settle(() => resolve('late')), timeoutMs);
+    const onAbort = () => settle(() => reject(signal?.reason));
+    const settle = (act: () => void) => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
+      act();
+    };
+    signal?.addEventListener('abort', onAbort);
+    ended.then(
+      (job) => settle(() => resolve(job)),
+      (error) => settle(() => reject(error)),
+    );
+  });
 }
+
+/** A job that ended since the watcher last looked is not late. */
+async function lastLook(engine: Engine, id: string, { orgId, timeoutMs }: WaitParams): Promise<Job> {
+  const job = await engine.reader.get(orgId, id);
+  if (job === null) throw missing(id);
+  if (isTerminal(job.state)) return job;
+  throw new AppError('TIMED_OUT', { message: `Job ${id} is still ${job.state} after ${timeoutMs} ms.` });
+}
+
+const missing = (id: string) => new AppError('NOT_FOUND', { message: `Job ${id} does not exist.` });

@@ -50,6 +50,13 @@ describe('waitFor', () => {
     expect((await other.waitFor(jobId)).result?.output).toBe('there');
   });
 
+  it('serves thousands of callers at once', async () => {
+    const jobId = await stage.act(() => 1, { delay: '1h' });
+    const waiting = Array.from({ length: 6_000 }, () => stage.millrace.waitFor(jobId));
+    await stage.millrace.cancel(jobId);
+    expect(new Set((await Promise.all(waiting)).map(({ state }) => state))).toEqual(new Set(['cancelled']));
+  });
+
   it('gives up after its time, on its signal, and at once for a job that does not exist', async () => {
     const jobId = await stage.act(() => 1, { delay: '1h' });
     await expect(stage.millrace.waitFor(jobId, { timeout: '50ms' })).rejects.toMatchObject({ code: 'TIMED_OUT' });
