@@ -42,7 +42,7 @@ export function openMillrace({ values, out }: Connection, options: OpenOptions =
 export const openOptionsOf = ({ database, limits, profile, execution }: Config): OpenOptions => ({
   database: database.url ?? '',
   home: database.home,
-  pools: { api: database.apiPool, workers: database.workerPool },
+  pools: { api: database.apiPool ?? undefined, workers: database.workerPool ?? undefined },
   defaults: profile,
   maxPayloadBytes: limits.payloadBytes,
   heartbeat: showDuration(execution.heartbeatMs),

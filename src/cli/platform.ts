@@ -42,13 +42,25 @@ export type PlatformOptions = {
   concurrency: number;
   /** How the worker is called in histories. */
   name?: string;
+  /** False for a process that only works: it gets by with few database sessions. */
+  servesRequests?: boolean;
 };
 
-export async function openPlatform({ config, out, migrates, concurrency, name }: PlatformOptions): Promise<Platform> {
+/** Sessions for requests where the configuration names no number. */
+const API_POOL = 10;
+
+export async function openPlatform(options: PlatformOptions): Promise<Platform> {
+  const { config, out, migrates, concurrency, name, servesRequests = true } = options;
   const { url, home, apiPool, workerPool } = config.database;
   const onNotice = (sentence: string) => out.note(sentence);
   const postgres = await openPostgres({ databaseUrl: url ?? '', home, onNotice });
-  const database = openDatabase({ url: postgres.url, apiPool, workerPool, apiBounds: { maxWaiting: 2 * apiPool } });
+  const database = openDatabase({
+    url: postgres.url,
+    apiPool: apiPool ?? undefined,
+    workerPool: workerPool ?? undefined,
+    sharesSessions: !servesRequests,
+    apiBounds: { maxWaiting: 2 * (apiPool ?? API_POOL) },
+  });
   try {
     if (migrates || postgres.kind === 'embedded') await migrate(database.maintenance);
     else await checkSchema(database.maintenance);

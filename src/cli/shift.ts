@@ -50,7 +50,14 @@ export async function openBuiltIns({ values, out }: Connection, options: ShiftOp
   const { config } = settingsOf(values);
   const workers = { ...config.workers, queues: [...options.queues] };
   const { concurrency, name } = options;
-  const platform = await openPlatform({ config: { ...config, workers }, out, migrates: true, concurrency, name });
+  const platform = await openPlatform({
+    config: { ...config, workers },
+    out,
+    migrates: true,
+    concurrency,
+    name,
+    servesRequests: false,
+  });
   reportJobs(platform.engine.events, out);
   return {
     types: [SIMULATE_TYPE, EXECUTION_TYPE],

@@ -24,8 +24,9 @@ export type Config = {
     /** Null: the embedded server in `home`. */
     readonly url: string | null;
     readonly home: string;
-    readonly apiPool: number;
-    readonly workerPool: number;
+    /** Null: as suits the process. */
+    readonly apiPool: number | null;
+    readonly workerPool: number | null;
   };
   readonly auth: { readonly keyLifetimeMs: number };
   readonly workers: {
@@ -112,8 +113,8 @@ function toConfig({ entries, queueNames }: Assembly, folder: string): Config {
     database: {
       url: get<string | null>('database.url'),
       home: resolve(folder, get<string>('database.home')),
-      apiPool: get<number>('database.api_pool'),
-      workerPool: get<number>('database.worker_pool'),
+      apiPool: get<number | null>('database.api_pool'),
+      workerPool: get<number | null>('database.worker_pool'),
     },
     auth: { keyLifetimeMs: get<number>('auth.key_lifetime') },
     workers: {

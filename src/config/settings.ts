@@ -66,8 +66,16 @@ const SETTINGS = {
       help: 'the data folder of the embedded PostgreSQL and the first API key',
       variables: ['MILLRACE_HOME'],
     },
-    api_pool: { kind: integer(1, 1_000), default: 10, help: 'connections for requests' },
-    worker_pool: { kind: integer(1, 1_000), default: 10, help: 'connections for workers' },
+    api_pool: {
+      kind: integer(1, 1_000),
+      default: null,
+      help: 'database sessions for requests; unless set, 10 in `millrace up` and `millrace serve`, and 1 or 2 in `millrace work`',
+    },
+    worker_pool: {
+      kind: integer(1, 1_000),
+      default: null,
+      help: 'database sessions for workers; unless set, 10 in `millrace up` and `millrace serve`, and 1 or 2 in `millrace work`',
+    },
   },
   auth: {
     key_lifetime: { kind: duration(SECOND, 3_650 * DAY), default: 90 * DAY, help: 'how long a new API key is valid' },

@@ -71,6 +71,10 @@ export const ERRORS = {
     message: 'the database server may lose acknowledged work',
     remedy: 'Turn on fsync, full_page_writes and synchronous_commit.',
   },
+  DATABASE_POOLED: {
+    message: 'a pooler stands between this process and the database server',
+    remedy: 'Give the address of the server itself: sessions, their settings and LISTEN do not pass through a pooler.',
+  },
   DATABASE_TOO_OLD: { message: 'the database server is too old', remedy: 'Use PostgreSQL 15 or later.' },
   DATABASE_UNREACHABLE: {
     message: 'the database cannot be reached',

@@ -11,7 +11,7 @@ import { currentTransaction, isNeverSent, OwnedTransaction } from '../ledger/own
 import { type FencedAnswer, reportProgress } from '../ledger/report-progress.ts';
 import { loadCheckpoint, saveCheckpoint } from '../ledger/save-checkpoint.ts';
 import { settleJobs } from '../ledger/settle-jobs.ts';
-import type { Queryable } from '../ledger/statement.ts';
+import { isContended, type Queryable } from '../ledger/statement.ts';
 import { decodeCheckpoint, encodeCheckpoint } from './checkpoint-format.ts';
 import type { EventHub } from './events.ts';
 import type { Execution } from './execution.ts';
@@ -31,6 +31,10 @@ export type ContextServices = {
   /** Null: the transaction that the request names has ended, and nothing was written. */
   spawn(execution: Execution, request: SpawnRequest): Promise<string | null>;
 };
+
+/** How long a write of a handler waits for another transaction that holds the job. */
+const PATIENCE_MS = 6_000;
+const MAX_PAUSE_MS = 200;
 
 const COMPLETED =
   'completeIn has completed the job in this transaction. Report progress, save checkpoints and spawn jobs before it.';
@@ -127,7 +131,7 @@ export class HandlerContext implements JobContext {
     };
     try {
       const own = await this.#inTransaction(spawnIn);
-      return (own ?? (await spawnIn(null))).id;
+      return (own ?? (await patiently(() => spawnIn(null)))).id;
     } catch (error) {
       if (error instanceof LeaseLostError) this.#lose();
       throw error;
@@ -180,7 +184,7 @@ export class HandlerContext implements JobContext {
     work: (db: Queryable, transactionId: string | null) => Promise<Answer>,
   ): Promise<Answer> {
     const own = await this.#inTransaction((transaction) => work(transaction, transaction.id));
-    return own ?? work(this.#services.database.workers, null);
+    return own ?? patiently(() => work(this.#services.database.workers, null));
   }
 
   /** Null: no transaction of the handler holds the job any more, and `work` did nothing. */
@@ -213,6 +217,19 @@ export class HandlerContext implements JobContext {
     if (transaction?.completesJob && transaction.isOpen) throw new AppError('INVALID_REQUEST', { message: COMPLETED });
     this.#execution.abort('lost_lease');
     throw error ?? this.#execution.abortError();
+  }
+}
+
+/** Repeats what another transaction is in the way of, without a database session in between. */
+async function patiently<T>(work: () => Promise<T>): Promise<T> {
+  const startedMs = performance.now();
+  for (let pauseMs = 10; ; pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isContended(error) || performance.now() - startedMs > PATIENCE_MS) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
   }
 }
 

@@ -2,7 +2,8 @@ import pg from 'pg';
 import { BoundedPool, type PoolBounds } from './bounded-pool.ts';
 import { PROJECTOR } from './horizon.ts';
 import { Pipeline } from './pipeline.ts';
-import { SESSION_BOUNDS } from './session-bounds.ts';
+import { SESSION_BOUNDS, type SessionSettings, toOptions, verifySession } from './session-bounds.ts';
+import { SharedSessions } from './shared-sessions.ts';
 import { isContended, isUnanswered, MAX_TRIES, pauseAfter, translated } from './statement.ts';
 
 /** Pools apart, so that no kind of work can starve another of connections. */
@@ -25,12 +26,20 @@ export type Database = {
 // The hot statements join a handful of known rows to large tables: always by index. Left to its estimates, the planner
 // at times hashes the whole table (measured: 14 of 28 ms of a finish of 500 jobs were one sequential scan). None is worth helpers:
 // to start them takes longer (measured: 10 to 30 ms of a search) than the statement.
-const PLANNER =
-  '-c plan_cache_mode=force_generic_plan -c enable_hashjoin=off -c enable_mergejoin=off -c enable_seqscan=off -c max_parallel_workers_per_gather=0 -c jit=off';
+const PLANNER: SessionSettings = {
+  plan_cache_mode: 'force_generic_plan',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  enable_seqscan: 'off',
+  max_parallel_workers_per_gather: '0',
+  jit: 'off',
+};
 
 // Rows of claims come and go: an index scan leaves a mark at the dead ones and passes them by the next time, a bitmap reads them
 // all again (measured: 9 400 entries for 15 claims, in each claim under a cap).
-export const NO_BITMAPS = `${PLANNER} -c enable_bitmapscan=off`;
+export const NO_BITMAPS: SessionSettings = { ...PLANNER, enable_bitmapscan: 'off' };
+
+const LONG_STATEMENTS: SessionSettings = { jit: 'off' };
 
 /** Whatever holds up a claim holds up every job of its worker. */
 export const CLAIM_TIMEOUT_MS = 2_000;
@@ -53,18 +62,60 @@ export type DatabaseParams = {
   url: string;
   apiPool?: number;
   workerPool?: number;
+  /** A process that works: its pools have one session each and one more between them, unless a size is given. */
+  sharesSessions?: boolean;
   /** How many may wait for a connection of the API, whoever comes then only for a moment; without it, any number. */
   apiBounds?: PoolBounds;
 };
 
-export function openDatabase(params: DatabaseParams): Database {
-  const config = (
-    name: string,
-    statementTimeoutMs: number,
-    options: string,
-    lockTimeoutMs = 2_000,
-  ): pg.ClientConfig => ({
-    connectionString: params.url,
+type Kind = { name: string; statementTimeoutMs: number; lockTimeoutMs?: number; settings: SessionSettings };
+type PoolParams = Kind & { max: number | SharedSessions; bounds?: PoolBounds };
+
+const DEFAULT_POOL = 10;
+const MAINTENANCE_POOL = 4;
+const LOCK_TIMEOUT_MS = 2_000;
+// A process that is frozen between two statements lets go of its locks before whoever waits for them gives up.
+const IDLE_IN_TRANSACTION_MS = 3_000;
+
+export function openDatabase({
+  url,
+  apiPool,
+  workerPool,
+  sharesSessions = false,
+  apiBounds,
+}: DatabaseParams): Database {
+  const shared = sharesSessions ? new SharedSessions(1) : null;
+  const pool = (params: PoolParams) => openPool(url, params);
+  const pipeline = (kind: Kind) => new Pipeline(configOf(url, kind), inForce(kind));
+  const requests = { statementTimeoutMs: 5_000, settings: PLANNER };
+  const api = pool({ ...requests, name: 'api', max: apiPool ?? shared ?? DEFAULT_POOL, bounds: apiBounds });
+  const searches = { statementTimeoutMs: SEARCH_TIMEOUT_MS, settings: PLANNER };
+  const searchers = Math.ceil((apiPool ?? (sharesSessions ? 1 : DEFAULT_POOL)) / 2);
+  const searching = pool({ ...searches, name: 'searcher', max: searchers, bounds: apiBounds });
+  const work = { statementTimeoutMs: 5_000, settings: NO_BITMAPS };
+  const workers = pool({ ...work, name: 'workers', max: workerPool ?? shared ?? DEFAULT_POOL });
+  const upkeep = { statementTimeoutMs: 30_000, settings: LONG_STATEMENTS };
+  const maintenance = pool({ ...upkeep, name: 'maintenance', max: shared ?? MAINTENANCE_POOL });
+  const projecting = pool({ ...upkeep, name: PROJECTOR, max: 1 });
+  const submitting = pipeline({ ...requests, name: 'submitter' });
+  const shares = { settings: PLANNER, lockTimeoutMs: SHARED_LOCK_TIMEOUT_MS };
+  const claiming = pipeline({ ...shares, name: 'producer', statementTimeoutMs: CLAIM_TIMEOUT_MS });
+  const finishing = pipeline({ ...shares, name: 'completer', statementTimeoutMs: 5_000 });
+  return {
+    ...{ url, api, searching, workers, maintenance, projecting, submitting, claiming, finishing },
+    async close() {
+      await Promise.all([submitting.close(), claiming.close(), finishing.close()]);
+      await Promise.all([api.end(), searching.end(), workers.end(), maintenance.end(), projecting.end()]);
+    },
+  };
+}
+
+function configOf(
+  url: string,
+  { name, statementTimeoutMs, lockTimeoutMs = LOCK_TIMEOUT_MS, settings }: Kind,
+): pg.ClientConfig {
+  return {
+    connectionString: url,
     application_name: `millrace ${name}`,
     types,
     connectionTimeoutMillis: 2_000,
@@ -73,40 +124,32 @@ export function openDatabase(params: DatabaseParams): Database {
     // A connection that died without a word answers nothing: give up a little after the server would have.
     query_timeout: statementTimeoutMs + 1_000,
     lock_timeout: lockTimeoutMs,
-    // A process that is frozen between two statements lets go of its locks before whoever waits for them gives up.
-    idle_in_transaction_session_timeout: 3_000,
-    options: `${options} ${SESSION_BOUNDS}`,
-  });
-  const pool = (
-    name: string,
-    max: number,
-    statementTimeoutMs: number,
-    options: string,
-    bounds?: PoolBounds,
-  ): pg.Pool => {
-    const settings = { ...config(name, statementTimeoutMs, options), max, idleTimeoutMillis: 30_000 };
-    const made = bounds === undefined ? new pg.Pool(settings) : new BoundedPool(settings, bounds);
-    made.on('error', () => {}); // An idle connection died. The pool replaces it; the next statement reports if it cannot.
-    // A connection may end in the very read that opened it, before anyone who asked for it can listen.
-    made.on('connect', (client) => client.on('error', () => {}));
-    return made;
+    idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
+    options: `${toOptions(settings)} ${SESSION_BOUNDS}`,
   };
-  const apiPool = params.apiPool ?? 10;
-  const api = pool('api', apiPool, 5_000, PLANNER, params.apiBounds);
-  const searching = pool('searcher', Math.ceil(apiPool / 2), SEARCH_TIMEOUT_MS, PLANNER, params.apiBounds);
-  const workers = pool('workers', params.workerPool ?? 10, 5_000, NO_BITMAPS);
-  const maintenance = pool('maintenance', 4, 30_000, '-c jit=off');
-  const projecting = pool(PROJECTOR, 1, 30_000, '-c jit=off');
-  const submitting = new Pipeline(config('submitter', 5_000, PLANNER));
-  const claiming = new Pipeline(config('producer', CLAIM_TIMEOUT_MS, PLANNER, SHARED_LOCK_TIMEOUT_MS));
-  const finishing = new Pipeline(config('completer', 5_000, PLANNER, SHARED_LOCK_TIMEOUT_MS));
-  return {
-    ...{ url: params.url, api, searching, workers, maintenance, projecting, submitting, claiming, finishing },
-    async close() {
-      await Promise.all([submitting.close(), claiming.close(), finishing.close()]);
-      await Promise.all([api.end(), searching.end(), workers.end(), maintenance.end(), projecting.end()]);
-    },
+}
+
+/** What each session of a kind must have. */
+const inForce = ({ statementTimeoutMs, lockTimeoutMs = LOCK_TIMEOUT_MS, settings }: Kind): SessionSettings => ({
+  ...settings,
+  statement_timeout: String(statementTimeoutMs),
+  lock_timeout: String(lockTimeoutMs),
+  idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_MS),
+});
+
+function openPool(url: string, { max, bounds, ...kind }: PoolParams): pg.Pool {
+  const expected = inForce(kind);
+  const config: pg.PoolConfig = {
+    ...configOf(url, kind),
+    ...(typeof max === 'number' ? { max, idleTimeoutMillis: 30_000 } : SharedSessions.POOL),
+    verify: (client, done) => void verifySession(client, expected).then(() => done(), done),
   };
+  const made = bounds === undefined ? new pg.Pool(config) : new BoundedPool(config, bounds);
+  if (typeof max !== 'number') max.admit(made);
+  made.on('error', () => {}); // An idle connection died. The pool replaces it; the next statement reports if it cannot.
+  // A connection may end in the very read that opened it, before anyone who asked for it can listen.
+  made.on('connect', (client) => client.on('error', () => {}));
+  return made;
 }
 
 export type TransactionOptions = {

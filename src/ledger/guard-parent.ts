@@ -20,6 +20,7 @@ export type GuardedParent =
 
 export type Origin = Pick<Job, 'requestId' | 'correlationId' | 'projectId' | 'traceparent'>;
 
+// As for progress, a lock that others hold is not waited for.
 const LOCK = statement(
   'lock_parent',
   `WITH place AS MATERIALIZED (
@@ -28,7 +29,7 @@ const LOCK = statement(
   SELECT depth, priority, coalesce(request_id, id::text) AS request_id, correlation_id, project_id, traceparent FROM millrace.jobs
   WHERE org_id = $1::uuid AND seq = $2::int8 AND lease_seq = $3::int8 AND state = 'running' AND worker_id = $4::int8
     AND (SELECT is_right FROM place)
-  FOR NO KEY UPDATE
+  FOR NO KEY UPDATE NOWAIT
 )
 SELECT place.is_right, parent.* FROM place LEFT JOIN parent ON true`,
 );

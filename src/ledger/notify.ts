@@ -1,13 +1,29 @@
 import pg from 'pg';
-import { SESSION_BOUNDS } from './session-bounds.ts';
+import { SESSION_BOUNDS, verifySession } from './session-bounds.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 const CHANNEL = 'millrace';
 const TIMEOUT_MS = 2_000;
 
+/** Through a pooler LISTEN would succeed and nothing would ever be heard. */
+class VerifiedClient extends pg.Client {
+  override connect(): Promise<this>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<this> | undefined {
+    if (callback !== undefined) {
+      super.connect(callback);
+      return undefined;
+    }
+    return super.connect().then(async () => {
+      await verifySession(this, {});
+      return this;
+    });
+  }
+}
+
 /** A connection that will hear of hints once `listen` has been answered. */
 export const newListener = (url: string): pg.Client =>
-  new pg.Client({
+  new VerifiedClient({
     connectionString: url,
     application_name: 'millrace listener',
     keepAlive: true,

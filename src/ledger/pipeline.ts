@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { PreparedQuery } from './prepared-query.ts';
+import { type SessionSettings, verifySession } from './session-bounds.ts';
 import type { Queryable } from './statement.ts';
 
 /**
@@ -10,9 +11,11 @@ import type { Queryable } from './statement.ts';
 export class Pipeline implements Queryable {
   readonly isOurs = true;
   readonly #config: pg.ClientConfig;
+  readonly #settings: SessionSettings;
   #client: Promise<pg.Client> | null = null;
 
-  constructor(config: pg.ClientConfig) {
+  constructor(config: pg.ClientConfig, settings: SessionSettings) {
+    this.#settings = settings;
     this.#config = { ...config, pipeline: true } as pg.ClientConfig;
   }
 
@@ -31,9 +34,20 @@ export class Pipeline implements Queryable {
     await client?.end().catch(() => {});
   }
 
+  async #open(client: pg.Client): Promise<pg.Client> {
+    await client.connect();
+    try {
+      await verifySession(client, this.#settings);
+      return client;
+    } catch (error) {
+      client.end().catch(() => {});
+      throw error;
+    }
+  }
+
   #connect(): Promise<pg.Client> {
     const client = new pg.Client(this.#config);
-    const connecting = client.connect().then(() => client);
+    const connecting = this.#open(client);
     const forget = () => {
       if (this.#client === connecting) this.#client = null;
     };

@@ -1,7 +1,8 @@
 import { type Queryable, run, statement } from './statement.ts';
 
 // Fenced by the lease in the same statement: a report of an attempt that lost the job does not land. A statement that is meant for
-// one transaction writes nothing in another.
+// one transaction writes nothing in another. A lock that others hold is not waited for here: that would take a session from the pool
+// for as long. The caller tries again.
 const REPORT = statement(
   'report_progress',
   `WITH place AS MATERIALIZED (
@@ -10,7 +11,7 @@ const REPORT = statement(
      SELECT j.org_id, j.seq FROM millrace.jobs j
      WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.lease_seq = $3::int8 AND j.state = 'running'
        AND (SELECT is_right FROM place)
-     FOR NO KEY UPDATE
+     FOR NO KEY UPDATE NOWAIT
    ), written AS (
      INSERT INTO millrace.progress AS p (org_id, seq, percent, message, updated_at)
      SELECT org_id, seq, $4::int2, $5, millrace.clock() FROM owned

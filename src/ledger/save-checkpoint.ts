@@ -10,7 +10,7 @@ const SAVE = statement(
      SELECT j.org_id, j.seq FROM millrace.jobs j
      WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.lease_seq = $3::int8 AND j.state = 'running'
        AND (SELECT is_right FROM place)
-     FOR NO KEY UPDATE
+     FOR NO KEY UPDATE NOWAIT
    ), written AS (
      INSERT INTO millrace.checkpoints AS p (org_id, seq, state, lease_seq, saved_at)
      SELECT org_id, seq, $4::bytea, $3::int8, millrace.clock() FROM owned

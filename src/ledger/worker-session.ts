@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { NO_BITMAPS, types } from './database.ts';
+import { toOptions } from './session-bounds.ts';
 import { type Queryable, sqlStateOf } from './statement.ts';
 import { holdWorkerLock } from './watch-workers.ts';
 
@@ -66,7 +67,7 @@ export class WorkerSession implements Queryable {
       statement_timeout: STATEMENT_MS,
       query_timeout: STATEMENT_MS + 1_000,
       lock_timeout: 2_000,
-      options: `${NO_BITMAPS} ${BOUNDS}`,
+      options: `${toOptions(NO_BITMAPS)} ${BOUNDS}`,
     });
     const connecting = this.#hold(client);
     this.#client = connecting;

@@ -73,7 +73,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
       onNotice: options.onNotice,
     });
     const { api: apiPool, workers: workerPool } = options.pools ?? {};
-    const database = openDatabase({ url: postgres.url, apiPool, workerPool });
+    const database = openDatabase({ url: postgres.url, apiPool, workerPool, sharesSessions: true });
     try {
       if (options.migrate === false) await checkSchema(database.maintenance);
       else await migrate(database.maintenance);

@@ -17,7 +17,10 @@ export type OpenOptions = {
   /** Defaults of the policy that jobs of this process get. */
   defaults?: Partial<Omit<Policy, 'profile'>>;
   maxPayloadBytes?: number;
-  /** How many connections there may be for calls of yours, and for the jobs that run here; 10 each unless given. */
+  /**
+   * How many database sessions there may be for calls of yours, and for the jobs that run here. Unless given, these and upkeep have
+   * one each and share one more, so that a process that works has ten sessions at most.
+   */
   pools?: { api?: number; workers?: number };
   /** Lease jobs a moment before a slot is free while handlers are short. */
   lookahead?: boolean;

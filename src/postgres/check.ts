@@ -1,5 +1,6 @@
 /** What any server must be before jobs are trusted to it, embedded or given. */
 import { Client } from 'pg';
+import { isAppError } from '../core/errors.ts';
 import { codeOf, failure, messageOf } from './failure.ts';
 
 const OLDEST_MAJOR = 15;
@@ -13,6 +14,7 @@ export type ServerSettings = { version: number } & Record<(typeof DURABILITY_SET
 
 const READ_SETTINGS = `
   SELECT current_setting('server_version_num')::int AS version,
+         pg_backend_pid() AS pid,
          current_setting('fsync') AS fsync,
          current_setting('synchronous_commit') AS synchronous_commit,
          current_setting('full_page_writes') AS full_page_writes`;
@@ -54,9 +56,12 @@ async function readSettings(url: string): Promise<ServerSettings> {
     // A connection that breaks after the answer must not become an unhandled 'error' event.
     client.on('error', () => undefined);
     await client.connect();
-    const { rows } = await client.query<ServerSettings>(READ_SETTINGS);
-    return rows[0]!;
+    const { rows } = await client.query<ServerSettings & { pid: number }>(READ_SETTINGS);
+    const settings = rows[0]!;
+    refusePooler(client, settings.pid, describe(url));
+    return settings;
   } catch (error) {
+    if (isAppError(error)) throw error;
     throw failure(
       'DATABASE_UNREACHABLE',
       `${describe(url)} cannot be used: ${messageOf(error) || codeOf(error)}. ` +
@@ -66,6 +71,17 @@ async function readSettings(url: string): Promise<ServerSettings> {
   } finally {
     await client?.end().catch(() => undefined);
   }
+}
+
+/** The id that a client gets when it connects is the id of its server process. A pooler makes one up. */
+function refusePooler(client: Client, pid: number, server: string): void {
+  const { processID } = client as unknown as { processID?: number | null };
+  if (typeof processID !== 'number' || processID === pid) return;
+  throw failure(
+    'DATABASE_POOLED',
+    `${server} is a pooler such as PgBouncer. Time limits, planner settings, prepared statements, LISTEN and session locks ` +
+      'do not pass through it. Give the address of PostgreSQL itself.',
+  );
 }
 
 /** Names the server without its password. */

@@ -39,7 +39,7 @@ describe('the configuration', () => {
         trustProxy: false,
         corsOrigins: [],
       },
-      database: { url: null, apiPool: 10, workerPool: 10 },
+      database: { url: null, apiPool: null, workerPool: null },
       auth: { keyLifetimeMs: 90 * 86_400_000 },
       workers: { concurrency: null, queues: ['*'], drainGraceMs: 30_000 },
       simulation: { timeScale: 1 },
