@@ -17,9 +17,9 @@ const IDLE_MS = 60_000;
 const RETRY_AFTER_MS = 1_000;
 /** How long the database may fail to respond before callers are told. */
 const PATIENCE_MS = 5_000;
-/** Looks take at most a tenth of the time of one connection, reads at most half of it. */
-const LOOK_PAUSE = 9;
-const READ_PAUSE = 1;
+/** Looks take at most a twentieth of the time of one connection, reads at most a quarter of it. */
+const LOOK_PAUSE = 19;
+const READ_PAUSE = 3;
 const MAX_REST_MS = 1_000;
 
 type Caller = { resolve(job: Job | null): void; reject(error: unknown): void };

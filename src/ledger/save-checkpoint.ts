@@ -42,7 +42,7 @@ export async function saveCheckpoint(
   return toFencedAnswer(await run<FencedRow>(db, SAVE, [orgId, seq, leaseSeq, bytes, transactionId]));
 }
 
-export type Checkpoint = { state: Uint8Array; leaseSeq: number; savedAt: Date };
+type Checkpoint = { state: Uint8Array; leaseSeq: number; savedAt: Date };
 
 export type FoundCheckpoint = { checkpoint: Checkpoint | null; transactionEnded?: true };
 
