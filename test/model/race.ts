@@ -9,7 +9,7 @@ import { heartbeat } from '../../src/ledger/heartbeat.ts';
 import { reportProgress } from '../../src/ledger/report-progress.ts';
 import { type SettledJob, settleJobs } from '../../src/ledger/settle-jobs.ts';
 import { settleOrphans } from '../../src/ledger/settle-orphans.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import { isContended, type Queryable } from '../../src/ledger/statement.ts';
 import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
 import type { Wire } from './system.ts';
 
@@ -42,8 +42,17 @@ const finish: Deed = async (db, { orgId, seq, leaseSeq, workerId }) => {
 
 const beat: Deed = async (db, job) => (await heartbeat(db, { workerId: job.workerId, jobs: [job] })).alive;
 
-const report: Deed = async (db, { orgId, seq, leaseSeq }) =>
-  (await reportProgress(db, { orgId, seq, leaseSeq, percent: 50, message: null })).landed;
+/** A report does not wait for a row that another actor holds: it writes nothing, and a handler would try again. */
+const report: Deed = async (db, { orgId, seq, leaseSeq }) => {
+  await db.query({ text: 'SAVEPOINT report' });
+  try {
+    return (await reportProgress(db, { orgId, seq, leaseSeq, percent: 50, message: null })).landed;
+  } catch (error) {
+    if (!isContended(error)) throw error;
+    await db.query({ text: 'ROLLBACK TO SAVEPOINT report' });
+    return false;
+  }
+};
 
 const ask: Deed = async (db, { orgId, id }) => {
   await cancelJobs(db, { orgId, ids: [id], reason: null, actor: null, force: true });
