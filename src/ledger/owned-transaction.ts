@@ -1,7 +1,7 @@
 import type { QueryResult } from 'pg';
 import { type Queryable, run, statement } from './statement.ts';
 
-const CURRENT = statement('current_transaction', 'SELECT pg_current_xact_id_if_assigned()::text AS transaction_id');
+const CURRENT = statement('open_transaction', 'SELECT pg_current_xact_id_if_assigned()::text AS transaction_id');
 
 /** The id of the open transaction of `client`. Null: it has none, or the transaction has written nothing. */
 export async function currentTransaction(client: Queryable): Promise<string | null> {
