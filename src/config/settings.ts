@@ -66,16 +66,8 @@ const SETTINGS = {
       help: 'the data folder of the embedded PostgreSQL and the first API key',
       variables: ['MILLRACE_HOME'],
     },
-    api_pool: {
-      kind: integer(1, 1_000),
-      default: null,
-      help: 'database sessions for requests; unless set, 10 in `millrace up` and `millrace serve`, and 1 or 2 in `millrace work`',
-    },
-    worker_pool: {
-      kind: integer(1, 1_000),
-      default: null,
-      help: 'database sessions for workers; unless set, 10 in `millrace up` and `millrace serve`, and 1 or 2 in `millrace work`',
-    },
+    api_pool: { kind: integer(1, 1_000), default: null, help: 'sessions for requests; if not set 10, in a worker 1–2' },
+    worker_pool: { kind: integer(1, 1_000), default: null, help: 'sessions for jobs; if not set 10, in a worker 1–2' },
   },
   auth: {
     key_lifetime: { kind: duration(SECOND, 3_650 * DAY), default: 90 * DAY, help: 'how long a new API key is valid' },

@@ -39,7 +39,7 @@ export async function verifySession(client: pg.ClientBase, expected: SessionSett
   const pid = rows[0]?.pid;
   if (typeof processID === 'number' && pid !== undefined && processID !== pid) throw pooled();
   const found = new Map(rows.map(({ name, setting }) => [name, setting]));
-  const missing = Object.keys(expected).filter((name) => found.get(name) !== expected[name]);
+  const missing = Object.entries(expected).flatMap(([name, value]) => (found.get(name) === value ? [] : [name]));
   if (missing.length > 0) throw pooled(`${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} not in force. `);
 }
 

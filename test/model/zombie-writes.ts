@@ -50,8 +50,8 @@ const settleBy =
     await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [workerId]);
     await unchanged(ledger, reborn, async () => {
       const jobs = [settled(reborn.old, SUCCESS)];
-      if (by === 'lease') await settleJobs(db, { workerId, jobs, by, closedClaims: [] });
-      else await settleOrphans(db, { workerId, beat: null, jobs });
+      if (by === 'dead_worker') await settleOrphans(db, { workerId, beat: null, jobs });
+      else await settleJobs(db, { workerId, jobs, by, closedClaims: [] });
     });
   };
 
