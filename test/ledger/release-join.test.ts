@@ -117,7 +117,7 @@ describe('the end of the last child', () => {
     await blocker.query('BEGIN');
     await blocker.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [parent.id]);
     const jobs = [settled(parent, HOLD)];
-    const holding = settleJobs(ledger.db.workers, { workerId: parent.workerId, jobs, by: 'lease', closedClaims: [] });
+    const holding = settleJobs(ledger.db.workers, { workerId: parent.workerId, jobs, by: 'handler', closedClaims: [] });
     await ledger.untilBlocked();
     await ledger.settle(kid, SUCCESS);
     await drain();

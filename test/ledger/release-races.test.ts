@@ -23,7 +23,7 @@ async function drainLater(): Promise<void> {
 }
 
 const complete = (client: pg.PoolClient | pg.Pool, job: LeasedTestJob) =>
-  settleJobs(client, { workerId: job.workerId, jobs: [settled(job, SUCCESS)], by: 'lease', closedClaims: [] });
+  settleJobs(client, { workerId: job.workerId, jobs: [settled(job, SUCCESS)], by: 'handler', closedClaims: [] });
 
 /** Runs `meanwhile` in the middle of an open transaction that `begin` wrote in. */
 async function interleave<B, T>(
