@@ -68,7 +68,7 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
       ...{ database, profile: config.profile, name },
       limits: { maxPayloadBytes: config.limits.payloadBytes, addresses: config.egress.policy },
       // What runs here simulates work: a job that is RUNNING must run, and its time must not pass while it waits for a slot.
-      ...{ queues: config.workers.queues, concurrency: Math.max(1, concurrency), lookahead: false },
+      ...{ queues: config.workers.queues, concurrency: Math.max(1, concurrency) },
       ...{ heartbeatMs: config.execution.heartbeatMs, revokedKeysMs: config.execution.revokedKeysMs },
     });
     const telemetry = processTelemetry(out);

@@ -15,7 +15,7 @@ export type Shift = Watched & {
   close(): Promise<void>;
 };
 
-export type ShiftOptions = { concurrency: number; queues: readonly string[]; name?: string; lookahead?: boolean };
+export type ShiftOptions = { concurrency: number; queues: readonly string[]; name?: string };
 
 /** The handlers of somebody's modules. */
 export async function openModules(

@@ -15,7 +15,7 @@ export type Crew = {
   registrations: readonly Registration[];
   /** The policy of the crew's jobs, where it is not that of the engine. Its timeout is the longest a registration may ask for. */
   profile?: Policy;
-  /** Claims a job, and starts it by a statement of its own: between the two it can be seen under lease. No look-ahead. */
+  /** Claims a job, and starts it by a statement of its own: between the two it can be seen under lease. */
   startsApart?: boolean;
 };
 

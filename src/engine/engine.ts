@@ -37,7 +37,6 @@ export type EngineOptions = {
   /** Jobs run at once in this process. */
   concurrency?: number;
   queues?: readonly string[];
-  lookahead?: boolean;
   pollMs?: number;
   expireEveryMs?: number;
   /** The longest pause between two heartbeats; shorter leases shorten it. */
@@ -242,8 +241,6 @@ export class Engine implements Service {
       ...{ database, events, policies, settings, profile: options.profile, registry, slots, queues },
       name: name === '' ? ownName : `${ownName}/${name}`,
       startsApart,
-      // A worker of one slot claims one job at a time.
-      lookahead: !startsApart && (options.lookahead ?? slots > 1),
       pollMs: options.pollMs ?? 1_000,
       heartbeatMs: options.heartbeatMs,
       onReleased: () => this.hint('releases'),

@@ -2,26 +2,24 @@ import type { StartedJob, Taken, TakeParams } from '../ledger/take-jobs.ts';
 import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
 import { Lanes } from './lanes.ts';
-import { Lookahead } from './lookahead.ts';
-import type { Take, Taking } from './taking.ts';
+import type { Take } from './taking.ts';
 
 export type ProducerOptions = {
-  taking: Taking;
+  take: Take;
   workerId: number;
   claims: Claims;
   events: EventHub;
   slots: number;
   queues: readonly string[];
   types: readonly string[];
-  lookahead: boolean;
   /** Of the queues, those whose order is their own. */
   fairQueues(): ReadonlySet<string>;
   /** Whether any served type or any org has a cap, so that claims must count first. */
   hasCaps(): boolean;
-  /** Slots that are taken, and jobs under lease that wait for one. */
-  load(): { busy: number; inLine: number };
-  /** Hands over the jobs of a claim. `isAhead`: they are under lease and not started. */
-  begin(jobs: readonly StartedJob[], claim: { claimNo: number; sentMs: number; isAhead: boolean }): Promise<void>;
+  /** Slots that are taken. */
+  busy(): number;
+  /** Hands over the jobs of a claim: started, or under lease where the worker starts jobs apart. */
+  begin(jobs: readonly StartedJob[], claim: { claimNo: number; sentMs: number }): Promise<void>;
   /** Run what begin() brought. */
   fill(): void;
   /** A statement failed a while ago: what the ledger gave us may be more than we know. */
@@ -31,7 +29,7 @@ export type ProducerOptions = {
 /** What tells whether it is for a worker. */
 export type OfferedJob = { readonly type: string; readonly queue: string };
 
-type Flight = TakeParams & { runs: number; sentMs: number; wakes: number; isAhead: boolean };
+type Flight = TakeParams & { runs: number; sentMs: number; wakes: number };
 
 const MAX_PER_STATEMENT = 500;
 const MAX_ERROR_DELAY_MS = 2_000;
@@ -49,11 +47,9 @@ const SUSPICION_MS = 15_000;
 export class Producer {
   readonly #options: ProducerOptions;
   readonly #lanes = new Lanes();
-  readonly #lookahead: Lookahead;
   #flights = 0;
-  /** Jobs that statements in flight asked for: for free slots, and ahead of them. */
+  /** Jobs that statements in flight asked for. */
   #asked = 0;
-  #askedAhead = 0;
   #isHungry = true;
   #wakes = 0;
   #isDraining = false;
@@ -64,7 +60,6 @@ export class Producer {
 
   constructor(options: ProducerOptions) {
     this.#options = options;
-    this.#lookahead = new Lookahead(options.lookahead ? options.slots : 0);
     this.#setLanes(options.queues);
   }
 
@@ -112,31 +107,11 @@ export class Producer {
     });
   }
 
-  /** Slots that statements in flight may fill. */
-  get asked(): number {
-    return this.#asked;
-  }
-
-  /** A handler returned. */
-  ended(): void {
-    this.#lookahead.ended();
-  }
-
-  /** Jobs that were claimed ahead waited too long and went back. */
-  overshot(): void {
-    this.#lookahead.overshot(performance.now());
-  }
-
   #pump(): void {
     if (!this.#isHungry || this.#flights >= this.#mostFlights()) return;
     const limit = this.#room();
-    if (limit > 0 && (this.#flights === 0 || limit >= MIN_FOLLOWING)) this.#launch(limit, this.#options.taking.take);
-    if (this.#flights < this.#mostFlights()) this.#pumpAhead();
-  }
-
-  #pumpAhead(): void {
-    const limit = this.#roomAhead();
-    if (limit > 0) this.#launch(limit, this.#options.taking.claimAhead, true);
+    if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
+    this.#launch(limit, this.#options.take);
   }
 
   /** Claims under a cap take turns, so a second one would only wait for the first. */
@@ -144,51 +119,37 @@ export class Producer {
     return this.#options.hasCaps() ? 1 : MAX_FLIGHTS;
   }
 
-  #launch(limit: number, take: Take, isAhead = false): Promise<Taken> {
+  #launch(limit: number, take: Take): Promise<Taken> {
     const { claims, workerId } = this.#options;
     this.#flights++;
-    if (isAhead) this.#askedAhead += limit;
-    else this.#asked += limit;
+    this.#asked += limit;
     const sentMs = performance.now();
     const runs = this.#lanes.runsFor(limit);
     const params = { workerId, limit, claimNo: claims.next(), lanes: this.#lanes.next(sentMs), runs };
     const taking = take(params);
-    this.#fly(taking, { ...params, sentMs, wakes: this.#wakes, isAhead }).catch((error) => this.#report(error));
+    this.#fly(taking, { ...params, sentMs, wakes: this.#wakes }).catch((error) => this.#report(error));
     return taking;
   }
 
-  get #isOff(): boolean {
-    return this.#isDraining || this.#options.types.length === 0;
-  }
-
   #room(): number {
-    const { busy, inLine } = this.#options.load();
-    const room = this.#options.slots - busy - inLine - this.#asked;
-    return this.#isOff ? 0 : Math.max(0, Math.min(room, MAX_PER_STATEMENT));
-  }
-
-  /** One claim ahead at a time, and only once half of what was fetched before is used up. */
-  #roomAhead(): number {
-    const { jobs } = this.#lookahead;
-    if (this.#isOff || jobs === 0 || this.#askedAhead > 0 || this.#options.hasCaps()) return 0;
-    const room = jobs - this.#options.load().inLine;
-    return room * 2 < jobs ? 0 : Math.min(room, MAX_PER_STATEMENT);
+    if (this.#isDraining || this.#options.types.length === 0) return 0;
+    const room = this.#options.slots - this.#options.busy() - this.#asked;
+    return Math.max(0, Math.min(room, MAX_PER_STATEMENT));
   }
 
   async #fly(taking: Promise<Taken>, flight: Flight): Promise<void> {
-    const { limit, claimNo, sentMs, isAhead } = flight;
+    const { limit, claimNo, sentMs } = flight;
     let taken: Taken;
     try {
       taken = await taking;
     } catch (error) {
       return this.#recover(error);
     } finally {
-      if (isAhead) this.#askedAhead -= limit;
-      else this.#asked -= limit;
+      this.#asked -= limit;
       this.#options.claims.answered(claimNo);
     }
     this.#failures = 0;
-    await this.#options.begin(taken.jobs, { claimNo, sentMs, isAhead });
+    await this.#options.begin(taken.jobs, { claimNo, sentMs });
     if (sentMs < this.#suspectUntilMs && this.#flights === 1)
       await this.#options.reconcile().catch((error) => this.#report(error));
     this.#observe(taken, flight);
@@ -202,7 +163,6 @@ export class Producer {
   #observe({ jobs, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight): void {
     const runsTaken = this.#lanes.raise(jobs);
     const wasFull = jobs.length === limit || runsTaken >= runs;
-    this.#lookahead.observe({ wasFull, nowMs: performance.now() });
     // The statement may have missed jobs that were submitted while it was in flight. A claim that got some jobs, but fewer than it
     // asked for, has emptied the queue or met another process: look again in a while.
     this.#isHungry = wasFull || this.#wakes !== wakes;

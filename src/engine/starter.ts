@@ -37,7 +37,6 @@ const MAX_UNDER_WAY = 4;
 const MAX_DELAY_MS = 2_000;
 
 type Answer = { started: ReadonlyMap<number, StartedAttempt>; returned: ReadonlySet<number> };
-type Order = 'start' | 'return';
 
 /**
  * Starts claimed jobs, each with a free slot, and returns those that are not to start here. The lease makes both safe to repeat: a
@@ -45,10 +44,9 @@ type Order = 'start' | 'return';
  */
 export class Starter {
   readonly #options: StarterOptions;
-  readonly #waiting: Record<Order, Unstarted[]> = { start: [], return: [] };
+  #waiting: Unstarted[] = [];
   #underWay = 0;
-  #starting = 0;
-  #returning = 0;
+  #jobs = 0;
   #isStopped = false;
   #isClosed = false;
 
@@ -56,25 +54,14 @@ export class Starter {
     this.#options = options;
   }
 
-  /** Jobs under lease that are about to start; each has a slot. */
-  get starting(): number {
-    return this.#starting;
-  }
-
   /** Jobs under lease that neither run nor are back in the queue. */
   get jobs(): number {
-    return this.#starting + this.#returning;
+    return this.#jobs;
   }
 
   add(unstarted: readonly Unstarted[]): void {
-    this.#starting += unstarted.length;
-    this.#waiting.start.push(...unstarted);
-    this.#pump();
-  }
-
-  giveBack(unstarted: readonly Unstarted[]): void {
-    this.#returning += unstarted.length;
-    this.#waiting.return.push(...unstarted);
+    this.#jobs += unstarted.length;
+    this.#waiting.push(...unstarted);
     this.#pump();
   }
 
@@ -89,38 +76,33 @@ export class Starter {
   }
 
   #pump(): void {
-    for (const order of ['start', 'return'] as const) {
-      const waiting = this.#waiting[order];
-      while (waiting.length > 0 && this.#underWay < MAX_UNDER_WAY) {
-        const batch = waiting.splice(0, MAX_PER_STATEMENT);
-        this.#underWay++;
-        void this.#send(batch, order).then(() => {
-          this.#underWay--;
-          this.#pump();
-        });
-      }
+    while (this.#waiting.length > 0 && this.#underWay < MAX_UNDER_WAY) {
+      this.#underWay++;
+      void this.#send(this.#waiting.splice(0, MAX_PER_STATEMENT)).then(() => {
+        this.#underWay--;
+        this.#pump();
+      });
     }
   }
 
-  async #send(batch: readonly Unstarted[], order: Order): Promise<void> {
+  async #send(batch: readonly Unstarted[]): Promise<void> {
     for (let failures = 0; !this.#isClosed; failures++) {
       const sentMs = performance.now();
-      const answer = await this.#ask(batch, order, failures > 0).catch((error) => this.#report(error));
-      if (answer !== null) return this.#conclude(batch, order, { ...answer, sentMs });
+      const answer = await this.#ask(batch, failures > 0).catch((error) => this.#report(error));
+      if (answer !== null) return this.#conclude(batch, { ...answer, sentMs });
       const delayMs = Math.random() * Math.min(MAX_DELAY_MS, 50 * 2 ** Math.min(failures, 8));
       await new Promise((resolve) => setTimeout(resolve, delayMs));
     }
-    this.#count(order, batch.length);
+    this.#jobs -= batch.length;
   }
 
-  async #ask(batch: readonly Unstarted[], order: Order, isAgain: boolean): Promise<Answer> {
+  async #ask(batch: readonly Unstarted[], isAgain: boolean): Promise<Answer> {
     const { workerId, database } = this.#options;
     const jobs = batch.map(({ job }) => job);
-    const isReturn = order === 'return' || this.#isToReturn(batch, isAgain);
-    const answer = isReturn ? await this.#return(jobs) : await this.#start(jobs);
+    const answer = this.#isToReturn(batch, isAgain) ? await this.#return(jobs) : await this.#start(jobs);
     const { started, returned } = answer;
     const missing = isAgain ? jobs.filter(({ leaseSeq }) => !started.has(leaseSeq) && !returned.has(leaseSeq)) : [];
-    if (missing.length === 0 || order === 'return') return answer;
+    if (missing.length === 0) return answer;
     const before = await startedBefore(database.workers, { workerId, jobs: missing });
     return { started: new Map([...started, ...before.started]), returned };
   }
@@ -143,24 +125,15 @@ export class Starter {
     return { started: new Map(), returned: landed };
   }
 
-  #conclude(
-    batch: readonly Unstarted[],
-    order: Order,
-    { started, returned, sentMs }: Answer & { sentMs: number },
-  ): void {
+  #conclude(batch: readonly Unstarted[], { started, returned, sentMs }: Answer & { sentMs: number }): void {
     const { onStarted, onReturned, onGone } = this.#options;
-    this.#count(order, batch.length);
+    this.#jobs -= batch.length;
     for (const each of batch) {
       const attempt = started.get(each.job.leaseSeq);
       if (attempt !== undefined) onStarted(each, { ...attempt, sentMs });
       else if (returned.has(each.job.leaseSeq)) onReturned(each);
       else onGone(each);
     }
-  }
-
-  #count(order: Order, done: number): void {
-    if (order === 'start') this.#starting -= done;
-    else this.#returning -= done;
   }
 
   #report(error: unknown): null {

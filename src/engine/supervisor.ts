@@ -27,7 +27,6 @@ export type SupervisorOptions = {
   name: string;
   slots: number;
   queues: readonly string[];
-  lookahead: boolean;
   startsApart: boolean;
   pollMs: number;
   heartbeatMs?: number;
@@ -130,7 +129,7 @@ export class Supervisor {
 
   #makeWorker(workerId: number): Worker {
     const { database, policies, registry, events, slots, spawn, onReleased, onDelayed, settings } = this.#options;
-    const { lookahead, startsApart } = this.#options;
+    const { startsApart } = this.#options;
     const services = { database, events, workerId: () => workerId, spawn };
     return new Worker({
       ...{
@@ -140,7 +139,6 @@ export class Supervisor {
         events,
         workerId,
         slots,
-        lookahead,
         startsApart,
         onReleased,
         onDelayed,

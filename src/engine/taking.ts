@@ -15,17 +15,11 @@ export type TakingParams = {
   startsApart: boolean;
 };
 
-export type Taking = {
-  /** For slots that are free: starts the jobs too, unless they start apart. */
-  take: Take;
-  /** Leases jobs without starting them. */
-  claimAhead: Take;
-};
-
-/** How a worker gets its jobs, within the caps where there are any. */
-export function takingOf({ database, types, hasCaps, startsApart }: TakingParams): Taking {
-  const claimAhead: Take = (params) => claimJobs(database.claiming, params);
-  const take: Take = startsApart ? claimAhead : (params) => takeJobs(database.claiming, params);
+/** How a worker gets its jobs: within the caps where there are any, and started by the claim unless they start apart. */
+export function takingOf({ database, types, hasCaps, startsApart }: TakingParams): Take {
+  const take: Take = startsApart
+    ? (params) => claimJobs(database.claiming, params)
+    : (params) => takeJobs(database.claiming, params);
   const takeCapped: Take = (params) =>
     inTransaction(
       database.workers,
@@ -35,5 +29,5 @@ export function takingOf({ database, types, hasCaps, startsApart }: TakingParams
       },
       { statementTimeoutMs: CLAIM_TIMEOUT_MS },
     );
-  return { take: (params) => (hasCaps() ? takeCapped(params) : take(params)), claimAhead };
+  return (params) => (hasCaps() ? takeCapped(params) : take(params));
 }

@@ -14,7 +14,6 @@ export type WorkerOptions = {
   workerId: number;
   slots: number;
   queues: readonly string[];
-  lookahead: boolean;
   /** How long a worker that stops insists that its last outcomes are written. */
   lastWritesMs?: number;
   /** Jobs are claimed by one statement and started by the next. */

@@ -12,14 +12,11 @@ import { Settling } from './settling.ts';
 import { Starter, startedExecution, type Unstarted } from './starter.ts';
 import { type Take, takingOf } from './taking.ts';
 import { runnableOf } from './unrunnable.ts';
-import { WaitingLine } from './waiting-line.ts';
 import type { WorkerOptions } from './worker-options.ts';
 
 /** How often deadlines are looked at. A timer for each job would cost more than most jobs take. */
 const SWEEP_MS = 20;
 const LAST_WRITES_MS = 10_000;
-/** A job that was claimed ahead and found no slot within this time goes back, for other workers to take. */
-const LONGEST_LINE_MS = 100;
 
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
 export class Worker {
@@ -29,7 +26,6 @@ export class Worker {
   readonly #producer: Producer;
   readonly #completer: Completer;
   readonly #starter: Starter;
-  readonly #line = new WaitingLine();
   /** Attempts that a claim started: they run as soon as the next statement is on its way. */
   #fresh: Execution[] = [];
   readonly #backlog = new OutcomeBacklog(() => ({
@@ -61,12 +57,12 @@ export class Worker {
         onDelayed(0);
       },
     });
-    const { slots, queues, lookahead, startsApart, fairQueues, hasCaps } = options;
+    const { slots, queues, startsApart, fairQueues, hasCaps } = options;
     const types = options.registry.types();
     this.#producer = new Producer({
-      ...{ workerId, claims, events, slots, queues, types, lookahead, fairQueues, hasCaps },
-      taking: takingOf({ database, types, hasCaps, startsApart }),
-      load: () => ({ busy: this.#busy(), inLine: this.#line.length }),
+      ...{ workerId, claims, events, slots, queues, types, fairQueues, hasCaps },
+      take: takingOf({ database, types, hasCaps, startsApart }),
+      busy: () => this.#busy(),
       begin: (started, claim) => this.#begin(started, claim),
       fill: () => this.#fill(),
       reconcile: () => giveBackUnknown({ ...options, claims }),
@@ -105,7 +101,6 @@ export class Worker {
   async drain(graceMs: number): Promise<void> {
     this.#producer.drain();
     this.#starter.stop();
-    this.#starter.giveBack(this.#line.take(this.#line.length));
     await this.#settling.within(graceMs);
     this.#isClosing = true;
     for (const execution of [...this.running.values()]) void this.#giveBack(execution);
@@ -139,7 +134,6 @@ export class Worker {
   abandon(): void {
     this.#starter.stop();
     this.#isClosing = true;
-    this.#line.take(this.#line.length);
     for (const execution of this.running.values()) {
       execution.abort('lost_lease');
       this.#leave(execution);
@@ -157,10 +151,7 @@ export class Worker {
     execution.deadlineMs = performance.now() + execution.policy.cancelGraceMs;
   }
 
-  async #begin(
-    jobs: readonly StartedJob[],
-    { claimNo, sentMs, isAhead }: { claimNo: number; sentMs: number; isAhead: boolean },
-  ): Promise<void> {
+  async #begin(jobs: readonly StartedJob[], { claimNo, sentMs }: { claimNo: number; sentMs: number }): Promise<void> {
     if (jobs.length === 0) return;
     this.#claims.open(claimNo, jobs);
     const { policies, registry, startsApart } = this.#options;
@@ -170,13 +161,12 @@ export class Worker {
       if (this.#isStopped) return;
       const runnable = runnableOf(job.jobType, { policy, registered: registry.get(job.jobType) });
       const parts = { job, ...runnable, claimNo };
-      if (startsApart || isAhead) unstarted.push({ ...parts, claimedMs: sentMs });
+      if (startsApart) unstarted.push({ ...parts, claimedMs: sentMs });
       else this.#fresh.push(new Execution({ ...parts, startedMs: sentMs }));
     }
     // With every policy known: a lease shorter than any before quickens the heartbeat.
     this.#options.onStarted(jobs);
-    if (this.#isClosing) this.#starter.giveBack(unstarted);
-    else this.#line.push(unstarted);
+    this.#starter.add(unstarted);
   }
 
   /** It never started here, and is not this worker's any more. */
@@ -186,18 +176,16 @@ export class Worker {
     this.#ended();
   }
 
-  /** Runs the jobs that a claim started, then starts jobs from the line in the slots that are left. */
+  /** Runs the jobs that a claim started. */
   #fill(): void {
     const fresh = this.#fresh;
     this.#fresh = [];
     for (const execution of fresh) this.#admit(execution);
-    const free = this.#options.slots - this.#busy() - this.#producer.asked;
-    if (free > 0 && this.#line.length > 0) this.#starter.add(this.#line.take(free));
   }
 
   /** Slots that are taken: by handlers, by jobs about to start, and by outcomes that cannot be written. */
   #busy(): number {
-    return this.running.size + this.#fresh.length + this.#starter.starting + this.#backlog.slots;
+    return this.running.size + this.#fresh.length + this.#starter.jobs + this.#backlog.slots;
   }
 
   #admit(execution: Execution): void {
@@ -215,19 +203,11 @@ export class Worker {
 
   #sweep(): void {
     const nowMs = performance.now();
-    this.#giveBackLate(nowMs);
     for (const execution of this.running.values()) {
       if (nowMs < execution.deadlineMs) continue;
       if (execution.abortCause === 'cancel') this.#conclude(execution, { kind: 'cancelled' });
       else this.#timeOut(execution);
     }
-  }
-
-  #giveBackLate(nowMs: number): void {
-    const { oldestMs } = this.#line;
-    if (oldestMs === undefined || nowMs - oldestMs < LONGEST_LINE_MS) return;
-    this.#producer.overshot();
-    this.#starter.giveBack(this.#line.take(this.#line.length));
   }
 
   /** The attempt ends at its limit whether or not the handler heeds the signal; what it does later is refused. */
@@ -242,11 +222,9 @@ export class Worker {
     if (execution.isConcluded) return;
     const outcome = ownEndFirst(execution, ended);
     this.#leave(execution);
-    this.#producer.ended();
     this.#backlog.added();
     if (!this.#completer.finish(execution, outcome)) void this.#settle(this.#completer.end(execution, outcome));
     this.#producer.pumpSoon();
-    this.#fill();
   }
 
   #giveBack(execution: Execution): Promise<void> {
@@ -272,7 +250,6 @@ export class Worker {
     this.#backlog.written();
     if (this.#options.hasCaps()) this.#producer.wake();
     else this.#producer.pumpSoon();
-    if (this.#line.length > 0) this.#fill();
     this.#settling.changed();
   }
 
@@ -291,7 +268,7 @@ export class Worker {
   /** No handler runs, nothing is about to, and every outcome is written. */
   #isSettled(): boolean {
     const isIdle = this.#completer.isIdle && this.#producer.isIdle;
-    const isEmpty = this.running.size === 0 && this.#fresh.length === 0 && this.#line.length === 0;
+    const isEmpty = this.running.size === 0 && this.#fresh.length === 0;
     return isIdle && isEmpty && this.#ending === 0 && this.#starter.jobs === 0;
   }
 }

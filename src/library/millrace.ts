@@ -84,7 +84,6 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
         ...{
           concurrency: options.concurrency,
           queues: options.queues,
-          lookahead: options.lookahead,
           name: options.name,
         },
         heartbeatMs: optionalMs(options, 'heartbeat'),

@@ -22,8 +22,6 @@ export type OpenOptions = {
    * one each and share one more, so that a process that works has ten sessions at most.
    */
   pools?: { api?: number; workers?: number };
-  /** Lease jobs a moment before a slot is free while handlers are short. */
-  lookahead?: boolean;
   /** The longest pause between two heartbeats of a worker; short leases shorten it. */
   heartbeat?: DurationInput;
   /** How long revoked API keys are remembered. Unless given, this process removes none. */

@@ -68,7 +68,7 @@ describe('work', () => {
     });
     const inQueue = (queue: string) => ask<{ jobId: string }>(['jobs', 'submit', 'cli.fail', '--queue', queue], here());
     const [left, taken] = [await inQueue('left'), await inQueue('taken')];
-    const args = ['work', 'fail.js', '--queues', 'taken,other', '--no-lookahead', '--json'];
+    const args = ['work', 'fail.js', '--queues', 'taken,other', '--json'];
     const worker = start(args, { ...here(), cwd });
     await worker.said(/"event":"failed"/);
     worker.kill('SIGTERM');

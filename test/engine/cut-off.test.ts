@@ -13,7 +13,7 @@ it('a worker that was cut off for longer than its lease with jobs in its line wo
   onTestFinished(() => road.close());
   const org = await bench.ledger.newOrg();
   const caller = await bench.open({ org });
-  const worker = await bench.open({ database: road.url, org, concurrency: SLOTS, lookahead: true });
+  const worker = await bench.open({ database: road.url, org, concurrency: SLOTS });
   const [gate, cut] = [new Gate(), new Gate()];
   let begun = 0;
   worker.register({

@@ -40,7 +40,6 @@ export class LoneWorker {
         name: 'lone',
         slots: 4,
         queues: ['*'],
-        lookahead: false,
         lastWritesMs,
         startsApart: false,
         pollMs: 50,

@@ -8,7 +8,7 @@ const bench = useBench();
 async function oneByOne(type: string, options: { expected: number; queue?: string }) {
   const ran: string[] = [];
   const handler = (_: unknown, payload: unknown) => void ran.push((payload as { name: string }).name);
-  await bench.work({ [type]: handler }, { concurrency: 1, lookahead: false });
+  await bench.work({ [type]: handler }, { concurrency: 1 });
   await until(() => ran.length >= options.expected);
   return ran;
 }
@@ -53,7 +53,7 @@ describe('jobs are claimed', () => {
 
   it('before later ones when they are retried: a retried job keeps its place', async () => {
     const ran: string[] = [];
-    const millrace = await bench.open({ concurrency: 1, lookahead: false });
+    const millrace = await bench.open({ concurrency: 1 });
     let first = '';
     millrace.register({
       ...{ type: 'kept-place', backoff: { initialDelay: 0, maxDelay: 0 } },

@@ -61,7 +61,7 @@ describe('explain', () => {
 
   it('counts the jobs that go before it', async () => {
     const gate = new Gate();
-    const millrace = await bench.work({ line: () => gate.pass() }, { concurrency: 1, lookahead: false });
+    const millrace = await bench.work({ line: () => gate.pass() }, { concurrency: 1 });
     const { results } = await millrace.submitMany(Array.from({ length: 4 }, () => ({ type: 'line', payload: {} })));
     await gate.reached();
     const last = results[3]?.jobId as string;

@@ -6,18 +6,12 @@ import { readDurationMs, readInteger, readList } from '../option-values.ts';
 import type { Output } from '../output.ts';
 import { openBuiltIns, openModules } from '../shift.ts';
 import { listenForStop } from '../stop-signals.ts';
-import { UsageError } from '../usage-error.ts';
 
 const OPTIONS = {
   concurrency: { type: 'string', value: 'N', help: 'jobs run at once in this process; default 1' },
   queues: { type: 'string', multiple: true, value: 'A,B', help: 'the queues to work on; default: all of them' },
   name: { type: 'string', value: 'NAME', help: 'how this worker is called in histories; default: host and process id' },
   grace: { type: 'string', value: 'DURATION', help: 'how long running jobs may go on after a stop; default 30s' },
-  lookahead: {
-    type: 'boolean',
-    negative: true,
-    help: 'lease jobs a moment before a slot is free; on where there is more than one slot',
-  },
 } as const;
 
 export const work = defineCommand({
@@ -49,13 +43,11 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const graceMs = readDurationMs(values.grace, 'grace') ?? config.workers.drainGraceMs;
   const concurrency = readInteger(values.concurrency, 'concurrency') ?? config.workers.concurrency ?? 1;
   const queues = readList(values.queues) ?? [...config.workers.queues];
-  const { name, lookahead } = values;
-  if (args.length === 0 && lookahead !== undefined)
-    throw new UsageError('--lookahead is for handlers of modules: the built-in types are never leased ahead.', 'work');
+  const { name } = values;
   const stop = listenForStop(() =>
     out.event({ event: 'forced' }, 'Stopped at once; other workers take over when the leases end.'),
   );
-  const options = { concurrency, queues, name, lookahead };
+  const options = { concurrency, queues, name };
   const shift = await (args.length === 0 ? openBuiltIns(invocation, options) : openModules(invocation, args, options));
   const watch = new DatabaseWatch(shift, out);
   try {
