@@ -55,14 +55,14 @@ export class Notifier implements Service {
   /** From here on this process notifies others; it hears them between start and stop. */
   open(): void {
     this.#isOpen = true;
-    this.#flush(this.#database.maintenance);
+    this.#flush(this.#database.workers);
   }
 
   async close(): Promise<void> {
     this.#isOpen = false;
     if (this.#gap !== null) clearTimeout(this.#gap);
     this.#gap = null;
-    if (this.#pending.size > 0) this.#send(this.#database.maintenance);
+    if (this.#pending.size > 0) this.#send(this.#database.workers);
     await Promise.all(this.#sending);
   }
 
@@ -80,7 +80,7 @@ export class Notifier implements Service {
    * Notifies other processes. Never waits, never fails. `behind` is a connection whose last statement brings the news: the hint
    * follows it there without waiting for its answer.
    */
-  hint(hint: Hint, behind: Queryable = this.#database.maintenance): void {
+  hint(hint: Hint, behind: Queryable = this.#database.workers): void {
     this.#pending.add(hint);
     if (this.#isOpen && this.#gap === null) this.#flush(behind);
   }
@@ -92,7 +92,7 @@ export class Notifier implements Service {
     this.#gap = setTimeout(
       () => {
         this.#gap = null;
-        this.#flush(this.#database.maintenance);
+        this.#flush(this.#database.workers);
       },
       this.#failures === 0 ? GAP_MS : backoffMs,
     ).unref();

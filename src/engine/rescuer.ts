@@ -49,7 +49,7 @@ export class Rescuer extends Periodic {
   async round(): Promise<number> {
     await this.#look();
     for (const worker of this.#watch.dead()) {
-      await this.#alone(worker.id, () => declareDead(this.#options.database.maintenance, worker));
+      await this.#alone(worker.id, () => declareDead(this.#options.database.workers, worker));
     }
     for (const [workerId, { againMs }] of this.#failed) {
       if (performance.now() > againMs + MAX_BACKOFF_MS) this.#failed.delete(workerId);
@@ -62,7 +62,7 @@ export class Rescuer extends Periodic {
 
   async #look(): Promise<void> {
     try {
-      this.#watch.observe(await watchWorkers(this.#options.database.maintenance), performance.now());
+      this.#watch.observe(await watchWorkers(this.#options.database.workers), performance.now());
     } catch (error) {
       this.#watch.restart();
       throw error;
@@ -71,7 +71,7 @@ export class Rescuer extends Periodic {
 
   /** Returns where the next page begins. Orphans that cannot be taken yet stand in nobody's way: the pages go past them. */
   async #rescuePage(after: OrphanCursor | undefined): Promise<OrphanCursor | undefined> {
-    const orphans = await findOrphans(this.#options.database.maintenance, LIMIT, after);
+    const orphans = await findOrphans(this.#options.database.workers, LIMIT, after);
     const taken = orphans.filter(({ workerId, worker, leaseMs }) => this.#watch.confirms(workerId, worker, leaseMs));
     for (const [workerId, jobs] of Map.groupBy(taken, (orphan) => orphan.workerId)) {
       await this.#alone(workerId, () => this.#rescue(workerId, jobs));
@@ -105,7 +105,7 @@ export class Rescuer extends Periodic {
   async #endAttempts(workerId: number, started: readonly Orphan[]): Promise<void> {
     const { database, onReleased } = this.#options;
     const settlements = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
-    const { landed, stopped, released } = await settleOrphans(database.maintenance, {
+    const { landed, stopped, released } = await settleOrphans(database.workers, {
       workerId,
       beat: beatOf(started),
       jobs: settlements.map(({ row }) => row),
@@ -118,7 +118,7 @@ export class Rescuer extends Periodic {
 
   async #putBack(workerId: number, unstarted: readonly Orphan[]): Promise<void> {
     const { database, events } = this.#options;
-    const { landed } = await returnExpired(database.maintenance, {
+    const { landed } = await returnExpired(database.workers, {
       workerId,
       beat: beatOf(unstarted),
       jobs: unstarted,

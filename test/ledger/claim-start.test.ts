@@ -136,7 +136,7 @@ describe('a parent that spawns', () => {
       priority: 2,
       children: 2,
       ancestorIds: expect.arrayContaining([middle.id, top.id]),
-      awaitedSeqs: [],
+      joinedSeqs: [middle.seq, top.seq],
       origin: { requestId: middle.id, correlationId: middle.id, projectId: null, traceparent: null },
     });
     const refused = await inTransaction(ledger.db.api, (client) =>
@@ -145,16 +145,16 @@ describe('a parent that spawns', () => {
     expect(refused).toEqual({ landed: false });
   });
 
-  test('counts the children of a spawn that it had to wait for', async () => {
+  test('does not wait for another spawn, and counts its child once that has ended', async () => {
     const parent = await ledger.start(await ledger.submitOne());
     const first = await ledger.db.api.connect();
     await first.query('BEGIN');
     await lockParent(first, parent);
-    const second = inTransaction(ledger.db.api, (client) => lockParent(client, parent));
-    await ledger.untilBlocked();
+    const second = () => inTransaction(ledger.db.api, (client) => lockParent(client, parent));
+    await expect(second()).rejects.toThrow('Others hold what this needs');
     await ledger.submitOneOn(first, { orgId: parent.orgId, placement: { parentSeq: parent.seq } });
     await first.query('COMMIT');
     first.release();
-    expect(await second).toMatchObject({ landed: true, children: 1 });
+    expect(await second()).toMatchObject({ landed: true, children: 1 });
   });
 });

@@ -31,7 +31,8 @@ describe('a session of ours', () => {
       string,
       string
     >;
-    expect(shown).toEqual([statements[kind] ?? '5s', '2s', '3s', 'off']);
+    const locks = kind === 'claiming' || kind === 'finishing' ? '50ms' : '2s';
+    expect(shown).toEqual([statements[kind] ?? '5s', locks, '3s', 'off']);
   });
 
   it.each(KINDS)('is refused where a pooler drops its settings: %s', async (kind) => {
