@@ -142,7 +142,8 @@ function openPool(url: string, { max, bounds, ...kind }: PoolParams): pg.Pool {
   const config: pg.PoolConfig = {
     ...configOf(url, kind),
     ...(typeof max === 'number' ? { max, idleTimeoutMillis: 30_000 } : SharedSessions.POOL),
-    verify: (client, done) => void verifySession(client, expected).then(() => done(), done),
+    // Not `verify`: a caller whose patience ends while that runs would never return its connection to the pool.
+    onConnect: (client: pg.ClientBase) => verifySession(client, expected),
   };
   const made = bounds === undefined ? new pg.Pool(config) : new BoundedPool(config, bounds);
   if (typeof max !== 'number') max.admit(made);
