@@ -15,7 +15,7 @@ export type Crew = {
   registrations: readonly Registration[];
   /** The policy of the crew's jobs, where it is not that of the engine. Its timeout is the longest a registration may ask for. */
   profile?: Policy;
-  /** Claims a job, and starts it by a statement of its own: between the two it can be seen under lease. */
+  /** Claims a job with one statement and starts it with the next: between the two, readers see it under lease. */
   startsApart?: boolean;
 };
 

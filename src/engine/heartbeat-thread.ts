@@ -1,4 +1,4 @@
-// A thread of its own, so that a handler that blocks the event loop costs no neighbour its lease. It beats, and its session holds
+// Runs in a separate thread: a handler that blocks the event loop must not cost other jobs their lease. It beats, and its session holds
 // the lock by which others see that this process lives. While the main thread stands still it also ends the attempts that outlive
 // their timeout, which the main thread cannot.
 import { workerData } from 'node:worker_threads';
