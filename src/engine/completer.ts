@@ -17,6 +17,8 @@ export type CompleterOptions = {
   workerId: number;
   claims: Claims;
   events: EventHub;
+  /** Resolves when the ledger has the start of an attempt; with false if the job is not this worker's any more. */
+  ensureStarted(execution: Execution): Promise<boolean>;
   onReleased(): void;
   /** Successes were written. */
   onWritten(): void;
@@ -74,7 +76,10 @@ export class Completer {
   /** A plain success: hands it on and is done. Answers false where it takes more than that. */
   finish(execution: Execution, outcome: AttemptOutcome): boolean {
     if (outcome.kind !== 'succeeded' || outcome.output.kind !== 'json' || execution.joinsChildren) return false;
-    this.#finisher.add({ execution, result: outcome.output.text, value: outcome.value });
+    // A start on its way comes first.
+    if (!execution.hasStarted && execution.starting !== null) return false;
+    const { text } = outcome.output;
+    this.#finisher.add({ execution, result: text, value: outcome.value, ranMs: execution.elapsedMs });
     return true;
   }
 
@@ -93,13 +98,12 @@ export class Completer {
   }
 
   async end(execution: Execution, outcome: AttemptOutcome): Promise<void> {
+    if (outcome.kind === 'lost' || !(await this.#hasStarted(execution))) return this.lost(execution);
     switch (outcome.kind) {
       case 'succeeded':
         return this.#succeed(execution, outcome.output, outcome.value);
       case 'completed_by_handler':
         return this.#confirmOwn(execution, outcome.otherwise);
-      case 'lost':
-        return this.lost(execution);
       case 'cancelled':
       case 'failed':
         return this.#decide(execution, outcome);
@@ -107,8 +111,13 @@ export class Completer {
   }
 
   /** Gives a job back that this worker will not run to its end. Burns no attempt. */
-  giveBack(execution: Execution): Promise<void> {
+  async giveBack(execution: Execution): Promise<void> {
+    if (!(await this.#hasStarted(execution))) return this.lost(execution);
     return this.#decide(execution, { kind: 'released' });
+  }
+
+  #hasStarted(execution: Execution): boolean | Promise<boolean> {
+    return execution.hasStarted || this.#options.ensureStarted(execution);
   }
 
   lost(execution: Execution): void {

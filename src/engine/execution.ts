@@ -22,6 +22,9 @@ export class Execution {
   readonly startedMs: number;
   /** How long the job was under lease before; absent where its claim started it. */
   readonly assignedMs: number | undefined;
+  /** Whether the ledger has the start. Where the handler runs ahead of that, `starting` is the start on its way. */
+  hasStarted: boolean;
+  starting: Promise<boolean> | null = null;
   abortCause: AbortCause | undefined = undefined;
   isCancelRequested = false;
   isCompletedByHandler = false;
@@ -38,6 +41,7 @@ export class Execution {
     claimNo: number;
     startedMs: number;
     assignedMs?: number;
+    startsLate?: boolean;
   }) {
     this.job = params.job;
     this.policy = params.policy;
@@ -45,6 +49,7 @@ export class Execution {
     this.claimNo = params.claimNo;
     this.startedMs = params.startedMs;
     this.assignedMs = params.assignedMs;
+    this.hasStarted = params.startsLate !== true;
     this.joinsChildren = params.registered.fanIn;
   }
 

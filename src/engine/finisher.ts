@@ -1,12 +1,13 @@
 import { fitting } from '../ledger/batcher.ts';
-import { type Completed, completeJobs } from '../ledger/complete-jobs.ts';
+import { type Completed, completeJobs, completeLateJobs } from '../ledger/complete-jobs.ts';
 import type { Database } from '../ledger/database.ts';
 import { isContended } from '../ledger/statement.ts';
 import type { Claims } from './claims.ts';
 import type { Execution } from './execution.ts';
 import type { Persister } from './persister.ts';
 
-export type Finished = { execution: Execution; result: string; value: unknown };
+/** `ranMs`: until the handler returned. */
+export type Finished = { execution: Execution; result: string; value: unknown; ranMs: number };
 
 export type FinisherOptions = {
   database: Database;
@@ -126,19 +127,19 @@ export class Finisher {
   }
 
   async #send(part: readonly Finished[], written: Written): Promise<void> {
-    const { database, workerId } = this.#options;
-    const finished = part.map(({ execution: { job }, result }) => ({
-      orgId: job.orgId,
-      seq: job.seq,
-      leaseSeq: job.leaseSeq,
-      result,
-    }));
-    const params = { workerId, finished, closedClaims: written.closedClaims };
-    const completed = await this.#complete((options) => completeJobs(database.finishing, params, options));
-    written.closedClaims = [];
-    for (const leaseSeq of completed.landed) written.landed.add(leaseSeq);
-    for (const leaseSeq of completed.held) written.held.add(leaseSeq);
-    written.released ||= completed.released;
+    const { workerId } = this.#options;
+    const db = this.#options.database.finishing;
+    const started = part.filter(({ execution }) => execution.hasStarted).map(rowOf);
+    const late = part.filter(({ execution }) => !execution.hasStarted).map(lateRowOf);
+    const shared = () => ({ workerId, closedClaims: written.closedClaims });
+    if (started.length > 0) {
+      const params = { ...shared(), finished: started };
+      note(written, await this.#complete((options) => completeJobs(db, params, options)));
+    }
+    if (late.length > 0) {
+      const params = { ...shared(), finished: late };
+      note(written, await this.#complete((options) => completeLateJobs(db, params, options)));
+    }
   }
 
   /** Sends a batch in the cheap way, and if a lock is in its way once more past all locks. */
@@ -192,5 +193,25 @@ export class Finisher {
     this.#writing = Promise.all([this.#writing, retrying]);
   }
 }
+
+function note(written: Written, { landed, held, released }: Completed): void {
+  written.closedClaims = [];
+  for (const leaseSeq of landed) written.landed.add(leaseSeq);
+  for (const leaseSeq of held) written.held.add(leaseSeq);
+  written.released ||= released;
+}
+
+const rowOf = ({ execution: { job }, result }: Finished) => ({
+  orgId: job.orgId,
+  seq: job.seq,
+  leaseSeq: job.leaseSeq,
+  result,
+});
+
+const lateRowOf = (finished: Finished) => ({
+  ...rowOf(finished),
+  agoMs: finished.execution.elapsedMs,
+  ranMs: finished.ranMs,
+});
 
 const lengthOf = ({ result }: Finished): number => result.length;

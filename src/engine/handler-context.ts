@@ -28,6 +28,8 @@ export type ContextServices = {
   database: Database;
   events: EventHub;
   workerId(): number;
+  /** Resolves when the ledger has the start of the attempt; with false if the job is not this worker's any more. */
+  ensureStarted(execution: Execution): Promise<boolean>;
   /** Null: the transaction that the request names has ended, and nothing was written. */
   spawn(execution: Execution, request: SpawnRequest): Promise<string | null>;
 };
@@ -106,6 +108,7 @@ export class HandlerContext implements JobContext {
       throw new AppError('INVALID_REQUEST', { message: `Progress is a number from 0 to 100, not ${percent}.` });
     }
     const text = message == null ? null : boundText(message, FIELD_LIMITS.progressMessageBytes);
+    await this.#begin();
     const report = { ...leaseOf(this.#execution), percent: Math.round(percent), message: text };
     this.#answer(await this.#inPlace((db, transactionId) => reportProgress(db, report, transactionId)));
     this.#services.events.emit('progress', { ...this.#execution.facts, percent: report.percent, message: text });
@@ -113,6 +116,7 @@ export class HandlerContext implements JobContext {
 
   async checkpoint(state: unknown): Promise<void> {
     const saved = { ...leaseOf(this.#execution), state: encodeCheckpoint(state) };
+    await this.#begin();
     this.#answer(await this.#inPlace((db, transactionId) => saveCheckpoint(db, saved, transactionId)));
   }
 
@@ -130,6 +134,7 @@ export class HandlerContext implements JobContext {
       return id === null ? { id: '', transactionEnded: true as const } : { id };
     };
     try {
+      await this.#begin();
       const own = await this.#inTransaction(spawnIn);
       return (own ?? (await patiently(() => spawnIn(null)))).id;
     } catch (error) {
@@ -145,12 +150,14 @@ export class HandlerContext implements JobContext {
   }
 
   async assertOwned(client: Queryable): Promise<void> {
+    await this.#begin();
     const transactionId = await assertOwned(client, leaseOf(this.#execution));
     if (transactionId === null) this.#lose(new LeaseLostError());
     this.#transaction = new OwnedTransaction(client, transactionId);
   }
 
   async completeIn(client: Queryable, result?: unknown): Promise<void> {
+    await this.#begin();
     const encoded = encodeOutput(result);
     if (!encoded.ok)
       throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
@@ -177,6 +184,14 @@ export class HandlerContext implements JobContext {
     this.#execution.isCompletedByHandler = true;
     const transactionId = await currentTransaction(client);
     this.#transaction = transactionId === null ? null : new OwnedTransaction(client, transactionId, true);
+  }
+
+  /** The ledger takes nothing from an attempt before it has its start. */
+  async #begin(): Promise<void> {
+    if (this.#execution.hasStarted) return;
+    if (this.#execution.isConcluded || !(await this.#services.ensureStarted(this.#execution))) {
+      this.#lose(new LeaseLostError());
+    }
   }
 
   /** Runs `work` in the handler's transaction while that is open, and otherwise on a connection of ours. */

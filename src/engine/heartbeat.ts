@@ -117,11 +117,7 @@ export class Heartbeat implements Service {
 
   async #round(): Promise<number> {
     const { database, worker } = this.#options;
-    const jobs = [...worker.running.values()].map(({ job }) => ({
-      orgId: job.orgId,
-      seq: job.seq,
-      leaseSeq: job.leaseSeq,
-    }));
+    const jobs = worker.leases();
     const sentMs = performance.now();
     const beatMs = this.#pulse[PULSE_INTERVAL] as number;
     const answer = await heartbeat(database.workers, { workerId: worker.id, jobs, beatMs });

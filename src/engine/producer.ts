@@ -2,10 +2,14 @@ import type { StartedJob, Taken, TakeParams } from '../ledger/take-jobs.ts';
 import type { Claims } from './claims.ts';
 import type { EventHub } from './events.ts';
 import { Lanes } from './lanes.ts';
+import type { LeasedAhead } from './leased-ahead.ts';
 import type { Take } from './taking.ts';
 
 export type ProducerOptions = {
   take: Take;
+  /** Leases jobs beyond the free slots. */
+  takeAhead: Take;
+  ahead: Pick<LeasedAhead, 'wanted' | 'length' | 'onClaimed'>;
   workerId: number;
   claims: Claims;
   events: EventHub;
@@ -18,18 +22,20 @@ export type ProducerOptions = {
   hasCaps(): boolean;
   /** Slots that are taken. */
   busy(): number;
-  /** Hands over the jobs of a claim: started, or under lease where the worker starts jobs apart. */
-  begin(jobs: readonly StartedJob[], claim: { claimNo: number; sentMs: number }): Promise<void>;
+  /** Hands over the jobs of a claim: started, or under lease where they were leased ahead or the worker starts jobs apart. */
+  begin(jobs: readonly StartedJob[], claim: Claim): Promise<void>;
   /** Run what begin() brought. */
   fill(): void;
   /** A statement failed a while ago: what the ledger gave us may be more than we know. */
   reconcile(): Promise<void>;
 };
 
+export type Claim = { claimNo: number; sentMs: number; isAhead: boolean };
+
 /** What tells whether it is for a worker. */
 export type OfferedJob = { readonly type: string; readonly queue: string };
 
-type Flight = TakeParams & { runs: number; sentMs: number; wakes: number };
+type Flight = TakeParams & Claim & { runs: number; wakes: number };
 
 const MAX_PER_STATEMENT = 500;
 const MAX_ERROR_DELAY_MS = 2_000;
@@ -77,7 +83,7 @@ export class Producer {
   offer(take: Take): Promise<Taken> | null {
     if (this.#flights > 0 || this.#options.hasCaps()) return null;
     const limit = this.#room();
-    return limit === 0 ? null : this.#launch(limit, take);
+    return limit === 0 ? null : this.#launch(limit, { take, isAhead: false });
   }
 
   serve(queues: readonly string[]): void {
@@ -109,9 +115,23 @@ export class Producer {
 
   #pump(): void {
     if (!this.#isHungry || this.#flights >= this.#mostFlights()) return;
+    const wanted = this.#options.hasCaps() ? 0 : this.#options.ahead.wanted;
+    if (wanted > 0) this.#pumpAhead(wanted);
+    else this.#pumpSlots();
+  }
+
+  #pumpSlots(): void {
     const limit = this.#room();
     if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
-    this.#launch(limit, this.#options.take);
+    this.#launch(limit, { take: this.#options.take, isAhead: false });
+  }
+
+  /** Large statements cost less for each job, so the line is filled again when half of it is gone. */
+  #pumpAhead(wanted: number): void {
+    const inLine = this.#options.ahead.length;
+    const limit = this.#room(wanted - inLine);
+    if (limit === 0 || inLine + this.#asked > wanted / 2) return;
+    this.#launch(limit, { take: this.#options.takeAhead, isAhead: true });
   }
 
   /** Claims under a cap take turns, so a second one would only wait for the first. */
@@ -119,7 +139,7 @@ export class Producer {
     return this.#options.hasCaps() ? 1 : MAX_FLIGHTS;
   }
 
-  #launch(limit: number, take: Take): Promise<Taken> {
+  #launch(limit: number, { take, isAhead }: { take: Take; isAhead: boolean }): Promise<Taken> {
     const { claims, workerId } = this.#options;
     this.#flights++;
     this.#asked += limit;
@@ -127,18 +147,18 @@ export class Producer {
     const runs = this.#lanes.runsFor(limit);
     const params = { workerId, limit, claimNo: claims.next(), lanes: this.#lanes.next(sentMs), runs };
     const taking = take(params);
-    this.#fly(taking, { ...params, sentMs, wakes: this.#wakes }).catch((error) => this.#report(error));
+    this.#fly(taking, { ...params, sentMs, isAhead, wakes: this.#wakes }).catch((error) => this.#report(error));
     return taking;
   }
 
-  #room(): number {
+  #room(beyond = 0): number {
     if (this.#isDraining || this.#options.types.length === 0) return 0;
-    const room = this.#options.slots - this.#options.busy() - this.#asked;
+    const room = this.#options.slots - this.#options.busy() - this.#asked + beyond;
     return Math.max(0, Math.min(room, MAX_PER_STATEMENT));
   }
 
   async #fly(taking: Promise<Taken>, flight: Flight): Promise<void> {
-    const { limit, claimNo, sentMs } = flight;
+    const { limit, claimNo, sentMs, isAhead } = flight;
     let taken: Taken;
     try {
       taken = await taking;
@@ -149,7 +169,7 @@ export class Producer {
       this.#options.claims.answered(claimNo);
     }
     this.#failures = 0;
-    await this.#options.begin(taken.jobs, { claimNo, sentMs });
+    await this.#options.begin(taken.jobs, { claimNo, sentMs, isAhead });
     if (sentMs < this.#suspectUntilMs && this.#flights === 1)
       await this.#options.reconcile().catch((error) => this.#report(error));
     this.#observe(taken, flight);
@@ -166,6 +186,7 @@ export class Producer {
     // The statement may have missed jobs that were submitted while it was in flight. A claim that got some jobs, but fewer than it
     // asked for, has emptied the queue or met another process: look again in a while.
     this.#isHungry = wasFull || this.#wakes !== wakes;
+    this.#options.ahead.onClaimed({ hasMore: wasFull || (hasMore && jobs.length > 0), nowMs: performance.now() });
     if (hasMore) this.#lookAgain(Math.random() * CONTENDED_MS);
     else if (jobs.length > 0 && !this.#isHungry) this.#lookAgain(SECOND_LOOK_MS);
     if (jobs.length === 0) this.#lanes.reset(sentMs);

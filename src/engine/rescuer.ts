@@ -1,9 +1,10 @@
 import { CANCELLED_FAILURE } from '../core/failure.ts';
+import type { Policy } from '../core/policy.ts';
 import type { Database } from '../ledger/database.ts';
 import { findOrphans, type Orphan, type OrphanCursor } from '../ledger/find-orphans.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import { returnExpired } from '../ledger/return-jobs.ts';
-import { settleOrphans } from '../ledger/settle-orphans.ts';
+import { presumeStarted, settleOrphans } from '../ledger/settle-orphans.ts';
 import { declareDead, watchWorkers } from '../ledger/watch-workers.ts';
 import type { EventHub, JobFacts } from './events.ts';
 import { Periodic } from './periodic.ts';
@@ -96,10 +97,26 @@ export class Rescuer extends Periodic {
   }
 
   async #rescue(workerId: number, orphans: readonly Orphan[]): Promise<void> {
-    const unstarted = orphans.filter((orphan) => orphan.state === 'scheduled');
+    const policies = await Promise.all(orphans.map(({ policyId }) => this.#options.policies.policyOf(policyId)));
+    const fates = Object.groupBy(orphans, (orphan, index) => fateOf(orphan, policies[index]));
+    const { started = [], presumed = [], unstarted = [] } = fates;
     if (unstarted.length > 0) await this.#putBack(workerId, unstarted);
-    const started = orphans.filter((orphan) => orphan.state === 'running').toSorted((a, b) => a.seq - b.seq);
-    if (started.length > 0) await this.#endAttempts(workerId, started);
+    const begun = [...started, ...(await this.#presume(workerId, presumed))];
+    if (begun.length > 0)
+      await this.#endAttempts(
+        workerId,
+        begun.toSorted((a, b) => a.seq - b.seq),
+      );
+  }
+
+  /** Their worker may have called their handlers. They get another attempt for the one that may not have been. */
+  async #presume(workerId: number, orphans: readonly Orphan[]): Promise<Orphan[]> {
+    if (orphans.length === 0) return [];
+    const { workers } = this.#options.database;
+    const { presumed } = await presumeStarted(workers, { workerId, beat: beatOf(orphans), jobs: orphans });
+    return orphans
+      .filter(({ leaseSeq }) => presumed.has(leaseSeq))
+      .map((orphan) => ({ ...orphan, attemptsStarted: orphan.attemptsStarted + 1 }));
   }
 
   async #endAttempts(workerId: number, started: readonly Orphan[]): Promise<void> {
@@ -135,8 +152,14 @@ export class Rescuer extends Periodic {
   async #settlementOf(orphan: Orphan): Promise<Rescue> {
     const policy = await this.#options.policies.policyOf(orphan.policyId);
     const outcome = orphan.cancelRequested ? ({ kind: 'cancelled' } as const) : ({ kind: 'worker_lost' } as const);
-    return { orphan, ...settlement({ job: orphan, policy, outcome, elapsedMs: 0 }) };
+    const { row, decision } = settlement({ job: orphan, policy, outcome, elapsedMs: 0 });
+    return { orphan, decision, row: { ...row, refundsAttempt: orphan.mayRun && row.to === 'retrying' } };
   }
+}
+
+function fateOf({ state, mayRun }: Orphan, policy: Policy | undefined): 'started' | 'presumed' | 'unstarted' {
+  if (state === 'running') return 'started';
+  return mayRun && policy?.onOrphan !== 'fail' ? 'presumed' : 'unstarted';
 }
 
 /** They come from one look at one worker. */

@@ -130,8 +130,9 @@ export class Supervisor {
   #makeWorker(workerId: number): Worker {
     const { database, policies, registry, events, slots, spawn, onReleased, onDelayed, settings } = this.#options;
     const { startsApart } = this.#options;
-    const services = { database, events, workerId: () => workerId, spawn };
-    return new Worker({
+    const ensureStarted = (execution: Execution) => worker.ensureStarted(execution);
+    const services = { database, events, workerId: () => workerId, spawn, ensureStarted };
+    const worker: Worker = new Worker({
       ...{
         database,
         policies,
@@ -150,6 +151,7 @@ export class Supervisor {
       contextOf: (execution) => new HandlerContext(execution, services),
       onStarted: (started) => this.#onStarted(started),
     });
+    return worker;
   }
 
   #queues(): readonly string[] {

@@ -1,10 +1,16 @@
-import { claimCappedJobs, claimJobs } from '../ledger/claim-jobs.ts';
+import { claimCappedJobs, claimJobs, leaseAhead } from '../ledger/claim-jobs.ts';
 import { lockRoom } from '../ledger/claim-room.ts';
 import { CLAIM_TIMEOUT_MS, type Database, inTransaction } from '../ledger/database.ts';
 import { type Taken, type TakeParams, takeCappedJobs, takeJobs } from '../ledger/take-jobs.ts';
 
 /** Sends a statement that gives a worker jobs. */
 export type Take = (params: TakeParams) => Promise<Taken>;
+
+/** Leases jobs that may run before their start is written. */
+export const takingAhead =
+  (database: Database): Take =>
+  (params) =>
+    leaseAhead(database.claiming, params);
 
 export type TakingParams = {
   database: Database;

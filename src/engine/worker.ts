@@ -1,4 +1,4 @@
-import { classify } from '../core/failure.ts';
+import type { Lease } from '../ledger/start-jobs.ts';
 import type { StartedJob, Taken } from '../ledger/take-jobs.ts';
 import { askPolicy } from './ask-policy.ts';
 import { Claims } from './claims.ts';
@@ -6,16 +6,17 @@ import { Completer } from './completer.ts';
 import { Execution } from './execution.ts';
 import { type AttemptOutcome, execute, ownEndFirst } from './executor.ts';
 import { giveBackUnknown } from './give-back-unknown.ts';
+import { LateStarts } from './late-starts.ts';
+import { LeasedAhead } from './leased-ahead.ts';
 import { OutcomeBacklog } from './outcome-backlog.ts';
-import { Producer } from './producer.ts';
+import { type Claim, Producer } from './producer.ts';
 import { Settling } from './settling.ts';
-import { Starter, startedExecution, type Unstarted } from './starter.ts';
-import { type Take, takingOf } from './taking.ts';
+import { lateExecution, Starter, startedExecution, type Unstarted } from './starter.ts';
+import { Sweeper } from './sweeper.ts';
+import { type Take, takingAhead, takingOf } from './taking.ts';
 import { runnableOf } from './unrunnable.ts';
 import type { WorkerOptions } from './worker-options.ts';
 
-/** How often deadlines are looked at. A timer for each job would cost more than most jobs take. */
-const SWEEP_MS = 20;
 const LAST_WRITES_MS = 10_000;
 
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
@@ -26,6 +27,8 @@ export class Worker {
   readonly #producer: Producer;
   readonly #completer: Completer;
   readonly #starter: Starter;
+  readonly #lateStarts: LateStarts;
+  readonly #ahead: LeasedAhead;
   /** Attempts that a claim started: they run as soon as the next statement is on its way. */
   #fresh: Execution[] = [];
   readonly #backlog = new OutcomeBacklog(() => ({
@@ -33,12 +36,17 @@ export class Worker {
     held: this.#completer.held,
   }));
   readonly #settling = new Settling(() => this.#isSettled());
+  readonly #sweeper = new Sweeper({
+    running: this.running,
+    onSweep: (nowMs) => this.#ahead.sweep(nowMs),
+    onLate: (execution) => void this.ensureStarted(execution),
+    onDue: (execution, outcome) => this.#conclude(execution, outcome),
+  });
   /** Attempts whose outcome is on its way to the ledger. */
   #ending = 0;
   #isStopped = false;
   /** What starts from here on is given back at once. */
   #isClosing = false;
-  #sweeper: NodeJS.Timeout | undefined = undefined;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
@@ -46,10 +54,12 @@ export class Worker {
     const claims = this.#claims;
     this.#completer = new Completer({
       ...{ database, workerId, claims, events, onReleased, onDelayed },
+      ensureStarted: (execution) => this.ensureStarted(execution),
       onWritten: () => this.#ended(),
     });
+    this.#lateStarts = new LateStarts({ database, workerId, events });
     this.#starter = new Starter({
-      ...{ database, workerId, events },
+      ...{ database, workerId, events, onReleased },
       onStarted: (unstarted, start) => this.#admit(startedExecution(unstarted, start)),
       onGone: (unstarted) => this.#dropped(unstarted),
       onReturned: (unstarted) => {
@@ -59,9 +69,17 @@ export class Worker {
     });
     const { slots, queues, startsApart, fairQueues, hasCaps } = options;
     const types = options.registry.types();
+    this.#ahead = new LeasedAhead({
+      slots: startsApart ? 0 : slots,
+      starter: this.#starter,
+      runLate: (unstarted) => this.#run(lateExecution(unstarted)),
+      onGone: (unstarted) => this.#dropped(unstarted),
+    });
     this.#producer = new Producer({
       ...{ workerId, claims, events, slots, queues, types, fairQueues, hasCaps },
       take: takingOf({ database, types, hasCaps, startsApart }),
+      takeAhead: takingAhead(database),
+      ahead: this.#ahead,
       busy: () => this.#busy(),
       begin: (started, claim) => this.#begin(started, claim),
       fill: () => this.#fill(),
@@ -71,7 +89,7 @@ export class Worker {
 
   /** Begins to look for work. */
   start(): void {
-    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref();
+    this.#sweeper.start();
     this.wake();
   }
 
@@ -101,23 +119,27 @@ export class Worker {
   async drain(graceMs: number): Promise<void> {
     this.#producer.drain();
     this.#starter.stop();
+    this.#ahead.stop();
     await this.#settling.within(graceMs);
     this.#isClosing = true;
     for (const execution of [...this.running.values()]) void this.#giveBack(execution);
     await this.#settling.within(this.#options.lastWritesMs ?? LAST_WRITES_MS);
     this.#isStopped = true;
     this.#starter.close();
+    this.#lateStarts.close();
     await this.#completer.stop();
-    clearInterval(this.#sweeper);
+    this.#sweeper.stop();
   }
 
   /** The ledger says these leases are another's now. */
   lose(leaseSeqs: Iterable<number>): void {
     for (const leaseSeq of leaseSeqs) {
       const execution = this.running.get(leaseSeq);
-      if (execution === undefined) continue;
-      execution.abort('lost_lease');
-      this.#conclude(execution, { kind: 'lost' });
+      if (execution === undefined) this.#ahead.lose(leaseSeq);
+      else {
+        execution.abort('lost_lease');
+        this.#conclude(execution, { kind: 'lost' });
+      }
     }
   }
 
@@ -134,6 +156,7 @@ export class Worker {
   abandon(): void {
     this.#starter.stop();
     this.#isClosing = true;
+    this.#ahead.abandon();
     for (const execution of this.running.values()) {
       execution.abort('lost_lease');
       this.#leave(execution);
@@ -144,14 +167,30 @@ export class Worker {
   /** A request to stop: soft ones are met at the handler's next checkpoint, forced ones abort it and wait for a grace. */
   cancel(leaseSeq: number, force: boolean): void {
     const execution = this.running.get(leaseSeq);
-    if (execution === undefined) return;
+    if (execution === undefined) {
+      this.#ahead.cancel(leaseSeq);
+      return;
+    }
     execution.isCancelRequested = true;
     if (!force || execution.abortCause !== undefined) return;
     execution.abort('cancel');
     execution.deadlineMs = performance.now() + execution.policy.cancelGraceMs;
   }
 
-  async #begin(jobs: readonly StartedJob[], { claimNo, sentMs }: { claimNo: number; sentMs: number }): Promise<void> {
+  /** Every lease that this worker holds and has not given back. */
+  leases(): Lease[] {
+    const held = [...this.running.values(), ...this.#ahead.all()];
+    return held.map(({ job: { orgId, seq, leaseSeq } }) => ({ orgId, seq, leaseSeq }));
+  }
+
+  /** Resolves when the ledger has the start of an attempt; with false if the job is not this worker's any more. */
+  async ensureStarted(execution: Execution): Promise<boolean> {
+    const hasStarted = await this.#lateStarts.ensure(execution);
+    if (!hasStarted) this.lose([execution.job.leaseSeq]);
+    return hasStarted;
+  }
+
+  async #begin(jobs: readonly StartedJob[], { claimNo, sentMs, isAhead }: Claim): Promise<void> {
     if (jobs.length === 0) return;
     this.#claims.open(claimNo, jobs);
     const { policies, registry, startsApart } = this.#options;
@@ -161,12 +200,13 @@ export class Worker {
       if (this.#isStopped) return;
       const runnable = runnableOf(job.jobType, { policy, registered: registry.get(job.jobType) });
       const parts = { job, ...runnable, claimNo };
-      if (startsApart) unstarted.push({ ...parts, claimedMs: sentMs });
+      if (startsApart || isAhead) unstarted.push({ ...parts, claimedMs: sentMs });
       else this.#fresh.push(new Execution({ ...parts, startedMs: sentMs }));
     }
     // With every policy known: a lease shorter than any before quickens the heartbeat.
     this.#options.onStarted(jobs);
-    this.#starter.add(unstarted);
+    if (isAhead) this.#ahead.push(unstarted);
+    else this.#starter.add(unstarted);
   }
 
   /** It never started here, and is not this worker's any more. */
@@ -181,11 +221,17 @@ export class Worker {
     const fresh = this.#fresh;
     this.#fresh = [];
     for (const execution of fresh) this.#admit(execution);
+    this.#fillFromLine();
+  }
+
+  /** Gives free slots to the jobs in line. */
+  #fillFromLine(): void {
+    if (this.#ahead.length > 0) this.#ahead.fill(this.#options.slots - this.#busy());
   }
 
   /** Slots that are taken: by handlers, by jobs about to start, and by outcomes that cannot be written. */
   #busy(): number {
-    return this.running.size + this.#fresh.length + this.#starter.jobs + this.#backlog.slots;
+    return this.running.size + this.#fresh.length + this.#starter.starting + this.#backlog.slots;
   }
 
   #admit(execution: Execution): void {
@@ -201,29 +247,15 @@ export class Worker {
     void execute(execution, contextOf(execution)).then((outcome) => this.#conclude(execution, outcome));
   }
 
-  #sweep(): void {
-    const nowMs = performance.now();
-    for (const execution of this.running.values()) {
-      if (nowMs < execution.deadlineMs) continue;
-      if (execution.abortCause === 'cancel') this.#conclude(execution, { kind: 'cancelled' });
-      else this.#timeOut(execution);
-    }
-  }
-
-  /** The attempt ends at its limit whether or not the handler heeds the signal; what it does later is refused. */
-  #timeOut(execution: Execution): void {
-    const cause = execution.limitCause;
-    execution.abort(cause);
-    this.#conclude(execution, { kind: 'failed', failure: classify(execution.abortError(), cause) });
-  }
-
   /** Once for each attempt: frees its slot and hands its outcome on. */
   #conclude(execution: Execution, ended: AttemptOutcome): void {
     if (execution.isConcluded) return;
     const outcome = ownEndFirst(execution, ended);
     this.#leave(execution);
+    this.#ahead.onEnded();
     this.#backlog.added();
     if (!this.#completer.finish(execution, outcome)) void this.#settle(this.#completer.end(execution, outcome));
+    this.#fillFromLine();
     this.#producer.pumpSoon();
   }
 
@@ -248,6 +280,7 @@ export class Worker {
 
   #ended(): void {
     this.#backlog.written();
+    this.#fillFromLine();
     if (this.#options.hasCaps()) this.#producer.wake();
     else this.#producer.pumpSoon();
     this.#settling.changed();
@@ -268,7 +301,7 @@ export class Worker {
   /** No handler runs, nothing is about to, and every outcome is written. */
   #isSettled(): boolean {
     const isIdle = this.#completer.isIdle && this.#producer.isIdle;
-    const isEmpty = this.running.size === 0 && this.#fresh.length === 0;
+    const isEmpty = this.running.size === 0 && this.#fresh.length === 0 && this.#ahead.length === 0;
     return isIdle && isEmpty && this.#ending === 0 && this.#starter.jobs === 0;
   }
 }

@@ -8,6 +8,7 @@ const OID = {
   int2: 21,
   int4: 23,
   int8: 20,
+  float4: 700,
   text: 25,
   json: 114,
   jsonb: 3802,
@@ -145,6 +146,13 @@ function readUuid(value: string): void {
 const DASH = 45;
 // 0-9 are 48-57; A-F and a-f end in 1-6.
 const digitOf = (code: number): number => (code < 58 ? code - 48 : (code & 0x0f) + 9);
+
+export const float4Array = (values: readonly (number | null)[]): Buffer =>
+  fixedArray(values, {
+    oid: OID.float4,
+    width: 4,
+    write: (buffer, value: number, offset) => buffer.writeFloatBE(value, offset),
+  });
 
 export const int2Array = (values: readonly (number | null)[]): Buffer =>
   fixedArray(values, { oid: OID.int2, width: 2, write: (buffer, value, offset) => buffer.writeInt16BE(value, offset) });

@@ -2,6 +2,7 @@ import { decideCancellation } from '../core/cancellation.ts';
 import type { JobState } from '../core/states.ts';
 import { IS_LEASED } from './job-row.ts';
 import { countedText, RECORD, recordedText, tookText } from './record-events.ts';
+import { MAY_RUN } from './start-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
 import { withdrawnText } from './withdraw-tokens.ts';
 
@@ -20,13 +21,13 @@ export type CancelledJob = {
   previousState: JobState | null;
 };
 
-// A job whose handler is at work is asked to stop, unless its policy cancels at once: then the handler's lease ends with the
+// A job whose handler is at work, or may be because its worker leased it ahead, is asked to stop, unless its policy cancels at once: then the handler's lease ends with the
 // statement, and its worker learns of that. Any other job that has not ended is cancelled on the spot. A second request may make
 // the first one forced, never gentler. A job whose next attempt is dropped has ended when it failed. Jobs are found by id alone: an
 // index led by the org could be walked whole. The token of a job that waits goes with it, because a claim that finds only such tokens
 // brings its worker nothing.
 const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIALIZED (
-  SELECT j.seq, j.id, j.state, j.is_held, j.queue, j.job_type, j.priority, j.order_key, ${IS_LEASED} AS is_leased,
+  SELECT j.seq, j.id, j.state, j.is_held, j.queue, j.job_type, j.priority, j.order_key, ${IS_LEASED} AS is_leased, ${MAY_RUN} AS may_run,
     coalesce((p.body->>'cancelsAtOnce')::boolean, false) AS at_once
   FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
   WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq ${lock}
@@ -38,7 +39,8 @@ const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIAL
     worker_id = NULL, is_held = false, result = NULL, result_bytes = NULL, ${countedText()}
   FROM locked l
   WHERE j.org_id = $1::uuid AND j.seq = l.seq
-    AND (l.is_held OR l.state IN ('pending', 'delayed', 'scheduled', 'retrying') OR (l.at_once AND l.state = 'running'))
+    AND (l.is_held OR (l.state IN ('pending', 'delayed', 'scheduled', 'retrying') AND NOT l.may_run)
+      OR (l.at_once AND (l.state = 'running' OR l.may_run)))
   RETURNING j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
     j.state AS to_state, CASE WHEN l.state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
     CASE WHEN $3::text IS NOT NULL OR l.is_leased THEN json_strip_nulls(json_build_object(
@@ -48,7 +50,7 @@ const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIAL
 ), requested AS (
   INSERT INTO millrace.cancel_requests AS r (org_id, seq, is_forced, reason, actor, requested_at)
   SELECT $1::uuid, seq, $5::bool, $3::text, $4::text, millrace.clock() FROM locked
-  WHERE state = 'running' AND NOT is_held AND NOT at_once
+  WHERE (state = 'running' OR may_run) AND NOT is_held AND NOT at_once
   ON CONFLICT (org_id, seq) DO UPDATE SET is_forced = true WHERE excluded.is_forced AND NOT r.is_forced
 ), ${withdrawnText('locked', `l.state = 'scheduled'`)}
 , forgotten AS (
@@ -70,7 +72,7 @@ const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIAL
     groupBy: ['from_state', 'to_state'],
   })}
 )
-SELECT id, state, is_held, at_once FROM locked`;
+SELECT id, state, is_held, at_once, may_run FROM locked`;
 
 const CANCEL = statement('cancel_jobs', cancelText('FOR NO KEY UPDATE OF j'));
 const CANCEL_FREE = statement('cancel_free_jobs', cancelText('FOR NO KEY UPDATE OF j SKIP LOCKED'));
@@ -80,7 +82,7 @@ const FIND = statement(
   'SELECT j.id FROM millrace.jobs j WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE',
 );
 
-type Row = { id: string; state: JobState; is_held: boolean; at_once: boolean };
+type Row = { id: string; state: JobState; is_held: boolean; at_once: boolean; may_run: boolean };
 
 /** Cancels jobs or asks their handlers to stop. One answer per id, in the order given. Waits for jobs that somebody else holds. */
 export async function cancelJobs(db: Queryable, params: CancelParams): Promise<CancelledJob[]> {
@@ -103,7 +105,9 @@ export async function cancelFreeJobs(db: Queryable, params: CancelParams): Promi
 
 function answerTo(id: string, row: Row | undefined): CancelledJob {
   if (row === undefined) return { id, kind: 'not_found', previousState: null };
-  const kind = row.is_held ? 'cancelled' : KINDS[decideCancellation(row.state, row.at_once).kind];
+  const kind = row.is_held
+    ? 'cancelled'
+    : KINDS[decideCancellation(row.may_run ? 'running' : row.state, row.at_once).kind];
   return { id, kind, previousState: row.state };
 }
 

@@ -1,4 +1,5 @@
 import { isOutdated } from './return-jobs.ts';
+import { MAY_RUN } from './start-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
 import { BEAT, DEFAULT_BEAT_MS } from './watch-workers.ts';
 
@@ -12,6 +13,8 @@ export type Orphan = {
   worker: OrphansWorker;
   leaseMs: number;
   state: 'scheduled' | 'running';
+  /** Its handler may run although its start was not written. */
+  mayRun: boolean;
   policyId: number;
   attemptsStarted: number;
   maxAttempts: number;
@@ -41,7 +44,7 @@ const FIND = statement(
   WHERE (c.worker_id, s.seq) > ($2::int8, $3::int8)
     AND (w.id IS NULL OR w.stopped_at IS NOT NULL OR ${isOutdated('(SELECT lease FROM shortest)')})
 )
-SELECT j.org_id AS "orgId", j.seq, j.id, j.lease_seq AS "leaseSeq", w.worker_id AS "workerId", j.state, j.policy_id AS "policyId",
+SELECT j.org_id AS "orgId", j.seq, j.id, j.lease_seq AS "leaseSeq", w.worker_id AS "workerId", j.state, ${MAY_RUN} AS "mayRun", j.policy_id AS "policyId",
   j.attempts_started AS "attemptsStarted", j.max_attempts AS "maxAttempts", j.job_type AS "jobType", j.tags,
   extract(epoch FROM j.created_at)::float8 * 1000 AS "createdAtMs",
   (extract(epoch FROM j.lifetime_deadline - millrace.clock()) * 1000)::float8 AS "lifetimeLeftMs",

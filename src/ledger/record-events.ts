@@ -5,8 +5,8 @@ export const RECORD = `record AS MATERIALIZED (SELECT nextval('millrace.record_i
 
 export const RECORD_ID = '(SELECT id FROM record)';
 
-export const countedText = (job = 'j'): string =>
-  `event_count = ${job}.event_count + 1, record_ids = ${job}.record_ids || ${RECORD_ID}`;
+export const countedText = (job = 'j', events: 1 | 2 = 1): string =>
+  `event_count = ${job}.event_count + ${events}, record_ids = ${job}.record_ids${` || ${RECORD_ID}`.repeat(events)}`;
 
 /** The milliseconds between two times, as a record keeps them. */
 export const tookText = (since: string, until = 'millrace.clock()'): string =>
@@ -18,6 +18,8 @@ export type RecordedParams = {
   from: string;
   to: string;
   reason: string;
+  /** When it happened; without it, now. */
+  at?: string;
   orgId?: string;
   workerId?: string;
   actor?: string;
@@ -34,6 +36,7 @@ export function recordedText(params: RecordedParams): string {
     from,
     to,
     reason,
+    at = 'millrace.clock()',
     orgId = 'org_id',
     workerId = 'NULL::int8',
     actor = 'NULL',
@@ -42,7 +45,7 @@ export function recordedText(params: RecordedParams): string {
   const { tookMs, detail, groupBy = [] } = params;
   return `INSERT INTO millrace.records
     (id, at, org_id, worker_id, from_state, to_state, priority, job_type, reason, actor, seqs, ns, lease_seqs, attempts, rounds, took_ms, details)
-  SELECT ${RECORD_ID}, millrace.clock(), ${orgId}, ${workerId}, ${from}::millrace.job_state, ${to}::millrace.job_state, priority, job_type,
+  SELECT ${RECORD_ID}, ${at}, ${orgId}, ${workerId}, ${from}::millrace.job_state, ${to}::millrace.job_state, priority, job_type,
     ${reason}, ${actor}, array_agg(seq), array_agg(${n}), array_agg(lease_seq), array_agg(attempts_started), array_agg(round),
     ${tookMs === undefined ? 'NULL' : `array_agg(${tookMs})`},
     ${detail === undefined ? 'NULL' : `CASE WHEN count(${detail}) > 0 THEN array_agg(${detail}) END`}

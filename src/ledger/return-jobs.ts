@@ -1,4 +1,6 @@
 import { int8Array } from './binary-array.ts';
+import { leasesIn } from './complete-jobs.ts';
+import { countedText, RECORD, recordedText } from './record-events.ts';
 import { type Lease, leaseArrays } from './start-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
 import { BEAT } from './watch-workers.ts';
@@ -35,14 +37,41 @@ const MADE_READY = `made_ready AS (
 const RETURNED =
   'RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq';
 
+// Somebody may have asked to cancel a job that was leased ahead, because it might have run. It did not, so it is cancelled here.
 const RETURN = statement(
   'return_jobs',
-  `WITH ${INPUT}, returned AS (
-  UPDATE millrace.jobs j SET worker_id = NULL FROM input i WHERE ${IS_HELD} ${RETURNED}
-), ${MADE_READY}, closed AS (
+  `WITH ${RECORD}, ${INPUT}, asked AS MATERIALIZED (
+  SELECT i.*, r.reason, r.actor FROM input i JOIN millrace.cancel_requests r ON r.org_id = i.org_id AND r.seq = i.seq
+), returned AS (
+  UPDATE millrace.jobs j SET worker_id = NULL FROM input i
+  WHERE ${IS_HELD} AND NOT EXISTS (SELECT FROM asked a WHERE a.lease_seq = i.lease_seq) ${RETURNED}
+), ${MADE_READY}, cancelled AS (
+  UPDATE millrace.jobs j SET worker_id = NULL, state = 'cancelled', completed_at = millrace.clock(), updated_at = millrace.clock(),
+    ${countedText()}
+  FROM asked i WHERE ${IS_HELD}
+  RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round,
+    j.has_dependents OR j.joins_parent AS is_awaited, i.actor,
+    CASE WHEN i.reason IS NOT NULL THEN json_build_object('reason', i.reason) END AS detail
+), heeded AS (
+  DELETE FROM millrace.cancel_requests r USING cancelled c WHERE r.org_id = c.org_id AND r.seq = c.seq
+), released AS (
+  INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM cancelled WHERE is_awaited
+), recorded AS (
+  ${recordedText({
+    source: 'cancelled',
+    from: `'scheduled'`,
+    to: `'cancelled'`,
+    reason: `'cancelled'`,
+    actor: 'actor',
+    detail: 'detail',
+    groupBy: ['actor'],
+  })}
+), closed AS (
   DELETE FROM millrace.claims c USING unnest($5::int8[]) AS k(claim_no) WHERE c.worker_id = $1::int8 AND c.claim_no = k.claim_no
 )
-SELECT lease_seq FROM returned`,
+SELECT (SELECT string_agg(lease_seq::text, ',') FROM returned) AS returned,
+  (SELECT string_agg(lease_seq::text, ',') FROM cancelled) AS cancelled,
+  coalesce((SELECT bool_or(is_awaited) FROM cancelled), false) AS released`,
 );
 
 // Skips jobs that a transaction holds: the rescuer finds them again in its next round.
@@ -58,11 +87,25 @@ SELECT lease_seq FROM returned`,
 
 export type ReturnParams = { workerId: number; jobs: readonly Lease[]; closedClaims: readonly number[] };
 
+export type Returned = {
+  /** Leases of jobs that are ready again. */
+  landed: Set<number>;
+  /** Leases of jobs that somebody had asked to cancel: they ended. */
+  cancelled: Set<number>;
+  released: boolean;
+};
+
+type ReturnedRow = { returned: string | null; cancelled: string | null; released: boolean };
+
 /** Gives back leases whose attempt never started: the jobs are ready again and their history shows nothing. */
-export async function returnJobs(db: Queryable, params: ReturnParams): Promise<{ landed: Set<number> }> {
+export async function returnJobs(db: Queryable, params: ReturnParams): Promise<Returned> {
   const values = [params.workerId, ...leaseArrays(params.jobs), int8Array(params.closedClaims)];
-  const rows = await run<{ lease_seq: number }>(db, RETURN, values);
-  return { landed: new Set(rows.map((row) => row.lease_seq)) };
+  const [row] = await run<ReturnedRow>(db, RETURN, values);
+  return {
+    landed: leasesIn(row?.returned),
+    cancelled: leasesIn(row?.cancelled),
+    released: row?.released === true,
+  };
 }
 
 export type RescueParams = {

@@ -51,6 +51,7 @@ function starterOf(workerId: number, database: Database): { starter: Starter; to
     onStarted: (_, { attemptsStarted }) => told.started.push(attemptsStarted),
     onGone: () => told.gone++,
     onReturned: () => told.returned++,
+    onReleased: () => {},
   });
   onTestFinished(() => starter.close());
   return { starter, told };
