@@ -78,6 +78,13 @@ export class Execution {
     this.#controller?.abort(REASONS[cause]());
   }
 
+  requestCancel(force: boolean): void {
+    this.isCancelRequested = true;
+    if (!force || this.abortCause !== undefined) return;
+    this.abort('cancel');
+    this.deadlineMs = performance.now() + this.policy.cancelGraceMs;
+  }
+
   get facts(): JobFacts {
     const { id, jobType, attemptsStarted, orgId, tags, createdAtMs } = this.job;
     return { jobId: id, type: jobType, attempt: attemptsStarted, orgId, tags, createdAtMs };

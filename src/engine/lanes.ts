@@ -47,6 +47,11 @@ export class Lanes {
     for (const lane of this.#lanes) lane.floor = 0;
   }
 
+  /** Whether several lines take turns, one for each claim. */
+  get takeTurns(): boolean {
+    return this.#turns.lines > 1;
+  }
+
   /** How many runs are likely to hold so many jobs, with some to spare. */
   runsFor(jobs: number): number {
     return Math.min(jobs, Math.ceil((jobs * 1.5) / this.#jobsPerRun) + SPARE_RUNS);

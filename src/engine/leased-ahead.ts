@@ -95,6 +95,7 @@ export class LeasedAhead {
 
   /** Leaves what is in line to a rescuer. */
   abandon(): void {
+    this.#isStopped = true;
     this.#line.clear();
   }
 

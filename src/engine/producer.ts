@@ -115,7 +115,7 @@ export class Producer {
 
   #pump(): void {
     if (!this.#isHungry || this.#flights >= this.#mostFlights()) return;
-    const wanted = this.#options.hasCaps() ? 0 : this.#options.ahead.wanted;
+    const wanted = this.#wantedAhead();
     if (wanted > 0) this.#pumpAhead(wanted);
     else this.#pumpSlots();
   }
@@ -124,6 +124,13 @@ export class Producer {
     const limit = this.#room();
     if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
     this.#launch(limit, { take: this.#options.take, isAhead: false });
+  }
+
+  /** Queues that take turns wait for each other's claims, so these stay small. */
+  #wantedAhead(): number {
+    const { ahead, slots, hasCaps } = this.#options;
+    if (hasCaps()) return 0;
+    return this.#lanes.takeTurns ? Math.min(slots, ahead.wanted) : ahead.wanted;
   }
 
   /** Large statements cost less for each job, so the line is filled again when half of it is gone. */

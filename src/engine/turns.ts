@@ -21,6 +21,11 @@ export class Turns {
     this.#orders = this.#orders.map((order) => [...new Set([...order.filter((line) => lines.has(line)), ...lines])]);
   }
 
+  /** How many lines take turns. */
+  get lines(): number {
+    return this.#orders[0]?.length ?? 0;
+  }
+
   /** Zero for whose turn it is, and for all where there is but one line. */
   rankOf(queue: string, priority: number): number {
     return Math.max(0, this.#orders[priority]?.indexOf(this.#lineOf(queue)) ?? 0);

@@ -62,10 +62,7 @@ export class Worker {
       ...{ database, workerId, events, onReleased },
       onStarted: (unstarted, start) => this.#admit(startedExecution(unstarted, start)),
       onGone: (unstarted) => this.#dropped(unstarted),
-      onReturned: (unstarted) => {
-        this.#dropped(unstarted);
-        onDelayed(0);
-      },
+      onReturned: (unstarted) => this.#dropped(unstarted, { isReady: true }),
     });
     const { slots, queues, startsApart, fairQueues, hasCaps } = options;
     const types = options.registry.types();
@@ -135,11 +132,9 @@ export class Worker {
   lose(leaseSeqs: Iterable<number>): void {
     for (const leaseSeq of leaseSeqs) {
       const execution = this.running.get(leaseSeq);
+      execution?.abort('lost_lease');
       if (execution === undefined) this.#ahead.lose(leaseSeq);
-      else {
-        execution.abort('lost_lease');
-        this.#conclude(execution, { kind: 'lost' });
-      }
+      else this.#conclude(execution, { kind: 'lost' });
     }
   }
 
@@ -167,14 +162,8 @@ export class Worker {
   /** A request to stop: soft ones are met at the handler's next checkpoint, forced ones abort it and wait for a grace. */
   cancel(leaseSeq: number, force: boolean): void {
     const execution = this.running.get(leaseSeq);
-    if (execution === undefined) {
-      this.#ahead.cancel(leaseSeq);
-      return;
-    }
-    execution.isCancelRequested = true;
-    if (!force || execution.abortCause !== undefined) return;
-    execution.abort('cancel');
-    execution.deadlineMs = performance.now() + execution.policy.cancelGraceMs;
+    if (execution === undefined) this.#ahead.cancel(leaseSeq);
+    else execution.requestCancel(force);
   }
 
   /** Every lease that this worker holds and has not given back. */
@@ -209,9 +198,10 @@ export class Worker {
     else this.#starter.add(unstarted);
   }
 
-  /** It never started here, and is not this worker's any more. */
-  #dropped({ claimNo, job }: Unstarted): void {
+  /** It never started here, and is not this worker's any more. `isReady`: it waits in the queue again. */
+  #dropped({ claimNo, job }: Unstarted, { isReady = false } = {}): void {
     this.#claims.done(claimNo, job.leaseSeq);
+    if (isReady) this.#options.onDelayed(0);
     this.#producer.pumpSoon();
     this.#ended();
   }

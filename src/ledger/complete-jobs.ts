@@ -4,7 +4,7 @@ import { MAY_RUN, startedAtText } from './start-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** A job whose handler returned; its result is JSON text. */
-export type FinishedJob = { orgId: string; seq: number; leaseSeq: number; result: string | null };
+type FinishedJob = { orgId: string; seq: number; leaseSeq: number; result: string | null };
 
 /** A job whose start was not written: `agoMs` since its handler was called, `ranMs` until that returned. */
 export type LateJob = FinishedJob & { agoMs: number; ranMs: number };

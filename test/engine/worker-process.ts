@@ -47,6 +47,7 @@ export class WorkerProcess {
       await new Promise<void>((resolve) => {
         const done = () => {
           this.#listeners.delete(done);
+          this.#child.off('exit', done);
           resolve();
         };
         this.#listeners.add(done);
