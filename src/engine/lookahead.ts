@@ -4,7 +4,7 @@ const AHEAD_MS = 20;
 /** The shortest time over which the rate of ended jobs is taken. */
 const WINDOW_MS = 5;
 /** After jobs waited in vain, the worker leases nothing ahead for this long. */
-const COOL_DOWN_MS = 1_000;
+const COOL_DOWN_MS = 250;
 
 /**
  * How many jobs to lease beyond the free slots, so that short handlers do not wait for a round trip between two jobs. The number follows

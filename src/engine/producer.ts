@@ -193,7 +193,7 @@ export class Producer {
     // The statement may have missed jobs that were submitted while it was in flight. A claim that got some jobs, but fewer than it
     // asked for, has emptied the queue or met another process: look again in a while.
     this.#isHungry = wasFull || this.#wakes !== wakes;
-    this.#options.ahead.onClaimed({ hasMore: wasFull || (hasMore && jobs.length > 0), nowMs: performance.now() });
+    this.#options.ahead.onClaimed({ hasMore: wasFull || hasMore, nowMs: performance.now() });
     if (hasMore) this.#lookAgain(Math.random() * CONTENDED_MS);
     else if (jobs.length > 0 && !this.#isHungry) this.#lookAgain(SECOND_LOOK_MS);
     if (jobs.length === 0) this.#lanes.reset(sentMs);
