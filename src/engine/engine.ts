@@ -94,6 +94,8 @@ export class Engine implements Service {
       fairQueues: () => this.settings.fairQueues,
       ensureQueue: (name) => this.settings.ensureQueue(name),
       queues: { has: (name) => this.settings.knowsQueue(name), list: () => this.settings.queues },
+      // A process that works has ten sessions at most, and needs them for other things.
+      hasSpareSession: () => !(database.sharesSessions && this.#isRunning),
       offer: (job, take) => (this.#isRunning ? this.#crews.offer(job, take) : null),
       announce: (db) => this.notifier.hint('ready', db),
       onAccepted: (accepted) => this.#onAccepted(accepted),
@@ -178,6 +180,7 @@ export class Engine implements Service {
 
   async #startAll(): Promise<void> {
     void prepareWorking(this.database);
+    if (this.database.sharesSessions) await this.database.submittingMore.close();
     await this.#crews.start();
     for (const service of this.#background) await service.start();
   }

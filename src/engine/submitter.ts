@@ -18,6 +18,7 @@ import { lockParent, type Origin } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import { OwnedTransaction } from '../ledger/owned-transaction.ts';
+import type { Pipeline } from '../ledger/pipeline.ts';
 import type { Queryable } from '../ledger/statement.ts';
 import { isBare } from '../ledger/submit-alike.ts';
 import { type Attempted, submitJobs, submitShared, type Written } from '../ledger/submit-jobs.ts';
@@ -39,6 +40,8 @@ export type SubmitterOptions = {
   /** A queue that nobody heard of yet becomes known before its first job. */
   ensureQueue(name: string): Promise<void>;
   queues: QueueNames;
+  /** Whether this process may keep a second session for submissions. */
+  hasSpareSession(): boolean;
   /** A statement that may bring the job to a worker here that has nothing else to do. Null: there is none, and it is not sent. */
   offer(job: OfferedJob, take: Take): Promise<Taken> | null;
   /** Jobs that may start at once are on their way over `db`: other processes are notified right behind them. */
@@ -75,6 +78,8 @@ export type SpawnAnswer = { kind: 'written'; written: Written } | { kind: 'lost'
 
 const NO_OPTIONS: SubmitOptions = Object.freeze({});
 const MAX_WAITING = 20_000;
+// 64 callers, warm, in one process: 41 300 and 45 400 jobs/s with two and three statements on one connection, 48 900 and 54 600 on two.
+const MAX_IN_FLIGHT = 3;
 /** What connecting and writing may take at most, so that a caller has its answer within the submission timeout. */
 const STATEMENT_MS = 10_000;
 
@@ -94,7 +99,7 @@ export class Submitter {
       send: (entries) => this.#send(entries),
       maxItems: MAX_BATCH,
       lengthOf: lengthOfEntry,
-      maxInFlight: 2,
+      maxInFlight: MAX_IN_FLIGHT,
       splitAbove: 32,
       maxWaiting: MAX_WAITING,
       overflow: () =>
@@ -173,7 +178,7 @@ export class Submitter {
   }
 
   async #send(entries: readonly JobToWrite[]): Promise<Attempted[]> {
-    const db = this.#options.database.submitting;
+    const db = this.#connection();
     const lone = loneOf(entries);
     const started = lone === null ? null : await this.#start(db, lone);
     if (started !== null) return [started];
@@ -185,6 +190,12 @@ export class Submitter {
     const written = await writing;
     this.#options.onAccepted({ written, entries, isFollowed, isAnnounced: true });
     return written;
+  }
+
+  #connection(): Pipeline {
+    const { submitting, submittingMore } = this.#options.database;
+    const isFirst = submitting.underWay <= submittingMore.underWay || !this.#options.hasSpareSession();
+    return isFirst ? submitting : submittingMore;
   }
 
   /** Has a job written by a statement that starts it, too, if a worker here idles and nothing stands in line. Null: it is not written. */

@@ -18,8 +18,11 @@ export type Database = {
   readonly projecting: pg.Pool;
   /** Kept by the submitter, the producer and the completer, who send one statement after the other. */
   readonly submitting: Pipeline;
+  /** For the submitter as well, while the process can spare a session: two statements then share a flush of the log. */
+  readonly submittingMore: Pipeline;
   readonly claiming: Pipeline;
   readonly finishing: Pipeline;
+  readonly sharesSessions: boolean;
   close(): Promise<void>;
 };
 
@@ -98,13 +101,15 @@ export function openDatabase({
   const maintenance = pool({ ...upkeep, name: 'maintenance', max: shared ?? MAINTENANCE_POOL });
   const projecting = pool({ ...upkeep, name: PROJECTOR, max: 1 });
   const submitting = pipeline({ ...requests, name: 'submitter' });
+  const submittingMore = pipeline({ ...requests, name: 'submitter' });
   const shares = { settings: PLANNER, lockTimeoutMs: SHARED_LOCK_TIMEOUT_MS };
   const claiming = pipeline({ ...shares, name: 'producer', statementTimeoutMs: CLAIM_TIMEOUT_MS });
   const finishing = pipeline({ ...shares, name: 'completer', statementTimeoutMs: 5_000 });
   return {
-    ...{ url, api, searching, workers, maintenance, projecting, submitting, claiming, finishing },
+    ...{ url, api, searching, workers, maintenance, projecting, submitting, submittingMore, claiming, finishing },
+    sharesSessions,
     async close() {
-      await Promise.all([submitting.close(), claiming.close(), finishing.close()]);
+      await Promise.all([submitting, submittingMore, claiming, finishing].map((each) => each.close()));
       await Promise.all([api.end(), searching.end(), workers.end(), maintenance.end(), projecting.end()]);
     },
   };

@@ -13,13 +13,28 @@ export class Pipeline implements Queryable {
   readonly #config: pg.ClientConfig;
   readonly #settings: SessionSettings;
   #client: Promise<pg.Client> | null = null;
+  #underWay = 0;
 
   constructor(config: pg.ClientConfig, settings: SessionSettings) {
     this.#settings = settings;
     this.#config = { ...config, pipeline: true } as pg.ClientConfig;
   }
 
-  async query({ name, text, values = [] }: pg.QueryConfig): Promise<pg.QueryResult> {
+  /** Statements that were sent and not answered. */
+  get underWay(): number {
+    return this.#underWay;
+  }
+
+  async query(config: pg.QueryConfig): Promise<pg.QueryResult> {
+    this.#underWay++;
+    try {
+      return await this.#send(config);
+    } finally {
+      this.#underWay--;
+    }
+  }
+
+  async #send({ name, text, values = [] }: pg.QueryConfig): Promise<pg.QueryResult> {
     const client = await (this.#client ?? this.#connect());
     if (name === undefined) return client.query(text, values);
     return new Promise((resolve, reject) => {

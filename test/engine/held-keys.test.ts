@@ -24,6 +24,7 @@ beforeAll(() => {
     announce: () => {},
     onAccepted: () => {},
     offer: () => null,
+    hasSpareSession: () => true,
   });
 });
 

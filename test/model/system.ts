@@ -72,6 +72,7 @@ export class System {
       queues: { has: () => true, list: () => [] },
       announce: () => {},
       onAccepted: () => {},
+      hasSpareSession: () => true,
       offer: () => null,
     });
   }
