@@ -5,9 +5,12 @@ import { workerData } from 'node:worker_threads';
 import { classify } from '../core/failure.ts';
 import { heartbeat } from '../ledger/heartbeat.ts';
 import { PolicyCache } from '../ledger/intern-policies.ts';
-import { ownedJobs } from '../ledger/owned-jobs.ts';
+import { type OwnedJob, ownedJobs } from '../ledger/owned-jobs.ts';
+import { returnJobs } from '../ledger/return-jobs.ts';
 import { type SettledJob, settleJobs } from '../ledger/settle-jobs.ts';
+import { startJobs } from '../ledger/start-jobs.ts';
 import { WorkerSession } from '../ledger/worker-session.ts';
+import { begunLeasesIn } from './begun-leases.ts';
 import {
   type HeartbeatThreadData,
   PULSE_INTERVAL,
@@ -20,7 +23,7 @@ import {
 } from './pulse.ts';
 import { settlement } from './settler.ts';
 
-const { url, workerId, shared, stallMs } = workerData as HeartbeatThreadData;
+const { url, workerId, shared, begun, stallMs } = workerData as HeartbeatThreadData;
 const pulse = new Int32Array(shared, 0, PULSE_WORDS);
 // Without a session the worker looks dead, so the loop below does not wait for its next beat to open another.
 const session = new WorkerSession({ url, workerId, onLost: () => Atomics.notify(pulse, PULSE_STOP) });
@@ -50,10 +53,20 @@ function isMainStalled(): boolean {
   return performance.now() - mainSeenMs > stallMs;
 }
 
+/** Jobs that were leased ahead: those whose handlers run are started, the others are left to other workers. */
+async function settleLeasedAhead(owned: readonly OwnedJob[]): Promise<void> {
+  const begunLeases = begunLeasesIn(begun);
+  const ahead = owned.filter((job) => job.mayRun);
+  const running = ahead.filter((job) => begunLeases.has(job.leaseSeq));
+  if (running.length > 0) await startJobs(session, { workerId, jobs: running });
+  const inLine = ahead.filter((job) => !begunLeases.has(job.leaseSeq));
+  if (inLine.length > 0) await returnJobs(session, { workerId, jobs: inLine, closedClaims: [] });
+}
+
 /** Ends what ran past its timeout while nobody could end it. */
-async function endOverdue(): Promise<void> {
+async function endOverdue(owned: readonly OwnedJob[]): Promise<void> {
   const rows: SettledJob[] = [];
-  for (const job of await ownedJobs(session, workerId)) {
+  for (const job of owned) {
     const policy = await policies.policyOf(job.policyId);
     if (job.state !== 'running' || job.runningMs === null || job.runningMs < policy.timeoutMs) continue;
     const failure = classify(new Error('the handler blocked its process past the timeout'), 'timeout');
@@ -71,7 +84,9 @@ while (Atomics.load(pulse, PULSE_STOP) === 0) {
     await beat();
     if (isMainStalled()) {
       pauseMs = Math.min(pauseMs, STALLED_PAUSE_MS);
-      await endOverdue();
+      const owned = await ownedJobs(session, workerId);
+      await settleLeasedAhead(owned);
+      await endOverdue(owned);
     }
   } catch {
     // The database is away. The main thread counts the silence and stops its handlers before their leases end.

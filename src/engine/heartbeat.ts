@@ -88,6 +88,7 @@ export class Heartbeat implements Service {
       url: this.#options.database.url,
       workerId: this.#options.worker.id,
       shared: this.#shared,
+      begun: this.#options.worker.begun.shared,
       stallMs: STALL_MS,
     };
     const file = import.meta.url.endsWith('.ts') ? './heartbeat-thread.ts' : './heartbeat-thread.js';

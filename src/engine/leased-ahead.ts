@@ -58,6 +58,8 @@ export class LeasedAhead {
 
   /** Gives free slots to the first in line. */
   fill(free: number): void {
+    // After a handler blocked the event loop, the leases of these jobs may have been given back.
+    this.sweep(performance.now());
     const toStart: Unstarted[] = [];
     for (let left = free; left > 0; left--) {
       const next = this.#line.take();

@@ -13,4 +13,11 @@ export const pulseMs = (): number => Number((process.hrtime.bigint() / 1_000_000
 
 export const pulseSince = (stampMs: number): number => (pulseMs() - stampMs) & WORD;
 
-export type HeartbeatThreadData = { url: string; workerId: number; shared: SharedArrayBuffer; stallMs: number };
+export type HeartbeatThreadData = {
+  url: string;
+  workerId: number;
+  shared: SharedArrayBuffer;
+  /** See `begun-leases.ts`. */
+  begun: SharedArrayBuffer;
+  stallMs: number;
+};

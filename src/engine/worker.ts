@@ -1,6 +1,7 @@
 import type { Lease } from '../ledger/start-jobs.ts';
 import type { StartedJob, Taken } from '../ledger/take-jobs.ts';
 import { askPolicy } from './ask-policy.ts';
+import { BegunLeases } from './begun-leases.ts';
 import { Claims } from './claims.ts';
 import { Completer } from './completer.ts';
 import { Execution } from './execution.ts';
@@ -22,6 +23,7 @@ const LAST_WRITES_MS = 10_000;
 /** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
 export class Worker {
   readonly running = new Map<number, Execution>();
+  readonly begun: BegunLeases;
   readonly #options: WorkerOptions;
   readonly #claims = new Claims();
   readonly #producer: Producer;
@@ -50,6 +52,7 @@ export class Worker {
 
   constructor(options: WorkerOptions) {
     this.#options = options;
+    this.begun = new BegunLeases(options.slots);
     const { database, workerId, events, onReleased, onDelayed } = options;
     const claims = this.#claims;
     this.#completer = new Completer({
@@ -104,7 +107,7 @@ export class Worker {
     return this.#options.startsApart ? null : this.#producer.offer(take);
   }
 
-  /** Look for work in these queues from now on. */
+  /** Looks in these queues from now on. */
   serve(queues: readonly string[]): void {
     this.#producer.serve(queues);
   }
@@ -181,8 +184,8 @@ export class Worker {
 
   async #begin(jobs: readonly StartedJob[], { claimNo, sentMs, isAhead }: Claim): Promise<void> {
     if (jobs.length === 0) return;
-    this.#claims.open(claimNo, jobs);
     const { policies, registry, startsApart } = this.#options;
+    this.#claims.open(claimNo, jobs);
     const unstarted: Unstarted[] = [];
     for (const job of jobs) {
       const policy = policies.cached(job.policyId) ?? (await askPolicy(policies, job.policyId, this.#asking));
@@ -208,9 +211,7 @@ export class Worker {
 
   /** Runs the jobs that a claim started. */
   #fill(): void {
-    const fresh = this.#fresh;
-    this.#fresh = [];
-    for (const execution of fresh) this.#admit(execution);
+    for (const execution of this.#fresh.splice(0)) this.#admit(execution);
     this.#fillFromLine();
   }
 
@@ -232,6 +233,7 @@ export class Worker {
   #run(execution: Execution): void {
     const { events, contextOf } = this.#options;
     this.running.set(execution.job.leaseSeq, execution);
+    if (!execution.hasStarted) this.begun.add(execution.job.leaseSeq);
     execution.deadlineMs = execution.startedMs + execution.timeLimitMs;
     if (events.hears('started')) events.emit('started', { ...execution.facts, assignedMs: execution.assignedMs });
     void execute(execution, contextOf(execution)).then((outcome) => this.#conclude(execution, outcome));
@@ -279,6 +281,7 @@ export class Worker {
   #leave(execution: Execution): void {
     execution.isConcluded = true;
     this.running.delete(execution.job.leaseSeq);
+    this.begun.delete(execution.job.leaseSeq);
     this.#settling.changed();
   }
 
@@ -290,8 +293,7 @@ export class Worker {
 
   /** No handler runs, nothing is about to, and every outcome is written. */
   #isSettled(): boolean {
-    const isIdle = this.#completer.isIdle && this.#producer.isIdle;
-    const isEmpty = this.running.size === 0 && this.#fresh.length === 0 && this.#ahead.length === 0;
-    return isIdle && isEmpty && this.#ending === 0 && this.#starter.jobs === 0;
+    const jobs = this.running.size + this.#fresh.length + this.#ahead.length + this.#starter.jobs + this.#ending;
+    return jobs === 0 && this.#completer.isIdle && this.#producer.isIdle;
   }
 }

@@ -1,4 +1,5 @@
 import { LEASED } from './leased-jobs.ts';
+import { MAY_RUN } from './start-jobs.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 // Through the claims, so that its cost follows what the worker holds and not the size of the ledger. A job may stand in two
@@ -6,7 +7,7 @@ import { type Queryable, run, statement } from './statement.ts';
 const OWNED = statement(
   'owned_jobs',
   `SELECT DISTINCT ON (j.org_id, j.seq) j.org_id, j.seq, j.id, j.lease_seq, j.state, j.job_type, j.policy_id, j.attempts_started,
-          j.max_attempts, c.claim_no,
+          j.max_attempts, c.claim_no, ${MAY_RUN} AS may_run,
           extract(epoch FROM millrace.clock() - j.started_at)::float8 * 1000 AS running_ms,
           extract(epoch FROM j.lifetime_deadline - millrace.clock())::float8 * 1000 AS lifetime_left_ms
    FROM ${LEASED} WHERE c.worker_id = $1
@@ -19,6 +20,8 @@ export type OwnedJob = {
   id: string;
   leaseSeq: number;
   state: 'scheduled' | 'running';
+  /** Its handler may run although its start was not written. */
+  mayRun: boolean;
   jobType: string;
   policyId: number;
   attemptsStarted: number;
@@ -39,6 +42,7 @@ type Row = {
   attempts_started: number;
   max_attempts: number;
   claim_no: number;
+  may_run: boolean;
   running_ms: number | null;
   lifetime_left_ms: number | null;
 };
@@ -52,6 +56,7 @@ export async function ownedJobs(db: Queryable, workerId: number): Promise<OwnedJ
     id: row.id,
     leaseSeq: Number(row.lease_seq),
     state: row.state,
+    mayRun: row.may_run,
     jobType: row.job_type,
     policyId: row.policy_id,
     attemptsStarted: row.attempts_started,

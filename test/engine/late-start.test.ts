@@ -1,7 +1,7 @@
 /** Short jobs of a long line run under their lease, and their start is written with their outcome. */
 import { describe, expect, it } from 'vitest';
 import type { Handler, Millrace, Submission } from '../../src/index.ts';
-import { AT_ONCE, until, useBench } from '../library/fixture.ts';
+import { AT_ONCE, pathOf, until, useBench } from '../library/fixture.ts';
 import { WorkerProcess } from './worker-process.ts';
 
 const bench = useBench();
@@ -167,4 +167,19 @@ it('a worker that is killed leaves none of them behind, and no attempt has two s
   );
   expect(new Set(starts.rows.map(({ id }) => id)).size).toBe(new Set(begun).size);
   expect(await bench.violations()).toEqual([]);
+});
+
+it('a handler that blocks its process is ended at its timeout, and the jobs behind it run elsewhere', async () => {
+  const org = await bench.ledger.newOrg();
+  const millrace = await bench.open({ org, concurrency: 8 });
+  const ids = await submitAll(millrace, many(1_500, 'brief', { timeout: '1500ms', backoff: AT_ONCE }));
+  const blocked = ids[700] as string;
+  const script = new URL('./fixtures/brief-worker.ts', import.meta.url).pathname;
+  const child = await WorkerProcess.start({ url: bench.ledger.db.url, org, script, blocks: blocked });
+  await child.says(`began ${blocked}`);
+  millrace.register({ type: 'brief', handler: () => null });
+  await millrace.start();
+  await ended(org, 1_500);
+  expect(await countOf(org, `j.state <> 'completed'`)).toBe(0);
+  expect(await pathOf(millrace, blocked)).toContain('running>retrying:timed_out');
 });

@@ -7,7 +7,8 @@ import { onTestFinished } from 'vitest';
 const SCRIPT = fileURLToPath(new URL('./fixtures/worker.ts', import.meta.url));
 
 /** The second argument of the script is the org to work for, or whatever else the script makes of it. */
-export type ProcessParams = { url: string; org: string; script?: string };
+/** `blocks`: the job in whose handler the process is to block. */
+export type ProcessParams = { url: string; org: string; script?: string; blocks?: string };
 
 /** A worker in a process of its own, and what it has said so far. */
 export class WorkerProcess {
@@ -15,8 +16,8 @@ export class WorkerProcess {
   readonly #child: ChildProcess;
   readonly #listeners = new Set<() => void>();
 
-  constructor({ script = SCRIPT, url, org }: ProcessParams) {
-    const child = spawn(process.execPath, [script, url, org], { stdio: ['pipe', 'pipe', 'inherit'] });
+  constructor({ script = SCRIPT, url, org, blocks = '' }: ProcessParams) {
+    const child = spawn(process.execPath, [script, url, org, blocks], { stdio: ['pipe', 'pipe', 'inherit'] });
     this.#child = child;
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
       this.said.push(line);
