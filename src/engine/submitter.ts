@@ -14,6 +14,7 @@ import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { CallbackOrgs } from '../ledger/callback-orgs.ts';
 import type { Database } from '../ledger/database.ts';
+import { flushLog } from '../ledger/flush-log.ts';
 import { lockParent, type Origin } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
@@ -21,7 +22,7 @@ import { OwnedTransaction } from '../ledger/owned-transaction.ts';
 import type { Pipeline } from '../ledger/pipeline.ts';
 import type { Queryable } from '../ledger/statement.ts';
 import { isBare } from '../ledger/submit-alike.ts';
-import { type Attempted, submitJobs, submitShared, type Written } from '../ledger/submit-jobs.ts';
+import { type Attempted, submitJobs, submitShared, submitUnflushed, type Written } from '../ledger/submit-jobs.ts';
 import { submitStarted } from '../ledger/submit-started.ts';
 import { type Taken, takeJobs } from '../ledger/take-jobs.ts';
 import { JobWriter, lengthOfEntry, MAX_BATCH } from './job-writer.ts';
@@ -183,11 +184,12 @@ export class Submitter {
     const started = lone === null ? null : await this.#start(db, lone);
     if (started !== null) return [started];
     await this.#writer.stamp(entries);
-    const writing = submitShared(db, entries);
+    const writing = submitUnflushed(db, entries);
     // A worker that idles looks for it right behind the statement that writes it.
     const isFollowed = lone !== null && this.#options.offer(lone.job, (params) => takeJobs(db, params)) !== null;
     if (entries.some(isDueNow)) this.#options.announce(db);
-    const written = await writing;
+    const [attempted] = await Promise.all([writing, flushLog(db)]);
+    const written = attempted ?? (await submitShared(db, entries));
     this.#options.onAccepted({ written, entries, isFollowed, isAnnounced: true });
     return written;
   }

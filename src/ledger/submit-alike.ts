@@ -1,15 +1,19 @@
 import type { Envelope } from '../core/envelope.ts';
 import { jsonArray, jsonbArray, textArray, uuidArray } from './binary-array.ts';
+import { type Flush, flushVariants } from './flush-log.ts';
 import type { JobToWrite } from './job-to-write.ts';
 import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
 import { RECORD, RECORD_ID } from './record-events.ts';
-import { type Queryable, run, type Statement, statement } from './statement.ts';
+import { type Queryable, run, type Statement } from './statement.ts';
 
 // Most statements bring jobs of one kind: one caller's batch, or what many callers of one service sent in the same moment. What
 // they share is sent once, and nothing has to be grouped.
 //
 // Tags and an envelope are matters of their own: a job without them is written by a statement that knows nothing of them. With tags,
 // 25 jobs a statement: 48 to 61 us of the database a job with the text for all kinds of jobs, 20 to 28 us with this one.
+/** A statement that fails is tried so often in all. */
+export type HowToSubmit = { flush: Flush; maxTries?: number };
+
 type Variant = { tagged: boolean; enveloped: boolean };
 type Part = { input: string; names: string; columns: string; values: string };
 
@@ -48,8 +52,8 @@ WITH ${RECORD}, input AS MATERIALIZED (
 SELECT date_part('epoch', millrace.clock()) * 1000 AS at_ms`;
 }
 
-const written = (variant: Variant): Statement =>
-  statement(
+const written = (variant: Variant): Record<Flush, Statement> =>
+  flushVariants(
     `submit_alike${variant.tagged ? '_tagged' : ''}${variant.enveloped ? '_enveloped' : ''}_jobs`,
     submitText(variant),
   );
@@ -97,10 +101,10 @@ export function areAlike(jobs: readonly JobToWrite[]): boolean {
 
 /** The statement with no job: has it planned, writes nothing. */
 export const submitNone = (db: Queryable): Promise<unknown> =>
-  run(db, PLAIN, [...Array(8).fill(null), uuidArray([]), jsonArray([])]);
+  run(db, PLAIN.unflushed, [...Array(8).fill(null), uuidArray([]), jsonArray([])]);
 
 /** Writes jobs that are alike, ready to run. Answers when, by the ledger's clock. */
-export async function submitAlike(db: Queryable, jobs: readonly JobToWrite[]): Promise<number> {
+export async function submitAlike(db: Queryable, jobs: readonly JobToWrite[], how: HowToSubmit): Promise<number> {
   const { orgId, policyId, actor, job } = jobs[0] as JobToWrite;
   const parameters = [
     ...[orgId, job.queue, job.type, job.priority, policyId, job.policy.maxAttempts, job.policy.lifetimeMs, actor],
@@ -111,7 +115,8 @@ export async function submitAlike(db: Queryable, jobs: readonly JobToWrite[]): P
   if (tags !== null) parameters.push(jsonbArray(jobs.map((entry) => JSON.stringify(entry.job.tags))));
   if (envelope !== null) parameters.push(...originsOf(jobs), envelope.category, envelope.projectId);
   const [plain, enveloped] = tags === null ? [PLAIN, ENVELOPED] : [TAGGED, TAGGED_ENVELOPED];
-  const [row] = await run<{ at_ms: number }>(db, envelope === null ? plain : enveloped, parameters);
+  const made = (envelope === null ? plain : enveloped)[how.flush];
+  const [row] = await run<{ at_ms: number }>(db, made, parameters, { maxTries: how.maxTries });
   return Number(row?.at_ms);
 }
 

@@ -1,13 +1,14 @@
 import type { JobState } from '../core/states.ts';
 import type { NewJob } from '../core/submission.ts';
 import { int2Array, int4Array, int8Array, jsonArray, textArray, uuidArray } from './binary-array.ts';
+import { type Flush, flushVariants } from './flush-log.ts';
 import type { JobToWrite, Placement } from './job-to-write.ts';
 import { heldText, type KeyMode, patienceText } from './key-buckets.ts';
 import { keyScopeText } from './key-scope.ts';
 import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
 import { RECORD, RECORD_ID } from './record-events.ts';
-import { isLockedOut, isOurs, type Queryable, run, type Statement, statement } from './statement.ts';
-import { areAlike, submitAlike } from './submit-alike.ts';
+import { isContended, isLockedOut, isOurs, type Queryable, run, type Statement } from './statement.ts';
+import { areAlike, type HowToSubmit, submitAlike } from './submit-alike.ts';
 
 export type Written =
   | { kind: 'accepted'; id: string; state: JobState; createdAt: Date; scheduledFor: Date | null }
@@ -130,18 +131,18 @@ WITH ${RECORD}, input AS MATERIALIZED (
 )
 SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms`;
 
-const PLAIN = statement('submit_plain_jobs', PLAIN_TEXT);
+const PLAIN = flushVariants('submit_plain_jobs', PLAIN_TEXT);
 
 const KEYED = { announce: '_announced', leave_held: '_keyed' } as const satisfies Record<KeyMode, string>;
 
 const nameOf = ({ keys, enveloped }: Variant): string =>
   `submit${keys === null ? '' : KEYED[keys]}${enveloped ? '_enveloped' : ''}_jobs`;
 
-const STATEMENTS: ReadonlyMap<string, Statement> = new Map(
+const STATEMENTS: ReadonlyMap<string, Record<Flush, Statement>> = new Map(
   ([null, 'announce', 'leave_held'] as const).flatMap((keys) =>
     [false, true].map((enveloped) => {
       const variant = { keys, enveloped };
-      return [nameOf(variant), statement(nameOf(variant), submitText(variant))];
+      return [nameOf(variant), flushVariants(nameOf(variant), submitText(variant))];
     }),
   ),
 );
@@ -161,12 +162,14 @@ type Row = {
  * their stamps. For a transaction: it announces its keys, and waits for other transactions that hold them.
  */
 export const submitJobs = (db: Queryable, jobs: readonly JobToWrite[]): Promise<Written[]> =>
-  submit(db, jobs, 'announce') as Promise<Written[]>;
+  submit(db, jobs, 'announce', FLUSHED) as Promise<Written[]>;
+
+const FLUSHED: HowToSubmit = { flush: 'flushed' };
 
 /** The same for jobs of many callers: it leaves out jobs whose key is held. Meant for a statement that commits at once. */
 export async function submitShared(db: Queryable, jobs: readonly JobToWrite[]): Promise<Attempted[]> {
   try {
-    return await submit(db, jobs, 'leave_held');
+    return await submit(db, jobs, 'leave_held', FLUSHED);
   } catch (error) {
     if (!isOurs(db) || !isLockedOut(error) || !jobs.some(isKeyed)) throw error;
     // A transaction holds a key that it did not announce. It may be any of these keys, so none of them is tried again here.
@@ -176,24 +179,39 @@ export async function submitShared(db: Queryable, jobs: readonly JobToWrite[]): 
   }
 }
 
+/**
+ * The same without a flush of the log: `flushLog` is sent right behind it, before its answer is there. Null: others were in the way and
+ * nothing was written.
+ */
+export async function submitUnflushed(db: Queryable, jobs: readonly JobToWrite[]): Promise<Attempted[] | null> {
+  try {
+    return await submit(db, jobs, 'leave_held', { flush: 'unflushed', maxTries: 1 });
+  } catch (error) {
+    if (isContended(error)) return null;
+    throw error;
+  }
+}
+
 const HELD: Attempted = Object.freeze({ kind: 'held' });
 
 const isKeyed = ({ job }: JobToWrite): boolean => job.idempotencyKey !== null;
 
-async function submit(db: Queryable, jobs: readonly JobToWrite[], keys: KeyMode): Promise<Attempted[]> {
-  if (areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs));
+async function submit(
+  db: Queryable,
+  jobs: readonly JobToWrite[],
+  keys: KeyMode,
+  how: HowToSubmit,
+): Promise<Attempted[]> {
+  if (areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs, how));
   const extras = jobs.map(extraOf);
   const enveloped = jobs.some((entry) => entry.job.envelope !== null);
   const isPlain = !enveloped && extras.every((extra) => extra === null);
   const variant = { keys: jobs.some(isKeyed) ? keys : null, enveloped };
-  const rows = isPlain
-    ? await run<Row>(db, PLAIN, plainParameters(jobs))
-    : await run<Row>(db, STATEMENTS.get(nameOf(variant)) as Statement, [
-        ...plainParameters(jobs),
-        textArray(jobs.map((entry) => entry.job.idempotencyKey)),
-        jsonArray(extras),
-        ...(enveloped ? envelopeParameters(jobs) : []),
-      ]);
+  const texts = isPlain ? PLAIN : (STATEMENTS.get(nameOf(variant)) as Record<Flush, Statement>);
+  const values = plainParameters(jobs);
+  if (!isPlain) values.push(textArray(jobs.map((entry) => entry.job.idempotencyKey)), jsonArray(extras));
+  if (enveloped) values.push(...envelopeParameters(jobs));
+  const rows = await run<Row>(db, texts[how.flush], values, { maxTries: how.maxTries });
   const atMs = Number(rows[0]?.at_ms);
   const createdAt = new Date(atMs);
   const attempted: Attempted[] = acceptedAt(jobs, atMs);
