@@ -134,13 +134,17 @@ export class Rescuer extends Periodic {
   }
 
   async #putBack(workerId: number, unstarted: readonly Orphan[]): Promise<void> {
-    const { database, events } = this.#options;
-    const { landed } = await returnExpired(database.workers, {
+    const { database, events, onReleased } = this.#options;
+    const { landed, cancelled, released } = await returnExpired(database.workers, {
       workerId,
       beat: beatOf(unstarted),
       jobs: unstarted,
     });
-    for (const orphan of unstarted) if (landed.has(orphan.leaseSeq)) events.emit('unclaimed', factsOf(orphan));
+    for (const orphan of unstarted) {
+      if (landed.has(orphan.leaseSeq)) events.emit('unclaimed', factsOf(orphan));
+      if (cancelled.has(orphan.leaseSeq)) events.emit('cancelled', factsOf(orphan));
+    }
+    if (released) onReleased();
   }
 
   #tell({ orphan, row, decision }: Rescue): void {
