@@ -188,11 +188,11 @@ describe('a start that is written late', () => {
 });
 
 describe('the rescue of a job that was leased ahead', () => {
+  const stop = ({ workerId }: LeasedTestJob) =>
+    ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [workerId]);
   const orphaned = async () => {
     const job = await newJobAhead(ledger, { policy: { maxAttempts: 2 } });
-    await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [
-      job.workerId,
-    ]);
+    await stop(job);
     return job;
   };
   const presume = async (job: LeasedTestJob) => {
@@ -224,5 +224,12 @@ describe('the rescue of a job that was leased ahead', () => {
     const alive = await newJobAhead(ledger);
     expect(await presume(alive)).toBe(0);
     expect(await ledger.pathOf(alive)).toEqual([SUBMITTED]);
+  });
+
+  test('presumes nothing of a job that starts before it runs', async () => {
+    const job = await newJobAhead(ledger, { policy: { maxAttempts: 1 } });
+    await stop(job);
+    expect(await presume(job)).toBe(0);
+    expect(await ledger.pathOf(job)).toEqual([SUBMITTED]);
   });
 });

@@ -9,7 +9,7 @@ import type { JobToWrite } from '../../src/ledger/job-to-write.ts';
 import { retryJob } from '../../src/ledger/retry-jobs.ts';
 import { anyOf, commandOf, hasJobs, hasLeases, leaseChoice, pick, pickLease } from './command.ts';
 import type { Submitted } from './model.ts';
-import { type ModelJob, runsBy } from './model-job.ts';
+import { type ModelJob, mayRun, runsBy } from './model-job.ts';
 import { type System, TYPES } from './system.ts';
 
 const typeOf = fc.constantFrom(...TYPES);
@@ -110,12 +110,14 @@ export const spawn = commandOf({
   },
 });
 
+/** Every other time of a job that may run, where there is one: that is a request, like that of a running job. */
 export const cancel = commandOf({
   name: 'cancel',
   given: fc.record({ choice: anyOf, force: fc.boolean() }),
   isPossible: hasJobs,
   run: async ({ choice, force }, model, system) => {
-    const job = pick(model.jobs, choice);
+    const ahead = model.jobs.filter(mayRun);
+    const job = pick(ahead.length > 0 && choice % 2 === 0 ? ahead : model.jobs, choice);
     const previousState = job.state;
     const params = { orgId: system.orgId, ids: [job.id], reason: 'no longer needed', actor: 'user:1', force };
     const answers = await cancelJobs(system.ledger.db.api, params);

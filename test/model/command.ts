@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { compareRows } from './compare.ts';
 import type { Model } from './model.ts';
-import { type GivenLease, isHeldBy } from './model-job.ts';
+import { type GivenLease, isHeldBy, mayRun } from './model-job.ts';
 import type { System } from './system.ts';
 
 export type LedgerCommand = fc.AsyncCommand<Model, System>;
@@ -55,9 +55,24 @@ export const leaseChoice: fc.Arbitrary<LeaseChoice> = fc.record({
 
 /** Of zombies those come first that are hardest to tell: their worker holds the very job again, by a newer lease. */
 export function pickLease(model: Model, { choice, zombie }: LeaseChoice, workerId?: number): GivenLease | null {
-  const own = model.leases.filter((lease) => workerId === undefined || lease.workerId === workerId);
+  const own = ownLeases(model, workerId);
   const fitting = own.filter((lease) => isHeldBy(lease) !== zombie);
   const reborn = zombie ? fitting.filter(({ job, workerId: holder }) => job.holder === holder) : [];
-  const candidates = [reborn, fitting, own].find((leases) => leases.length > 0);
+  return pickFirst([reborn, fitting, own], choice);
+}
+
+/** The same, but first of all leases of jobs that may run before their start is written. */
+export function pickAhead(model: Model, { choice, zombie }: LeaseChoice, workerId?: number): GivenLease | null {
+  const own = ownLeases(model, workerId);
+  const ahead = own.filter((lease) => mayRun(lease.job) && isHeldBy(lease) !== zombie);
+  const reborn = zombie ? ahead.filter(({ job, workerId: holder }) => job.holder === holder) : [];
+  return pickFirst([reborn, ahead], choice) ?? pickLease(model, { choice, zombie }, workerId);
+}
+
+const ownLeases = (model: Model, workerId?: number): GivenLease[] =>
+  model.leases.filter((lease) => workerId === undefined || lease.workerId === workerId);
+
+function pickFirst(lists: readonly GivenLease[][], choice: number): GivenLease | null {
+  const candidates = lists.find((leases) => leases.length > 0);
   return candidates === undefined ? null : pick(candidates, choice);
 }

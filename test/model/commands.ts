@@ -1,8 +1,10 @@
 /** Every command, the common ones several times: the more often one stands here, the more often it is drawn. */
 import fc from 'fast-check';
+import { completeLate, leaseAgain, leaseSomeAhead } from './ahead-commands.ts';
 import { cancel, retry, spawn, submitDependent, submitKeyed, submitPlain } from './caller-commands.ts';
 import type { LedgerCommand } from './command.ts';
-import { bury, expire, freeze, pass, release, replaceWorker, rescue, stage } from './keeper-commands.ts';
+import { bury, expire, pass, release, replaceWorker, stage } from './keeper-commands.ts';
+import { freeze, rescue } from './rescue-commands.ts';
 import { advance, beat, checkpoint, claim, giveBack, progress, settle, start } from './worker-commands.ts';
 
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
@@ -14,6 +16,9 @@ export const EVERYTHING: Mix = [
   submitKeyed,
   ...times(3, submitDependent),
   ...times(2, claim),
+  ...times(4, leaseSomeAhead),
+  ...times(4, completeLate),
+  leaseAgain,
   ...times(3, start),
   ...times(5, advance),
   ...times(5, settle),
@@ -21,7 +26,7 @@ export const EVERYTHING: Mix = [
   ...times(3, progress),
   ...times(3, checkpoint),
   spawn,
-  ...times(2, cancel),
+  ...times(3, cancel),
   ...times(2, retry),
   ...times(2, stage),
   ...times(3, release),
@@ -38,6 +43,9 @@ export const EVERYTHING: Mix = [
 export const ZOMBIES: Mix = [
   ...times(2, submitPlain),
   ...times(3, freeze),
+  ...times(2, leaseSomeAhead),
+  ...times(2, completeLate),
+  ...times(2, leaseAgain),
   ...[claim, start, advance, settle, giveBack, beat, progress, checkpoint, stage, rescue],
 ];
 

@@ -8,7 +8,7 @@ import { lifecycleProperty } from './lifecycle.ts';
 import { raceProperty } from './race.ts';
 import { stopClock } from './system.ts';
 import { guardedStatements, spoiled, unguarded } from './unguarded.ts';
-import { ZOMBIE_WRITES } from './zombie-writes.ts';
+import { MORE_ZOMBIE_WRITES, ZOMBIE_WRITES } from './zombie-writes.ts';
 
 const ledger = useLedger();
 beforeAll(() => stopClock(ledger));
@@ -17,8 +17,13 @@ test('every statement that is guarded by a lease has a zombie that tries it', ()
   expect(guardedStatements()).toEqual(Object.keys(ZOMBIE_WRITES).toSorted());
 });
 
-describe.each(Object.entries(ZOMBIE_WRITES))('%s', (name, check) => {
-  test('refuses a zombie', async () => {
+const ZOMBIES_OF_ALL = [
+  ...Object.entries(ZOMBIE_WRITES).map(([name, check]) => [name, 'whose lease was lost', check] as const),
+  ...MORE_ZOMBIE_WRITES,
+];
+
+describe.each(ZOMBIES_OF_ALL)('%s and a zombie %s', (name, _, check) => {
+  test('refuses it', async () => {
     await check(ledger.db.workers, ledger);
   });
 
@@ -31,6 +36,8 @@ describe.each(Object.entries(ZOMBIE_WRITES))('%s', (name, check) => {
 /** The statements that a model run can spoil, and what it then finds wrong. */
 const IN_THE_MODEL = {
   millrace_complete_jobs: 'jobs that were finished',
+  millrace_complete_late_jobs: 'jobs that were finished late',
+  millrace_complete_unlocked_late_jobs: 'jobs that were finished late',
   millrace_settle_jobs: 'attempts that were ended',
   millrace_start_jobs: 'attempts that started',
   millrace_return_jobs: 'leases that were given back',
@@ -42,7 +49,7 @@ const IN_THE_MODEL = {
 const SEED = 1;
 
 // A spoiled run shows in one of these ways; which comes first depends on who of several workers is asked first.
-const WRONGS = new RegExp(Object.values(IN_THE_MODEL).join('|'));
+const WRONGS = new RegExp([...Object.values(IN_THE_MODEL), 'the rows of the jobs'].join('|'));
 
 test.each(Object.keys(IN_THE_MODEL))('a model run notices that the guard of %s is gone', async (name) => {
   const property = lifecycleProperty(ledger, { mix: ZOMBIES, wire: unguarded(name) });

@@ -4,7 +4,7 @@ import type { Policy } from '../../src/core/policy.ts';
 import type { JobState } from '../../src/core/states.ts';
 import type { Reason } from '../../src/core/transitions.ts';
 
-type Entry = {
+export type Entry = {
   from: JobState | null;
   to: JobState;
   reason: Reason;
@@ -13,6 +13,8 @@ type Entry = {
   round: number;
   workerId: number | null;
   atMs: number;
+  /** The rescuer wrote it, because the worker may have called the handler before it died. */
+  presumed: boolean;
 };
 
 export type ModelJob = {
@@ -29,6 +31,9 @@ export type ModelJob = {
   leaseSeq: number;
   /** The worker that holds the lease. */
   holder: number | null;
+  /** When it was leased; null if its handler may be called before its start is written. */
+  claimedAtMs: number | null;
+  startedAtMs: number | null;
   /** Its handler is done, its completion waits for its children. */
   held: boolean;
   runAtMs: number;
@@ -52,6 +57,12 @@ export const hasEnded = (job: ModelJob): boolean => ENDS.includes(job.state);
 /** Whether the lease is still the one that its worker holds the job by. */
 export const isHeldBy = ({ job, leaseSeq, workerId }: GivenLease): boolean =>
   job.leaseSeq === leaseSeq && job.holder === workerId;
+
+/** Whether its worker may have called the handler although no start is written. */
+export const mayRun = ({ state, holder, claimedAtMs }: ModelJob): boolean =>
+  state === 'scheduled' && holder !== null && claimedAtMs === null;
+
+export const mayRunBy = (lease: GivenLease): boolean => isHeldBy(lease) && mayRun(lease.job);
 
 export const runsBy = (lease: GivenLease): boolean => isHeldBy(lease) && lease.job.state === 'running';
 

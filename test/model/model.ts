@@ -3,7 +3,17 @@ import type { DependencyType } from '../../src/core/dependencies.ts';
 import type { Policy } from '../../src/core/policy.ts';
 import type { JobState } from '../../src/core/states.ts';
 import type { Reason } from '../../src/core/transitions.ts';
-import { type GivenLease, hasEnded, isHeldBy, type ModelJob, runsBy, verdictOf } from './model-job.ts';
+import {
+  type Entry,
+  type GivenLease,
+  hasEnded,
+  isHeldBy,
+  type ModelJob,
+  mayRun,
+  mayRunBy,
+  runsBy,
+  verdictOf,
+} from './model-job.ts';
 
 export type Submitted = {
   id: string;
@@ -26,6 +36,9 @@ export type Ending = {
   refunds: boolean;
   holds: boolean;
 };
+
+/** A lease whose handler was called `agoMs` ago, without a start in the ledger. */
+export type LateEnd = { lease: GivenLease; agoMs: number };
 
 type Key = { jobId: string; fingerprint: string | null; untilMs: number };
 
@@ -77,6 +90,8 @@ export class Model {
       round: 0,
       leaseSeq: 0,
       holder: null,
+      claimedAtMs: null,
+      startedAtMs: null,
       held: false,
       runAtMs: this.nowMs + delayMs,
       deadlineMs: this.#deadline(policy),
@@ -98,17 +113,50 @@ export class Model {
     return taken.filter((job) => job.state === 'scheduled');
   }
 
-  give(lease: GivenLease): void {
+  /** Leased ahead, a first attempt of several may run before its start is written. */
+  give(lease: GivenLease, how: 'apart' | 'ahead' = 'apart'): void {
+    const { job } = lease;
     this.leases.push(lease);
-    lease.job.leaseSeq = lease.leaseSeq;
-    lease.job.holder = lease.workerId;
+    job.leaseSeq = lease.leaseSeq;
+    job.holder = lease.workerId;
+    job.claimedAtMs = how === 'ahead' && job.attempts === 0 && job.maxAttempts > 1 ? null : this.nowMs;
   }
 
-  start(lease: GivenLease): boolean {
+  start(lease: GivenLease, ranMs = 0): boolean {
     const { job, workerId } = lease;
     if (!isHeldBy(lease) || job.state !== 'scheduled') return false;
+    job.startedAtMs = Math.max(this.nowMs - ranMs, job.claimedAtMs ?? 0, readySinceMs(job));
     job.attempts++;
-    this.#move(job, 'running', 'started', workerId);
+    this.#move(job, 'running', 'started', { workerId });
+    return true;
+  }
+
+  /** Start and completion at once, for each that may run. The starts of one type and priority share the latest of their times. */
+  completeLate(ends: readonly LateEnd[]): GivenLease[] {
+    const landed = ends.filter(({ lease }) => mayRunBy(lease));
+    for (const { lease, agoMs } of landed)
+      lease.job.startedAtMs = Math.max(this.nowMs - agoMs, readySinceMs(lease.job));
+    const groups = Map.groupBy(landed, ({ lease: { job } }) => `${job.type} ${job.priority}`);
+    for (const group of groups.values()) {
+      const atMs = Math.max(...group.map(({ lease }) => lease.job.startedAtMs ?? 0));
+      for (const { lease } of group) {
+        const { job, workerId } = lease;
+        job.attempts++;
+        this.#move(job, 'running', 'started', { workerId, atMs });
+        this.#move(job, 'completed', 'succeeded', { workerId });
+        job.cancel = null;
+      }
+    }
+    return landed.map(({ lease }) => lease);
+  }
+
+  /** The rescuer's start of an attempt that a dead worker may have begun. */
+  presume(lease: GivenLease): boolean {
+    const { job, workerId } = lease;
+    if (!mayRunBy(lease) || !this.isSilent(job)) return false;
+    job.startedAtMs = Math.max(this.nowMs, readySinceMs(job));
+    job.attempts++;
+    this.#move(job, 'running', 'started', { workerId, presumed: true });
     return true;
   }
 
@@ -124,7 +172,7 @@ export class Model {
       this.news.add(job);
       return true;
     }
-    this.#move(job, to, reason, by === 'lease' ? lease.workerId : null);
+    this.#move(job, to, reason, { workerId: by === 'lease' ? lease.workerId : null });
     if (to !== 'retrying') return true;
     job.runAtMs = this.nowMs + Math.ceil(delayMs ?? 0);
     if (job.runAtMs > this.nowMs) return true;
@@ -132,13 +180,19 @@ export class Model {
     return true;
   }
 
-  giveBack(lease: GivenLease, by: 'lease' | 'dead_worker' = 'lease'): boolean {
+  /** A job that somebody asked to cancel, because it might have run, is not given to another worker. */
+  giveBack(lease: GivenLease, by: 'lease' | 'dead_worker' = 'lease'): 'returned' | 'cancelled' | 'lost' {
     const { job } = lease;
-    if (!isHeldBy(lease) || job.state !== 'scheduled') return false;
-    if (by === 'dead_worker' && !this.isSilent(job)) return false;
+    if (!isHeldBy(lease) || job.state !== 'scheduled') return 'lost';
+    if (by === 'dead_worker' && !this.isSilent(job)) return 'lost';
+    if (job.cancel !== null) {
+      job.cancel = null;
+      this.#move(job, 'cancelled', 'cancelled');
+      return 'cancelled';
+    }
     job.holder = null;
     this.line.add(job);
-    return true;
+    return 'returned';
   }
 
   /** Whether the worker that holds the job has been silent for longer than the job's lease lasts. */
@@ -156,7 +210,7 @@ export class Model {
 
   cancel(job: ModelJob, force: boolean): 'cancelled' | 'requested' | 'already_final' {
     if (hasEnded(job)) return 'already_final';
-    if (job.state === 'running' && !job.held) {
+    if ((job.state === 'running' && !job.held) || mayRun(job)) {
       job.cancel = force || job.cancel === 'force' ? 'force' : 'soft';
       return 'requested';
     }
@@ -170,6 +224,7 @@ export class Model {
     if (!params.resets && job.attempts >= 100) return false;
     if (params.resets) job.attempts = 0;
     if (params.resets) job.round++;
+    if (params.resets) job.startedAtMs = null;
     job.maxAttempts = Math.max(job.maxAttempts, job.attempts + 1);
     job.priority = params.priority ?? job.priority;
     job.runAtMs = this.nowMs + params.delayMs;
@@ -223,8 +278,8 @@ export class Model {
     return lifetimeMs === null ? null : this.nowMs + lifetimeMs;
   }
 
-  #move(job: ModelJob, to: JobState, reason: Reason, workerId: number | null = null): void {
-    this.#note(job, { from: job.state, to, reason, workerId });
+  #move(job: ModelJob, to: JobState, reason: Reason, more: Partial<Entry> = {}): void {
+    this.#note(job, { from: job.state, to, reason, ...more });
     job.state = to;
     job.held = false;
     if (to !== 'running') job.holder = null;
@@ -234,8 +289,12 @@ export class Model {
 
   #note(
     { leaseSeq, attempts, round, history }: ModelJob,
-    entry: { from: JobState | null; to: JobState; reason: Reason; workerId?: number | null },
+    entry: Pick<Entry, 'from' | 'to' | 'reason'> & Partial<Entry>,
   ): void {
-    history.push({ workerId: null, ...entry, leaseSeq, attempt: attempts, round, atMs: this.nowMs });
+    const now = { leaseSeq, attempt: attempts, round, atMs: this.nowMs };
+    history.push({ workerId: null, presumed: false, ...now, ...entry });
   }
 }
+
+/** When the job was last made ready. */
+const readySinceMs = ({ history }: ModelJob): number => history.findLast(({ to }) => to === 'scheduled')?.atMs ?? 0;

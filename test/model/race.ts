@@ -13,13 +13,13 @@ import { isContended, type Queryable } from '../../src/ledger/statement.ts';
 import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
 import type { Wire } from './system.ts';
 
-const LEASE_MS = 60_000;
+export const LEASE_MS = 60_000;
 
 type Ending = Pick<SettledJob, 'to' | 'reason'> & Partial<SettledJob>;
-type AbandonedJob = LeasedTestJob & { beat: number | null };
-type Deed = (db: Queryable, job: AbandonedJob) => Promise<boolean>;
+export type AbandonedJob = LeasedTestJob & { beat: number | null };
+export type Deed = (db: Queryable, job: AbandonedJob) => Promise<boolean>;
 
-const settleBy =
+export const settleBy =
   (by: 'lease' | 'dead_worker', ending: Ending): Deed =>
   async (db, job) => {
     const params = { workerId: job.workerId, jobs: [settled(job, ending)] };
@@ -78,16 +78,16 @@ const RESCUES: Record<string, { deed: Deed; state: JobState }> = {
   cancel: { deed: settleBy('dead_worker', { to: 'cancelled', reason: 'cancelled' }), state: 'cancelled' },
 };
 
-const OTHERS: Record<string, Deed> = { beat, report, ask };
+export const OTHERS: Record<string, Deed> = { beat, report, ask };
 
 /** A member that is there because the name was drawn from the record's own keys. */
-const the = <T>(record: Record<string, T>, name: string): T => record[name] as T;
+export const the = <T>(record: Record<string, T>, name: string): T => record[name] as T;
 
 /** When each of an actor's steps began or ended, in steps counted over all actors. */
-type Acted = { landed: boolean; wroteAt: number; answeredAt: number; committedAt: number; doneAt: number };
+export type Acted = { landed: boolean; wroteAt: number; answeredAt: number; committedAt: number; doneAt: number };
 
 /** Where actors meet. A step ends when its statement is answered or waits for a lock; only then comes the next. */
-class Stage {
+export class Stage {
   readonly #ledger: TestLedger;
   readonly #wire: Wire;
   readonly #underWay = new Set<number>();
@@ -142,8 +142,11 @@ class Stage {
 }
 
 /** A running job whose worker has been silent for longer than its lease. */
-async function abandonedJob(ledger: TestLedger): Promise<AbandonedJob> {
-  const job = await ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }));
+const abandonedJob = async (ledger: TestLedger): Promise<AbandonedJob> =>
+  abandoned(ledger, await ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } })));
+
+/** The worker of the job falls silent. */
+export async function abandoned(ledger: TestLedger, job: LeasedTestJob): Promise<AbandonedJob> {
   const text = `UPDATE millrace.workers SET beat_at = millrace.clock() - interval '${LEASE_MS + 1} ms' WHERE id = $1`;
   await ledger.db.api.query(text, [job.workerId]);
   return { ...job, beat: await ledger.beatOf(job.workerId) };

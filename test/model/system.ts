@@ -13,7 +13,7 @@ import { type GivenLease, isHeldBy } from './model-job.ts';
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
 
-/** Four ways of living: with short leases, patient without an end, back at once, and never tried twice. */
+/** Five ways of living: with short leases, patient without an end, back at once, failed with its worker, and never tried twice. */
 const LIVES: Record<string, PolicyLayer> = {
   short: {
     maxAttempts: 3,
@@ -29,6 +29,7 @@ const LIVES: Record<string, PolicyLayer> = {
     lifetimeMs: 2 * HOUR,
     backoff: { strategy: 'CONSTANT', initialDelayMs: 0, maxDelayMs: 0 },
   },
+  fragile: { maxAttempts: 2, leaseMs: 60 * SECOND, lifetimeMs: 3 * HOUR, onOrphan: 'fail' },
   once: { maxAttempts: 1, leaseMs: 60 * SECOND, lifetimeMs: HOUR, autoRetry: false, onOrphan: 'fail' },
 };
 
@@ -101,9 +102,9 @@ export class System {
   /** Tells the model what a claim gave, after a look that it gave what stood first in line, under leases never seen. */
   receive(
     model: Model,
-    claim: { workerId: number; claimNo: number; expected: string[]; given: Given[] },
+    claim: { workerId: number; claimNo: number; expected: string[]; given: Given[]; how?: 'apart' | 'ahead' },
   ): GivenLease[] {
-    const { workerId, claimNo, expected, given } = claim;
+    const { workerId, claimNo, expected, given, how } = claim;
     expect(given.map((each) => each.id).toSorted(), 'jobs that were claimed').toEqual(expected.toSorted());
     const newest = Math.max(0, ...model.leases.map((lease) => lease.leaseSeq));
     for (const { leaseSeq } of given) expect(leaseSeq, 'a new lease').toBeGreaterThan(newest);
@@ -113,7 +114,7 @@ export class System {
       const job = model.jobs.find((each) => each.id === id);
       if (job === undefined) throw new Error(`the model knows no job ${id}`);
       const lease = { job, seq, leaseSeq, workerId, claimNo };
-      model.give(lease);
+      model.give(lease, how);
       return lease;
     });
   }

@@ -12,16 +12,16 @@ import { checkLanded, settleJobs } from '../../src/ledger/settle-jobs.ts';
 import { startJobs } from '../../src/ledger/start-jobs.ts';
 import { takeJobs } from '../../src/ledger/take-jobs.ts';
 import { settled } from '../ledger/fixture.ts';
-import { anyOf, commandOf, hasLeases, leaseChoice, pick, pickLease, workerIds } from './command.ts';
+import { anyOf, commandOf, hasLeases, leaseChoice, pick, pickAhead, pickLease, workerIds } from './command.ts';
 import type { Ending, Model } from './model.ts';
 import { type GivenLease, isHeldBy } from './model-job.ts';
 import { lanesOf, type System, TYPES } from './system.ts';
 
-const typesOf = fc.subarray(TYPES, { minLength: 1 });
+export const typesOf = fc.subarray(TYPES, { minLength: 1 });
 
-const toLease = ({ orgId }: System, { seq, leaseSeq }: GivenLease) => ({ orgId, seq, leaseSeq });
+export const toLease = ({ orgId }: System, { seq, leaseSeq }: GivenLease) => ({ orgId, seq, leaseSeq });
 
-type Claiming = { workerId: number; types: readonly string[]; limit: number };
+export type Claiming = { workerId: number; types: readonly string[]; limit: number };
 
 export async function claimFor(model: Model, system: System, { workerId, types, limit }: Claiming): Promise<void> {
   const claimNo = system.claimsOf(workerId).next();
@@ -37,15 +37,17 @@ export const claim = commandOf({
     claimFor(model, system, { workerId: pick(workerIds(model), worker), types, limit }),
 });
 
+/** A handler of a job that was leased ahead may have run for a while. */
 export const start = commandOf({
   name: 'start',
-  given: leaseChoice,
+  given: fc.record({ lease: leaseChoice, ranMs: fc.constantFrom(0, 0, 3, 2_000) }),
   isPossible: hasLeases,
-  run: async (given, model, system) => {
-    const lease = pickLease(model, given);
+  run: async ({ lease: choice, ranMs }, model, system) => {
+    const lease = pickLease(model, choice);
     if (lease === null) return;
-    const { started } = await startJobs(system.workers, { workerId: lease.workerId, jobs: [toLease(system, lease)] });
-    const expected = model.start(lease) ? [[lease.leaseSeq, lease.job.attempts]] : [];
+    const jobs = [{ ...toLease(system, lease), ranMs }];
+    const { started } = await startJobs(system.workers, { workerId: lease.workerId, jobs });
+    const expected = model.start(lease, ranMs) ? [[lease.leaseSeq, lease.job.attempts]] : [];
     const attempts = [...started].map(([leaseSeq, { attemptsStarted }]) => [leaseSeq, attemptsStarted]);
     expect(attempts, 'attempts that started').toEqual(expected);
   },
@@ -162,7 +164,7 @@ export const settle = commandOf({
 });
 
 /** Whether this worker ended the attempt before, and no other attempt came after it. */
-function endedItself({ job, leaseSeq }: GivenLease): boolean {
+export function endedItself({ job, leaseSeq }: GivenLease): boolean {
   const newestStart = job.history.findLast((entry) => entry.to === 'running');
   if (newestStart?.leaseSeq !== leaseSeq) return false;
   return (
@@ -171,18 +173,24 @@ function endedItself({ job, leaseSeq }: GivenLease): boolean {
   );
 }
 
+export async function giveBackFor(model: Model, system: System, lease: GivenLease): Promise<void> {
+  const { workerId, leaseSeq } = lease;
+  const closedClaims = system.claimsOf(workerId).takeClosed();
+  const params = { workerId, jobs: [toLease(system, lease)], closedClaims };
+  const { landed, cancelled } = await returnJobs(system.workers, params);
+  const fate = model.giveBack(lease);
+  const expected = { landed: fate === 'returned' ? [leaseSeq] : [], cancelled: fate === 'cancelled' ? [leaseSeq] : [] };
+  expect({ landed: [...landed], cancelled: [...cancelled] }, 'leases that were given back').toEqual(expected);
+  system.letGo(lease);
+}
+
 export const giveBack = commandOf({
   name: 'giveBack',
   given: leaseChoice,
   isPossible: hasLeases,
   run: async (given, model, system) => {
-    const lease = pickLease(model, given);
-    if (lease === null) return;
-    const { workerId, leaseSeq } = lease;
-    const closedClaims = system.claimsOf(workerId).takeClosed();
-    const { landed } = await returnJobs(system.workers, { workerId, jobs: [toLease(system, lease)], closedClaims });
-    expect([...landed], 'leases that were given back').toEqual(model.giveBack(lease) ? [leaseSeq] : []);
-    system.letGo(lease);
+    const lease = pickAhead(model, given);
+    if (lease !== null) await giveBackFor(model, system, lease);
   },
 });
 

@@ -1,17 +1,19 @@
 /** What a worker may still write with a lease it lost, though it holds the very job again by a newer one. */
 import { expect } from 'vitest';
 import { assertOwned } from '../../src/ledger/assert-owned.ts';
-import { completeJobs } from '../../src/ledger/complete-jobs.ts';
+import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
+import { completeJobs, completeLateJobs } from '../../src/ledger/complete-jobs.ts';
 import { lockParent } from '../../src/ledger/guard-parent.ts';
 import { heartbeat } from '../../src/ledger/heartbeat.ts';
 import { reportProgress } from '../../src/ledger/report-progress.ts';
 import { returnExpired, returnJobs } from '../../src/ledger/return-jobs.ts';
 import { saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
 import { settleJobs } from '../../src/ledger/settle-jobs.ts';
-import { settleOrphans } from '../../src/ledger/settle-orphans.ts';
+import { presumeStarted, settleOrphans } from '../../src/ledger/settle-orphans.ts';
 import { startedBefore, startJobs } from '../../src/ledger/start-jobs.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
 import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
+import { lateJob, leaseOneAhead, newJobAhead } from '../ledger/lease-ahead.ts';
 
 /** One worker, one job, two leases: `old` was lost, `job` holds. */
 type Reborn = { old: LeasedTestJob; job: LeasedTestJob };
@@ -30,6 +32,25 @@ async function released(ledger: TestLedger): Promise<Reborn> {
   return { old, job: await ledger.lease(old, old.workerId) };
 }
 
+/** Its first lease was taken away before its handler was called; by its second the handler may run already. */
+async function leasedAhead(ledger: TestLedger): Promise<Reborn> {
+  const old = await newJobAhead(ledger);
+  await returnJobs(ledger.db.workers, { workerId: old.workerId, jobs: [old], closedClaims: [] });
+  return { old, job: await leaseOneAhead(ledger, old, old.workerId) };
+}
+
+/** The same, and somebody asked to cancel the job. */
+async function askedToStop(ledger: TestLedger): Promise<Reborn> {
+  const reborn = await leasedAhead(ledger);
+  const { orgId, id } = reborn.job;
+  await cancelJobs(ledger.db.api, { orgId, ids: [id], reason: null, actor: null, force: false });
+  return reborn;
+}
+
+/** Silent for good, so that of the rescuer's guards only the lease is left. */
+const stop = (ledger: TestLedger, { workerId }: LeasedTestJob) =>
+  ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [workerId]);
+
 /** After the write has had its chance, the job must be as it was. */
 async function unchanged(ledger: TestLedger, { job }: Reborn, write: () => Promise<void>): Promise<void> {
   const before = await ledger.rowOf(job);
@@ -46,8 +67,7 @@ const settleBy =
   async (db, ledger) => {
     const reborn = await restarted(ledger);
     const { workerId } = reborn.old;
-    // Silent for good, so that of the rescuer's guards only the lease is left.
-    await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [workerId]);
+    await stop(ledger, reborn.old);
     await unchanged(ledger, reborn, async () => {
       const jobs = [settled(reborn.old, SUCCESS)];
       if (by === 'dead_worker') await settleOrphans(db, { workerId, beat: null, jobs });
@@ -66,21 +86,33 @@ const finishIt =
     });
   };
 
-const giveBackBy =
-  (
-    giveBack: (
-      db: Queryable,
-      params: { workerId: number; jobs: LeasedTestJob[]; closedClaims: [] },
-    ) => Promise<unknown>,
-  ): Check =>
+const finishLate =
+  (options: { skipsLocked: boolean }): Check =>
   async (db, ledger) => {
-    const reborn = await released(ledger);
+    const reborn = await leasedAhead(ledger);
     const { workerId } = reborn.old;
-    await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [workerId]);
+    await unchanged(ledger, reborn, async () => {
+      await completeLateJobs(db, { workerId, finished: [lateJob(reborn.old)], closedClaims: [] }, options);
+    });
+  };
+
+type GiveBack = (
+  db: Queryable,
+  params: { workerId: number; jobs: LeasedTestJob[]; closedClaims: [] },
+) => Promise<unknown>;
+
+const giveBackBy =
+  (giveBack: GiveBack, bear: (ledger: TestLedger) => Promise<Reborn>): Check =>
+  async (db, ledger) => {
+    const reborn = await bear(ledger);
+    const { workerId } = reborn.old;
+    await stop(ledger, reborn.old);
     await unchanged(ledger, reborn, async () => {
       await giveBack(db, { workerId, jobs: [reborn.old], closedClaims: [] });
     });
   };
+
+const returnDead: GiveBack = (db, { workerId, jobs }) => returnExpired(db, { workerId, beat: null, jobs });
 
 const rowsOf = async (ledger: TestLedger, table: 'progress' | 'checkpoints', { seq }: LeasedTestJob) =>
   (await ledger.db.api.query(`SELECT * FROM millrace.${table} WHERE seq = $1`, [seq])).rows;
@@ -92,10 +124,19 @@ export const ZOMBIE_WRITES: Record<string, Check> = {
   millrace_settle_jobs: settleBy('lease'),
   millrace_settle_in_transaction: settleBy('handler'),
   millrace_settle_orphans: settleBy('dead_worker'),
-  millrace_return_jobs: giveBackBy(returnJobs),
-  millrace_return_expired_jobs: giveBackBy((db, { workerId, jobs }) =>
-    returnExpired(db, { workerId, beat: null, jobs }),
-  ),
+  millrace_complete_late_jobs: finishLate({ skipsLocked: false }),
+  millrace_complete_unlocked_late_jobs: finishLate({ skipsLocked: true }),
+  millrace_return_jobs: giveBackBy(returnJobs, released),
+  millrace_return_expired_jobs: giveBackBy(returnDead, released),
+
+  millrace_presume_started: async (db, ledger) => {
+    const reborn = await leasedAhead(ledger);
+    const { workerId } = reborn.old;
+    await stop(ledger, reborn.old);
+    await unchanged(ledger, reborn, async () => {
+      await presumeStarted(db, { workerId, beat: null, jobs: [reborn.old] });
+    });
+  },
 
   millrace_start_jobs: async (db, ledger) => {
     const reborn = await released(ledger);
@@ -139,3 +180,21 @@ export const ZOMBIE_WRITES: Record<string, Check> = {
     expect(await assertOwned(db, old), 'ownership that a zombie claims').toBeNull();
   },
 };
+
+/** Second zombies of statements that end a job in more than one way. */
+export const MORE_ZOMBIE_WRITES: readonly [name: string, what: string, check: Check][] = [
+  ['millrace_return_jobs', 'that would cancel the job', giveBackBy(returnJobs, askedToStop)],
+  ['millrace_return_expired_jobs', 'that would cancel the job', giveBackBy(returnDead, askedToStop)],
+  ['millrace_return_jobs', 'of a job that was leased ahead', giveBackBy(returnJobs, leasedAhead)],
+  [
+    'millrace_start_jobs',
+    'of a job that was leased ahead',
+    async (db, ledger) => {
+      const reborn = await leasedAhead(ledger);
+      const { workerId } = reborn.old;
+      await unchanged(ledger, reborn, async () => {
+        await startJobs(db, { workerId, jobs: [{ ...reborn.old, ranMs: 5 }] });
+      });
+    },
+  ],
+];
