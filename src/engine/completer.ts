@@ -144,10 +144,11 @@ export class Completer {
     else this.#completed(execution, value);
   }
 
-  /** By itself and by another statement; what is refused then has failed. */
+  /** By itself and by another statement, which needs the start to be written; what is refused then has failed. */
   async #reword({ execution, result, value }: Finished): Promise<void> {
     this.#reworded++;
-    await this.#succeed(execution, { kind: 'json', text: result }, value).catch((error) => this.#report(error));
+    const outcome = { kind: 'succeeded', output: { kind: 'json', text: result }, value } as const;
+    await this.end(execution, outcome).catch((error) => this.#report(error));
     this.#reworded--;
     this.#options.onWritten();
   }

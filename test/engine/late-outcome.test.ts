@@ -1,0 +1,69 @@
+/** Outcomes of attempts whose start was not written before. */
+import { expect, it, onTestFinished } from 'vitest';
+import { PROFILES } from '../../src/core/policy.ts';
+import { Claims } from '../../src/engine/claims.ts';
+import { Completer } from '../../src/engine/completer.ts';
+import { EventHub } from '../../src/engine/events.ts';
+import type { Execution } from '../../src/engine/execution.ts';
+import { LateStarts } from '../../src/engine/late-starts.ts';
+import type { RegisteredHandler } from '../../src/engine/registry.ts';
+import { lateExecution } from '../../src/engine/starter.ts';
+import { leaseAhead } from '../../src/ledger/claim-jobs.ts';
+import { checkInvariants } from '../../src/ledger/invariants.ts';
+import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
+import { until } from '../library/fixture.ts';
+
+const ledger = useLedger();
+
+/** A worker that leased the job ahead and called its handler. */
+async function runningLate(job: TestJob): Promise<{ execution: Execution; completer: Completer; told: string[] }> {
+  const workerId = await ledger.registerWorker();
+  const claims = new Claims();
+  const claimNo = claims.next();
+  const asked = { workerId, lanes: lanesOf(job), limit: 1, claimNo };
+  const { jobs } = await leaseAhead(ledger.db.workers, asked);
+  const [leased] = jobs;
+  if (leased === undefined) throw new Error('It could not be leased.');
+  claims.open(claimNo, jobs);
+  const registered = { type: job.jobType, fanIn: false } as RegisteredHandler;
+  const policy = PROFILES.gopherqueue;
+  const execution = lateExecution({ job: leased, policy, registered, claimNo, claimedMs: performance.now() });
+  const events = new EventHub();
+  const told: string[] = [];
+  for (const name of ['completed', 'failed', 'lost'] as const) events.on(name, () => told.push(name));
+  const parts = { database: ledger.db, workerId, events };
+  const starts = new LateStarts(parts);
+  const completer = new Completer({
+    ...parts,
+    claims,
+    ensureStarted: (each) => starts.ensure(each),
+    onReleased: () => {},
+    onWritten: () => {},
+    onDelayed: () => {},
+  });
+  onTestFinished(async () => {
+    starts.close();
+    await completer.stop();
+  });
+  return { execution, completer, told };
+}
+
+it('a result that the database refuses ends the attempt, which counts', async () => {
+  const job = await ledger.submitOne();
+  await ledger.db.maintenance.query(`
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'disk of sand'; END$$;
+    CREATE TRIGGER refuse BEFORE UPDATE ON millrace.jobs FOR EACH ROW
+      WHEN (NEW.id = '${job.id}' AND NEW.state = 'completed') EXECUTE FUNCTION refuse()`);
+  const { execution, completer, told } = await runningLate(job);
+  const isTaken = completer.finish(execution, { kind: 'succeeded', output: { kind: 'json', text: '{}' }, value: {} });
+  expect(isTaken).toBe(true);
+  await until(() => told.length > 0);
+  expect(told).toEqual(['failed']);
+  expect(await ledger.rowOf(job)).toMatchObject({ state: 'retrying', attempts_started: 1, worker_id: null });
+  expect(await ledger.pathOf(job)).toEqual([
+    'pending>scheduled:submitted',
+    'scheduled>running:started',
+    'running>retrying:system_failure',
+  ]);
+  expect(await checkInvariants(ledger.db.maintenance)).toEqual([]);
+});
