@@ -52,14 +52,26 @@ export const startText = ({ before, condition, detail }: StartVariant): string =
 )
 SELECT lease_seq AS "leaseSeq", attempts_started AS "attemptsStarted", assigned_ms AS "assignedMs" FROM started`;
 
-const START = statement(
-  'start_jobs',
+const DETAIL = `CASE WHEN j.claimed_at IS NOT NULL THEN json_build_object('assignedMs', ${ASSIGNED_MS}) END`;
+
+const START = statement('start_jobs', startText({ before: [], condition: '', detail: DETAIL }));
+
+const LEASED = `FROM unnest($2::uuid[], $3::int8[], $4::int8[]) AS i(org_id, seq, lease_seq)
+  JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq
+  WHERE j.state = 'scheduled' AND j.worker_id = $1::int8`;
+
+const START_FREE = statement(
+  'start_free_jobs',
   startText({
-    before: [],
-    condition: '',
-    detail: `CASE WHEN j.claimed_at IS NOT NULL THEN json_build_object('assignedMs', ${ASSIGNED_MS}) END`,
+    before: [
+      `free AS MATERIALIZED (SELECT j.org_id, j.seq ${LEASED} ORDER BY j.seq FOR NO KEY UPDATE OF j SKIP LOCKED)`,
+    ],
+    condition: 'AND EXISTS (SELECT FROM free f WHERE f.org_id = j.org_id AND f.seq = j.seq)',
+    detail: DETAIL,
   }),
 );
+
+const UNSTARTED = statement('unstarted_jobs', `SELECT j.lease_seq AS "leaseSeq" ${LEASED}`);
 
 // Asked by a statement of its own, whose snapshot has whatever the one before it waited for.
 const STARTED = statement(
@@ -91,6 +103,17 @@ export type Started = { started: Map<number, StartedAttempt> };
 /** Starts an attempt for each lease that still stands; a lease that is gone is absent from the answer. */
 export async function startJobs(db: Queryable, { workerId, jobs }: StartParams): Promise<Started> {
   return byLease(await run<StartedAttempt>(db, START, [workerId, ...startArrays(jobs)]));
+}
+
+/** The same without waiting for a row lock. A job that another transaction holds is absent, and `unstartedOf` finds it. */
+export async function startFreeJobs(db: Queryable, { workerId, jobs }: StartParams): Promise<Started> {
+  return byLease(await run<StartedAttempt>(db, START_FREE, [workerId, ...startArrays(jobs)]));
+}
+
+/** Of these leases those that still stand and have not started. */
+export async function unstartedOf(db: Queryable, { workerId, jobs }: StartParams): Promise<Set<number>> {
+  const rows = await run<{ leaseSeq: number }>(db, UNSTARTED, [workerId, ...leaseArrays(jobs)]);
+  return new Set(rows.map(({ leaseSeq }) => leaseSeq));
 }
 
 /** Those that have started under these leases and still run: for whoever never got the answer to a start. */

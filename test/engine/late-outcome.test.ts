@@ -14,13 +14,15 @@ import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 
 const ledger = useLedger();
+let claimNo = 0;
+
+type Late = { workerId: number; execution: Execution; completer: Completer; starts: LateStarts; told: string[] };
 
 /** A worker that leased the job ahead and called its handler. */
-async function runningLate(job: TestJob): Promise<{ execution: Execution; completer: Completer; told: string[] }> {
-  const workerId = await ledger.registerWorker();
+async function runningLate(job: TestJob, worker?: number): Promise<Late> {
+  const workerId = worker ?? (await ledger.registerWorker());
   const claims = new Claims();
-  const claimNo = claims.next();
-  const asked = { workerId, lanes: lanesOf(job), limit: 1, claimNo };
+  const asked = { workerId, lanes: lanesOf(job), limit: 1, claimNo: ++claimNo };
   const { jobs } = await leaseAhead(ledger.db.workers, asked);
   const [leased] = jobs;
   if (leased === undefined) throw new Error('It could not be leased.');
@@ -45,7 +47,7 @@ async function runningLate(job: TestJob): Promise<{ execution: Execution; comple
     starts.close();
     await completer.stop();
   });
-  return { execution, completer, told };
+  return { workerId, execution, completer, starts, told };
 }
 
 it('a result that the database refuses ends the attempt, which counts', async () => {
@@ -66,4 +68,19 @@ it('a result that the database refuses ends the attempt, which counts', async ()
     'running>retrying:system_failure',
   ]);
   expect(await checkInvariants(ledger.db.maintenance)).toEqual([]);
+});
+
+it('a start whose job another transaction holds keeps no other waiting', async () => {
+  const held = await runningLate(await ledger.submitOne());
+  const free = await runningLate(await ledger.submitOne(), held.workerId);
+  const client = await ledger.db.api.connect();
+  await client.query('BEGIN');
+  await client.query('SELECT FROM millrace.jobs WHERE id = $1 FOR NO KEY UPDATE', [held.execution.job.id]);
+  const waiting = held.starts.ensure(held.execution);
+  expect(await held.starts.ensure(free.execution)).toBe(true);
+  expect(held.execution.hasStarted).toBe(false);
+  await client.query('COMMIT');
+  client.release();
+  expect(await waiting).toBe(true);
+  expect(await ledger.rowOf(held.execution.job)).toMatchObject({ state: 'running', attempts_started: 1 });
 });

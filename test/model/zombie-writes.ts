@@ -10,7 +10,7 @@ import { returnExpired, returnJobs } from '../../src/ledger/return-jobs.ts';
 import { saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
 import { settleJobs } from '../../src/ledger/settle-jobs.ts';
 import { presumeStarted, settleOrphans } from '../../src/ledger/settle-orphans.ts';
-import { startedBefore, startJobs } from '../../src/ledger/start-jobs.ts';
+import { startedBefore, startFreeJobs, startJobs, unstartedOf } from '../../src/ledger/start-jobs.ts';
 import type { Queryable } from '../../src/ledger/statement.ts';
 import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
 import { lateJob, leaseOneAhead, newJobAhead } from '../ledger/lease-ahead.ts';
@@ -144,6 +144,20 @@ export const ZOMBIE_WRITES: Record<string, Check> = {
     await unchanged(ledger, reborn, async () => {
       await startJobs(db, { workerId, jobs: [reborn.old] });
     });
+  },
+
+  millrace_start_free_jobs: async (db, ledger) => {
+    const reborn = await leasedAhead(ledger);
+    const { workerId } = reborn.old;
+    await unchanged(ledger, reborn, async () => {
+      await startFreeJobs(db, { workerId, jobs: [reborn.old] });
+    });
+  },
+
+  millrace_unstarted_jobs: async (db, ledger) => {
+    const { old } = await leasedAhead(ledger);
+    const unstarted = await unstartedOf(db, { workerId: old.workerId, jobs: [old] });
+    expect([...unstarted], 'leases that a zombie takes for its own').toEqual([]);
   },
 
   millrace_started_jobs: async (db, ledger) => {
