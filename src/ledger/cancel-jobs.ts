@@ -27,7 +27,7 @@ export type CancelledJob = {
 // index led by the org could be walked whole. The token of a job that waits goes with it, because a claim that finds only such tokens
 // brings its worker nothing.
 const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIALIZED (
-  SELECT j.seq, j.id, j.state, j.is_held, j.queue, j.job_type, j.priority, j.order_key, ${IS_LEASED} AS is_leased, ${MAY_RUN} AS may_run,
+  SELECT j.seq, j.id, j.state, j.is_held, j.queue, j.job_type, j.priority, j.order_key, ${IS_LEASED} AND NOT (${MAY_RUN}) AS is_leased, ${MAY_RUN} AS may_run,
     coalesce((p.body->>'cancelsAtOnce')::boolean, false) AS at_once
   FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
   WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq ${lock}

@@ -41,12 +41,12 @@ export const startText = ({ before, condition, detail }: StartVariant): string =
   FROM input i
   WHERE j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq AND j.state = 'scheduled' AND j.worker_id = $1::int8
     ${condition}
-  RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round,
+  RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, j.started_at,
     ${tookText('j.scheduled_at', 'j.started_at')} AS took_ms, ${ASSIGNED_MS} AS assigned_ms,
     ${detail} AS detail
 ), recorded AS (
   ${recordedText({
-    ...{ source: 'started', from: `'scheduled'`, to: `'running'`, reason: `'started'` },
+    ...{ source: 'started', from: `'scheduled'`, to: `'running'`, reason: `'started'`, at: 'max(started_at)' },
     ...{ workerId: '$1::int8', tookMs: 'took_ms', detail: 'detail' },
   })}
 )
