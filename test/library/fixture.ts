@@ -129,6 +129,16 @@ export async function insist(millrace: Millrace, submission: Submission & { idem
   }
 }
 
+/** The jobs, once all have ended. They are awaited together, because the job watcher rests after each look at the ledger. */
+export const allEnded = (
+  millrace: Millrace,
+  submitted: readonly (string | { readonly jobId: string | null })[],
+  timeout = '60s',
+): Promise<JobView[]> =>
+  Promise.all(
+    submitted.map((each) => millrace.waitFor(typeof each === 'string' ? each : (each.jobId as string), { timeout })),
+  );
+
 /** Asks again until the answer is yes. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await isSo())) await delay(10);
