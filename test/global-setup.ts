@@ -22,6 +22,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const { folder, remove } = await makeFolder();
   // Whatever tests leave in the folder for temporary files goes with the run.
   process.env.TMPDIR = folder;
+  // Hundreds of processes load the same sources: the first one keeps what it compiled for the others.
+  process.env.NODE_COMPILE_CACHE ??= join(folder, 'compiled');
   try {
     const databaseUrl = process.env.MILLRACE_TEST_DATABASE_URL ?? '';
     const postgres = await openPostgres({ databaseUrl, home: join(folder, 'home'), onNotice: console.warn });

@@ -1,6 +1,7 @@
 import { AppError } from '../core/errors.ts';
 import type { EngineEvents } from '../engine/events.ts';
 import { hasDueWork } from '../ledger/due-work.ts';
+import { expireJobs } from '../ledger/expire-jobs.ts';
 import type { Queryable } from '../ledger/statement.ts';
 import type { Millrace } from '../library/millrace.ts';
 import type { JobTypes } from '../library/typed-jobs.ts';
@@ -9,11 +10,12 @@ export type RoundParams<Jobs extends JobTypes> = { millrace: Millrace<Jobs>; db:
 
 /** Steps that no event tells of, such as a timer that was staged, are seen this often. */
 const LOOK_MS = 10;
+const EXPIRE_LIMIT = 500;
 const EVENTS = ['started', 'completed', 'failed', 'cancelled', 'lost', 'error'] as const;
 
 /**
- * Starts the real engine, lets it work until nothing is due, and stops it. Every loop of the engine looks once as it starts,
- * so whatever came due while it stood is found.
+ * Starts the real engine, lets it work until nothing is due, and stops it. The loops that move jobs look once as they start, so
+ * they find everything that came due while the engine stood. The expirer alone waits up to 20 s, so a round does its work first.
  */
 export async function runRound<Jobs extends JobTypes>({ millrace, db, limitMs }: RoundParams<Jobs>): Promise<void> {
   const deadlineMs = performance.now() + limitMs;
@@ -26,6 +28,7 @@ export async function runRound<Jobs extends JobTypes>({ millrace, db, limitMs }:
     }),
   );
   try {
+    while ((await expireJobs(db, EXPIRE_LIMIT)).again);
     await millrace.start();
     for (;;) {
       const woken = new Promise<void>((resolve) => {

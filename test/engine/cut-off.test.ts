@@ -1,7 +1,7 @@
 import { expect, it, onTestFinished } from 'vitest';
 import type { Millrace } from '../../src/index.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
-import { Gate, until, useBench } from '../library/fixture.ts';
+import { allEnded, Gate, until, useBench } from '../library/fixture.ts';
 
 const bench = useBench();
 const SLOTS = 2;
@@ -41,8 +41,7 @@ it('a worker that was cut off for longer than its lease with jobs in its line wo
   gate.open();
   await road.open();
   const after = await submit(caller, 20);
-  for (const jobId of [...before, ...after])
-    expect(await caller.waitFor(jobId, { timeout: '60s' })).toMatchObject({ state: 'completed' });
+  for (const job of await allEnded(caller, [...before, ...after])) expect(job).toMatchObject({ state: 'completed' });
   await until(async () => (await bench.violations()).length === 0);
 });
 

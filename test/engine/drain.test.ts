@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { LeaseLostError } from '../../src/index.ts';
-import { Gate, pathOf, until, untilAborted, useBench } from '../library/fixture.ts';
+import { allEnded, Gate, pathOf, until, untilAborted, useBench } from '../library/fixture.ts';
 
 const bench = useBench();
 
@@ -73,7 +73,11 @@ describe('drain', () => {
     gate.open();
     const other = await bench.work({ ahead: () => null }, { concurrency: 20 });
     const { jobs } = await other.search({ types: ['ahead'] }, { limit: 1_000 });
-    for (const { id } of jobs) expect((await other.waitFor(id)).state).toBe('completed');
+    const ended = await allEnded(
+      other,
+      jobs.map(({ id }) => id),
+    );
+    for (const { state } of ended) expect(state).toBe('completed');
     expect(await bench.violations()).toEqual([]);
   });
 

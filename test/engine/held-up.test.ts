@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Millrace } from '../../src/index.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
-import { AT_ONCE, Gate, pathOf, until, useBench } from '../library/fixture.ts';
+import { AT_ONCE, allEnded, Gate, pathOf, until, useBench } from '../library/fixture.ts';
 import { LoneWorker } from './lone-worker.ts';
 
 const bench = useBench();
@@ -90,8 +90,9 @@ describe('an outcome that the database refuses', () => {
     const refused = ids[7] as string;
     await whenChanging({ id: refused, when: `NEW.state = 'completed'`, action: REFUSE });
     gate.open();
-    for (const id of ids)
-      if (id !== refused) expect(await millrace.waitFor(id)).toMatchObject({ state: 'completed', attemptsStarted: 1 });
+    const others = ids.filter((id) => id !== refused);
+    for (const job of await allEnded(millrace, others))
+      expect(job).toMatchObject({ state: 'completed', attemptsStarted: 1 });
     expect(await millrace.waitFor(refused)).toMatchObject({
       ...{ state: 'dead_letter', attemptsStarted: 2 },
       result: { error: { category: 'SYSTEM', code: 'OUTCOME_NOT_STORED' } },
@@ -140,7 +141,7 @@ describe('outcomes that are too much for one statement', () => {
   it('are written in several, and so are payloads', async () => {
     const { millrace, gate, ids } = await atTheGate(24, () => LARGE);
     gate.open();
-    for (const id of ids) expect((await millrace.waitFor(id)).state).toBe('completed');
+    for (const { state } of await allEnded(millrace, ids)) expect(state).toBe('completed');
     expect(await largest()).toBeGreaterThan(900_000);
     const submitting = ids.map((_, n) => millrace.submit({ type: 'nobody', payload: { n, LARGE } }));
     await Promise.all(submitting);
@@ -159,7 +160,8 @@ describe('outcomes that are too much for one statement', () => {
         FOR EACH STATEMENT EXECUTE FUNCTION millrace.too_many()`);
     onTestFinished(() => void db.query('DROP FUNCTION millrace.too_many CASCADE'));
     gate.open();
-    for (const id of ids) expect(await millrace.waitFor(id)).toMatchObject({ state: 'completed', attemptsStarted: 1 });
+    for (const job of await allEnded(millrace, ids))
+      expect(job).toMatchObject({ state: 'completed', attemptsStarted: 1 });
   });
 });
 

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { OutcomeBacklog } from '../../src/engine/outcome-backlog.ts';
 import type { JobContext } from '../../src/index.ts';
-import { Gate, until, useBench } from '../library/fixture.ts';
+import { allEnded, Gate, until, useBench } from '../library/fixture.ts';
 
 const bench = useBench();
 
@@ -38,7 +38,7 @@ describe('while a transaction of a handler holds its job', () => {
     const { millrace, client, held, stateOf } = await workBesideLock(() => 'held');
     for (let round = 0; round < 3; round++) {
       const { results } = await millrace.submitMany(Array.from({ length: 20 }, () => ({ type: 'quick', payload: {} })));
-      for (const { jobId } of results) expect((await millrace.waitFor(jobId as string)).state).toBe('completed');
+      for (const { state } of await allEnded(millrace, results)) expect(state).toBe('completed');
     }
     expect(await stateOf(held)).toBe('running');
     await client.query('COMMIT');
@@ -52,7 +52,7 @@ describe('while a transaction of a handler holds its job', () => {
     };
     const { millrace, client, held, stateOf } = await workBesideLock(broken);
     const { results } = await millrace.submitMany(Array.from({ length: 20 }, () => ({ type: 'fails', payload: {} })));
-    for (const { jobId } of results) expect((await millrace.waitFor(jobId as string)).state).toBe('dead_letter');
+    for (const { state } of await allEnded(millrace, results)) expect(state).toBe('dead_letter');
     expect(await stateOf(held)).toBe('running');
     await client.query('COMMIT');
     expect((await millrace.waitFor(held)).state).toBe('dead_letter');

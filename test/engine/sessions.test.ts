@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { Gate, useBench } from '../library/fixture.ts';
+import { allEnded, Gate, useBench } from '../library/fixture.ts';
 
 const bench = useBench();
 
@@ -93,10 +93,8 @@ describe('a process that works', () => {
     const { results } = await millrace.submitMany(
       Array.from({ length: 20 }, () => ({ type: 'free', payload: {}, maxAttempts: 1 })),
     );
-    for (const { jobId: id } of results) {
-      const { state, lastFailure } = await millrace.waitFor(id as string);
+    for (const { state, lastFailure } of await allEnded(millrace, results))
       expect([state, lastFailure?.message]).toEqual(['dead_letter', 'ends by a statement of the same pool']);
-    }
     await holder.query('COMMIT');
     expect(await millrace.waitFor(jobId)).toMatchObject({ state: 'completed' });
   });

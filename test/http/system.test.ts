@@ -15,8 +15,9 @@ const ledger = useLedger();
 const SOON_MS = 4_500;
 
 const closing: (() => Promise<unknown>)[] = [];
+// The road comes first: sessions over one that lets nothing pass would wait for a farewell.
 afterEach(async () => {
-  for (const close of closing.splice(0).reverse()) await close();
+  for (const close of closing.splice(0)) await close();
 });
 
 async function openedRoad(): Promise<DatabaseRoad> {

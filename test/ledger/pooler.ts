@@ -3,10 +3,19 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-export type PoolerHabits = { makesUpIds?: boolean; dropsSettings?: boolean };
+export type PoolerHabits = {
+  makesUpIds?: boolean;
+  dropsSettings?: boolean;
+  /** Ends a connection at its first prepared statement, which is the check of a new session. */
+  hangsUp?: boolean;
+  /** Passes such a statement on only when this is resolved. */
+  holdsBack?: Promise<void>;
+};
 
-/** The address of a pooler in front of `target`, until the test has finished. */
-export async function openPooler(target: string, { makesUpIds, dropsSettings }: PoolerHabits): Promise<string> {
+const PARSE = 0x50;
+
+/** The address of a pooler in front of `target`, until the test has finished. A test may change its habits meanwhile. */
+export async function openPooler(target: string, habits: PoolerHabits): Promise<string> {
   const { hostname, port } = new URL(target);
   const server = createServer((near) => {
     const far = connect(Number(port), hostname);
@@ -16,10 +25,14 @@ export async function openPooler(target: string, { makesUpIds, dropsSettings }: 
     };
     for (const socket of [near, far]) socket.on('error', end).on('close', end);
     near.once('data', (startup: Buffer) => {
-      far.write(dropsSettings ? withoutSettings(startup) : startup);
-      near.on('data', (bytes) => far.write(bytes));
+      far.write(habits.dropsSettings ? withoutSettings(startup) : startup);
+      near.on('data', async (bytes: Buffer) => {
+        if (bytes[0] === PARSE) await habits.holdsBack;
+        if (bytes[0] === PARSE && habits.hangsUp) end();
+        else far.write(bytes);
+      });
     });
-    far.on('data', (bytes: Buffer) => near.write(makesUpIds ? withMadeUpId(bytes) : bytes));
+    far.on('data', (bytes: Buffer) => near.write(habits.makesUpIds ? withMadeUpId(bytes) : bytes));
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   onTestFinished(() => void server.close());

@@ -129,9 +129,25 @@ export async function insist(millrace: Millrace, submission: Submission & { idem
   }
 }
 
-/** Asks again until the answer is yes. */
+/** The jobs, once all have ended. They are awaited together, because the job watcher rests after each look at the ledger. */
+export const allEnded = (
+  millrace: Millrace,
+  submitted: readonly (string | { readonly jobId: string | null })[],
+  timeout = '60s',
+): Promise<JobView[]> =>
+  Promise.all(
+    submitted.map((each) => millrace.waitFor(typeof each === 'string' ? each : (each.jobId as string), { timeout })),
+  );
+
+const PAUSE_MS = { first: 10, most: 50 };
+
+/** Asks again until the answer is yes. The pauses are a tenth of the time waited: questions take time from what is waited for. */
 export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await delay(10);
+  const sinceMs = performance.now();
+  while (!(await isSo())) {
+    const tenthMs = (performance.now() - sinceMs) / 10;
+    await delay(Math.min(Math.max(tenthMs, PAUSE_MS.first), PAUSE_MS.most));
+  }
 }
 
 /** A gate that handlers wait at, and the number that came to it. */

@@ -6,6 +6,7 @@ import { checkInvariants } from '../../src/ledger/invariants.ts';
 import { allStatements } from '../../src/ledger/statement.ts';
 import { type ExternalServer, startExternal } from '../postgres/external-server.ts';
 import { freePort, makeScratch, type Scratch } from '../postgres/scratch.ts';
+import { allEnded } from './fixture.ts';
 
 describe('a server that is given', () => {
   let scratch: Scratch;
@@ -52,7 +53,7 @@ describe('a server that is given', () => {
     const batch = await millrace.submitMany(
       Array.from({ length: 200 }, (_, i) => ({ type: 'add', payload: { a: i, b: i } })),
     );
-    for (const { jobId } of batch.results) await millrace.waitFor(jobId as string);
+    await allEnded(millrace, batch.results);
     expect((await millrace.stats()).states.completed).toBe(203);
     await millrace.close();
     const database = openDatabase({ url: server.url });
