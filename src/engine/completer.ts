@@ -17,6 +17,8 @@ export type CompleterOptions = {
   workerId: number;
   claims: Claims;
   events: EventHub;
+  /** Whether jobs wait in line here. */
+  hasLine(): boolean;
   /** Resolves when the ledger has the start of an attempt; with false if the job is not this worker's any more. */
   ensureStarted(execution: Execution): Promise<boolean>;
   onReleased(): void;
@@ -62,6 +64,7 @@ export class Completer {
         workerId: options.workerId,
         claims: options.claims,
         onReleased: options.onReleased,
+        hasLine: options.hasLine,
       },
       persister: this.#persister,
       landedBefore: (executions) => this.#landedBefore(executions.map(({ job }) => job)),

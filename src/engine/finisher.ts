@@ -14,6 +14,8 @@ export type FinisherOptions = {
   workerId: number;
   claims: Claims;
   persister: Persister;
+  /** Whether jobs wait in line here, so that larger statements are worth a short wait. */
+  hasLine(): boolean;
   /** Of leases that did not land now: those that this very attempt had ended before. */
   landedBefore(executions: readonly Execution[]): Promise<Set<number>>;
   onLanded(finished: Finished): void;
@@ -27,6 +29,9 @@ export type FinisherOptions = {
 };
 
 const MAX_PER_STATEMENT = 500;
+/** How long outcomes gather while jobs wait in line, and how many make a statement that is worth sending at once. */
+const GATHER_MS = 10;
+const GATHERED = 250;
 /** Jobs that another transaction holds are tried again after this long, longer each time. */
 const HELD_RETRY_MS = { first: 50, most: 1_000 };
 /** After a batch met a lock, batches skip locked rows for this long. */
@@ -50,6 +55,7 @@ export class Finisher {
   #carefulUntilMs = 0;
   #writing: Promise<unknown> = Promise.resolve();
   #isScheduled = false;
+  #gathering: NodeJS.Timeout | null = null;
 
   constructor(options: FinisherOptions) {
     this.#options = options;
@@ -80,18 +86,27 @@ export class Finisher {
     this.#isScheduled = true;
     queueMicrotask(() => {
       this.#isScheduled = false;
-      this.#next();
+      this.#nextWhenGathered();
     });
+  }
+
+  #nextWhenGathered(): void {
+    if (this.#finished.length < GATHERED && this.#options.hasLine()) {
+      this.#gathering ??= setTimeout(() => this.#next(), GATHER_MS);
+    } else this.#next();
   }
 
   /** Discards outcomes that are not on their way. */
   stop(): void {
     if (this.#heldTimer !== null) clearTimeout(this.#heldTimer);
+    if (this.#gathering !== null) clearTimeout(this.#gathering);
     this.#finished = [];
     this.#held = [];
   }
 
   #next(): void {
+    if (this.#gathering !== null) clearTimeout(this.#gathering);
+    this.#gathering = null;
     if (this.#options.persister.isStopped) this.stop();
     if (this.#isWriting || this.#finished.length === 0) return;
     this.#isWriting = true;
@@ -99,7 +114,7 @@ export class Finisher {
     this.#writing = this.#write(batch, () => {
       this.#isWriting = false;
       // The next statement goes out before this one's answers are handed on.
-      this.#next();
+      this.#nextWhenGathered();
     });
   }
 

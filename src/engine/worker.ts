@@ -57,6 +57,7 @@ export class Worker {
     const claims = this.#claims;
     this.#completer = new Completer({
       ...{ database, workerId, claims, events, onReleased, onDelayed },
+      hasLine: () => this.#ahead.length > 0,
       ensureStarted: (execution) => this.ensureStarted(execution),
       onWritten: () => this.#ended(),
     });

@@ -39,6 +39,7 @@ async function runningLate(job: TestJob, worker?: number): Promise<Late> {
     ...parts,
     claims,
     ensureStarted: (each) => starts.ensure(each),
+    hasLine: () => false,
     onReleased: () => {},
     onWritten: () => {},
     onDelayed: () => {},
