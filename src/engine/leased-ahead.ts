@@ -52,8 +52,8 @@ export class LeasedAhead {
   }
 
   /** A handler returned. */
-  onEnded(): void {
-    this.#lookahead.ended();
+  onEnded(ranMs: number): void {
+    this.#lookahead.ended(ranMs);
   }
 
   /** Gives free slots to the first in line. */

@@ -7,14 +7,15 @@ const WINDOW_MS = 5;
 const COOL_DOWN_MS = 250;
 
 /**
- * How many jobs to lease beyond the free slots, so that short handlers do not wait for a round trip between two jobs. The number follows
- * the rate at which jobs end: as many as end within `AHEAD_MS`. Where that is fewer than there are slots, a round trip is short compared
- * with the handlers, and the worker leases nothing ahead.
+ * How many jobs to lease beyond the free slots, so that short handlers do not wait for a round trip between two jobs. Where handlers take longer
+ * than `AHEAD_MS`, a round trip is short compared with them, and the worker leases nothing ahead. Otherwise it leases as many as end within that
+ * time, and at least one for each slot.
  */
 export class Lookahead {
   readonly #slots: number;
   #jobs = 0;
   #ended = 0;
+  #ranMs = 0;
   #sinceMs = performance.now();
   #offUntilMs = 0;
 
@@ -28,17 +29,20 @@ export class Lookahead {
   }
 
   /** A handler returned. */
-  ended(): void {
+  ended(ranMs: number): void {
     this.#ended++;
+    this.#ranMs += ranMs;
   }
 
   /** A claim returned. `hasMore`: there was at least as much work as it asked for. */
   observe({ hasMore, nowMs }: { hasMore: boolean; nowMs: number }): void {
     const elapsedMs = nowMs - this.#sinceMs;
     if (!hasMore) this.#jobs = 0;
-    else if (elapsedMs >= WINDOW_MS) this.#jobs = nowMs < this.#offUntilMs ? 0 : this.#at(this.#ended / elapsedMs);
+    else if (this.#ended > 0 && elapsedMs >= WINDOW_MS)
+      this.#jobs = nowMs < this.#offUntilMs ? 0 : this.#fitting(elapsedMs);
     if (elapsedMs < WINDOW_MS) return;
     this.#ended = 0;
+    this.#ranMs = 0;
     this.#sinceMs = nowMs;
   }
 
@@ -48,8 +52,9 @@ export class Lookahead {
     this.#offUntilMs = nowMs + COOL_DOWN_MS;
   }
 
-  #at(jobsPerMs: number): number {
-    const jobs = Math.floor(jobsPerMs * AHEAD_MS);
-    return this.#slots === 0 || jobs < this.#slots ? 0 : Math.min(MAX_JOBS, jobs);
+  #fitting(elapsedMs: number): number {
+    if (this.#slots === 0 || this.#ranMs / this.#ended > AHEAD_MS) return 0;
+    const jobs = Math.floor((this.#ended / elapsedMs) * AHEAD_MS);
+    return Math.min(MAX_JOBS, Math.max(this.#slots, jobs));
   }
 }

@@ -245,7 +245,7 @@ export class Worker {
     if (execution.isConcluded) return;
     const outcome = ownEndFirst(execution, ended);
     this.#leave(execution);
-    this.#ahead.onEnded();
+    this.#ahead.onEnded(execution.elapsedMs);
     this.#backlog.added();
     if (!this.#completer.finish(execution, outcome)) void this.#settle(this.#completer.end(execution, outcome));
     this.#fillFromLine();
