@@ -97,7 +97,7 @@ export class Engine implements Service {
       // A process that works has ten sessions at most, and needs them for other things.
       hasSpareSession: () => !(database.sharesSessions && this.#isRunning),
       offer: (job, take) => (this.#isRunning ? this.#crews.offer(job, take) : null),
-      announce: (db) => this.notifier.hint('ready', db),
+      announce: (db, jobs) => this.notifier.hint('ready', db, jobs),
       onAccepted: (accepted) => this.#onAccepted(accepted),
     });
     const slots = options.concurrency ?? 10;

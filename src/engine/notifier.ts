@@ -12,6 +12,9 @@ export type Hint = (typeof HINTS)[number];
 
 /** Hints within this time share a statement. Between two processes a job starts 23.7 ms after its submit with 50, 2.6 with 2. */
 const GAP_MS = 2;
+/** When so many jobs came within the gap, workers have enough to do: hints then share a statement for longer. */
+const FLOOD_JOBS = 32;
+const FLOOD_GAP_MS = 10;
 const BACKOFF_MS = 50;
 const MAX_BACKOFF_MS = 5_000;
 const MAX_FAILURES = 8;
@@ -40,6 +43,8 @@ export class Notifier implements Service {
   readonly #self = randomUUID();
   readonly #listening: Loop;
   #gap: NodeJS.Timeout | null = null;
+  /** Jobs that were hinted at since the gap began. */
+  #jobs = 0;
   #failures = 0;
   #isOpen = false;
   #client: pg.Client | null = null;
@@ -80,22 +85,25 @@ export class Notifier implements Service {
    * Notifies other processes. Never waits, never fails. `behind` is a connection whose last statement brings the news: the hint
    * follows it there without waiting for its answer.
    */
-  hint(hint: Hint, behind: Queryable = this.#database.workers): void {
+  hint(hint: Hint, behind: Queryable = this.#database.workers, jobs = 1): void {
     this.#pending.add(hint);
+    this.#jobs += jobs;
     if (this.#isOpen && this.#gap === null) this.#flush(behind);
   }
 
   #flush(db: Queryable): void {
     if (this.#pending.size === 0) return;
     this.#send(db);
-    const backoffMs = Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** this.#failures);
-    this.#gap = setTimeout(
-      () => {
-        this.#gap = null;
-        this.#flush(this.#database.workers);
-      },
-      this.#failures === 0 ? GAP_MS : backoffMs,
-    ).unref();
+    this.#gap = setTimeout(() => {
+      this.#gap = null;
+      this.#flush(this.#database.workers);
+    }, this.#gapMs()).unref();
+    this.#jobs = 0;
+  }
+
+  #gapMs(): number {
+    if (this.#failures > 0) return Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** this.#failures);
+    return this.#jobs >= FLOOD_JOBS ? FLOOD_GAP_MS : GAP_MS;
   }
 
   #send(db: Queryable): void {

@@ -19,7 +19,6 @@ import { lockParent, type Origin } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import { OwnedTransaction } from '../ledger/owned-transaction.ts';
-import type { Pipeline } from '../ledger/pipeline.ts';
 import type { Queryable } from '../ledger/statement.ts';
 import { isBare } from '../ledger/submit-alike.ts';
 import { type Attempted, submitJobs, submitShared, submitUnflushed, type Written } from '../ledger/submit-jobs.ts';
@@ -29,6 +28,7 @@ import { JobWriter, lengthOfEntry, MAX_BATCH } from './job-writer.ts';
 import { newJobId } from './new-job-id.ts';
 import { type ParentLease, placeChild } from './placement.ts';
 import type { OfferedJob } from './producer.ts';
+import { SubmitConnections } from './submit-connections.ts';
 import type { Take } from './taking.ts';
 
 export type SubmitterOptions = {
@@ -46,7 +46,7 @@ export type SubmitterOptions = {
   /** A statement that may bring the job to a worker here that has nothing else to do. Null: there is none, and it is not sent. */
   offer(job: OfferedJob, take: Take): Promise<Taken> | null;
   /** Jobs that may start at once are on their way over `db`: other processes are notified right behind them. */
-  announce(db: Queryable): void;
+  announce(db: Queryable, jobs: number): void;
   /** Called with what was accepted, so that idle workers look at once. */
   onAccepted(accepted: {
     written: readonly Attempted[];
@@ -79,8 +79,8 @@ export type SpawnAnswer = { kind: 'written'; written: Written } | { kind: 'lost'
 
 const NO_OPTIONS: SubmitOptions = Object.freeze({});
 const MAX_WAITING = 20_000;
-// 64 callers, warm, in one process: 41 300 and 45 400 jobs/s with two and three statements on one connection, 48 900 and 54 600 on two.
 const MAX_IN_FLIGHT = 3;
+const FEW = 8;
 /** What connecting and writing may take at most, so that a caller has its answer within the submission timeout. */
 const STATEMENT_MS = 10_000;
 
@@ -89,12 +89,14 @@ export class Submitter {
   readonly #options: SubmitterOptions;
   readonly #batcher: Batcher<JobToWrite, Attempted>;
   readonly #writer: JobWriter;
+  readonly #connections: SubmitConnections;
   /** An org is known to use callbacks before its first job with one. */
   readonly callbackOrgs: CallbackOrgs;
 
   constructor(options: SubmitterOptions) {
     this.#options = options;
     this.#writer = new JobWriter(options);
+    this.#connections = new SubmitConnections(options);
     this.callbackOrgs = new CallbackOrgs(options.database.api);
     this.#batcher = createBatcher<JobToWrite, Attempted>({
       send: (entries) => this.#send(entries),
@@ -179,25 +181,21 @@ export class Submitter {
   }
 
   async #send(entries: readonly JobToWrite[]): Promise<Attempted[]> {
-    const db = this.#connection();
+    const db = this.#connections.next();
     const lone = loneOf(entries);
     const started = lone === null ? null : await this.#start(db, lone);
     if (started !== null) return [started];
     await this.#writer.stamp(entries);
-    const writing = submitUnflushed(db, entries);
+    // The flush apart costs a statement more, which a flood of jobs would feel.
+    const flushesApart = entries.length <= FEW;
+    const writing = flushesApart ? submitUnflushed(db, entries) : submitShared(db, entries);
     // A worker that idles looks for it right behind the statement that writes it.
     const isFollowed = lone !== null && this.#options.offer(lone.job, (params) => takeJobs(db, params)) !== null;
-    if (entries.some(isDueNow)) this.#options.announce(db);
-    const [attempted] = await Promise.all([writing, flushLog(db)]);
+    if (entries.some(isDueNow)) this.#options.announce(db, entries.length);
+    const [attempted] = await Promise.all([writing, flushesApart ? flushLog(db) : null]);
     const written = attempted ?? (await submitShared(db, entries));
     this.#options.onAccepted({ written, entries, isFollowed, isAnnounced: true });
     return written;
-  }
-
-  #connection(): Pipeline {
-    const { submitting, submittingMore } = this.#options.database;
-    const isFirst = submitting.underWay <= submittingMore.underWay || !this.#options.hasSpareSession();
-    return isFirst ? submitting : submittingMore;
   }
 
   /** Has a job written by a statement that starts it, too, if a worker here idles and nothing stands in line. Null: it is not written. */

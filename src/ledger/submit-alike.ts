@@ -101,7 +101,11 @@ export function areAlike(jobs: readonly JobToWrite[]): boolean {
 
 /** The statement with no job: has it planned, writes nothing. */
 export const submitNone = (db: Queryable): Promise<unknown> =>
-  run(db, PLAIN.unflushed, [...Array(8).fill(null), uuidArray([]), jsonArray([])]);
+  Promise.all(
+    [PLAIN.flushed, PLAIN.unflushed].map((made) =>
+      run(db, made, [...Array(8).fill(null), uuidArray([]), jsonArray([])]),
+    ),
+  );
 
 /** Writes jobs that are alike, ready to run. Answers when, by the ledger's clock. */
 export async function submitAlike(db: Queryable, jobs: readonly JobToWrite[], how: HowToSubmit): Promise<number> {
