@@ -3,6 +3,8 @@ const MAX_JOBS = 1_000;
 const AHEAD_MS = 20;
 /** The shortest time over which the rate of ended jobs is taken. */
 const WINDOW_MS = 5;
+/** So many handlers, and one for each slot, must have been short before anything is leased ahead. */
+const MIN_SEEN = 16;
 /** After jobs waited in vain, the worker leases nothing ahead for this long. */
 const COOL_DOWN_MS = 250;
 
@@ -14,6 +16,7 @@ const COOL_DOWN_MS = 250;
 export class Lookahead {
   readonly #slots: number;
   #jobs = 0;
+  #seen = 0;
   #ended = 0;
   #ranMs = 0;
   #sinceMs = performance.now();
@@ -30,6 +33,7 @@ export class Lookahead {
 
   /** A handler returned. */
   ended(ranMs: number): void {
+    this.#seen++;
     this.#ended++;
     this.#ranMs += ranMs;
   }
@@ -37,8 +41,10 @@ export class Lookahead {
   /** A claim returned. `hasMore`: there was at least as much work as it asked for. */
   observe({ hasMore, nowMs }: { hasMore: boolean; nowMs: number }): void {
     const elapsedMs = nowMs - this.#sinceMs;
-    if (!hasMore) this.#jobs = 0;
-    else if (this.#ended > 0 && elapsedMs >= WINDOW_MS)
+    if (!hasMore) {
+      this.#jobs = 0;
+      this.#seen = 0;
+    } else if (this.#ended > 0 && elapsedMs >= WINDOW_MS)
       this.#jobs = nowMs < this.#offUntilMs ? 0 : this.#fitting(elapsedMs);
     if (elapsedMs < WINDOW_MS) return;
     this.#ended = 0;
@@ -53,7 +59,8 @@ export class Lookahead {
   }
 
   #fitting(elapsedMs: number): number {
-    if (this.#slots === 0 || this.#ranMs / this.#ended > AHEAD_MS) return 0;
+    if (this.#slots === 0 || this.#seen < Math.max(MIN_SEEN, this.#slots)) return 0;
+    if (this.#ranMs / this.#ended > AHEAD_MS) return 0;
     const jobs = Math.floor((this.#ended / elapsedMs) * AHEAD_MS);
     return Math.min(MAX_JOBS, Math.max(this.#slots, jobs));
   }

@@ -127,7 +127,7 @@ export class Model {
     if (!isHeldBy(lease) || job.state !== 'scheduled') return false;
     job.startedAtMs = Math.max(this.nowMs - ranMs, job.claimedAtMs ?? 0, readySinceMs(job));
     job.attempts++;
-    this.#move(job, 'running', 'started', { workerId });
+    this.#move(job, 'running', 'started', { workerId, atMs: job.startedAtMs });
     return true;
   }
 
