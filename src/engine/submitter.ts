@@ -192,7 +192,11 @@ export class Submitter {
     // A worker that idles looks for it right behind the statement that writes it.
     const isFollowed = lone !== null && this.#options.offer(lone.job, (params) => takeJobs(db, params)) !== null;
     if (entries.some(isDueNow)) this.#options.announce(db, entries.length);
-    const [attempted] = await Promise.all([writing, flushesApart ? flushLog(db) : null]);
+    const flushing = flushesApart ? flushLog(db) : Promise.resolve();
+    // If both fail, what became of the jobs is what the first one says.
+    flushing.catch(() => {});
+    const attempted = await writing;
+    await flushing;
     const written = attempted ?? (await submitShared(db, entries));
     this.#options.onAccepted({ written, entries, isFollowed, isAnnounced: true });
     return written;
