@@ -14,14 +14,13 @@ import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type Batcher, createBatcher } from '../ledger/batcher.ts';
 import { CallbackOrgs } from '../ledger/callback-orgs.ts';
 import type { Database } from '../ledger/database.ts';
-import { flushLog } from '../ledger/flush-log.ts';
 import { lockParent, type Origin } from '../ledger/guard-parent.ts';
 import type { PolicyCache } from '../ledger/intern-policies.ts';
 import type { JobToWrite } from '../ledger/job-to-write.ts';
 import { OwnedTransaction } from '../ledger/owned-transaction.ts';
 import type { Queryable } from '../ledger/statement.ts';
 import { isBare } from '../ledger/submit-alike.ts';
-import { type Attempted, submitJobs, submitShared, submitUnflushed, type Written } from '../ledger/submit-jobs.ts';
+import { type Attempted, submitJobs, type Written } from '../ledger/submit-jobs.ts';
 import { submitStarted } from '../ledger/submit-started.ts';
 import { type Taken, takeJobs } from '../ledger/take-jobs.ts';
 import { JobWriter, lengthOfEntry, MAX_BATCH } from './job-writer.ts';
@@ -30,6 +29,7 @@ import { type ParentLease, placeChild } from './placement.ts';
 import type { OfferedJob } from './producer.ts';
 import { SubmitConnections } from './submit-connections.ts';
 import type { Take } from './taking.ts';
+import { writeAndFlush } from './write-and-flush.ts';
 
 export type SubmitterOptions = {
   database: Database;
@@ -80,7 +80,6 @@ export type SpawnAnswer = { kind: 'written'; written: Written } | { kind: 'lost'
 const NO_OPTIONS: SubmitOptions = Object.freeze({});
 const MAX_WAITING = 20_000;
 const MAX_IN_FLIGHT = 3;
-const FEW = 8;
 /** What connecting and writing may take at most, so that a caller has its answer within the submission timeout. */
 const STATEMENT_MS = 10_000;
 
@@ -186,18 +185,12 @@ export class Submitter {
     const started = lone === null ? null : await this.#start(db, lone);
     if (started !== null) return [started];
     await this.#writer.stamp(entries);
-    // The flush apart costs a statement more, which a flood of jobs would feel.
-    const flushesApart = entries.length <= FEW;
-    const writing = flushesApart ? submitUnflushed(db, entries) : submitShared(db, entries);
-    // A worker that idles looks for it right behind the statement that writes it.
-    const isFollowed = lone !== null && this.#options.offer(lone.job, (params) => takeJobs(db, params)) !== null;
-    if (entries.some(isDueNow)) this.#options.announce(db, entries.length);
-    const flushing = flushesApart ? flushLog(db) : Promise.resolve();
-    // If both fail, what became of the jobs is what the first one says.
-    flushing.catch(() => {});
-    const attempted = await writing;
-    await flushing;
-    const written = attempted ?? (await submitShared(db, entries));
+    let isFollowed = false;
+    const written = await writeAndFlush(db, entries, () => {
+      // A worker that idles looks for it right behind the statement that writes it.
+      isFollowed = lone !== null && this.#options.offer(lone.job, (params) => takeJobs(db, params)) !== null;
+      if (entries.some(isDueNow)) this.#options.announce(db, entries.length);
+    });
     this.#options.onAccepted({ written, entries, isFollowed, isAnnounced: true });
     return written;
   }
