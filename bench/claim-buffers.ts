@@ -1,11 +1,11 @@
 import pg from 'pg';
-import { Lanes } from '../src/engine/lanes.ts';
+import { Lanes } from '../src/engine/work/lanes.ts';
 import { Millrace } from '../src/index.ts';
-import { completeJobs } from '../src/ledger/complete-jobs.ts';
-import { openDatabase } from '../src/ledger/database.ts';
-import { allStatements } from '../src/ledger/statement.ts';
-import { takeJobs } from '../src/ledger/take-jobs.ts';
-import { registerWorker } from '../src/ledger/workers.ts';
+import { completeJobs } from '../src/ledger/attempts/complete-jobs.ts';
+import { takeJobs } from '../src/ledger/attempts/take-jobs.ts';
+import { registerWorker } from '../src/ledger/attempts/workers.ts';
+import { openDatabase } from '../src/ledger/driver/database.ts';
+import { allStatements } from '../src/ledger/driver/statement.ts';
 import { submitBatches } from './workload.ts';
 
 /** Buffers that one claim of ten jobs touches, at the start and after `jobs` more were claimed while a snapshot pins them. */

@@ -11,9 +11,9 @@ import { openQueueDoor } from '../src/http/queue/door.ts';
 import { buildServer } from '../src/http/server.ts';
 import { KeyAuthenticator } from '../src/http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../src/http/shared/rate-limiter.ts';
-import { openDatabase } from '../src/ledger/database.ts';
-import { migrate } from '../src/ledger/migrate.ts';
-import { createFirstOrgAndKey } from '../src/services/bootstrap.ts';
+import { openDatabase } from '../src/ledger/driver/database.ts';
+import { migrate } from '../src/ledger/driver/migrate.ts';
+import { createFirstOrgAndKey } from '../src/services/access/bootstrap.ts';
 
 export type Serving = { port: number; key: string | null };
 /** `listen` answers the address. */

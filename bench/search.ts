@@ -3,12 +3,12 @@
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { Millrace } from '../src/index.ts';
-import { type Breakdown, countJobs } from '../src/ledger/count-jobs.ts';
-import { openDatabase } from '../src/ledger/database.ts';
-import { DEFAULT_ORG_ID } from '../src/ledger/orgs.ts';
-import { projectRollups } from '../src/ledger/rollups.ts';
-import { SEARCH_ORDERS, type SearchOrder } from '../src/ledger/search-cursor.ts';
-import { type JobFilter, searchJobs } from '../src/ledger/search-jobs.ts';
+import { DEFAULT_ORG_ID } from '../src/ledger/access/orgs.ts';
+import { openDatabase } from '../src/ledger/driver/database.ts';
+import { projectRollups } from '../src/ledger/history/rollups.ts';
+import { type Breakdown, countJobs } from '../src/ledger/reads/count-jobs.ts';
+import { SEARCH_ORDERS, type SearchOrder } from '../src/ledger/search/search-cursor.ts';
+import { type JobFilter, searchJobs } from '../src/ledger/search/search-jobs.ts';
 import { openScratch } from './scratch-database.ts';
 import { percentile } from './workload.ts';
 

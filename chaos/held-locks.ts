@@ -4,7 +4,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { textTable } from '../src/cli/text-table.ts';
-import { checkInvariants } from '../src/ledger/invariants.ts';
+import { checkInvariants } from '../src/ledger/upkeep/invariants.ts';
 import { LOCK_KINDS, type LockKind } from './lock-kinds.ts';
 import { OPERATIONS, type Operation } from './lock-operations.ts';
 import { nowMs, Stage } from './lock-stage.ts';

@@ -1,7 +1,7 @@
 /** Compares what callers were told with what the ledger holds. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { openDatabase } from '../src/ledger/database.ts';
-import { checkInvariants, type Violation } from '../src/ledger/invariants.ts';
+import { openDatabase } from '../src/ledger/driver/database.ts';
+import { checkInvariants, type Violation } from '../src/ledger/upkeep/invariants.ts';
 
 export type Judgement = {
   acknowledged: number;

@@ -1,11 +1,11 @@
 /** The locks that a user's transaction can take, and what then runs into each of them. */
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
-import { configureQueue } from '../src/ledger/queues.ts';
-import { removeSchedule } from '../src/ledger/schedules.ts';
-import { cancelJob } from '../src/services/cancel-job.ts';
-import { scheduleJob } from '../src/services/schedule-job.ts';
-import { updateJob } from '../src/services/update-job.ts';
+import { configureQueue } from '../src/ledger/queues/queues.ts';
+import { removeSchedule } from '../src/ledger/queues/schedules.ts';
+import { cancelJob } from '../src/services/jobs/cancel-job.ts';
+import { scheduleJob } from '../src/services/jobs/schedule-job.ts';
+import { updateJob } from '../src/services/jobs/update-job.ts';
 import { openTransaction, type Stage } from './lock-stage.ts';
 
 export type Release = () => Promise<unknown>;

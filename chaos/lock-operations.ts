@@ -2,10 +2,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import type { JobState } from '../src/core/states.ts';
-import { cancelJob } from '../src/services/cancel-job.ts';
-import { retryJob } from '../src/services/retry-job.ts';
-import { updateJob } from '../src/services/update-job.ts';
-import { waitForJob } from '../src/services/wait-for-job.ts';
+import { cancelJob } from '../src/services/jobs/cancel-job.ts';
+import { retryJob } from '../src/services/jobs/retry-job.ts';
+import { updateJob } from '../src/services/jobs/update-job.ts';
+import { waitForJob } from '../src/services/jobs/wait-for-job.ts';
 import { nowMs, type Stage } from './lock-stage.ts';
 
 export type Operation = {

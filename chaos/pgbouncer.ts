@@ -12,8 +12,8 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { Millrace } from '../src/index.ts';
-import { openDatabase } from '../src/ledger/database.ts';
-import type { Queryable } from '../src/ledger/statement.ts';
+import { openDatabase } from '../src/ledger/driver/database.ts';
+import type { Queryable } from '../src/ledger/driver/statement.ts';
 import { createPostgres, freePort } from './postgres-server.ts';
 
 const MODES = ['session', 'transaction', 'statement'] as const;

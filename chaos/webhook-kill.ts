@@ -3,8 +3,8 @@
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { openReceiver, type Receiver } from '../src/cli/webhook-receiver.ts';
-import { openDatabase } from '../src/ledger/database.ts';
-import { checkInvariants } from '../src/ledger/invariants.ts';
+import { openDatabase } from '../src/ledger/driver/database.ts';
+import { checkInvariants } from '../src/ledger/upkeep/invariants.ts';
 import { createPostgres } from './postgres-server.ts';
 import { Program } from './program.ts';
 

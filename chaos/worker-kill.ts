@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { Millrace } from '../src/index.ts';
-import { openDatabase } from '../src/ledger/database.ts';
-import { checkInvariants } from '../src/ledger/invariants.ts';
+import { openDatabase } from '../src/ledger/driver/database.ts';
+import { checkInvariants } from '../src/ledger/upkeep/invariants.ts';
 import { createPostgres } from './postgres-server.ts';
 
 const { values } = parseArgs({

@@ -1,6 +1,6 @@
-import { openDatabase } from '../ledger/database.ts';
-import { jobAttempts, type RecordedAttempt } from '../ledger/job-attempts.ts';
-import type { JobView } from '../services/read-job.ts';
+import { openDatabase } from '../ledger/driver/database.ts';
+import { jobAttempts, type RecordedAttempt } from '../ledger/reads/job-attempts.ts';
+import type { JobView } from '../services/jobs/read-job.ts';
 
 export type JobWithAttempts = JobView & { readonly attempts?: readonly RecordedAttempt[] };
 

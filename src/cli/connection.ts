@@ -1,6 +1,6 @@
 import { type Config, type LoadedConfig, type LoadParams, loadConfig } from '../config/load-config.ts';
 import { showDuration } from '../config/values.ts';
-import { type Database, openDatabase } from '../ledger/database.ts';
+import { type Database, openDatabase } from '../ledger/driver/database.ts';
 import { Millrace } from '../library/millrace.ts';
 import type { OpenOptions } from '../library/open-options.ts';
 import { openPostgres } from '../postgres/open.ts';

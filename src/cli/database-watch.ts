@@ -1,6 +1,6 @@
 import { isAppError } from '../core/errors.ts';
 import type { EngineEvents } from '../engine/events.ts';
-import { isUnavailable } from '../ledger/statement.ts';
+import { isUnavailable } from '../ledger/driver/statement.ts';
 import type { Output } from './output.ts';
 
 const PROBE_EVERY_MS = 500;

@@ -2,11 +2,11 @@ import type { Config } from '../config/load-config.ts';
 import { DELIVERY_QUEUE, deliveryPolicy } from '../core/delivery-policy.ts';
 import { createEgress, type Egress, type EgressRequest } from '../egress/egress.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { JobContext } from '../engine/job-context.ts';
 import type { Service } from '../engine/loop.ts';
+import type { JobContext } from '../engine/work/job-context.ts';
 import { deliverRegistration } from '../handlers/deliver-webhook.ts';
-import { createDeliveries } from '../services/delivery-services.ts';
 import type { WebhookParts } from '../services/execution/context.ts';
+import { createDeliveries } from '../services/webhooks/delivery-services.ts';
 import { programVersion } from './program-version.ts';
 import { takeTurns } from './take-turns.ts';
 

@@ -1,5 +1,5 @@
 import type { Engine } from '../engine/engine.ts';
-import type { Registration } from '../engine/registry.ts';
+import type { Registration } from '../engine/work/registry.ts';
 import { type ExecutionHandlerOptions, executionRegistration } from '../handlers/execution.ts';
 
 export type ExecutionCrewParams = ExecutionHandlerOptions & { slots: number; queues?: readonly string[] };

@@ -2,7 +2,7 @@ import { EXECUTION_TYPE, isWorkKind, KINDS } from '../core/execution/kinds.ts';
 import type { ExecutionOutcome } from '../core/execution/states.ts';
 import type { Failure } from '../core/failure.ts';
 import type { EngineEvents, EventHub, JobFacts, StagedJob } from '../engine/events.ts';
-import { observeStatements } from '../ledger/statement.ts';
+import { observeStatements } from '../ledger/driver/statement.ts';
 import { ExecutionMetrics } from '../telemetry/execution-metrics.ts';
 import type { LogFields } from '../telemetry/log.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';

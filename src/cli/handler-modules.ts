@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { AppError } from '../core/errors.ts';
-import type { Registration } from '../engine/registry.ts';
+import type { Registration } from '../engine/work/registry.ts';
 import type { Millrace } from '../library/millrace.ts';
 
 type HandlerModule = { register?: unknown; handlers?: unknown };

@@ -1,5 +1,5 @@
 import { JOB_STATES } from '../core/states.ts';
-import type { JobFilter } from '../ledger/search-jobs.ts';
+import type { JobFilter } from '../ledger/search/search-jobs.ts';
 import type { ValuesOf } from './command.ts';
 import { readList, readTags, readWords } from './option-values.ts';
 

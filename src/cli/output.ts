@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import { type AppError, ERRORS, isAppError } from '../core/errors.ts';
-import { isUnavailable } from '../ledger/statement.ts';
+import { isUnavailable } from '../ledger/driver/statement.ts';
 import { UsageError } from './usage-error.ts';
 
 type Style = 'red' | 'green';

@@ -1,12 +1,12 @@
 import type { Config } from '../config/load-config.ts';
 import { AppError } from '../core/errors.ts';
 import { Engine } from '../engine/engine.ts';
-import type { Registration } from '../engine/registry.ts';
+import type { Registration } from '../engine/work/registry.ts';
 import { simulateRegistration } from '../handlers/simulate.ts';
-import { readClock } from '../ledger/clock.ts';
-import { type Database, openDatabase } from '../ledger/database.ts';
-import { checkSchema, migrate } from '../ledger/migrate.ts';
-import { configureQueue } from '../ledger/queues.ts';
+import { readClock } from '../ledger/driver/clock.ts';
+import { type Database, openDatabase } from '../ledger/driver/database.ts';
+import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
+import { configureQueue } from '../ledger/queues/queues.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
 import type { WebhookParts } from '../services/execution/context.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { FirstKey } from '../services/bootstrap.ts';
+import type { FirstKey } from '../services/access/bootstrap.ts';
 
 export type WelcomeFacts = {
   url: string;

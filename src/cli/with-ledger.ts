@@ -1,5 +1,5 @@
-import type { Database } from '../ledger/database.ts';
-import { checkSchema, migrate } from '../ledger/migrate.ts';
+import type { Database } from '../ledger/driver/database.ts';
+import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
 import type { CommonValues } from './command.ts';
 import { dataFolder, withDatabase } from './connection.ts';
 import type { Output } from './output.ts';

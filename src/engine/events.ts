@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { Failure } from '../core/failure.ts';
 import type { JobState } from '../core/states.ts';
-import type { LogLevel } from './job-context.ts';
+import type { LogLevel } from './work/job-context.ts';
 
 export type JobFacts = {
   jobId: string;

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
-import type { Database } from '../ledger/database.ts';
-import { listen, newListener, notifyHints } from '../ledger/notify.ts';
-import type { Queryable } from '../ledger/statement.ts';
+import type { Database } from '../ledger/driver/database.ts';
+import { listen, newListener, notifyHints } from '../ledger/driver/notify.ts';
+import type { Queryable } from '../ledger/driver/statement.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 

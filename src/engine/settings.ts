@@ -1,11 +1,11 @@
 import { AppError } from '../core/errors.ts';
 import { STANDING_QUEUES } from '../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
-import { type Batcher, createBatcher } from '../ledger/batcher.ts';
-import type { Database } from '../ledger/database.ts';
-import { type JobType, readTypes } from '../ledger/job-types.ts';
-import { hasOrgCaps } from '../ledger/orgs.ts';
-import { introduceQueues, MAX_QUEUES, readQueues } from '../ledger/queues.ts';
+import { hasOrgCaps } from '../ledger/access/orgs.ts';
+import { type Batcher, createBatcher } from '../ledger/driver/batcher.ts';
+import type { Database } from '../ledger/driver/database.ts';
+import { type JobType, readTypes } from '../ledger/queues/job-types.ts';
+import { introduceQueues, MAX_QUEUES, readQueues } from '../ledger/queues/queues.ts';
 import type { EventHub } from './events.ts';
 import { Periodic } from './periodic.ts';
 

@@ -6,30 +6,30 @@ import type { JobUpdate } from '../core/job-change.ts';
 import type { Submission } from '../core/submission.ts';
 import { Engine } from '../engine/engine.ts';
 import type { EngineEvents } from '../engine/events.ts';
-import type { Registration, RegistrationResult } from '../engine/registry.ts';
-import { type Breakdown, countJobs, type JobCounts } from '../ledger/count-jobs.ts';
-import { type Database, openDatabase } from '../ledger/database.ts';
-import { checkSchema, migrate } from '../ledger/migrate.ts';
-import { DEFAULT_ORG_ID } from '../ledger/orgs.ts';
-import { listSchedules, removeSchedule, type Schedule } from '../ledger/schedules.ts';
-import type { JobFilter, SearchPage } from '../ledger/search-jobs.ts';
+import type { Registration, RegistrationResult } from '../engine/work/registry.ts';
+import { DEFAULT_ORG_ID } from '../ledger/access/orgs.ts';
+import { type Database, openDatabase } from '../ledger/driver/database.ts';
+import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
+import { listSchedules, removeSchedule, type Schedule } from '../ledger/queues/schedules.ts';
+import { type Breakdown, countJobs, type JobCounts } from '../ledger/reads/count-jobs.ts';
+import type { JobFilter, SearchPage } from '../ledger/search/search-jobs.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
 import {
   type BatchCancellationResult,
   type CancellationResult,
   cancelJob,
   cancelMany,
-} from '../services/cancel-job.ts';
-import { type Explanation, explainJob } from '../services/explain-job.ts';
-import { type FailureDetails, inspectFailure } from '../services/inspect-failure.ts';
-import { readJob, toView } from '../services/read-job.ts';
-import { type RetryParams, type RetryResult, retryJob } from '../services/retry-job.ts';
-import { type ScheduleParams, scheduleJob } from '../services/schedule-job.ts';
-import { searchJobs } from '../services/search-jobs.ts';
-import { submitJob } from '../services/submit-job.ts';
-import { type BatchResult, submitMany } from '../services/submit-many.ts';
-import { updateJob } from '../services/update-job.ts';
-import { waitForJob } from '../services/wait-for-job.ts';
+} from '../services/jobs/cancel-job.ts';
+import { type Explanation, explainJob } from '../services/jobs/explain-job.ts';
+import { type FailureDetails, inspectFailure } from '../services/jobs/inspect-failure.ts';
+import { readJob, toView } from '../services/jobs/read-job.ts';
+import { type RetryParams, type RetryResult, retryJob } from '../services/jobs/retry-job.ts';
+import { type ScheduleParams, scheduleJob } from '../services/jobs/schedule-job.ts';
+import { searchJobs } from '../services/jobs/search-jobs.ts';
+import { submitJob } from '../services/jobs/submit-job.ts';
+import { type BatchResult, submitMany } from '../services/jobs/submit-many.ts';
+import { updateJob } from '../services/jobs/update-job.ts';
+import { waitForJob } from '../services/jobs/wait-for-job.ts';
 import { checkedProfile, type OpenOptions, optionalMs } from './open-options.ts';
 import { Queues } from './queues.ts';
 import { durationMs } from './read-duration.ts';

@@ -1,14 +1,14 @@
 // The engine's and the services' words that users of the library meet.
 export type { EngineEvents } from '../engine/events.ts';
-export type { JobContext, LogLevel, SpawnOptions } from '../engine/job-context.ts';
-export type { Handler, Registration, RegistrationResult } from '../engine/registry.ts';
-export type { JobCounts } from '../ledger/count-jobs.ts';
-export type { Schedule } from '../ledger/schedules.ts';
-export type { JobFilter, SearchPage } from '../ledger/search-jobs.ts';
-export type { BatchCancellationResult, CancellationResult } from '../services/cancel-job.ts';
-export type { Explanation, Obstacle } from '../services/explain-job.ts';
-export type { FailureDetails, FailureInfo } from '../services/inspect-failure.ts';
-export type { JobView } from '../services/read-job.ts';
-export type { RetryResult } from '../services/retry-job.ts';
-export type { RejectedSubmission, SubmissionResult } from '../services/submission-result.ts';
-export type { BatchResult } from '../services/submit-many.ts';
+export type { JobContext, LogLevel, SpawnOptions } from '../engine/work/job-context.ts';
+export type { Handler, Registration, RegistrationResult } from '../engine/work/registry.ts';
+export type { Schedule } from '../ledger/queues/schedules.ts';
+export type { JobCounts } from '../ledger/reads/count-jobs.ts';
+export type { JobFilter, SearchPage } from '../ledger/search/search-jobs.ts';
+export type { BatchCancellationResult, CancellationResult } from '../services/jobs/cancel-job.ts';
+export type { Explanation, Obstacle } from '../services/jobs/explain-job.ts';
+export type { FailureDetails, FailureInfo } from '../services/jobs/inspect-failure.ts';
+export type { JobView } from '../services/jobs/read-job.ts';
+export type { RetryResult } from '../services/jobs/retry-job.ts';
+export type { RejectedSubmission, SubmissionResult } from '../services/jobs/submission-result.ts';
+export type { BatchResult } from '../services/jobs/submit-many.ts';

@@ -3,9 +3,9 @@ import { isUuid } from '../core/ids.ts';
 import { refuseReservedName } from '../core/reserved-names.ts';
 import { FIELD_LIMITS, Issues, readText, readWord } from '../core/submission-fields.ts';
 import type { Engine } from '../engine/engine.ts';
-import { pauseType, resumeType, setTypeConcurrency } from '../ledger/job-types.ts';
-import { setOrgCap } from '../ledger/orgs.ts';
-import { type ClaimOrder, configureQueue, type Queue, readQueues } from '../ledger/queues.ts';
+import { setOrgCap } from '../ledger/access/orgs.ts';
+import { pauseType, resumeType, setTypeConcurrency } from '../ledger/queues/job-types.ts';
+import { type ClaimOrder, configureQueue, type Queue, readQueues } from '../ledger/queues/queues.ts';
 
 /** What an operator can turn: queues, types and caps, for all processes at once. */
 export class Queues {

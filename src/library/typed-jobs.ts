@@ -1,8 +1,8 @@
 import type { Submission } from '../core/submission.ts';
-import type { JobContext, SpawnOptions } from '../engine/job-context.ts';
-import type { JobFilter } from '../ledger/search-jobs.ts';
-import type { JobView } from '../services/read-job.ts';
-import type { SubmissionResult } from '../services/submission-result.ts';
+import type { JobContext, SpawnOptions } from '../engine/work/job-context.ts';
+import type { JobFilter } from '../ledger/search/search-jobs.ts';
+import type { JobView } from '../services/jobs/read-job.ts';
+import type { SubmissionResult } from '../services/jobs/submission-result.ts';
 
 /** What each job type carries and gives back: `{ email: { payload: Email; result: Receipt } }`. */
 // biome-ignore lint/suspicious/noExplicitAny: the widest map of job types there is

@@ -1,2 +1,2 @@
-export type { JobOutcome } from '../ledger/outcome-journal.ts';
+export type { JobOutcome } from '../ledger/history/outcome-journal.ts';
 export { openTestMillrace, type TestMillrace, type TestMillraceOptions } from './test-millrace.ts';

@@ -1,8 +1,8 @@
 import { AppError } from '../core/errors.ts';
 import type { EngineEvents } from '../engine/events.ts';
-import { hasDueWork } from '../ledger/due-work.ts';
-import { expireJobs } from '../ledger/expire-jobs.ts';
-import type { Queryable } from '../ledger/statement.ts';
+import type { Queryable } from '../ledger/driver/statement.ts';
+import { hasDueWork } from '../ledger/queues/due-work.ts';
+import { expireJobs } from '../ledger/upkeep/expire-jobs.ts';
 import type { Millrace } from '../library/millrace.ts';
 import type { JobTypes } from '../library/typed-jobs.ts';
 

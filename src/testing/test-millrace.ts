@@ -1,10 +1,10 @@
 import type { DurationInput } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
-import { type Database, openDatabase } from '../ledger/database.ts';
-import { readNextTimes } from '../ledger/due-work.ts';
-import { type JobOutcome, keepOutcomes, readOutcomes } from '../ledger/outcome-journal.ts';
-import { stopClockAt } from '../ledger/stop-clock.ts';
+import { type Database, openDatabase } from '../ledger/driver/database.ts';
+import { stopClockAt } from '../ledger/driver/stop-clock.ts';
+import { type JobOutcome, keepOutcomes, readOutcomes } from '../ledger/history/outcome-journal.ts';
+import { readNextTimes } from '../ledger/queues/due-work.ts';
 import { Millrace } from '../library/millrace.ts';
 import type { OpenOptions } from '../library/open-options.ts';
 import { durationMs } from '../library/read-duration.ts';

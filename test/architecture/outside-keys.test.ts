@@ -19,7 +19,7 @@ const ALLOWED: ReadonlyMap<string, string> = new Map([
   ['src/config/values.ts UNITS[parts[2]?.toUpperCase() as keyof typeof UNITS]', 'matches only units'],
   ['src/telemetry/metrics.ts given[label]', 'the names of labels are constants of the program'],
   ['src/http/shared/query-values.ts query[reader.name]', 'the names come from the schema of the route'],
-  ['src/ledger/submit-jobs.ts Object.assign', 'copies members that the program names'],
+  ['src/ledger/jobs/submit-jobs.ts Object.assign', 'copies members that the program names'],
 ]);
 
 test('no name from outside becomes the key of a plain object', () => {

@@ -6,11 +6,14 @@ import {
   checkArrows,
   checkFacade,
   checkFileCycles,
+  checkFolderArrows,
   checkLengths,
   checkNames,
   checkRoomCycles,
   checkSqlStaysInTheLedger,
+  FOLDER_ARROWS,
   SQL_BEFORE_A_LEDGER,
+  unusedArrows,
 } from './rooms.ts';
 import { readSourceTree, type SourceTree } from './source-tree.ts';
 
@@ -29,6 +32,8 @@ describe('the sources as they stand', () => {
 
   test.each([
     ['every arrow between rooms points the allowed way', checkArrows, sources],
+    ['every arrow between folders of a room points the allowed way', checkFolderArrows, sources],
+    ['the plan allows no arrow that no file uses', unusedArrows, sources],
     ['no file imports itself through others', checkFileCycles, sources],
     ['no room imports itself through others', checkRoomCycles, sources],
     ['SQL stays in the ledger', checkSqlStaysInTheLedger, sources],
@@ -43,6 +48,25 @@ describe('the sources as they stand', () => {
     expect(findCycles(new Map(Object.entries(ALLOWED_ARROWS)))).toEqual([]);
     const named = Object.values(ALLOWED_ARROWS).flat();
     expect(named.filter((room) => !Object.hasOwn(ALLOWED_ARROWS, room))).toEqual([]);
+    for (const folders of Object.values(FOLDER_ARROWS)) {
+      expect(findCycles(new Map(Object.entries(folders)))).toEqual([]);
+      expect(Object.values(folders).flatMap((all) => all.filter((each) => !Object.hasOwn(folders, each)))).toEqual([]);
+    }
+  });
+
+  test('an arrow between folders that points back is refused, and one that nobody uses is found', () => {
+    const tree = plant({ 'src/ledger/driver/a.ts': `import '../jobs/b.ts';`, 'src/ledger/jobs/b.ts': '' });
+    expect(checkFolderArrows(tree)).toEqual(['src/ledger/driver/a.ts: ledger/driver may not import ledger/jobs']);
+    expect(unusedArrows(tree)).toContain('ledger/jobs -> ledger/driver');
+  });
+
+  test('every folder of a room with a plan is in it', () => {
+    const folders = [...sources.keys()].map((path) => path.split('/')).filter((parts) => parts.length === 4);
+    const unplanned = folders.filter(([, room = '', folder = '']) => {
+      const plan = FOLDER_ARROWS[room];
+      return plan !== undefined && !Object.hasOwn(plan, folder);
+    });
+    expect(unplanned).toEqual([]);
   });
 });
 

@@ -13,18 +13,41 @@ export const ALLOWED_ARROWS: Readonly<Record<string, readonly string[]>> = {
   telemetry: ['core'],
   handlers: ['core'],
   egress: ['core'],
-  objects: ['core'],
-  ledger: ['core', 'telemetry'],
-  engine: ['core', 'ledger', 'telemetry'],
+  ledger: ['core'],
+  engine: ['core', 'ledger'],
   services: ['core', 'ledger', 'engine', 'telemetry'],
-  library: ['core', 'postgres', 'ledger', 'engine', 'services', 'telemetry', 'config'],
-  http: ['core', 'services', 'engine', 'telemetry', 'config', 'library'],
-  testing: ['core', 'library', 'ledger', 'engine', 'services', 'postgres'],
+  library: ['core', 'postgres', 'ledger', 'engine', 'services'],
+  http: ['core', 'services', 'engine', 'telemetry'],
+  testing: ['core', 'library', 'ledger', 'engine', 'postgres'],
   cli: [
-    ...['core', 'postgres', 'config', 'telemetry', 'handlers', 'egress', 'objects'],
-    ...['ledger', 'engine', 'services', 'library', 'http', 'index.ts'],
+    ...['core', 'postgres', 'config', 'telemetry', 'handlers', 'egress'],
+    ...['ledger', 'engine', 'services', 'library', 'http'],
   ],
   'index.ts': ['library', 'core'],
+};
+
+/** The same between the folders of a room. Files that lie in the room itself are for all its folders, and may import any of them. */
+export const FOLDER_ARROWS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  ledger: {
+    driver: [],
+    history: ['driver'],
+    attempts: ['driver', 'history'],
+    reads: ['driver', 'history', 'attempts'],
+    access: ['driver'],
+    queues: ['driver', 'attempts'],
+    jobs: ['driver', 'history', 'attempts', 'reads'],
+    search: ['driver', 'history', 'reads'],
+    webhooks: ['driver', 'history', 'reads'],
+    upkeep: ['driver', 'history', 'jobs', 'webhooks'],
+  },
+  engine: { work: [], follow: [], submit: ['work'], upkeep: ['work'], webhooks: ['submit'] },
+  services: {
+    admission: [],
+    access: ['admission'],
+    jobs: ['admission'],
+    execution: ['access', 'admission', 'jobs'],
+    webhooks: ['execution'],
+  },
 };
 
 /** Rooms that take nothing, or next to nothing, from Node and npm. The client must run where there is no Node. */
@@ -68,6 +91,42 @@ function complainAbout({ path, room, reference: { specifier } }: Arrow): string 
   const targetRoom = roomOf(target);
   const isAllowed = targetRoom === room || ALLOWED_ARROWS[room]?.includes(targetRoom);
   return isAllowed ? null : `${room} may not import ${targetRoom} (${specifier})`;
+}
+
+type FolderArrow = { room: string; from: string; to: string };
+
+/** From one folder of a room to another, as a file has it. */
+function folderArrowsOf(path: string, text: string): FolderArrow[] {
+  const [, room = '', from = '', ...rest] = path.split('/');
+  if (rest.length === 0 || !Object.hasOwn(FOLDER_ARROWS, room)) return [];
+  return referencesIn(text).flatMap(({ specifier }) => {
+    if (!specifier?.startsWith('.')) return [];
+    const [, targetRoom, to = '', ...others] = resolve(path, specifier).split('/');
+    return targetRoom === room && others.length > 0 && to !== from ? [{ room, from, to }] : [];
+  });
+}
+
+export function checkFolderArrows(tree: SourceTree): string[] {
+  return [...tree].flatMap(([path, text]) =>
+    folderArrowsOf(path, text)
+      .filter(({ room, from, to }) => FOLDER_ARROWS[room]?.[from]?.includes(to) !== true)
+      .map(({ room, from, to }) => `${path}: ${room}/${from} may not import ${room}/${to}`),
+  );
+}
+
+/** Arrows that the plans allow and no file uses. */
+export function unusedArrows(tree: SourceTree): string[] {
+  const used = new Set<string>();
+  for (const [path, text] of tree) {
+    for (const { room, from, to } of folderArrowsOf(path, text)) used.add(`${room}/${from} -> ${room}/${to}`);
+    for (const { specifier } of referencesIn(text))
+      if (specifier?.startsWith('.')) used.add(`${roomOf(path)} -> ${roomOf(resolve(path, specifier))}`);
+  }
+  const rooms = Object.entries(ALLOWED_ARROWS).flatMap(([from, all]) => all.map((to) => `${from} -> ${to}`));
+  const folders = Object.entries(FOLDER_ARROWS).flatMap(([room, plan]) =>
+    Object.entries(plan).flatMap(([from, all]) => all.map((to) => `${room}/${from} -> ${room}/${to}`)),
+  );
+  return [...rooms, ...folders].filter((arrow) => !used.has(arrow));
 }
 
 export function checkSqlStaysInTheLedger(tree: SourceTree): string[] {

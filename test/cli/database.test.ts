@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { DEFAULT_ORG_ID } from '../../src/ledger/orgs.ts';
+import { DEFAULT_ORG_ID } from '../../src/ledger/access/orgs.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { emptyDatabase } from '../ledger/test-database.ts';
 import { ask, run, start } from './program.ts';

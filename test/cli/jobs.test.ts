@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { JobState } from '../../src/core/states.ts';
-import { DEFAULT_ORG_ID } from '../../src/ledger/orgs.ts';
+import { DEFAULT_ORG_ID } from '../../src/ledger/access/orgs.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { ask, folderWith, run } from './program.ts';
 

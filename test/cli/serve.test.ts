@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createKey } from '../../src/services/create-key.ts';
+import { createKey } from '../../src/services/access/create-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { ask, folderWith, type Running, run, start } from './program.ts';
 

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { DEFAULT_ORG_ID } from '../../src/ledger/orgs.ts';
+import { DEFAULT_ORG_ID } from '../../src/ledger/access/orgs.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { folderWith, type Running, run, start } from './program.ts';
 

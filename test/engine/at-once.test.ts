@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { observeStatements } from '../../src/ledger/statement.ts';
+import { observeStatements } from '../../src/ledger/driver/statement.ts';
 import { Gate, until, useBench } from '../library/fixture.ts';
 
 const bench = useBench();

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { PROFILES } from '../../src/core/policy.ts';
-import { updateJob } from '../../src/services/update-job.ts';
+import { updateJob } from '../../src/services/jobs/update-job.ts';
 import { until } from '../library/fixture.ts';
 import { useDeliveries } from './delivery-fixture.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { changeWebhook } from '../../src/ledger/change-webhook.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { changeWebhook } from '../../src/ledger/webhooks/change-webhook.ts';
 import { until } from '../library/fixture.ts';
 import { answered, failed, OK, useDeliveries } from './delivery-fixture.ts';
 

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { openEgress } from '../../src/cli/deliveries.ts';
 import { openReceiver } from '../../src/cli/webhook-receiver.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { register } from '../http/delivering-server.ts';
 import { useExecution } from '../http/execution-fixture.ts';
 import { until } from '../library/fixture.ts';

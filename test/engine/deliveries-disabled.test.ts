@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { deleteWebhook } from '../../src/ledger/change-webhook.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { deleteWebhook } from '../../src/ledger/webhooks/change-webhook.ts';
 import { until } from '../library/fixture.ts';
 import { answered, failed, OK, type Sent, useDeliveries } from './delivery-fixture.ts';
 

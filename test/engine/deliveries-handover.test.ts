@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import { Engine } from '../../src/engine/engine.ts';
-import { makeLanesDue } from '../../src/ledger/queue-deliveries.ts';
-import { createDeliveries } from '../../src/services/delivery-services.ts';
+import { makeLanesDue } from '../../src/ledger/webhooks/queue-deliveries.ts';
+import { createDeliveries } from '../../src/services/webhooks/delivery-services.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { TestWebhooks } from '../ledger/webhook-fixture.ts';
 

@@ -4,11 +4,15 @@ import { afterEach } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import { Engine } from '../../src/engine/engine.ts';
 import type { WebhookAttempt } from '../../src/engine/events.ts';
-import type { JobContext } from '../../src/engine/job-context.ts';
-import type { Handler } from '../../src/engine/registry.ts';
+import type { JobContext } from '../../src/engine/work/job-context.ts';
+import type { Handler } from '../../src/engine/work/registry.ts';
 import { type DeliveryRequest, deliverRegistration } from '../../src/handlers/deliver-webhook.ts';
 import type { DeliveryAnswer } from '../../src/handlers/delivery-verdict.ts';
-import { createDeliveries, type Deliveries, type DeliveriesOptions } from '../../src/services/delivery-services.ts';
+import {
+  createDeliveries,
+  type Deliveries,
+  type DeliveriesOptions,
+} from '../../src/services/webhooks/delivery-services.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { TestWebhooks } from '../ledger/webhook-fixture.ts';
 

@@ -3,10 +3,10 @@ import pg from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { type Policy, PROFILES } from '../../src/core/policy.ts';
 import type { Submission } from '../../src/core/submission.ts';
-import { Submitter } from '../../src/engine/submitter.ts';
-import type { JobToWrite } from '../../src/ledger/job-to-write.ts';
-import { observeStatements } from '../../src/ledger/statement.ts';
-import { submitShared } from '../../src/ledger/submit-jobs.ts';
+import { Submitter } from '../../src/engine/submit/submitter.ts';
+import { observeStatements } from '../../src/ledger/driver/statement.ts';
+import type { JobToWrite } from '../../src/ledger/jobs/job-to-write.ts';
+import { submitShared } from '../../src/ledger/jobs/submit-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
 
 const ledger = useLedger();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { HeldLane } from '../../src/engine/held-lane.ts';
+import { HeldLane } from '../../src/engine/submit/held-lane.ts';
 
 const HELD = Object.assign(new Error('lock timeout'), { code: '55P03' });
 const MESSAGE = 'Another transaction holds it.';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { JobState } from '../../src/core/states.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import { JobWatcher } from '../../src/engine/job-watcher.ts';
-import type { Database } from '../../src/ledger/database.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import { JobWatcher } from '../../src/engine/follow/job-watcher.ts';
+import type { Database } from '../../src/ledger/driver/database.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { type LeasedTestJob, type TestJob, useLedger } from '../ledger/fixture.ts';
 
 const ledger = useLedger();

@@ -1,9 +1,9 @@
 /** Two spawns at the same time that would close a ring of waiting jobs together. */
 import type pg from 'pg';
 import { expect, test } from 'vitest';
-import { type ParentLease, placeChild } from '../../src/engine/placement.ts';
-import { lockParent } from '../../src/ledger/guard-parent.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { type ParentLease, placeChild } from '../../src/engine/submit/placement.ts';
+import { lockParent } from '../../src/ledger/jobs/guard-parent.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { type LeasedTestJob, type TestJob, useLedger } from '../ledger/fixture.ts';
 
 const ledger = useLedger();

@@ -1,15 +1,15 @@
 /** Outcomes of attempts whose start was not written before. */
 import { expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Claims } from '../../src/engine/claims.ts';
-import { Completer } from '../../src/engine/completer.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import type { Execution } from '../../src/engine/execution.ts';
-import { LateStarts } from '../../src/engine/late-starts.ts';
-import type { RegisteredHandler } from '../../src/engine/registry.ts';
-import { lateExecution } from '../../src/engine/starter.ts';
-import { leaseAhead } from '../../src/ledger/claim-jobs.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
+import { Claims } from '../../src/engine/work/claims.ts';
+import { Completer } from '../../src/engine/work/completer.ts';
+import type { Execution } from '../../src/engine/work/execution.ts';
+import { LateStarts } from '../../src/engine/work/late-starts.ts';
+import type { RegisteredHandler } from '../../src/engine/work/registry.ts';
+import { lateExecution } from '../../src/engine/work/starter.ts';
+import { leaseAhead } from '../../src/ledger/attempts/claim-jobs.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 

@@ -3,13 +3,13 @@ import { onTestFinished } from 'vitest';
 import type { DurationInput } from '../../src/core/duration.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import { HandlerRegistry } from '../../src/engine/registry.ts';
 import { Settings } from '../../src/engine/settings.ts';
-import { Supervisor } from '../../src/engine/supervisor.ts';
+import { HandlerRegistry } from '../../src/engine/work/registry.ts';
+import { Supervisor } from '../../src/engine/work/supervisor.ts';
 import type { JobContext } from '../../src/index.ts';
-import { type Database, openDatabase } from '../../src/ledger/database.ts';
-import { PolicyCache } from '../../src/ledger/intern-policies.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
 
 export type LoneWorkerParams = {
   url: string;

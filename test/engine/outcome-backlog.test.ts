@@ -1,7 +1,7 @@
 /** What a lock that a handler's own transaction holds does to the others of its worker. */
 import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { OutcomeBacklog } from '../../src/engine/outcome-backlog.ts';
+import { OutcomeBacklog } from '../../src/engine/work/outcome-backlog.ts';
 import type { JobContext } from '../../src/index.ts';
 import { allEnded, Gate, until, useBench } from '../library/fixture.ts';
 

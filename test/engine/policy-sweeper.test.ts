@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { PolicySweeper, type PolicySweeperOptions } from '../../src/engine/policy-sweeper.ts';
-import { PolicyCache } from '../../src/ledger/intern-policies.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { PolicySweeper, type PolicySweeperOptions } from '../../src/engine/upkeep/policy-sweeper.ts';
+import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { useLedger } from '../ledger/fixture.ts';
 
 const ledger = useLedger();

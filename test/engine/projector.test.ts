@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { EventHub } from '../../src/engine/events.ts';
-import { Projector } from '../../src/engine/projector.ts';
-import { countJobs } from '../../src/ledger/count-jobs.ts';
+import { Projector } from '../../src/engine/upkeep/projector.ts';
+import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import { EventHub } from '../../src/engine/events.ts';
-import { Pruner, type PrunerParams } from '../../src/engine/pruner.ts';
-import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/api-keys.ts';
+import { Pruner, type PrunerParams } from '../../src/engine/upkeep/pruner.ts';
+import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/access/api-keys.ts';
 import { until, useBench } from '../library/fixture.ts';
 
 const bench = useBench();

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Worker as Thread } from 'node:worker_threads';
 import { afterEach, expect, it, vi } from 'vitest';
-import { pulseMs, pulseSince } from '../../src/engine/pulse.ts';
+import { pulseMs, pulseSince } from '../../src/engine/work/pulse.ts';
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -9,7 +9,7 @@ afterEach(() => {
 
 /** What a thread of its own reads on the clock. */
 async function readElsewhere(): Promise<number> {
-  const pulse = new URL('../../src/engine/pulse.ts', import.meta.url).href;
+  const pulse = new URL('../../src/engine/work/pulse.ts', import.meta.url).href;
   const thread = new Thread(
     `import('${pulse}').then(({ pulseMs }) => require('node:worker_threads').parentPort.postMessage(pulseMs()))`,
     { eval: true },

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { EventHub } from '../../src/engine/events.ts';
-import { Rescuer } from '../../src/engine/rescuer.ts';
-import { takeJobs } from '../../src/ledger/take-jobs.ts';
-import { stopWorker } from '../../src/ledger/workers.ts';
+import { Rescuer } from '../../src/engine/upkeep/rescuer.ts';
+import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
+import { stopWorker } from '../../src/ledger/attempts/workers.ts';
 import { type LeasedTestJob, lanesOf } from '../ledger/fixture.ts';
 import { until, useBench } from '../library/fixture.ts';
 

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { AppError } from '../../src/core/errors.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import { Postponements } from '../../src/engine/postponements.ts';
-import { Scheduler } from '../../src/engine/scheduler.ts';
-import { listSchedules, putSchedule, type ScheduleToPut } from '../../src/ledger/schedules.ts';
+import { Postponements } from '../../src/engine/upkeep/postponements.ts';
+import { Scheduler } from '../../src/engine/upkeep/scheduler.ts';
+import { listSchedules, putSchedule, type ScheduleToPut } from '../../src/ledger/queues/schedules.ts';
 import { until, useBench } from '../library/fixture.ts';
 
 const bench = useBench();

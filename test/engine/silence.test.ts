@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { LeaseLostError } from '../../src/index.ts';
-import { stopWorker } from '../../src/ledger/workers.ts';
+import { stopWorker } from '../../src/ledger/attempts/workers.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
 import { pathOf, useBench } from '../library/fixture.ts';
 import { LoneWorker } from './lone-worker.ts';

@@ -1,17 +1,17 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Claims } from '../../src/engine/claims.ts';
 import { Engine } from '../../src/engine/engine.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import { giveBackUnknown } from '../../src/engine/give-back-unknown.ts';
-import type { RegisteredHandler } from '../../src/engine/registry.ts';
-import { Starter, type Unstarted } from '../../src/engine/starter.ts';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { claimJobs } from '../../src/ledger/claim-jobs.ts';
-import { type Database, inTransaction } from '../../src/ledger/database.ts';
-import { PolicyCache } from '../../src/ledger/intern-policies.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import { Claims } from '../../src/engine/work/claims.ts';
+import { giveBackUnknown } from '../../src/engine/work/give-back-unknown.ts';
+import type { RegisteredHandler } from '../../src/engine/work/registry.ts';
+import { Starter, type Unstarted } from '../../src/engine/work/starter.ts';
+import { claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
+import { type Database, inTransaction } from '../../src/ledger/driver/database.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Turns } from '../../src/engine/turns.ts';
+import { Turns } from '../../src/engine/work/turns.ts';
 
 const turnsOf = (queues: readonly string[], fair: readonly string[]): Turns => {
   const turns = new Turns(2);

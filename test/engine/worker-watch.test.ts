@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { WorkerWatch } from '../../src/engine/worker-watch.ts';
-import type { WatchedWorker } from '../../src/ledger/watch-workers.ts';
+import { WorkerWatch } from '../../src/engine/upkeep/worker-watch.ts';
+import type { WatchedWorker } from '../../src/ledger/attempts/watch-workers.ts';
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;

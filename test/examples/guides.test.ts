@@ -40,7 +40,7 @@ test('the guide to handlers shows the three patterns against running twice [GM-7
 });
 
 test('every member of a handler’s context is explained in the guide', async () => {
-  const source = await readFile(join(ROOT, 'src/engine/job-context.ts'), 'utf8');
+  const source = await readFile(join(ROOT, 'src/engine/work/job-context.ts'), 'utf8');
   const body = source.slice(source.indexOf('export type JobContext'));
   const members = [...body.matchAll(/^ {2}(?:readonly )?(\w+)[(:<]/gm)].map((match) => match[1]);
   expect(members.length).toBeGreaterThan(15);

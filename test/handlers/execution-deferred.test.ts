@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { WorkKind } from '../../src/core/execution/kinds.ts';
-import { readClock } from '../../src/ledger/clock.ts';
+import { readClock } from '../../src/ledger/driver/clock.ts';
 import type { Caller } from '../../src/services/execution/context.ts';
 import { QUICK, type Simulation, useSimulation } from './execution-fixture.ts';
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { RESERVED_NAMES } from '../../src/core/reserved-names.ts';
 import { SCOPES } from '../../src/http/shared/identity.ts';
-import { createKey } from '../../src/services/create-key.ts';
+import { createKey } from '../../src/services/access/create-key.ts';
 import type { TestClient } from '../http/execution-fixture.ts';
 import { register, useWebhookApi } from '../http/webhook-fixture.ts';
 import { HOSTILE_RUNS, hostileName, pollution, WORST } from './names.ts';

@@ -3,7 +3,7 @@ import { onTestFinished } from 'vitest';
 import type { Door } from '../../src/http/door.ts';
 import { type RateLimiter, SCOPES, type Scope } from '../../src/http/shared/identity.ts';
 import { KeyAuthenticator, type KeyAuthenticatorOptions } from '../../src/http/shared/key-authenticator.ts';
-import { observeStatements, type StatementObserver } from '../../src/ledger/statement.ts';
+import { observeStatements, type StatementObserver } from '../../src/ledger/driver/statement.ts';
 import { serve } from './server-fixture.ts';
 
 /** `/who/open`, `/who/any`, `/who/<scope>` and `/who/two` tell who called. */

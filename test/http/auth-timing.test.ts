@@ -2,7 +2,7 @@ import * as crypto from 'node:crypto';
 import { expect, it, vi } from 'vitest';
 import { isSameSecret, parseApiKey } from '../../src/core/api-key.ts';
 import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
-import { createKey } from '../../src/services/create-key.ts';
+import { createKey } from '../../src/services/access/create-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
 
 vi.mock('node:crypto', { spy: true });

@@ -7,7 +7,7 @@ import { observeWebhooks } from '../../src/cli/webhook-telemetry.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import type { Database } from '../../src/ledger/database.ts';
+import type { Database } from '../../src/ledger/driver/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { ExecutionServer, type TestClient } from './execution-fixture.ts';

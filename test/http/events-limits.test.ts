@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
-import { observeStatements } from '../../src/ledger/statement.ts';
+import { observeStatements } from '../../src/ledger/driver/statement.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { connectionsOf, follow, pathsOf, serveEvents } from './events-fixture.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { inTransaction } from '../../src/ledger/database.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { connectionsOf, type EventServer, follow, type Received, serveEvents } from './events-fixture.ts';

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { inTransaction } from '../../src/ledger/database.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { follow, pathsOf, serveEvents } from './events-fixture.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { EXECUTION_STATES, type ExecutionState, isAllowed } from '../../src/core/execution/states.ts';
-import { submitJob } from '../../src/services/submit-job.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { at, type Event, isChain } from './execution-work.ts';
 

@@ -4,10 +4,10 @@ import { describe, expect, it, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { AppError } from '../../src/core/errors.ts';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
-import { openDatabase } from '../../src/ledger/database.ts';
-import { queueDepth } from '../../src/ledger/queue-depth.ts';
+import { openDatabase } from '../../src/ledger/driver/database.ts';
+import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
 import { Admission } from '../../src/services/execution/admission.ts';
-import { submitJob } from '../../src/services/submit-job.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { until } from '../library/fixture.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 

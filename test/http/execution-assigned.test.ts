@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { HeldStarts } from '../engine/held-starts.ts';
 import { WorkerProcess } from '../engine/worker-process.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';

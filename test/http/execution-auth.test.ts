@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { API_KEY_RANDOM_BYTES, formatApiKey, formatApiKeyWithId, parseApiKey } from '../../src/core/api-key.ts';
-import { createKey } from '../../src/services/create-key.ts';
+import { createKey } from '../../src/services/access/create-key.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 
 const server = useExecution();

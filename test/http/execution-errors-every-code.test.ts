@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { PROBLEM_CODES, PROBLEMS, type ProblemCode } from '../../src/core/execution/problems.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { type Answer, useExecution } from './execution-fixture.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { until } from '../library/fixture.ts';
 import { watchStatements } from './auth-fixture.ts';
 import { type Answer, type TestClient, useExecution } from './execution-fixture.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { run } from '../../src/ledger/statement.ts';
+import { run } from '../../src/ledger/driver/statement.ts';
 import { until } from '../library/fixture.ts';
 import { useExecution } from './execution-fixture.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { openDatabase } from '../../src/ledger/database.ts';
+import { openDatabase } from '../../src/ledger/driver/database.ts';
 import { createQuota } from '../../src/services/execution/take-quota.ts';
 import { watchStatements } from './auth-fixture.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { jobHistories } from '../../src/ledger/job-history.ts';
+import { jobHistories } from '../../src/ledger/reads/job-history.ts';
 import { WorkerProcess } from '../engine/worker-process.ts';
 import { until } from '../library/fixture.ts';
 import { TestClient, useExecution } from './execution-fixture.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { readClock } from '../../src/ledger/clock.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
-import { stopClockAt } from '../../src/ledger/stop-clock.ts';
+import { readClock } from '../../src/ledger/driver/clock.ts';
+import { stopClockAt } from '../../src/ledger/driver/stop-clock.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { at, type Event } from './execution-work.ts';
 

@@ -1,7 +1,7 @@
 /** What the execution API promises when the database fails under it. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { inTransaction, openDatabase } from '../../src/ledger/database.ts';
+import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { type Answer, type TestClient, useExecution } from './execution-fixture.ts';
 

@@ -4,9 +4,9 @@
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { EXECUTION_STATES, type ExecutionState, FR_TRANSITIONS } from '../../src/core/execution/states.ts';
-import { returnJobs } from '../../src/ledger/return-jobs.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
-import { startJobs } from '../../src/ledger/start-jobs.ts';
+import { returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
+import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import type { LeasedTestJob } from '../ledger/fixture.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { claimOne, type Event, inAnHour, isChain, jobOf, startOne } from './execution-work.ts';

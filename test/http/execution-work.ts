@@ -1,7 +1,7 @@
 /** Work for the execution API, and the parts that workers play in it where a test plays them itself. */
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
-import { claimJobs } from '../../src/ledger/claim-jobs.ts';
-import { takeJobs } from '../../src/ledger/take-jobs.ts';
+import { claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
+import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
 import type { LeasedTestJob, TestJob, TestLedger } from '../ledger/fixture.ts';
 import { lanesOf } from '../ledger/fixture.ts';
 

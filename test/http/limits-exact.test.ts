@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
-import { setOrgRate } from '../../src/ledger/org-admin.ts';
-import { leasePermits } from '../../src/ledger/rate-leases.ts';
+import { setOrgRate } from '../../src/ledger/access/org-admin.ts';
+import { leasePermits } from '../../src/ledger/access/rate-leases.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';

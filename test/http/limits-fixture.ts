@@ -2,7 +2,7 @@
 import { onTestFinished } from 'vitest';
 import type { LimitVerdict } from '../../src/http/shared/identity.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
-import { openDatabase } from '../../src/ledger/database.ts';
+import { openDatabase } from '../../src/ledger/driver/database.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
 
 const MINUTE_MS = 60_000;

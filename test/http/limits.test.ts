@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
-import { createKey } from '../../src/services/create-key.ts';
+import { createKey } from '../../src/services/access/create-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { serveWho } from './auth-fixture.ts';
 import { moveIntoMinute } from './limits-fixture.ts';

@@ -1,7 +1,7 @@
 /** What both doors say of a write that another transaction was in the way of, or whose answer was lost. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { inTransaction } from '../../src/ledger/database.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 

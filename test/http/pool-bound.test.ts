@@ -5,8 +5,8 @@ import { Engine } from '../../src/engine/engine.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer } from '../../src/http/server.ts';
 import { type Identity, SCOPES } from '../../src/http/shared/identity.ts';
-import { BoundedPool, type PoolBounds } from '../../src/ledger/bounded-pool.ts';
-import { inTransaction, openDatabase } from '../../src/ledger/database.ts';
+import { BoundedPool, type PoolBounds } from '../../src/ledger/driver/bounded-pool.ts';
+import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { Gate, until } from '../library/fixture.ts';
 

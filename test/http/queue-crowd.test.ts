@@ -7,7 +7,7 @@ import type { Http } from '../../src/http/door.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer } from '../../src/http/server.ts';
 import { type Identity, SCOPES } from '../../src/http/shared/identity.ts';
-import { type Database, openDatabase } from '../../src/ledger/database.ts';
+import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { watchStatements } from './auth-fixture.ts';
 

@@ -2,11 +2,11 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { DELIVERY_TYPE } from '../../src/core/delivery-policy.ts';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { openQueueDoor } from '../../src/http/queue/door.ts';
-import { openDatabase } from '../../src/ledger/database.ts';
-import { Admission, type AdmissionOptions } from '../../src/services/admission.ts';
-import { createQueueAdmission } from '../../src/services/queue-admission.ts';
-import { submitJob } from '../../src/services/submit-job.ts';
-import { submitMany } from '../../src/services/submit-many.ts';
+import { openDatabase } from '../../src/ledger/driver/database.ts';
+import { Admission, type AdmissionOptions } from '../../src/services/admission/admission.ts';
+import { createQueueAdmission } from '../../src/services/admission/queue-admission.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
+import { submitMany } from '../../src/services/jobs/submit-many.ts';
 import { Gate, until } from '../library/fixture.ts';
 import { type Caller, useQueue } from './queue-fixture.ts';
 

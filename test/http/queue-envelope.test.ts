@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { SCOPES } from '../../src/http/shared/identity.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { createKey } from '../../src/services/create-key.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import { createKey } from '../../src/services/access/create-key.ts';
 import { Caller, randomId, useQueue } from './queue-fixture.ts';
 
 const queue = useQueue();

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { AppError } from '../../src/core/errors.ts';
 import type { Authenticator } from '../../src/http/shared/identity.ts';
-import { createOrg } from '../../src/services/create-org.ts';
+import { createOrg } from '../../src/services/access/create-org.ts';
 import { Caller, QUEUE, randomId, useQueue } from './queue-fixture.ts';
 
 const queue = useQueue();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { isAppError } from '../../src/core/errors.ts';
-import { configureQueue, introduceQueues, readQueues } from '../../src/ledger/queues.ts';
-import { submitJob } from '../../src/services/submit-job.ts';
-import { submitMany } from '../../src/services/submit-many.ts';
+import { configureQueue, introduceQueues, readQueues } from '../../src/ledger/queues/queues.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
+import { submitMany } from '../../src/services/jobs/submit-many.ts';
 import { watchStatements } from './auth-fixture.ts';
 import { randomId, useQueue } from './queue-fixture.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { inTransaction } from '../../src/ledger/database.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { useExecution } from './execution-fixture.ts';
 
 const server = useExecution();

@@ -3,7 +3,7 @@ import { PROFILES } from '../../src/core/policy.ts';
 import { Engine } from '../../src/engine/engine.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import type { ServerOptions } from '../../src/http/server.ts';
-import { openDatabase } from '../../src/ledger/database.ts';
+import { openDatabase } from '../../src/ledger/driver/database.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { analyzeHistory } from '../../src/ledger/analyze-history.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { analyzeHistory } from '../../src/ledger/history/analyze-history.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

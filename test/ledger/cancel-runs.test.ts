@@ -1,8 +1,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { queueDepth } from '../../src/ledger/queue-depth.ts';
-import { takeJobs } from '../../src/ledger/take-jobs.ts';
+import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { JobState } from '../../src/core/states.ts';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { startJobs } from '../../src/ledger/start-jobs.ts';
+import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import '../../src/ledger/claim-room.ts';
-import { allStatements } from '../../src/ledger/statement.ts';
+import '../../src/ledger/attempts/claim-room.ts';
+import { allStatements } from '../../src/ledger/driver/statement.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { claimJobs } from '../../src/ledger/claim-jobs.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { lockParent } from '../../src/ledger/guard-parent.ts';
-import { returnExpired, returnJobs } from '../../src/ledger/return-jobs.ts';
-import { startJobs } from '../../src/ledger/start-jobs.ts';
+import { claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
+import { returnExpired, returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
+import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { lockParent } from '../../src/ledger/jobs/guard-parent.ts';
 import { lanesOf, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

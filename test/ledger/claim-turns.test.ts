@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { claimCappedJobs, claimJobs } from '../../src/ledger/claim-jobs.ts';
-import { type TakeParams, takeCappedJobs, takeJobs } from '../../src/ledger/take-jobs.ts';
+import { claimCappedJobs, claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
+import { type TakeParams, takeCappedJobs, takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,14 +1,19 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { API_KEY_RANDOM_BYTES, DEFAULT_SCOPES, formatApiKey, formatApiKeyWithId } from '../../src/core/api-key.ts';
-import { createApiKey, findApiKeys } from '../../src/ledger/api-keys.ts';
-import { issueFirstKey, renewClientKey, revokeClientKey, rotateClientKey } from '../../src/ledger/client-keys.ts';
-import { createClient, findClient } from '../../src/ledger/clients.ts';
-import { claimReply, findReply } from '../../src/ledger/create-replies.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { pruneAccess } from '../../src/ledger/prune-keys.ts';
-import { queueDepth } from '../../src/ledger/queue-depth.ts';
-import { useQuota } from '../../src/ledger/quota.ts';
+import { createApiKey, findApiKeys } from '../../src/ledger/access/api-keys.ts';
+import {
+  issueFirstKey,
+  renewClientKey,
+  revokeClientKey,
+  rotateClientKey,
+} from '../../src/ledger/access/client-keys.ts';
+import { createClient, findClient } from '../../src/ledger/access/clients.ts';
+import { claimReply, findReply } from '../../src/ledger/access/create-replies.ts';
+import { useQuota } from '../../src/ledger/access/quota.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
+import { pruneAccess } from '../../src/ledger/upkeep/prune-keys.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isAppError } from '../../src/core/errors.ts';
-import { inTransaction, type TransactionOptions } from '../../src/ledger/database.ts';
+import { inTransaction, type TransactionOptions } from '../../src/ledger/driver/database.ts';
 import {
   isContended,
   isPassing,
@@ -10,7 +10,7 @@ import {
   run,
   type Statement,
   sqlStateOf,
-} from '../../src/ledger/statement.ts';
+} from '../../src/ledger/driver/statement.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

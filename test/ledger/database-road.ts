@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
-import { type Database, openDatabase } from '../../src/ledger/database.ts';
+import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
 
 export class DatabaseRoad {
   readonly #target: URL;

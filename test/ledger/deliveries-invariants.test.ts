@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { ensureCallbackOrg } from '../../src/ledger/callback-orgs.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 

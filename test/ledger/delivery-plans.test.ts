@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import '../../src/ledger/dispatch-events.ts';
-import '../../src/ledger/load-delivery.ts';
-import '../../src/ledger/promote-deliveries.ts';
-import '../../src/ledger/queue-deliveries.ts';
-import '../../src/ledger/ready-lanes.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
-import { allStatements } from '../../src/ledger/statement.ts';
+import '../../src/ledger/webhooks/dispatch-events.ts';
+import '../../src/ledger/webhooks/load-delivery.ts';
+import '../../src/ledger/webhooks/promote-deliveries.ts';
+import '../../src/ledger/webhooks/queue-deliveries.ts';
+import '../../src/ledger/webhooks/ready-lanes.ts';
+import { allStatements } from '../../src/ledger/driver/statement.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

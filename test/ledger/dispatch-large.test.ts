@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { ensureCallbackOrg } from '../../src/ledger/callback-orgs.ts';
-import { type Dispatched, dispatchEvents } from '../../src/ledger/dispatch-events.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
+import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
+import { type Dispatched, dispatchEvents } from '../../src/ledger/webhooks/dispatch-events.ts';
 import { useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 

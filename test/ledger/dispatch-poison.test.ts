@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { Dispatcher } from '../../src/engine/dispatcher.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import { checkDeliveries } from '../../src/ledger/check-deliveries.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { Dispatcher } from '../../src/engine/webhooks/dispatcher.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
+import { checkDeliveries } from '../../src/ledger/webhooks/check-deliveries.ts';
 import { useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 

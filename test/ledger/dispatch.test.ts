@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { ensureCallbackOrg } from '../../src/ledger/callback-orgs.ts';
-import { dispatchEvents } from '../../src/ledger/dispatch-events.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
+import { dispatchEvents } from '../../src/ledger/webhooks/dispatch-events.ts';
 import { type SubmitOverrides, useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Envelope } from '../../src/core/envelope.ts';
-import { getJob } from '../../src/ledger/get-job.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { getJob } from '../../src/ledger/reads/get-job.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { getJob } from '../../src/ledger/get-job.ts';
-import { heartbeat } from '../../src/ledger/heartbeat.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { jobHistories, jobHistory } from '../../src/ledger/job-history.ts';
-import { jobOwner } from '../../src/ledger/job-owner.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
+import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { getJob } from '../../src/ledger/reads/get-job.ts';
+import { jobHistories, jobHistory } from '../../src/ledger/reads/job-history.ts';
+import { jobOwner } from '../../src/ledger/reads/job-owner.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/api-keys.ts';
-import { getJob } from '../../src/ledger/get-job.ts';
-import { jobHistory } from '../../src/ledger/job-history.ts';
-import { pruneAccess } from '../../src/ledger/prune-keys.ts';
+import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/access/api-keys.ts';
+import { getJob } from '../../src/ledger/reads/get-job.ts';
+import { jobHistory } from '../../src/ledger/reads/job-history.ts';
+import { pruneAccess } from '../../src/ledger/upkeep/prune-keys.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

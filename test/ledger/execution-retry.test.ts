@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { type RetryParams, retryJob } from '../../src/ledger/retry-jobs.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
+import { type RetryParams, retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

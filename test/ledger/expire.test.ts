@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { LIFETIME_FAILURE } from '../../src/core/failure.ts';
-import { expireJobs } from '../../src/ledger/expire-jobs.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
-import { startJobs } from '../../src/ledger/start-jobs.ts';
+import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { expireJobs } from '../../src/ledger/upkeep/expire-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,8 +1,8 @@
 /** A submission is answered when it is durable, although the statement that writes it does not flush the log. */
 import { expect, it } from 'vitest';
 import { isAppError } from '../../src/core/errors.ts';
-import { flushLog } from '../../src/ledger/flush-log.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import { flushLog } from '../../src/ledger/history/flush-log.ts';
 import { pathOf, useBench } from '../library/fixture.ts';
 
 const bench = useBench();

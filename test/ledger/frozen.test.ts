@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { listen, newListener } from '../../src/ledger/notify.ts';
+import { listen, newListener } from '../../src/ledger/driver/notify.ts';
 import { until } from '../library/fixture.ts';
 import { useLedger } from './fixture.ts';
 

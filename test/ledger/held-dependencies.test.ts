@@ -1,15 +1,15 @@
 /** A user's open transaction that has submitted a job with dependencies holds up nothing that happens to these. */
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { completeJobs } from '../../src/ledger/complete-jobs.ts';
-import { expireJobs } from '../../src/ledger/expire-jobs.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
-import { returnExpired } from '../../src/ledger/return-jobs.ts';
-import { settleOrphans } from '../../src/ledger/settle-orphans.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
-import { updateJob } from '../../src/ledger/update-job.ts';
+import { completeJobs } from '../../src/ledger/attempts/complete-jobs.ts';
+import { returnExpired } from '../../src/ledger/attempts/return-jobs.ts';
+import { settleOrphans } from '../../src/ledger/attempts/settle-orphans.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { updateJob } from '../../src/ledger/jobs/update-job.ts';
+import { expireJobs } from '../../src/ledger/upkeep/expire-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type LeasedTestJob, settled, type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,11 +1,11 @@
 /** Jobs that some transaction holds do not hold up the loops and callers that serve others. */
 import pg from 'pg';
 import { expect, test } from 'vitest';
-import { Canceller } from '../../src/engine/canceller.ts';
-import { HeldJobs } from '../../src/engine/held-jobs.ts';
-import { expireJobs } from '../../src/ledger/expire-jobs.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
-import { updateJob } from '../../src/ledger/update-job.ts';
+import { Canceller } from '../../src/engine/submit/canceller.ts';
+import { HeldJobs } from '../../src/engine/submit/held-jobs.ts';
+import { updateJob } from '../../src/ledger/jobs/update-job.ts';
+import { expireJobs } from '../../src/ledger/upkeep/expire-jobs.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { type Policy, PROFILES } from '../../src/core/policy.ts';
-import { PolicyCache } from '../../src/ledger/intern-policies.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

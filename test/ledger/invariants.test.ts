@@ -1,8 +1,8 @@
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { JOB_STATES } from '../../src/core/states.ts';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { checkInvariants, type Violation } from '../../src/ledger/invariants.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { checkInvariants, type Violation } from '../../src/ledger/upkeep/invariants.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

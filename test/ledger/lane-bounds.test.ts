@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
 import { HEALTHY, type Health } from '../../src/core/breaker.ts';
-import { changeOrigin } from '../../src/ledger/callback-origins.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { setLanesLive } from '../../src/ledger/promote-deliveries.ts';
-import { makeLanesDue, targetsOf } from '../../src/ledger/queue-deliveries.ts';
-import { type LaneBounds, lockReadyLanes } from '../../src/ledger/ready-lanes.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { changeOrigin } from '../../src/ledger/webhooks/callback-origins.ts';
+import { setLanesLive } from '../../src/ledger/webhooks/promote-deliveries.ts';
+import { makeLanesDue, targetsOf } from '../../src/ledger/webhooks/queue-deliveries.ts';
+import { type LaneBounds, lockReadyLanes } from '../../src/ledger/webhooks/ready-lanes.ts';
 import { useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 

@@ -2,12 +2,12 @@ import { readFile } from 'node:fs/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { PROFILES } from '../../src/core/policy.ts';
-import { ensureCallbackOrg } from '../../src/ledger/callback-orgs.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { nextDueMs, takeFirstDeliveries } from '../../src/ledger/promote-deliveries.ts';
-import { makeLanesDue } from '../../src/ledger/queue-deliveries.ts';
-import { type LaneBounds, lockReadyLanes } from '../../src/ledger/ready-lanes.ts';
-import { pruneDeliveries } from '../../src/ledger/sweep-lanes.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
+import { nextDueMs, takeFirstDeliveries } from '../../src/ledger/webhooks/promote-deliveries.ts';
+import { makeLanesDue } from '../../src/ledger/webhooks/queue-deliveries.ts';
+import { type LaneBounds, lockReadyLanes } from '../../src/ledger/webhooks/ready-lanes.ts';
+import { pruneDeliveries } from '../../src/ledger/webhooks/sweep-lanes.ts';
 import { useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 
@@ -149,7 +149,10 @@ describe('retention', () => {
 });
 
 test('what submits, starts and ends jobs knows nothing of deliveries [FR-14.53]', async () => {
-  const files = ['submit-jobs', 'take-jobs', 'claim-text', 'complete-jobs', 'settle-jobs', 'cancel-jobs', 'retry-jobs'];
+  const files = [
+    ...['jobs/submit-jobs', 'jobs/cancel-jobs', 'jobs/retry-jobs'],
+    ...['attempts/take-jobs', 'attempts/claim-text', 'attempts/complete-jobs', 'attempts/settle-jobs'],
+  ];
   for (const file of files) {
     const text = await readFile(new URL(`../../src/ledger/${file}.ts`, import.meta.url), 'utf8');
     expect(text, file).toMatch(/millrace\.|statement/);

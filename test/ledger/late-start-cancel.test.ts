@@ -1,12 +1,12 @@
 /** Cancelling a job whose handler may run although its start is not written. */
 import { afterEach, expect, test } from 'vitest';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { completeLateJobs } from '../../src/ledger/complete-jobs.ts';
-import { heartbeat } from '../../src/ledger/heartbeat.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { returnExpired, returnJobs } from '../../src/ledger/return-jobs.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import { completeLateJobs } from '../../src/ledger/attempts/complete-jobs.ts';
+import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
+import { returnExpired, returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type LeasedTestJob, useLedger } from './fixture.ts';
 import { lateJob, newJobAhead } from './lease-ahead.ts';
 

@@ -1,16 +1,16 @@
 /** Attempts whose handler was called under a lease, and whose start is written with their outcome or later. */
 import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
-import { leaseAhead } from '../../src/ledger/claim-jobs.ts';
-import { completeJobs, completeLateJobs, type LateJob } from '../../src/ledger/complete-jobs.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { jobAttempts } from '../../src/ledger/job-attempts.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { returnJobs } from '../../src/ledger/return-jobs.ts';
-import { checkLanded } from '../../src/ledger/settle-jobs.ts';
-import { presumeStarted, settleOrphans } from '../../src/ledger/settle-orphans.ts';
-import { startJobs } from '../../src/ledger/start-jobs.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import { leaseAhead } from '../../src/ledger/attempts/claim-jobs.ts';
+import { completeJobs, completeLateJobs, type LateJob } from '../../src/ledger/attempts/complete-jobs.ts';
+import { returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
+import { checkLanded } from '../../src/ledger/attempts/settle-jobs.ts';
+import { presumeStarted, settleOrphans } from '../../src/ledger/attempts/settle-orphans.ts';
+import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import { jobAttempts } from '../../src/ledger/reads/job-attempts.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type LeasedTestJob, lanesOf, settled, type TestJob, useLedger } from './fixture.ts';
 import { lateJob, leaseOneAhead, newJobAhead } from './lease-ahead.ts';
 

@@ -1,6 +1,6 @@
 /** Jobs that a worker leased ahead: it may call their handlers before their start is written. */
-import { leaseAhead } from '../../src/ledger/claim-jobs.ts';
-import type { LateJob } from '../../src/ledger/complete-jobs.ts';
+import { leaseAhead } from '../../src/ledger/attempts/claim-jobs.ts';
+import type { LateJob } from '../../src/ledger/attempts/complete-jobs.ts';
 import { type LeasedTestJob, lanesOf, type TestJob, type TestLedger } from './fixture.ts';
 
 let claimNo = 1_000_000;

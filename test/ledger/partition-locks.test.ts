@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import { Engine } from '../../src/engine/engine.ts';
-import { ensurePartitions, sweepDefaultPartition } from '../../src/ledger/record-partitions.ts';
+import { ensurePartitions, sweepDefaultPartition } from '../../src/ledger/history/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

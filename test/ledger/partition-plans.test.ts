@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import '../../src/ledger/record-partitions.ts';
-import { allStatements } from '../../src/ledger/statement.ts';
+import '../../src/ledger/history/record-partitions.ts';
+import { allStatements } from '../../src/ledger/driver/statement.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

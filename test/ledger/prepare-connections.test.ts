@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { prepareSubmitting, prepareWorking } from '../../src/ledger/prepare-connections.ts';
-import { observeStatements } from '../../src/ledger/statement.ts';
+import { observeStatements } from '../../src/ledger/driver/statement.ts';
+import { prepareSubmitting, prepareWorking } from '../../src/ledger/jobs/prepare-connections.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { dropOldPartitions, ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { dropOldPartitions, ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { PRUNE_PLANNER } from '../../src/ledger/prune.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
-import { allStatements } from '../../src/ledger/statement.ts';
+import { allStatements } from '../../src/ledger/driver/statement.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
+import { PRUNE_PLANNER } from '../../src/ledger/upkeep/prune.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

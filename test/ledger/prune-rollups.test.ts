@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { pruneRollups } from '../../src/ledger/rollups.ts';
+import { pruneRollups } from '../../src/ledger/history/rollups.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { countJobs } from '../../src/ledger/count-jobs.ts';
-import { getJob } from '../../src/ledger/get-job.ts';
-import { pruneJobs } from '../../src/ledger/prune.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
+import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
+import { getJob } from '../../src/ledger/reads/get-job.ts';
+import { pruneJobs } from '../../src/ledger/upkeep/prune.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

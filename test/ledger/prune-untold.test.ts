@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { ensureCallbackOrg } from '../../src/ledger/callback-orgs.ts';
-import { checkDeliveries } from '../../src/ledger/check-deliveries.ts';
-import { getJob } from '../../src/ledger/get-job.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
+import { getJob } from '../../src/ledger/reads/get-job.ts';
+import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
+import { checkDeliveries } from '../../src/ledger/webhooks/check-deliveries.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 

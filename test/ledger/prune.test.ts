@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { TERMINAL_STATES } from '../../src/core/states.ts';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { getJob } from '../../src/ledger/get-job.ts';
-import { reportProgress } from '../../src/ledger/report-progress.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
-import { saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
+import { reportProgress } from '../../src/ledger/attempts/report-progress.ts';
+import { saveCheckpoint } from '../../src/ledger/attempts/save-checkpoint.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { getJob } from '../../src/ledger/reads/get-job.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

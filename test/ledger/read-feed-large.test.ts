@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { type FeedPosition, feedHorizon, readFeed, startOf } from '../../src/ledger/read-feed.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
-import { allStatements } from '../../src/ledger/statement.ts';
+import { allStatements } from '../../src/ledger/driver/statement.ts';
+import { type FeedPosition, feedHorizon, readFeed, startOf } from '../../src/ledger/history/read-feed.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { until } from '../library/fixture.ts';
 import { useLedger } from './fixture.ts';
 

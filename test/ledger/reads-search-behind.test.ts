@@ -1,9 +1,9 @@
 /** Searches while the projector is far behind, and while jobs are being submitted: nothing is left out. */
 import { describe, expect, test } from 'vitest';
-import { filterValues, type JobFilter, MATCHES } from '../../src/ledger/job-filter.ts';
-import { SEARCH_ORDERS, type SearchOrder } from '../../src/ledger/search-cursor.ts';
-import { searchJobs } from '../../src/ledger/search-jobs.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { filterValues, type JobFilter, MATCHES } from '../../src/ledger/search/job-filter.ts';
+import { SEARCH_ORDERS, type SearchOrder } from '../../src/ledger/search/search-cursor.ts';
+import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

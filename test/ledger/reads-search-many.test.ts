@@ -2,11 +2,11 @@ import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { PRIORITIES } from '../../src/core/priority.ts';
 import { JOB_STATES } from '../../src/core/states.ts';
-import { filterValues, type JobFilter, MATCHES } from '../../src/ledger/job-filter.ts';
-import { projectRollups } from '../../src/ledger/rollups.ts';
-import { SEARCH_ORDERS, type SearchOrder } from '../../src/ledger/search-cursor.ts';
-import { searchJobs } from '../../src/ledger/search-jobs.ts';
-import { updateJob } from '../../src/ledger/update-job.ts';
+import { projectRollups } from '../../src/ledger/history/rollups.ts';
+import { updateJob } from '../../src/ledger/jobs/update-job.ts';
+import { filterValues, type JobFilter, MATCHES } from '../../src/ledger/search/job-filter.ts';
+import { SEARCH_ORDERS, type SearchOrder } from '../../src/ledger/search/search-cursor.ts';
+import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '../../src/core/errors.ts';
-import { type JobFilter, type SearchPage, searchJobs } from '../../src/ledger/search-jobs.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { type JobFilter, type SearchPage, searchJobs } from '../../src/ledger/search/search-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

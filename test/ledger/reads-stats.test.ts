@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { JOB_STATES } from '../../src/core/states.ts';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { countJobs } from '../../src/ledger/count-jobs.ts';
-import { explainJob } from '../../src/ledger/explain-job.ts';
-import { pauseType, resumeType, setTypeConcurrency } from '../../src/ledger/job-types.ts';
-import { setOrgCap } from '../../src/ledger/orgs.ts';
-import { pauseQueue, resumeQueue } from '../../src/ledger/queues.ts';
-import { registerWorker, stopWorker } from '../../src/ledger/workers.ts';
+import { setOrgCap } from '../../src/ledger/access/orgs.ts';
+import { registerWorker, stopWorker } from '../../src/ledger/attempts/workers.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { pauseType, resumeType, setTypeConcurrency } from '../../src/ledger/queues/job-types.ts';
+import { pauseQueue, resumeQueue } from '../../src/ledger/queues/queues.ts';
+import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
+import { explainJob } from '../../src/ledger/reads/explain-job.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

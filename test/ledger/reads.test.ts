@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { attemptIdOf } from '../../src/core/ids.ts';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { getJob, getJobs } from '../../src/ledger/get-job.ts';
-import { jobAttempts } from '../../src/ledger/job-attempts.ts';
-import { jobHistory } from '../../src/ledger/job-history.ts';
-import { reportProgress } from '../../src/ledger/report-progress.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
+import { reportProgress } from '../../src/ledger/attempts/report-progress.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { getJob, getJobs } from '../../src/ledger/reads/get-job.ts';
+import { jobAttempts } from '../../src/ledger/reads/job-attempts.ts';
+import { jobHistory } from '../../src/ledger/reads/job-history.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

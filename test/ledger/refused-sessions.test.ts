@@ -1,7 +1,7 @@
 /** What becomes of a pool whose new sessions are refused: no caller waits in vain, no session stays, and it works again later. */
 import type pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { type Database, type DatabaseParams, openDatabase } from '../../src/ledger/database.ts';
+import { type Database, type DatabaseParams, openDatabase } from '../../src/ledger/driver/database.ts';
 import { until } from '../library/fixture.ts';
 import { useLedger } from './fixture.ts';
 import { openPooler, type PoolerHabits } from './pooler.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { heartbeat } from '../../src/ledger/heartbeat.ts';
-import { reportProgress } from '../../src/ledger/report-progress.ts';
-import { loadCheckpoint, saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
-import { listWorkers, registerWorker, stopWorker, updateWorker } from '../../src/ledger/workers.ts';
+import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
+import { reportProgress } from '../../src/ledger/attempts/report-progress.ts';
+import { loadCheckpoint, saveCheckpoint } from '../../src/ledger/attempts/save-checkpoint.ts';
+import { listWorkers, registerWorker, stopWorker, updateWorker } from '../../src/ledger/attempts/workers.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { type LeasedTestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

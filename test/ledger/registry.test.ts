@@ -1,11 +1,24 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import { lockRoom } from '../../src/ledger/claim-room.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { announceType, pauseType, readTypes, resumeType, setTypeConcurrency } from '../../src/ledger/job-types.ts';
-import { createOrg, DEFAULT_ORG_ID, hasOrgCaps, setOrgCap } from '../../src/ledger/orgs.ts';
-import { configureQueue, pauseQueue, raiseVirtualTime, readQueues, resumeQueue } from '../../src/ledger/queues.ts';
+import { createOrg, DEFAULT_ORG_ID, hasOrgCaps, setOrgCap } from '../../src/ledger/access/orgs.ts';
+import { lockRoom } from '../../src/ledger/attempts/claim-room.ts';
+import { takeCappedJobs } from '../../src/ledger/attempts/take-jobs.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import {
+  announceType,
+  pauseType,
+  readTypes,
+  resumeType,
+  setTypeConcurrency,
+} from '../../src/ledger/queues/job-types.ts';
+import {
+  configureQueue,
+  pauseQueue,
+  raiseVirtualTime,
+  readQueues,
+  resumeQueue,
+} from '../../src/ledger/queues/queues.ts';
 import {
   advanceSchedule,
   dueSchedules,
@@ -13,8 +26,7 @@ import {
   lockDueSchedule,
   putSchedule,
   removeSchedule,
-} from '../../src/ledger/schedules.ts';
-import { takeCappedJobs } from '../../src/ledger/take-jobs.ts';
+} from '../../src/ledger/queues/schedules.ts';
 import { lanesOf, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

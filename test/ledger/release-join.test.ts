@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { expireJobs } from '../../src/ledger/expire-jobs.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { checkLanded, settleJobs } from '../../src/ledger/settle-jobs.ts';
+import { checkLanded, settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { expireJobs } from '../../src/ledger/upkeep/expire-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type LeasedTestJob, type SubmitOverrides, settled, type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { allStatements } from '../../src/ledger/statement.ts';
-import '../../src/ledger/expire-jobs.ts';
-import '../../src/ledger/release-dependents.ts';
-import '../../src/ledger/lock-dependencies.ts';
-import '../../src/ledger/stage-jobs.ts';
+import { allStatements } from '../../src/ledger/driver/statement.ts';
+import '../../src/ledger/upkeep/expire-jobs.ts';
+import '../../src/ledger/upkeep/release-dependents.ts';
+import '../../src/ledger/jobs/lock-dependencies.ts';
+import '../../src/ledger/upkeep/stage-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,9 +1,9 @@
 import type pg from 'pg';
 import { expect, test } from 'vitest';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { completeJobs } from '../../src/ledger/complete-jobs.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { settleJobs } from '../../src/ledger/settle-jobs.ts';
+import { completeJobs } from '../../src/ledger/attempts/complete-jobs.ts';
+import { settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type LeasedTestJob, settled, type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

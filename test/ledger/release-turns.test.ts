@@ -1,11 +1,11 @@
 /** What one org has to release does not hold up the releases of others, however much it is and whatever is wrong with it. */
 import { describe, expect, test } from 'vitest';
 import { isAppError } from '../../src/core/errors.ts';
-import { placeDependents, type RefusedEntries } from '../../src/engine/placement.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { lockDependencies } from '../../src/ledger/lock-dependencies.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { placeDependents, type RefusedEntries } from '../../src/engine/submit/placement.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { lockDependencies } from '../../src/ledger/jobs/lock-dependencies.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,11 +1,11 @@
 import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { DEPENDENCY_TYPES } from '../../src/core/dependencies.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { lockDependencies } from '../../src/ledger/lock-dependencies.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { lockDependencies } from '../../src/ledger/jobs/lock-dependencies.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { buryWorkers, findOrphans } from '../../src/ledger/find-orphans.ts';
-import { returnExpired } from '../../src/ledger/return-jobs.ts';
-import { checkLanded, settleJobs } from '../../src/ledger/settle-jobs.ts';
-import { settleOrphans } from '../../src/ledger/settle-orphans.ts';
-import { stopWorker } from '../../src/ledger/workers.ts';
+import { buryWorkers, findOrphans } from '../../src/ledger/attempts/find-orphans.ts';
+import { returnExpired } from '../../src/ledger/attempts/return-jobs.ts';
+import { checkLanded, settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
+import { settleOrphans } from '../../src/ledger/attempts/settle-orphans.ts';
+import { stopWorker } from '../../src/ledger/attempts/workers.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { type LeasedTestJob, settled, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { recogniseRestore } from '../../src/ledger/cluster.ts';
-import { countJobs } from '../../src/ledger/count-jobs.ts';
-import { checkSchema } from '../../src/ledger/migrate.ts';
-import { readFeed } from '../../src/ledger/read-feed.ts';
-import { projectRollups } from '../../src/ledger/rollups.ts';
-import { searchJobs } from '../../src/ledger/search-jobs.ts';
+import { recogniseRestore } from '../../src/ledger/driver/cluster.ts';
+import { checkSchema } from '../../src/ledger/driver/migrate.ts';
+import { readFeed } from '../../src/ledger/history/read-feed.ts';
+import { projectRollups } from '../../src/ledger/history/rollups.ts';
+import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
+import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
 import { type TestJob, type TestLedger, useLedger } from './fixture.ts';
 import { type Restored, restoreInto } from './restored-ledger.ts';
 import { TestWebhooks } from './webhook-fixture.ts';

@@ -3,10 +3,10 @@ import { randomBytes } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { openDatabase } from '../../src/ledger/database.ts';
-import { PolicyCache } from '../../src/ledger/intern-policies.ts';
-import { migrate } from '../../src/ledger/migrate.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { openDatabase } from '../../src/ledger/driver/database.ts';
+import { migrate } from '../../src/ledger/driver/migrate.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
+import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
 import { openPostgres } from '../../src/postgres/open.ts';
 import { TestLedger } from './fixture.ts';
 

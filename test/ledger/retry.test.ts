@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type RetryParams, retryJob } from '../../src/ledger/retry-jobs.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
+import { type RetryParams, retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

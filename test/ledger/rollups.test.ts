@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { JobState } from '../../src/core/states.ts';
-import { countJobs } from '../../src/ledger/count-jobs.ts';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
-import { projectRollups } from '../../src/ledger/rollups.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { projectRollups } from '../../src/ledger/history/rollups.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

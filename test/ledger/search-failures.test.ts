@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from 'vitest';
-import { searchFailures, tallyFailures } from '../../src/ledger/search-failures.ts';
-import { allStatements } from '../../src/ledger/statement.ts';
+import { allStatements } from '../../src/ledger/driver/statement.ts';
+import { searchFailures, tallyFailures } from '../../src/ledger/search/search-failures.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,10 +1,10 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { dispatchEvents } from '../../src/ledger/dispatch-events.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
-import { searchJobs } from '../../src/ledger/search-jobs.ts';
-import { noteSettled } from '../../src/ledger/search-settling.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
+import { noteSettled } from '../../src/ledger/search/search-settling.ts';
+import { dispatchEvents } from '../../src/ledger/webhooks/dispatch-events.ts';
 import { useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 

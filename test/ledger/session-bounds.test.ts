@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { Millrace } from '../../src/index.ts';
-import { type Database, openDatabase } from '../../src/ledger/database.ts';
-import { newListener } from '../../src/ledger/notify.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
+import { newListener } from '../../src/ledger/driver/notify.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { openPostgres } from '../../src/postgres/open.ts';
 import { useLedger } from './fixture.ts';
 import { openPooler } from './pooler.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { checkLanded, settleJobs } from '../../src/ledger/settle-jobs.ts';
+import { checkLanded, settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { settled, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

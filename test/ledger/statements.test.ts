@@ -1,21 +1,32 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { inTransaction } from '../../src/ledger/database.ts';
-import { allStatements } from '../../src/ledger/statement.ts';
+import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { allStatements } from '../../src/ledger/driver/statement.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
 const LEDGER = new URL('../../src/ledger/', import.meta.url);
 
+const files = (): string[] =>
+  readdirSync(LEDGER, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+
 async function importLedger(): Promise<void> {
-  const files = readdirSync(LEDGER).filter((file) => file.endsWith('.ts'));
-  await Promise.all(files.map((file) => import(new URL(file, LEDGER).href)));
+  await Promise.all(files().map((file) => import(new URL(file, LEDGER).href)));
 }
+
+/** The names of statements that stand in the sources as they are, whether or not somebody imports the file. */
+const namesInSources = (): string[] =>
+  files().flatMap((file) => {
+    const text = readFileSync(new URL(file, LEDGER), 'utf8');
+    return Array.from(text.matchAll(/\b(?:statement|flushVariants)\(\s*'(\w+)'/g), ([, name]) => `millrace_${name}`);
+  });
 
 test('every statement of the ledger can be prepared on a migrated database', async () => {
   await importLedger();
   const statements = allStatements();
-  expect(statements.length).toBeGreaterThan(50);
+  const known = new Set(statements.map(({ name }) => name));
+  expect(namesInSources().length).toBeGreaterThan(150);
+  expect(namesInSources().filter((name) => !known.has(name))).toEqual([]);
   const client = await ledger.db.maintenance.connect();
   const refused: string[] = [];
   for (const { name, text } of statements) {
@@ -23,8 +34,10 @@ test('every statement of the ledger can be prepared on a migrated database', asy
       .query(`PREPARE "${name}" AS ${text}`)
       .catch((error: Error) => refused.push(`${name}: ${error.message}`));
   }
+  const { rows } = await client.query('SELECT count(*)::int4 AS prepared FROM pg_prepared_statements');
   client.release(true);
   expect(refused).toEqual([]);
+  expect(rows[0].prepared).toBeGreaterThanOrEqual(known.size);
 });
 
 test('statement names fit into what PostgreSQL keeps of a name', async () => {

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
-import { submitStarted } from '../../src/ledger/submit-started.ts';
-import { takeJobs } from '../../src/ledger/take-jobs.ts';
+import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { submitStarted } from '../../src/ledger/jobs/submit-started.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { lanesOf, type SubmitOverrides, settled, useLedger } from './fixture.ts';
 
 const ledger = useLedger();

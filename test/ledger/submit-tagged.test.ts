@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { getJob } from '../../src/ledger/get-job.ts';
-import { projectRollups } from '../../src/ledger/rollups.ts';
-import { searchJobs } from '../../src/ledger/search-jobs.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import { projectRollups } from '../../src/ledger/history/rollups.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { getJob } from '../../src/ledger/reads/get-job.ts';
+import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -2,8 +2,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
-import { openDatabase } from '../../src/ledger/database.ts';
-import { migrate, readMigrations } from '../../src/ledger/migrate.ts';
+import { openDatabase } from '../../src/ledger/driver/database.ts';
+import { migrate, readMigrations } from '../../src/ledger/driver/migrate.ts';
 
 const TEMPLATE_LOCK = 0x7465_6d70;
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { JOB_STATES } from '../../src/core/states.ts';
 import { REASONS, TRANSITIONS } from '../../src/core/transitions.ts';
-import { ensurePartitions } from '../../src/ledger/record-partitions.ts';
+import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { queueDepth } from '../../src/ledger/queue-depth.ts';
-import { submitJobs } from '../../src/ledger/submit-jobs.ts';
-import { takeJobs } from '../../src/ledger/take-jobs.ts';
-import { type JobChange, updateJob } from '../../src/ledger/update-job.ts';
+import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
+import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
+import { type JobChange, updateJob } from '../../src/ledger/jobs/update-job.ts';
+import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();

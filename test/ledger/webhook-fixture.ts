@@ -1,6 +1,6 @@
 /** Targets and their deliveries, for tests that look at the tables themselves. */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { type Dispatched, dispatchEvents } from '../../src/ledger/dispatch-events.ts';
+import { type Dispatched, dispatchEvents } from '../../src/ledger/webhooks/dispatch-events.ts';
 import type { TestLedger } from './fixture.ts';
 
 export type DeliveryRow = {

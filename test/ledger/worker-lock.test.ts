@@ -1,8 +1,13 @@
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import { declareDead, holdWorkerLock, type WatchedWorker, watchWorkers } from '../../src/ledger/watch-workers.ts';
-import { WorkerSession } from '../../src/ledger/worker-session.ts';
-import { stopWorker } from '../../src/ledger/workers.ts';
+import {
+  declareDead,
+  holdWorkerLock,
+  type WatchedWorker,
+  watchWorkers,
+} from '../../src/ledger/attempts/watch-workers.ts';
+import { WorkerSession } from '../../src/ledger/attempts/worker-session.ts';
+import { stopWorker } from '../../src/ledger/attempts/workers.ts';
 import { until } from '../library/fixture.ts';
 import { useLedger } from './fixture.ts';
 

@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { type Handler, type JobView, Millrace, type OpenOptions, type Submission } from '../../src/index.ts';
-import { checkInvariants, type Violation } from '../../src/ledger/invariants.ts';
+import { checkInvariants, type Violation } from '../../src/ledger/upkeep/invariants.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 
 const ACT = 'act';

@@ -1,9 +1,9 @@
 /** The same engine on a server that is given: the machine's PostgreSQL 15 where there is one, the oldest we support. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Millrace, PermanentError, TemporaryError } from '../../src/index.ts';
-import { openDatabase } from '../../src/ledger/database.ts';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { allStatements } from '../../src/ledger/statement.ts';
+import { openDatabase } from '../../src/ledger/driver/database.ts';
+import { allStatements } from '../../src/ledger/driver/statement.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { type ExternalServer, startExternal } from '../postgres/external-server.ts';
 import { freePort, makeScratch, type Scratch } from '../postgres/scratch.ts';
 import { allEnded } from './fixture.ts';

@@ -1,9 +1,9 @@
 /** What workers do with jobs that they leased ahead: run them first, and write their start with their outcome. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { leaseAhead, mayStartLate } from '../../src/ledger/claim-jobs.ts';
-import { completeLateJobs } from '../../src/ledger/complete-jobs.ts';
-import { checkLanded } from '../../src/ledger/settle-jobs.ts';
+import { leaseAhead, mayStartLate } from '../../src/ledger/attempts/claim-jobs.ts';
+import { completeLateJobs } from '../../src/ledger/attempts/complete-jobs.ts';
+import { checkLanded } from '../../src/ledger/attempts/settle-jobs.ts';
 import { anyOf, commandOf, hasLeases, leaseChoice, pick, pickAhead, workerIds } from './command.ts';
 import type { LateEnd, Model } from './model.ts';
 import { mayRun, mayRunBy } from './model-job.ts';

@@ -1,7 +1,7 @@
 /** Looks whether the ledger is where the model says. */
 import { expect } from 'vitest';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { ownedJobs } from '../../src/ledger/owned-jobs.ts';
+import { ownedJobs } from '../../src/ledger/attempts/owned-jobs.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import type { Model } from './model.ts';
 import { hasEnded, isHeldBy, type ModelJob, mayRun } from './model-job.ts';
 import type { System } from './system.ts';

@@ -1,7 +1,7 @@
 /** Proof that the checks of this folder can fail: each lease guard is taken out of its statement, and a check must notice. */
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { IS_SILENT } from '../../src/ledger/return-jobs.ts';
+import { IS_SILENT } from '../../src/ledger/attempts/return-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { ZOMBIES } from './commands.ts';
 import { lifecycleProperty } from './lifecycle.ts';

@@ -1,12 +1,12 @@
 /** What the keepers of the ledger do: stage, release, expire, bury; and time, which passes. For the rescuer see `rescue-commands.ts`. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { expireJobs } from '../../src/ledger/expire-jobs.ts';
-import { buryWorkers } from '../../src/ledger/find-orphans.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { stageJobs } from '../../src/ledger/stage-jobs.ts';
-import { declareDead, watchWorkers } from '../../src/ledger/watch-workers.ts';
-import { stopWorker } from '../../src/ledger/workers.ts';
+import { buryWorkers } from '../../src/ledger/attempts/find-orphans.ts';
+import { declareDead, watchWorkers } from '../../src/ledger/attempts/watch-workers.ts';
+import { stopWorker } from '../../src/ledger/attempts/workers.ts';
+import { expireJobs } from '../../src/ledger/upkeep/expire-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
+import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { anyOf, commandOf, pick, workerIds } from './command.ts';
 import type { Model } from './model.ts';
 import { isHeldBy } from './model-job.ts';

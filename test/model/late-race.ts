@@ -2,10 +2,10 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { isTerminal } from '../../src/core/states.ts';
-import { completeLateJobs } from '../../src/ledger/complete-jobs.ts';
-import { returnJobs } from '../../src/ledger/return-jobs.ts';
-import { presumeStarted } from '../../src/ledger/settle-orphans.ts';
-import { startJobs } from '../../src/ledger/start-jobs.ts';
+import { completeLateJobs } from '../../src/ledger/attempts/complete-jobs.ts';
+import { returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
+import { presumeStarted } from '../../src/ledger/attempts/settle-orphans.ts';
+import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
 import { lateJob, newJobAhead } from '../ledger/lease-ahead.ts';
 import { type AbandonedJob, type Acted, abandoned, type Deed, LEASE_MS, OTHERS, Stage, settleBy, the } from './race.ts';

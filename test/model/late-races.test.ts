@@ -5,9 +5,9 @@
  */
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
-import { IS_SILENT } from '../../src/ledger/return-jobs.ts';
-import { MAY_RUN } from '../../src/ledger/start-jobs.ts';
+import { IS_SILENT } from '../../src/ledger/attempts/return-jobs.ts';
+import { MAY_RUN } from '../../src/ledger/attempts/start-jobs.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { type LateTally, lateRaceProperty } from './late-race.ts';
 import { stopClock } from './system.ts';

@@ -6,7 +6,7 @@
  */
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import { checkInvariants } from '../../src/ledger/invariants.ts';
+import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { raceProperty, type Tally } from './race.ts';
 import { stopClock } from './system.ts';

@@ -1,12 +1,12 @@
 /** What the rescuer does with the jobs of workers that died or seem to have. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { findOrphans, type Orphan } from '../../src/ledger/find-orphans.ts';
-import { heartbeat } from '../../src/ledger/heartbeat.ts';
-import { returnExpired } from '../../src/ledger/return-jobs.ts';
-import { settleJobs } from '../../src/ledger/settle-jobs.ts';
-import { presumeStarted, settleOrphans } from '../../src/ledger/settle-orphans.ts';
-import { startJobs } from '../../src/ledger/start-jobs.ts';
+import { findOrphans, type Orphan } from '../../src/ledger/attempts/find-orphans.ts';
+import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
+import { returnExpired } from '../../src/ledger/attempts/return-jobs.ts';
+import { settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
+import { presumeStarted, settleOrphans } from '../../src/ledger/attempts/settle-orphans.ts';
+import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
 import { settled } from '../ledger/fixture.ts';
 import { completeLateFor, leaseAheadFor } from './ahead-commands.ts';
 import { anyOf, commandOf, pick } from './command.ts';

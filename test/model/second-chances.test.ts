@@ -1,9 +1,9 @@
 /** Short histories in which a job comes back, each too rare to leave to chance. */
 import { expect, test } from 'vitest';
-import { findOrphans } from '../../src/ledger/find-orphans.ts';
-import { ownedJobs } from '../../src/ledger/owned-jobs.ts';
-import { releaseDependents } from '../../src/ledger/release-dependents.ts';
-import { retryJob } from '../../src/ledger/retry-jobs.ts';
+import { findOrphans } from '../../src/ledger/attempts/find-orphans.ts';
+import { ownedJobs } from '../../src/ledger/attempts/owned-jobs.ts';
+import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { useLedger } from '../ledger/fixture.ts';
 
 const ledger = useLedger();

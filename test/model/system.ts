@@ -1,11 +1,11 @@
 /** The real side of a model run: a ledger whose clock stands still, one org, some workers and what they remember. */
 import { expect } from 'vitest';
 import { type Policy, type PolicyLayer, PROFILES } from '../../src/core/policy.ts';
-import { Claims } from '../../src/engine/claims.ts';
-import { Submitter } from '../../src/engine/submitter.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
-import type { Lane } from '../../src/ledger/take-jobs.ts';
-import { registerWorker } from '../../src/ledger/workers.ts';
+import { Submitter } from '../../src/engine/submit/submitter.ts';
+import { Claims } from '../../src/engine/work/claims.ts';
+import type { Lane } from '../../src/ledger/attempts/take-jobs.ts';
+import { registerWorker } from '../../src/ledger/attempts/workers.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
 import { Model } from './model.ts';
 import { type GivenLease, isHeldBy } from './model-job.ts';

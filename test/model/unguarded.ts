@@ -1,5 +1,5 @@
 /** A ledger whose statements forget to look at the lease, made without touching the source. */
-import { allStatements, type Queryable } from '../../src/ledger/statement.ts';
+import { allStatements, type Queryable } from '../../src/ledger/driver/statement.ts';
 import type { Wire } from './system.ts';
 
 /** The comparison of a job's newest lease with the one that was presented. */

@@ -1,17 +1,17 @@
 /** What a worker may still write with a lease it lost, though it holds the very job again by a newer one. */
 import { expect } from 'vitest';
-import { assertOwned } from '../../src/ledger/assert-owned.ts';
-import { cancelJobs } from '../../src/ledger/cancel-jobs.ts';
-import { completeJobs, completeLateJobs } from '../../src/ledger/complete-jobs.ts';
-import { lockParent } from '../../src/ledger/guard-parent.ts';
-import { heartbeat } from '../../src/ledger/heartbeat.ts';
-import { reportProgress } from '../../src/ledger/report-progress.ts';
-import { returnExpired, returnJobs } from '../../src/ledger/return-jobs.ts';
-import { saveCheckpoint } from '../../src/ledger/save-checkpoint.ts';
-import { settleJobs } from '../../src/ledger/settle-jobs.ts';
-import { presumeStarted, settleOrphans } from '../../src/ledger/settle-orphans.ts';
-import { startedBefore, startFreeJobs, startJobs, unstartedOf } from '../../src/ledger/start-jobs.ts';
-import type { Queryable } from '../../src/ledger/statement.ts';
+import { assertOwned } from '../../src/ledger/attempts/assert-owned.ts';
+import { completeJobs, completeLateJobs } from '../../src/ledger/attempts/complete-jobs.ts';
+import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
+import { reportProgress } from '../../src/ledger/attempts/report-progress.ts';
+import { returnExpired, returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
+import { saveCheckpoint } from '../../src/ledger/attempts/save-checkpoint.ts';
+import { settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
+import { presumeStarted, settleOrphans } from '../../src/ledger/attempts/settle-orphans.ts';
+import { startedBefore, startFreeJobs, startJobs, unstartedOf } from '../../src/ledger/attempts/start-jobs.ts';
+import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
+import { lockParent } from '../../src/ledger/jobs/guard-parent.ts';
 import { type LeasedTestJob, settled, type TestLedger } from '../ledger/fixture.ts';
 import { lateJob, leaseOneAhead, newJobAhead } from '../ledger/lease-ahead.ts';
 

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { API_KEY_SCOPES, parseApiKey } from '../../src/core/api-key.ts';
-import { DEFAULT_ORG_ID } from '../../src/ledger/orgs.ts';
-import { createFirstOrgAndKey } from '../../src/services/bootstrap.ts';
-import { createKey } from '../../src/services/create-key.ts';
-import { listKeys } from '../../src/services/list-keys.ts';
+import { DEFAULT_ORG_ID } from '../../src/ledger/access/orgs.ts';
+import { createFirstOrgAndKey } from '../../src/services/access/bootstrap.ts';
+import { createKey } from '../../src/services/access/create-key.ts';
+import { listKeys } from '../../src/services/access/list-keys.ts';
 import { useLedger } from '../ledger/fixture.ts';
 
 const ledger = useLedger();

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { API_KEY_SCOPES, DEFAULT_SCOPES, parseApiKey } from '../../src/core/api-key.ts';
-import { touchApiKeys } from '../../src/ledger/api-keys.ts';
-import { createKey } from '../../src/services/create-key.ts';
-import { createOrg, requireOrg } from '../../src/services/create-org.ts';
-import { listKeys } from '../../src/services/list-keys.ts';
-import { revokeKey } from '../../src/services/revoke-key.ts';
+import { touchApiKeys } from '../../src/ledger/access/api-keys.ts';
+import { createKey } from '../../src/services/access/create-key.ts';
+import { createOrg, requireOrg } from '../../src/services/access/create-org.ts';
+import { listKeys } from '../../src/services/access/list-keys.ts';
+import { revokeKey } from '../../src/services/access/revoke-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
 
 const ledger = useLedger();

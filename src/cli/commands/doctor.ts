@@ -1,7 +1,7 @@
-import type { Database } from '../../ledger/database.ts';
-import { checkInvariants, type Violation } from '../../ledger/invariants.ts';
-import { checkSchema } from '../../ledger/migrate.ts';
-import type { Queryable } from '../../ledger/statement.ts';
+import type { Database } from '../../ledger/driver/database.ts';
+import { checkSchema } from '../../ledger/driver/migrate.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
+import { checkInvariants, type Violation } from '../../ledger/upkeep/invariants.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withDatabase } from '../connection.ts';
 import type { Output } from '../output.ts';

@@ -1,4 +1,4 @@
-import type { BatchCancellationResult, CancellationResult } from '../../services/cancel-job.ts';
+import type { BatchCancellationResult, CancellationResult } from '../../services/jobs/cancel-job.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withMillrace } from '../connection.ts';
 import { FILTER_OPTIONS, isEmptyFilter, readFilter } from '../job-filter.ts';

@@ -1,5 +1,5 @@
-import { SEARCH_ORDERS } from '../../ledger/search-cursor.ts';
-import type { JobView } from '../../services/read-job.ts';
+import { SEARCH_ORDERS } from '../../ledger/search/search-cursor.ts';
+import type { JobView } from '../../services/jobs/read-job.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withMillrace } from '../connection.ts';
 import { FILTER_OPTIONS, readFilter } from '../job-filter.ts';

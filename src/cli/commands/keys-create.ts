@@ -1,7 +1,7 @@
 import { API_KEY_SCOPES, DEFAULT_SCOPES } from '../../core/api-key.ts';
 
-import { createKey } from '../../services/create-key.ts';
-import { requireOrg } from '../../services/create-org.ts';
+import { createKey } from '../../services/access/create-key.ts';
+import { requireOrg } from '../../services/access/create-org.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { settingsOf } from '../connection.ts';
 import { readDurationMs, readWords } from '../option-values.ts';

@@ -1,5 +1,5 @@
-import { requireOrg } from '../../services/create-org.ts';
-import { listKeys } from '../../services/list-keys.ts';
+import { requireOrg } from '../../services/access/create-org.ts';
+import { listKeys } from '../../services/access/list-keys.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { textTable } from '../text-table.ts';
 import { UsageError } from '../usage-error.ts';

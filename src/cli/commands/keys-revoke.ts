@@ -1,4 +1,4 @@
-import { revokeKey } from '../../services/revoke-key.ts';
+import { revokeKey } from '../../services/access/revoke-key.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withLedger } from '../with-ledger.ts';
 

@@ -1,4 +1,4 @@
-import { migrate as migrateLedger } from '../../ledger/migrate.ts';
+import { migrate as migrateLedger } from '../../ledger/driver/migrate.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withDatabase } from '../connection.ts';
 

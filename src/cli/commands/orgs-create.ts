@@ -1,4 +1,4 @@
-import { createOrg } from '../../services/create-org.ts';
+import { createOrg } from '../../services/access/create-org.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { readInteger } from '../option-values.ts';
 import { withLedger } from '../with-ledger.ts';

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import type { Config } from '../../config/load-config.ts';
-import { createFirstOrgAndKey } from '../../services/bootstrap.ts';
+import { createFirstOrgAndKey } from '../../services/access/bootstrap.ts';
 import type { ApiServer } from '../api-server.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { maskPassword, settingsOf } from '../connection.ts';

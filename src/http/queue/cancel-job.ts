@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/engine.ts';
-import { cancelJob } from '../../services/cancel-job.ts';
+import { cancelJob } from '../../services/jobs/cancel-job.ts';
 import type { Http } from '../door.ts';
 import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
 import { renderError } from './render.ts';

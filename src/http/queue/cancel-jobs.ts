@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/engine.ts';
-import { cancelMany } from '../../services/cancel-job.ts';
+import { cancelMany } from '../../services/jobs/cancel-job.ts';
 import type { Http } from '../door.ts';
 import { callerOf, needs } from './operation.ts';
 import { readSearch } from './read-filter.ts';

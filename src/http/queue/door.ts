@@ -1,6 +1,6 @@
 import type { Engine } from '../../engine/engine.ts';
-import type { Admission } from '../../services/admission.ts';
-import { createQueueAdmission } from '../../services/queue-admission.ts';
+import type { Admission } from '../../services/admission/admission.ts';
+import { createQueueAdmission } from '../../services/admission/queue-admission.ts';
 import type { Door, Http } from '../door.ts';
 import { cancelJobRoute } from './cancel-job.ts';
 import { cancelJobsRoute } from './cancel-jobs.ts';

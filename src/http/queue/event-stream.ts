@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify';
 import type { AppError } from '../../core/errors.ts';
 import { currentAttempt } from '../../core/job.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
-import { type FeedEvent, type FeedPosition, writeFeedCursor } from '../../engine/feed-cursor.ts';
+import { type FeedEvent, type FeedPosition, writeFeedCursor } from '../../engine/follow/feed-cursor.ts';
 import { STATE_WORDS } from './words.ts';
 
 /** How long browsers wait before they come back. */

@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/engine.ts';
-import { explainJob } from '../../services/explain-job.ts';
+import { explainJob } from '../../services/jobs/explain-job.ts';
 import type { Http } from '../door.ts';
 import { callerOf, needs, noSuchJob } from './operation.ts';
 import { renderExplanation } from './render-explanation.ts';

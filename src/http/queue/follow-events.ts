@@ -1,8 +1,8 @@
 import { isAppError } from '../../core/errors.ts';
 import { isTerminal } from '../../core/states.ts';
-import type { EventFeed } from '../../engine/feed.ts';
-import type { FeedPosition } from '../../engine/feed-cursor.ts';
-import type { FeedSubscription, JobWatch } from '../../engine/feed-subscription.ts';
+import type { EventFeed } from '../../engine/follow/feed.ts';
+import type { FeedPosition } from '../../engine/follow/feed-cursor.ts';
+import type { FeedSubscription, JobWatch } from '../../engine/follow/feed-subscription.ts';
 import { eventChunks, farewell, heartbeat, opening } from './event-stream.ts';
 
 export type StreamRules = {

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { AppError } from '../../core/errors.ts';
 import type { Engine } from '../../engine/engine.ts';
-import { inspectFailure } from '../../services/inspect-failure.ts';
+import { inspectFailure } from '../../services/jobs/inspect-failure.ts';
 import type { Http } from '../door.ts';
 import { callerOf, needs, noSuchJob } from './operation.ts';
 import { renderDetails } from './render-failure.ts';

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import type { Engine } from '../../engine/engine.ts';
-import { readJob } from '../../services/read-job.ts';
+import { readJob } from '../../services/jobs/read-job.ts';
 import type { Http } from '../door.ts';
 import { callerOf, needs, noSuchJob } from './operation.ts';
 import { renderJob } from './render.ts';

@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/engine.ts';
-import { countJobs } from '../../services/count-jobs.ts';
+import { countJobs } from '../../services/jobs/count-jobs.ts';
 import type { Http } from '../door.ts';
 import { callerOf, needs } from './operation.ts';
 import { renderStats } from './render-stats.ts';

@@ -1,8 +1,8 @@
 import type { Static } from 'typebox';
 import { AppError } from '../../core/errors.ts';
 import { Issues, readTimestamp } from '../../core/submission-fields.ts';
-import type { FailureFilter } from '../../services/search-failures.ts';
-import type { JobFilter, SearchPage } from '../../services/search-jobs.ts';
+import type { FailureFilter } from '../../services/jobs/search-failures.ts';
+import type { JobFilter, SearchPage } from '../../services/jobs/search-jobs.ts';
 import type { FailureSearch } from './schemas/failure.ts';
 import type { JobSearch, JobSearchQuery } from './schemas/search.ts';
 import { categoriesOf, stateOf } from './words.ts';

@@ -3,7 +3,7 @@ import { AppError, type Issue } from '../../core/errors.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 import type { Submission } from '../../core/submission.ts';
 import { CRITICAL_QUEUE, Issues } from '../../core/submission-fields.ts';
-import { invalidSubmission } from '../../services/submission-result.ts';
+import { invalidSubmission } from '../../services/jobs/submission-result.ts';
 import type { Identity } from '../shared/identity.ts';
 import { BACKOFF_MEMBERS, SUBMISSION_MEMBERS } from './words.ts';
 

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import { formatDuration } from '../../core/duration.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
-import type { Explanation as Explained } from '../../services/explain-job.ts';
+import type { Explanation as Explained } from '../../services/jobs/explain-job.ts';
 import { timeOrNull } from './render.ts';
 import type { Explanation } from './schemas/explanation.ts';
 import { STATE_WORDS } from './words.ts';

@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import { formatDuration } from '../../core/duration.ts';
 import { JOB_STATES, type JobState } from '../../core/states.ts';
-import type { JobCounts } from '../../services/count-jobs.ts';
+import type { JobCounts } from '../../services/jobs/count-jobs.ts';
 import type { LatencyStats, QueueStats } from './schemas/stats.ts';
 import { STATE_WORDS } from './words.ts';
 

@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/engine.ts';
-import { retryJob } from '../../services/retry-job.ts';
+import { retryJob } from '../../services/jobs/retry-job.ts';
 import type { Http } from '../door.ts';
 import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
 import { requirePriority } from './read-submission.ts';

@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/engine.ts';
-import { searchFailures } from '../../services/search-failures.ts';
+import { searchFailures } from '../../services/jobs/search-failures.ts';
 import type { Http } from '../door.ts';
 import { bodyMayBeAbsent, callerOf, needs } from './operation.ts';
 import { readFailureSearch } from './read-filter.ts';

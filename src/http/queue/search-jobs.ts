@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { Engine } from '../../engine/engine.ts';
-import { searchJobs } from '../../services/search-jobs.ts';
+import { searchJobs } from '../../services/jobs/search-jobs.ts';
 import type { Http } from '../door.ts';
 import { bodyMayBeAbsent, callerOf, needs } from './operation.ts';
 import { type JobQuestion, readSearch, readSearchQuery } from './read-filter.ts';

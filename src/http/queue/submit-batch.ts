@@ -1,6 +1,6 @@
 import type { Engine } from '../../engine/engine.ts';
-import type { Admission } from '../../services/admission.ts';
-import { submitMany } from '../../services/submit-many.ts';
+import type { Admission } from '../../services/admission/admission.ts';
+import { submitMany } from '../../services/jobs/submit-many.ts';
 import type { Http } from '../door.ts';
 import { askerOf, callerOf, judgedByService, needs } from './operation.ts';
 import { readBatch } from './read-submission.ts';

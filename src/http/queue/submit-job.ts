@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import type { Engine } from '../../engine/engine.ts';
-import type { Admission } from '../../services/admission.ts';
-import { invalidSubmission } from '../../services/submission-result.ts';
-import { submitJob } from '../../services/submit-job.ts';
+import type { Admission } from '../../services/admission/admission.ts';
+import { invalidSubmission } from '../../services/jobs/submission-result.ts';
+import { submitJob } from '../../services/jobs/submit-job.ts';
 import type { Http } from '../door.ts';
 import { isNamedByCaller } from '../shared/request-id.ts';
 import { askerOf, callerOf, judgedByService, needs } from './operation.ts';

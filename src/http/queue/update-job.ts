@@ -1,5 +1,5 @@
 import type { Engine } from '../../engine/engine.ts';
-import { updateJob } from '../../services/update-job.ts';
+import { updateJob } from '../../services/jobs/update-job.ts';
 import type { Http } from '../door.ts';
 import { callerOf, needs, noSuchJob } from './operation.ts';
 import { requirePriority } from './read-submission.ts';

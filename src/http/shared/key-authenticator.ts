@@ -1,8 +1,8 @@
 import { isSameSecret, type ParsedApiKey, parseApiKey } from '../../core/api-key.ts';
 import { AppError, type ErrorCode } from '../../core/errors.ts';
 import type { Engine } from '../../engine/engine.ts';
-import { unavailable, within } from '../../services/bounded-wait.ts';
-import { createKeyLookup, type KeyLookup, type StoredApiKey } from '../../services/look-up-keys.ts';
+import { createKeyLookup, type KeyLookup, type StoredApiKey } from '../../services/access/look-up-keys.ts';
+import { unavailable, within } from '../../services/admission/bounded-wait.ts';
 import { BoundedMap } from './bounded-map.ts';
 import { type Authenticator, type Identity, refusedTo, type Scope } from './identity.ts';
 

@@ -1,6 +1,6 @@
 import type { Engine } from '../../engine/engine.ts';
-import { unavailable, within } from '../../services/bounded-wait.ts';
-import { createPermitLeases, type PermitLeases, type RateLease } from '../../services/lease-permits.ts';
+import { unavailable, within } from '../../services/admission/bounded-wait.ts';
+import { createPermitLeases, type PermitLeases, type RateLease } from '../../services/admission/lease-permits.ts';
 import type { LimitVerdict, RateLimiter } from './identity.ts';
 
 export type OrgRateLimiterOptions = {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { FastifyRequest } from 'fastify';
-import { newJobId } from '../../engine/new-job-id.ts';
+import { newJobId } from '../../engine/submit/new-job-id.ts';
 
 const REQUEST_ID = /^[\w.:-]{1,128}$/;
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import type { Engine } from '../../engine/engine.ts';
-import { checkReadiness } from '../../services/check-readiness.ts';
+import { checkReadiness } from '../../services/admission/check-readiness.ts';
 import type { Http } from '../door.ts';
 
 const Health = Type.Object({ status: Type.Literal('ok') }, { description: 'The process is alive.' });

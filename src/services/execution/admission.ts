@@ -1,8 +1,8 @@
 import { AppError, isAppError } from '../../core/errors.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import type { Engine } from '../../engine/engine.ts';
-import { lockedQueueDepth, queueDepth } from '../../ledger/queue-depth.ts';
-import { Admission as QueueAdmission } from '../admission.ts';
+import { lockedQueueDepth, queueDepth } from '../../ledger/queues/queue-depth.ts';
+import { Admission as QueueAdmission } from '../admission/admission.ts';
 
 const QUEUE = 'q:default';
 const RETRY_AFTER_MS = 1_000;

@@ -1,8 +1,8 @@
 import { type ExecutionState, executionStateOf } from '../../core/execution/states.ts';
 import type { Job } from '../../core/job.ts';
 import type { JobState } from '../../core/states.ts';
-import { getJob } from '../../ledger/get-job.ts';
-import { cancelIds } from '../cancel-job.ts';
+import { getJob } from '../../ledger/reads/get-job.ts';
+import { cancelIds } from '../jobs/cancel-job.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { noSuchExecution, ownedExecution } from './read-execution.ts';
 import { jobWork, traced } from './traced.ts';

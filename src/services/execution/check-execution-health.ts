@@ -1,6 +1,6 @@
 import { AppError } from '../../core/errors.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
-import { listWorkers, type WorkerInfo } from '../../ledger/workers.ts';
+import { listWorkers, type WorkerInfo } from '../../ledger/attempts/workers.ts';
 import type { ExecutionContext } from './context.ts';
 
 const LEDGER_MS = 1_000;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { findClient, createClient as insertClient } from '../../ledger/clients.ts';
+import { findClient, createClient as insertClient } from '../../ledger/access/clients.ts';
 import { noSuchClient } from './client-errors.ts';
 import type { ExecutionContext } from './context.ts';
 import { createOnce } from './create-once.ts';

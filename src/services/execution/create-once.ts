@@ -1,8 +1,8 @@
 import { fingerprint } from '../../core/canonical-json.ts';
 import { AppError } from '../../core/errors.ts';
-import { claimReply, findReply } from '../../ledger/create-replies.ts';
-import { type Database, inTransaction } from '../../ledger/database.ts';
-import type { Queryable } from '../../ledger/statement.ts';
+import { claimReply, findReply } from '../../ledger/access/create-replies.ts';
+import { type Database, inTransaction } from '../../ledger/driver/database.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
 
 export type Creation<T> = {
   /** What is created, and for whom: keys of different scopes have nothing to do with each other. */

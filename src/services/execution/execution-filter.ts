@@ -6,7 +6,7 @@ import {
   type ExecutionState,
   outcomeOf,
 } from '../../core/execution/states.ts';
-import type { JobFilter } from '../../ledger/job-filter.ts';
+import type { JobFilter } from '../../ledger/search/job-filter.ts';
 import type { ExecutionView } from './read-execution.ts';
 
 /** Filters are combined with AND; of a list, one must fit. */

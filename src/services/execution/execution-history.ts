@@ -1,8 +1,8 @@
 import { type ExecutionEvent, projectEvents } from '../../core/execution/events.ts';
 import { isWorkKind, type WorkKind } from '../../core/execution/kinds.ts';
 import type { Job, StateTransition } from '../../core/job.ts';
-import { getJobs } from '../../ledger/get-job.ts';
-import { jobHistories } from '../../ledger/job-history.ts';
+import { getJobs } from '../../ledger/reads/get-job.ts';
+import { jobHistories } from '../../ledger/reads/job-history.ts';
 import type { ExecutionContext } from './context.ts';
 import { definitionOf } from './read-execution.ts';
 

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { API_KEY_RANDOM_BYTES, DEFAULT_SCOPES, formatApiKey } from '../../core/api-key.ts';
 import { isUuid } from '../../core/ids.ts';
-import { findClientKey, type IssuedKey, issueFirstKey, rotateClientKey } from '../../ledger/client-keys.ts';
-import { findClient } from '../../ledger/clients.ts';
+import { findClientKey, type IssuedKey, issueFirstKey, rotateClientKey } from '../../ledger/access/client-keys.ts';
+import { findClient } from '../../ledger/access/clients.ts';
 import { endedKey, keyConflict, missingKey, noSuchClient, noSuchKey } from './client-errors.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { createOnce, findRepeat } from './create-once.ts';

@@ -1,8 +1,8 @@
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import type { Job } from '../../core/job.ts';
-import { getJobs } from '../../ledger/get-job.ts';
-import { invalidCursor } from '../../ledger/page-cursor.ts';
-import { type SearchPage, searchJobs } from '../../ledger/search-jobs.ts';
+import { invalidCursor } from '../../ledger/driver/page-cursor.ts';
+import { getJobs } from '../../ledger/reads/get-job.ts';
+import { type SearchPage, searchJobs } from '../../ledger/search/search-jobs.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { type ExecutionFilter, matches, toJobFilter } from './execution-filter.ts';
 import { type ExecutionView, viewOf } from './read-execution.ts';

@@ -1,8 +1,8 @@
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import { DEFAULT_QUEUE } from '../../core/submission-fields.ts';
 import type { Engine } from '../../engine/engine.ts';
-import { queueDepth } from '../../ledger/queue-depth.ts';
-import { checkReadiness } from '../check-readiness.ts';
+import { queueDepth } from '../../ledger/queues/queue-depth.ts';
+import { checkReadiness } from '../admission/check-readiness.ts';
 
 export type Load = { readonly queueDepth: number; readonly workers: number | null };
 

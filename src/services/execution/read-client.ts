@@ -1,5 +1,5 @@
-import { findClient } from '../../ledger/clients.ts';
-import { type KeyView, listKeys } from '../list-keys.ts';
+import { findClient } from '../../ledger/access/clients.ts';
+import { type KeyView, listKeys } from '../access/list-keys.ts';
 import { noSuchClient } from './client-errors.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 

@@ -11,7 +11,7 @@ import {
 import { isUuid } from '../../core/ids.ts';
 import type { Job } from '../../core/job.ts';
 import { decodePayload } from '../../core/payload.ts';
-import { jobOwner } from '../../ledger/job-owner.ts';
+import { jobOwner } from '../../ledger/reads/job-owner.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 
 /** A job in the words of the execution API. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { API_KEY_SECRET_BYTES, formatApiKeyWithId } from '../../core/api-key.ts';
-import { findClientKey, renewClientKey } from '../../ledger/client-keys.ts';
+import { findClientKey, renewClientKey } from '../../ledger/access/client-keys.ts';
 import { endedKey, keyConflict, noSuchKey } from './client-errors.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import type { KeyGrant } from './issue-key.ts';

@@ -1,5 +1,5 @@
 import { isUuid } from '../../core/ids.ts';
-import { findClient } from '../../ledger/clients.ts';
+import { findClient } from '../../ledger/access/clients.ts';
 import { foreignClient, noSuchClient } from './client-errors.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 

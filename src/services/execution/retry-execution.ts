@@ -1,7 +1,7 @@
 import { AppError } from '../../core/errors.ts';
 import { type ExecutionState, executionStateOf } from '../../core/execution/states.ts';
 import type { Job } from '../../core/job.ts';
-import { retryJob } from '../../ledger/retry-jobs.ts';
+import { retryJob } from '../../ledger/jobs/retry-jobs.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { ownedExecution } from './read-execution.ts';
 import { jobWork, traced } from './traced.ts';

@@ -1,6 +1,6 @@
 import { isApiKeyId } from '../../core/api-key.ts';
 import { AppError } from '../../core/errors.ts';
-import { revokeClientKey as endKey, findClientKey } from '../../ledger/client-keys.ts';
+import { revokeClientKey as endKey, findClientKey } from '../../ledger/access/client-keys.ts';
 import { noSuchKey } from './client-errors.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { requireOwnClient } from './require-own-client.ts';

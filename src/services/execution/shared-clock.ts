@@ -1,5 +1,5 @@
-import { readClock } from '../../ledger/clock.ts';
-import type { Database } from '../../ledger/database.ts';
+import { readClock } from '../../ledger/driver/clock.ts';
+import type { Database } from '../../ledger/driver/database.ts';
 
 const readings = new WeakMap<Database, Promise<Date>>();
 

@@ -12,10 +12,10 @@ import { type ExecutionState, executionStateOf } from '../../core/execution/stat
 import type { Policy } from '../../core/policy.ts';
 import type { Submission } from '../../core/submission.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
-import { findKey } from '../../ledger/find-key.ts';
+import { findKey } from '../../ledger/jobs/find-key.ts';
 import type { LogFields } from '../../telemetry/log.ts';
-import type { SubmissionResult } from '../submission-result.ts';
-import { resultOf, submitJob } from '../submit-job.ts';
+import type { SubmissionResult } from '../jobs/submission-result.ts';
+import { resultOf, submitJob } from '../jobs/submit-job.ts';
 import { isQueueFull } from './admission.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { ownedExecution } from './read-execution.ts';

@@ -1,8 +1,8 @@
 import { AppError } from '../../core/errors.ts';
-import { createBatcher } from '../../ledger/batcher.ts';
-import type { Database } from '../../ledger/database.ts';
-import { type QuotaUse, useQuota } from '../../ledger/quota.ts';
-import { LONGEST_STATEMENT_MS, within } from '../bounded-wait.ts';
+import { type QuotaUse, useQuota } from '../../ledger/access/quota.ts';
+import { createBatcher } from '../../ledger/driver/batcher.ts';
+import type { Database } from '../../ledger/driver/database.ts';
+import { LONGEST_STATEMENT_MS, within } from '../admission/bounded-wait.ts';
 
 /** Whether a request still fits the quota of its client. */
 type QuotaVerdict = {

@@ -1,6 +1,6 @@
 import { type CheckedWebhookUpdate, checkWebhookUpdate, type WebhookUpdate } from '../../core/webhook-request.ts';
-import { changeWebhook as changeInLedger } from '../../ledger/change-webhook.ts';
-import { inTransaction } from '../../ledger/database.ts';
+import { inTransaction } from '../../ledger/driver/database.ts';
+import { changeWebhook as changeInLedger } from '../../ledger/webhooks/change-webhook.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import { requireReachableUrl } from './check-url.ts';
 import { readWebhook, type Webhook } from './read-webhook.ts';

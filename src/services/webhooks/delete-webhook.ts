@@ -1,5 +1,5 @@
-import { deleteWebhook as deleteInLedger } from '../../ledger/change-webhook.ts';
-import { inTransaction } from '../../ledger/database.ts';
+import { inTransaction } from '../../ledger/driver/database.ts';
+import { deleteWebhook as deleteInLedger } from '../../ledger/webhooks/change-webhook.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import { readWebhook } from './read-webhook.ts';
 import { noSuchWebhook, webhookConflict } from './webhook-errors.ts';

@@ -4,7 +4,7 @@ import {
   type DeliveryFilter,
   findDelivery,
   listDeliveries as listInLedger,
-} from '../../ledger/webhook-deliveries.ts';
+} from '../../ledger/webhooks/webhook-deliveries.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import { readWebhook } from './read-webhook.ts';
 import { noSuchDelivery } from './webhook-errors.ts';

@@ -1,4 +1,4 @@
-import { listWebhooks as listInLedger, type Webhook, type WebhookPage } from '../../ledger/webhooks.ts';
+import { listWebhooks as listInLedger, type Webhook, type WebhookPage } from '../../ledger/webhooks/webhooks.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 
 export const LISTED_KINDS = ['webhook', 'callback', 'all'] as const;

@@ -1,6 +1,6 @@
 import { AppError } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
-import { findWebhook, type Webhook, webhookOwner } from '../../ledger/webhooks.ts';
+import { findWebhook, type Webhook, webhookOwner } from '../../ledger/webhooks/webhooks.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import { noSuchWebhook } from './webhook-errors.ts';
 

@@ -1,6 +1,6 @@
 import { isUuid } from '../../core/ids.ts';
-import { inTransaction } from '../../ledger/database.ts';
-import { redeliverOne, redeliverFailed as requeueFailed } from '../../ledger/redeliver.ts';
+import { inTransaction } from '../../ledger/driver/database.ts';
+import { redeliverOne, redeliverFailed as requeueFailed } from '../../ledger/webhooks/redeliver.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import type { DeliveryName } from './list-deliveries.ts';
 import { readWebhook } from './read-webhook.ts';

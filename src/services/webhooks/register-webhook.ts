@@ -1,10 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type CheckedWebhook, checkWebhook, type WebhookSubmission } from '../../core/webhook-request.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';
-import { readClock } from '../../ledger/clock.ts';
-import { inTransaction } from '../../ledger/database.ts';
-import type { Queryable } from '../../ledger/statement.ts';
-import { insertWebhook, type NewWebhook } from '../../ledger/webhooks.ts';
+import { readClock } from '../../ledger/driver/clock.ts';
+import { inTransaction } from '../../ledger/driver/database.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
+import { insertWebhook, type NewWebhook } from '../../ledger/webhooks/webhooks.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import { type Created, createOnce, findRepeat } from '../execution/create-once.ts';
 import { requireReachableUrl } from './check-url.ts';

@@ -3,9 +3,13 @@ import type { DurationInput } from '../../core/duration.ts';
 import { isUuid } from '../../core/ids.ts';
 import { Issues, readDuration } from '../../core/submission-fields.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';
-import { lockLane } from '../../ledger/change-webhook.ts';
-import { inTransaction } from '../../ledger/database.ts';
-import { type NextWebhookSecret, rotateCallbackSecret, rotateWebhookSecret } from '../../ledger/webhook-secrets.ts';
+import { inTransaction } from '../../ledger/driver/database.ts';
+import { lockLane } from '../../ledger/webhooks/change-webhook.ts';
+import {
+  type NextWebhookSecret,
+  rotateCallbackSecret,
+  rotateWebhookSecret,
+} from '../../ledger/webhooks/webhook-secrets.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import { readWebhook, refuseAbsent } from './read-webhook.ts';
 import { invalidWebhook, webhookConflict } from './webhook-errors.ts';

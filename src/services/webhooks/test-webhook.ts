@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { TEST_EVENT, testBody } from '../../core/public-events.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
-import { readClock } from '../../ledger/clock.ts';
-import { inTransaction } from '../../ledger/database.ts';
-import { queueMessage } from '../../ledger/redeliver.ts';
+import { readClock } from '../../ledger/driver/clock.ts';
+import { inTransaction } from '../../ledger/driver/database.ts';
+import { queueMessage } from '../../ledger/webhooks/redeliver.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import { readWebhook } from './read-webhook.ts';
 import { noSuchWebhook, webhookConflict } from './webhook-errors.ts';

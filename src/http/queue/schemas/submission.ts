@@ -4,7 +4,7 @@ import { DEPENDENCY_TYPES, MAX_BREADTH } from '../../../core/dependencies.ts';
 import { CATEGORY_NAME } from '../../../core/envelope.ts';
 import { MAX_ATTEMPTS } from '../../../core/policy.ts';
 import { FIELD_LIMITS, STANDING_QUEUES } from '../../../core/submission-fields.ts';
-import { MAX_BATCH } from '../../../services/submit-many.ts';
+import { MAX_BATCH } from '../../../services/jobs/submit-many.ts';
 import { ErrorDetail } from './error.ts';
 import {
   durationInput,

@@ -1,0 +1,117 @@
+import { checkDependencies, cycleIssue, MAX_DEPTH, resolveDependent } from '../../core/dependencies.ts';
+import { AppError, type Issue } from '../../core/errors.ts';
+import { inheritPriority } from '../../core/priority.ts';
+import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
+import { leadsTo, lockJoins } from '../../ledger/jobs/find-cycle.ts';
+import type { JobToWrite, Placement } from '../../ledger/jobs/job-to-write.ts';
+import { type LockedDependency, lockDependencies } from '../../ledger/jobs/lock-dependencies.ts';
+
+/** Of several jobs to be written together, those whose dependencies do not permit it. */
+export class RefusedEntries extends AppError {
+  readonly refused: ReadonlyMap<JobToWrite, readonly Issue[]>;
+
+  constructor(refused: ReadonlyMap<JobToWrite, readonly Issue[]>) {
+    super('INVALID_REQUEST', { details: [...refused.values()].flat() });
+    this.refused = refused;
+  }
+}
+
+/** The attempt that spawns a job: the child is written only while it still holds its lease. */
+export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: boolean };
+
+/**
+ * Finds the jobs that others depend on, keeps them from being removed until the transaction of `client` ends, and decides what
+ * each of the others waits for. A dependency that ends meanwhile is seen by the releaser after the commit.
+ */
+export async function placeDependents(
+  client: Queryable,
+  entries: readonly JobToWrite[],
+  ancestorIds: readonly string[] = [],
+): Promise<void> {
+  const dependents = entries.filter(({ job }) => job.dependsOn.length > 0);
+  if (dependents.length > 0) await requireTransaction(client);
+  for (const [orgId, ofOrg] of Map.groupBy(dependents, (entry) => entry.orgId)) {
+    const ids = new Set(ofOrg.flatMap(({ job }) => job.dependsOn));
+    const locked = await lockDependencies(client, { orgId, ids: [...ids] });
+    const byId = new Map(locked.map((row) => [row.id, row]));
+    placeAll(ofOrg, { byId, ancestorIds });
+  }
+}
+
+type Surroundings = { byId: ReadonlyMap<string, LockedDependency>; ancestorIds: readonly string[] };
+
+function placeAll(entries: readonly JobToWrite[], { byId, ancestorIds }: Surroundings): void {
+  const refused = new Map<JobToWrite, readonly Issue[]>();
+  /** How many of the entries before depend on a job. */
+  const added = new Map<string, number>();
+  for (const entry of entries) {
+    const { dependsOn, dependencyType } = entry.job;
+    const locked = dependsOn.map((id) => byId.get(id)).filter((row) => row !== undefined);
+    const found = locked.map((row) => ({
+      ...row,
+      dependents: row.dependents + (added.get(row.id) ?? 0),
+      isAncestorHolding: ancestorIds.includes(row.id),
+    }));
+    const checked = checkDependencies({ requested: { ids: dependsOn }, found });
+    if (!checked.ok) {
+      refused.set(entry, checked.issues);
+      continue;
+    }
+    for (const { id } of locked) added.set(id, (added.get(id) ?? 0) + 1);
+    const resolution = resolveDependent(
+      dependencyType,
+      locked.map((row) => row.state),
+    );
+    entry.placement = placementOf(entry, locked, { depth: checked.depth, waits: resolution.kind !== 'proceed' });
+  }
+  if (refused.size > 0) throw new RefusedEntries(refused);
+}
+
+function placementOf(
+  { job }: JobToWrite,
+  locked: readonly LockedDependency[],
+  { depth, waits }: { depth: number; waits: boolean },
+): Placement {
+  const priorities = locked.map((row) => row.priority);
+  return {
+    ...{ priority: inheritPriority(job.priority, priorities), depth, waits },
+    ...{ parentSeq: null, joinsParent: false, dependsOnSeqs: locked.map((row) => row.seq) },
+  };
+}
+
+type ParentPlace = {
+  parent: ParentLease;
+  depth: number;
+  priority: number;
+  ancestorIds: readonly string[];
+  joinedSeqs: readonly number[];
+  inheritsPriority: boolean;
+};
+
+/** Places a child that its parent spawns, below it and after its own dependencies. */
+export async function placeChild(client: Queryable, entry: JobToWrite, place: ParentPlace): Promise<void> {
+  const { parent } = place;
+  await placeDependents(client, [entry], parent.join ? place.ancestorIds : []);
+  const placement = entry.placement ?? placementOf(entry, [], { depth: 0, waits: false });
+  if (parent.join) await refuseCycle(client, entry, { dependsOnSeqs: placement.dependsOnSeqs, ...place });
+  const depth = Math.max(placement.depth, place.depth + 1);
+  if (depth > MAX_DEPTH) throw refusal('spawn', 'DEPENDENCY_DEPTH', `Children may be nested ${MAX_DEPTH} deep.`);
+  const priority = place.inheritsPriority ? inheritPriority(place.priority, [placement.priority]) : placement.priority;
+  entry.placement = { ...placement, priority, depth, parentSeq: parent.seq, joinsParent: parent.join };
+}
+
+/** Its parent waits for the child. What the child waits for must not wait for the parent, however many jobs lie between. */
+async function refuseCycle(
+  client: Queryable,
+  entry: JobToWrite,
+  { dependsOnSeqs, joinedSeqs }: { dependsOnSeqs: readonly number[]; joinedSeqs: readonly number[] },
+): Promise<void> {
+  if (dependsOnSeqs.length === 0) return;
+  await lockJoins(client, entry.orgId);
+  const isCycle = await leadsTo(client, { orgId: entry.orgId, from: dependsOnSeqs, to: joinedSeqs });
+  if (isCycle) throw new RefusedEntries(new Map([[entry, [cycleIssue()]]]));
+}
+
+const refusal = (field: string, code: string, message: string) =>
+  new AppError('INVALID_REQUEST', { message, details: [{ field, code, message }] });

@@ -1,0 +1,35 @@
+import type { Database } from '../../ledger/driver/database.ts';
+import { type ReleasePosition, releaseDependents } from '../../ledger/upkeep/release-dependents.ts';
+import type { EventHub } from '../events.ts';
+import { Periodic } from '../periodic.ts';
+
+const LIMIT = 100;
+const POLL_MS = 1_000;
+/** Something was held by others, mostly for a moment. */
+const HELD_MS = 100;
+
+export type ReleaserParams = { database: Database; events: EventHub; onReleased(): void };
+
+/** Moves the jobs that waited for one that ended. The ledger keeps the list; this loop may miss every hint. */
+export class Releaser extends Periodic {
+  readonly #params: ReleaserParams;
+  #position: ReleasePosition | undefined;
+
+  constructor(params: ReleaserParams) {
+    super({ name: 'releaser', events: params.events });
+    this.#params = params;
+  }
+
+  async round(): Promise<number> {
+    const { database, events, onReleased } = this.#params;
+    const { moved, again, putOff, failed, next } = await releaseDependents(database.workers, LIMIT, this.#position);
+    this.#position = next;
+    if (moved > 0) onReleased();
+    for (const { orgId, seq, error } of failed) {
+      const message = `The jobs that wait for job ${seq} of org ${orgId} could not be moved. They are tried again later.`;
+      events.emit('error', { error: new Error(message, { cause: error }), where: 'releaser' });
+    }
+    if (again) return 0;
+    return putOff ? HELD_MS : POLL_MS;
+  }
+}

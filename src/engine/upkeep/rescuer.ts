@@ -1,0 +1,175 @@
+import { CANCELLED_FAILURE } from '../../core/failure.ts';
+import type { Policy } from '../../core/policy.ts';
+import { findOrphans, type Orphan, type OrphanCursor } from '../../ledger/attempts/find-orphans.ts';
+import { returnExpired } from '../../ledger/attempts/return-jobs.ts';
+import { presumeStarted, settleOrphans } from '../../ledger/attempts/settle-orphans.ts';
+import { declareDead, watchWorkers } from '../../ledger/attempts/watch-workers.ts';
+import type { Database } from '../../ledger/driver/database.ts';
+import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
+import type { EventHub, JobFacts } from '../events.ts';
+import { Periodic } from '../periodic.ts';
+import { settlement } from '../work/settler.ts';
+import { WorkerWatch } from './worker-watch.ts';
+
+const LIMIT = 500;
+const POLL_MS = 1_000;
+const MAX_BACKOFF_MS = 30_000;
+
+type Rescue = { orphan: Orphan } & ReturnType<typeof settlement>;
+
+/** Between the look and the deed somebody asked to cancel what was to be tried again. */
+const cancelledInstead = ({ orphan, row, decision }: Rescue): Rescue => ({
+  orphan,
+  row: { ...row, to: 'cancelled', delayMs: null },
+  decision: { ...decision, failure: CANCELLED_FAILURE },
+});
+
+export type RescuerOptions = {
+  database: Database;
+  policies: PolicyCache;
+  events: EventHub;
+  onRescued(): void;
+  onReleased(): void;
+};
+
+/**
+ * Takes jobs from workers that ended or fell silent. Every write checks again, with the worker's row locked, that it still is so:
+ * a heartbeat that comes in between keeps the job. It waits for no lock; jobs that a transaction holds are taken in a later round.
+ */
+export class Rescuer extends Periodic {
+  readonly #options: RescuerOptions;
+  readonly #watch = new WorkerWatch();
+  /** Workers whose rescue failed, and when it is tried again. */
+  readonly #failed = new Map<number, { failures: number; againMs: number }>();
+
+  constructor(options: RescuerOptions) {
+    super({ name: 'rescuer', events: options.events });
+    this.#options = options;
+  }
+
+  async round(): Promise<number> {
+    await this.#look();
+    for (const worker of this.#watch.dead()) {
+      await this.#alone(worker.id, () => declareDead(this.#options.database.workers, worker));
+    }
+    for (const [workerId, { againMs }] of this.#failed) {
+      if (performance.now() > againMs + MAX_BACKOFF_MS) this.#failed.delete(workerId);
+    }
+    let cursor: OrphanCursor | undefined;
+    do cursor = await this.#rescuePage(cursor);
+    while (cursor !== undefined);
+    return POLL_MS;
+  }
+
+  async #look(): Promise<void> {
+    try {
+      this.#watch.observe(await watchWorkers(this.#options.database.workers), performance.now());
+    } catch (error) {
+      this.#watch.restart();
+      throw error;
+    }
+  }
+
+  /** Returns where the next page begins. Orphans that cannot be taken yet stand in nobody's way: the pages go past them. */
+  async #rescuePage(after: OrphanCursor | undefined): Promise<OrphanCursor | undefined> {
+    const orphans = await findOrphans(this.#options.database.workers, LIMIT, after);
+    const taken = orphans.filter(({ workerId, worker, leaseMs }) => this.#watch.confirms(workerId, worker, leaseMs));
+    for (const [workerId, jobs] of Map.groupBy(taken, (orphan) => orphan.workerId)) {
+      await this.#alone(workerId, () => this.#rescue(workerId, jobs));
+    }
+    if (taken.length > 0) this.#options.onRescued();
+    return orphans.length === LIMIT ? orphans.at(-1) : undefined;
+  }
+
+  /** What fails for one worker is tried again later and keeps the rescuer from no other. */
+  async #alone(workerId: number, work: () => Promise<unknown>): Promise<void> {
+    const failed = this.#failed.get(workerId);
+    if (failed !== undefined && performance.now() < failed.againMs) return;
+    try {
+      await work();
+      this.#failed.delete(workerId);
+    } catch (error) {
+      const failures = (failed?.failures ?? 0) + 1;
+      const delayMs = Math.min(MAX_BACKOFF_MS, POLL_MS * 2 ** Math.min(failures, 10));
+      this.#failed.set(workerId, { failures, againMs: performance.now() + delayMs });
+      this.#options.events.emit('error', { error, where: 'rescuer' });
+    }
+  }
+
+  async #rescue(workerId: number, orphans: readonly Orphan[]): Promise<void> {
+    const policies = await Promise.all(orphans.map(({ policyId }) => this.#options.policies.policyOf(policyId)));
+    const fates = Object.groupBy(orphans, (orphan, index) => fateOf(orphan, policies[index]));
+    const { started = [], presumed = [], unstarted = [] } = fates;
+    if (unstarted.length > 0) await this.#putBack(workerId, unstarted);
+    const begun = [...started, ...(await this.#presume(workerId, presumed))];
+    if (begun.length > 0)
+      await this.#endAttempts(
+        workerId,
+        begun.toSorted((a, b) => a.seq - b.seq),
+      );
+  }
+
+  /** Their worker may have called their handlers. They get another attempt for the one that may not have been. */
+  async #presume(workerId: number, orphans: readonly Orphan[]): Promise<Orphan[]> {
+    if (orphans.length === 0) return [];
+    const { workers } = this.#options.database;
+    const { presumed } = await presumeStarted(workers, { workerId, beat: beatOf(orphans), jobs: orphans });
+    return orphans
+      .filter(({ leaseSeq }) => presumed.has(leaseSeq))
+      .map((orphan) => ({ ...orphan, attemptsStarted: orphan.attemptsStarted + 1 }));
+  }
+
+  async #endAttempts(workerId: number, started: readonly Orphan[]): Promise<void> {
+    const { database, onReleased } = this.#options;
+    const settlements = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
+    const { landed, stopped, released } = await settleOrphans(database.workers, {
+      workerId,
+      beat: beatOf(started),
+      jobs: settlements.map(({ row }) => row),
+    });
+    for (const each of settlements) {
+      if (landed.has(each.row.leaseSeq)) this.#tell(stopped.has(each.row.leaseSeq) ? cancelledInstead(each) : each);
+    }
+    if (released) onReleased();
+  }
+
+  async #putBack(workerId: number, unstarted: readonly Orphan[]): Promise<void> {
+    const { database, events, onReleased } = this.#options;
+    const { landed, cancelled, released } = await returnExpired(database.workers, {
+      workerId,
+      beat: beatOf(unstarted),
+      jobs: unstarted,
+    });
+    for (const orphan of unstarted) {
+      if (landed.has(orphan.leaseSeq)) events.emit('unclaimed', factsOf(orphan));
+      if (cancelled.has(orphan.leaseSeq)) events.emit('cancelled', factsOf(orphan));
+    }
+    if (released) onReleased();
+  }
+
+  #tell({ orphan, row, decision }: Rescue): void {
+    if (decision.failure === undefined) return;
+    const outcome = { state: row.to, failure: decision.failure, delayMs: row.delayMs };
+    this.#options.events.emit('rescued', { ...factsOf(orphan), ...outcome });
+  }
+
+  async #settlementOf(orphan: Orphan): Promise<Rescue> {
+    const policy = await this.#options.policies.policyOf(orphan.policyId);
+    const outcome = orphan.cancelRequested ? ({ kind: 'cancelled' } as const) : ({ kind: 'worker_lost' } as const);
+    const { row, decision } = settlement({ job: orphan, policy, outcome, elapsedMs: 0 });
+    return { orphan, decision, row: { ...row, refundsAttempt: orphan.mayRun && row.to === 'retrying' } };
+  }
+}
+
+function fateOf({ state, mayRun }: Orphan, policy: Policy | undefined): 'started' | 'presumed' | 'unstarted' {
+  if (state === 'running') return 'started';
+  return mayRun && policy?.onOrphan !== 'fail' ? 'presumed' : 'unstarted';
+}
+
+/** They come from one look at one worker. */
+const beatOf = ([first]: readonly Orphan[]): number | null =>
+  first === undefined || first.worker.kind === 'gone' ? null : first.worker.beat;
+
+const factsOf = ({ id, jobType, attemptsStarted, orgId, tags, createdAtMs }: Orphan): JobFacts => ({
+  ...{ jobId: id, type: jobType, attempt: attemptsStarted, orgId, tags, createdAtMs },
+});

@@ -1,0 +1,47 @@
+import type { Database } from '../../ledger/driver/database.ts';
+import { stageJobs } from '../../ledger/upkeep/stage-jobs.ts';
+import type { EventHub } from '../events.ts';
+import { Periodic } from '../periodic.ts';
+
+const LIMIT = 1_000;
+const MAX_WAIT_MS = 500;
+/** When most of what is due is held by others: they are tried again, but not all the time. */
+const HELD_WAIT_MS = 200;
+/** The bound that keeps dead entries from being walked again is dropped this often: timers that committed late stand below it. */
+const FLOOR_RESET_MS = 2_000;
+
+/** Makes delayed and retrying jobs ready when their time comes. Any number of processes may run one. */
+export class Stager extends Periodic {
+  readonly #database: Database;
+  readonly #events: EventHub;
+  readonly #onStaged: () => void;
+  #floor: Date | null = null;
+  #floorResetMs = 0;
+
+  constructor(params: { database: Database; events: EventHub; onStaged(): void }) {
+    super({ name: 'stager', events: params.events });
+    this.#database = params.database;
+    this.#events = params.events;
+    this.#onStaged = params.onStaged;
+  }
+
+  override wake(): void {
+    this.#floor = null;
+    super.wake();
+  }
+
+  async round(): Promise<number> {
+    const nowMs = performance.now();
+    if (nowMs - this.#floorResetMs > FLOOR_RESET_MS) {
+      this.#floor = null;
+      this.#floorResetMs = nowMs;
+    }
+    const asked = { limit: LIMIT, floor: this.#floor, namesJobs: this.#events.hears('staged') };
+    const { staged, held, nextInMs, floor, jobs } = await stageJobs(this.#database.workers, asked);
+    this.#floor = floor;
+    if (staged > 0) this.#onStaged();
+    if (jobs.length > 0) this.#events.emit('staged', { jobs });
+    const waitMs = Math.max(0, Math.min(MAX_WAIT_MS, nextInMs ?? MAX_WAIT_MS));
+    return held > staged ? Math.max(HELD_WAIT_MS, waitMs) : waitMs;
+  }
+}

@@ -1,0 +1,56 @@
+import type { Database } from '../../ledger/driver/database.ts';
+import type { SetAside } from '../../ledger/history/set-aside.ts';
+import { dispatchEvents } from '../../ledger/webhooks/dispatch-events.ts';
+import { makeLanesDue } from '../../ledger/webhooks/queue-deliveries.ts';
+import type { EventHub } from '../events.ts';
+import { Periodic } from '../periodic.ts';
+
+/**
+ * How soon an event is seen where an org has a target, and where none has one yet. The next look comes soon where jobs have just moved, or
+ * where an older transaction holds their events back: a whole interval more would be felt.
+ */
+const POLL_MS = { lively: 10, watched: 50, unwatched: 1_000 };
+const FEW_EVENTS = 1_000;
+const MAX_RECORDS = 16_384;
+const FIRST_RECORDS = 512;
+
+export type DispatcherParams = { database: Database; events: EventHub; onQueued(): void };
+
+/**
+ * Turns events into deliveries. Every process has one; the first to hold the next page does the round, the others find nothing to do.
+ */
+export class Dispatcher extends Periodic {
+  readonly #params: DispatcherParams;
+  #records = FIRST_RECORDS;
+
+  constructor(params: DispatcherParams) {
+    super({ name: 'dispatcher', events: params.events });
+    this.#params = params;
+  }
+
+  async round(): Promise<number> {
+    const { database, events, onQueued } = this.#params;
+    const done = await dispatchEvents(database.maintenance, { records: this.#records });
+    if (done.kind === 'busy') return POLL_MS.watched;
+    for (const item of done.setAside) events.emit('setAside', factsOf(item));
+    if (done.webhookIds.length > 0) {
+      await makeLanesDue(database.maintenance, done.webhookIds);
+      onQueued();
+    }
+    // Records of orgs without a target cost little, so a page may pass over many of them.
+    const isQuick = done.hasMore && done.events < FEW_EVENTS;
+    this.#records = isQuick ? Math.min(MAX_RECORDS, this.#records * 2) : FIRST_RECORDS;
+    if (done.hasMore) return 0;
+    if (!done.hasTargets) return POLL_MS.unwatched;
+    return done.isHeld || done.isLively ? POLL_MS.lively : POLL_MS.watched;
+  }
+}
+
+const factsOf = ({ projection, orgId, recordId, seq, webhookId, error }: SetAside) => ({
+  projection,
+  orgId,
+  recordId,
+  jobSeq: seq,
+  webhookId,
+  error,
+});

@@ -1,0 +1,142 @@
+import { randomUUID } from 'node:crypto';
+import { DELIVERY_QUEUE, DELIVERY_TYPE, SYSTEM_ORG_ID } from '../../core/delivery-policy.ts';
+import { AppError } from '../../core/errors.ts';
+import type { Policy } from '../../core/policy.ts';
+import { type Database, inTransaction } from '../../ledger/driver/database.ts';
+import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
+import {
+  type LiveLane,
+  nextDueMs,
+  setLanesLive,
+  type TakenDelivery,
+  takeFirstDeliveries,
+} from '../../ledger/webhooks/promote-deliveries.ts';
+import { makeLanesDue } from '../../ledger/webhooks/queue-deliveries.ts';
+import { type LaneBounds, type LockedLane, lockReadyLanes } from '../../ledger/webhooks/ready-lanes.ts';
+import { type DeadDelivery, findDeadDeliveries, pruneDeliveries } from '../../ledger/webhooks/sweep-lanes.ts';
+import type { EventHub } from '../events.ts';
+import { Loop, type Service } from '../loop.ts';
+import type { Submitter } from '../submit/submitter.ts';
+
+const MAX_LANES = 200;
+/** Other processes may make lanes due without a word. */
+const POLL_MS = 1_000;
+const MIN_WAIT_MS = 5;
+const BUSY_MS = 10;
+const SWEEP_EVERY_MS = 5_000;
+const SWEEP_LIMIT = 1_000;
+const PRUNE_EVERY_MS = 60_000;
+const PRUNE_LIMIT = 1_000;
+const ACTOR = 'system:webhooks';
+
+export type PromoterParams = {
+  database: Database;
+  events: EventHub;
+  submitter: Submitter;
+  /** Of the jobs that deliver. */
+  policy: Policy;
+  /** How many deliveries may be live. */
+  bounds: LaneBounds;
+  retentionMs: number;
+  /** Jobs that deliver were written. */
+  onPromoted(): void;
+  bury(dead: DeadDelivery): Promise<void>;
+};
+
+/** Gives the next delivery of each lane that is due its job, and looks after lanes and deliveries that were left behind. */
+export class Promoter implements Service {
+  readonly #params: PromoterParams;
+  readonly #promoting: Loop;
+  readonly #loops: readonly Loop[];
+
+  constructor(params: PromoterParams) {
+    this.#params = params;
+    const onError = (error: unknown, where: string) => params.events.emit('error', { error, where });
+    this.#promoting = new Loop({ name: 'promoter', round: () => this.round(), onError });
+    this.#loops = [
+      this.#promoting,
+      new Loop({ name: 'lane sweep', round: () => this.sweep(), onError, firstWithinMs: SWEEP_EVERY_MS }),
+      new Loop({ name: 'delivery pruner', round: () => this.prune(), onError, firstWithinMs: PRUNE_EVERY_MS }),
+    ];
+  }
+
+  start(): void {
+    for (const loop of this.#loops) loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.#loops.map((loop) => loop.stop()));
+  }
+
+  wake(): void {
+    this.#promoting.wake();
+  }
+
+  /** Answers how long to wait for the next round. */
+  async round(): Promise<number> {
+    const { database, onPromoted } = this.#params;
+    const done = await this.#promote();
+    if (done === null) return BUSY_MS;
+    if (done.promoted > 0) onPromoted();
+    if (done.locked >= MAX_LANES) return 0;
+    const waitMs = await nextDueMs(database.workers);
+    return waitMs === null ? POLL_MS : Math.min(POLL_MS, Math.max(MIN_WAIT_MS, waitMs));
+  }
+
+  /** Null while the promoter of another process is at work. */
+  #promote(): Promise<{ locked: number; promoted: number } | null> {
+    const { database, submitter, bounds } = this.#params;
+    return inTransaction(database.workers, async (client) => {
+      const lanes = await lockReadyLanes(client, { limit: MAX_LANES, bounds, start: randomUUID() });
+      if (lanes === null) return null;
+      if (lanes.length === 0) return { locked: 0, promoted: 0 };
+      const webhookIds = lanes.map(({ webhookId }) => webhookId);
+      const taken = await takeFirstDeliveries(client, webhookIds);
+      const failing = failingOf(lanes);
+      const entries = await Promise.all(taken.map((delivery) => this.#jobFor(delivery, failing)));
+      if (entries.length > 0) await submitter.writePlaced(entries, client);
+      await setLanesLive(client, lanesOf(webhookIds, taken, entries));
+      return { locked: webhookIds.length, promoted: taken.length };
+    });
+  }
+
+  /** It has the attempts that are left to the delivery: it uses one, unless its worker is lost. */
+  async #jobFor({ id, webhookId, tries }: TakenDelivery, failing: ReadonlySet<string>): Promise<JobToWrite> {
+    const { submitter, policy } = this.#params;
+    const maxAttempts = Math.max(1, policy.maxAttempts - tries);
+    const payload = { delivery_id: id, ...(failing.has(webhookId) ? { can_wait: true } : {}) };
+    const submission = { type: DELIVERY_TYPE, queue: DELIVERY_QUEUE, payload, maxAttempts };
+    const prepared = await submitter.prepare(SYSTEM_ORG_ID, submission, ACTOR, { profile: policy });
+    if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
+    return prepared.entry;
+  }
+
+  /** Ends deliveries whose job died in silence, and starts lanes that somebody queued for and did not live to make due. */
+  async sweep(): Promise<number> {
+    const { database, bury } = this.#params;
+    const dead = await findDeadDeliveries(database.maintenance, SWEEP_LIMIT);
+    for (const each of dead) await bury(each);
+    if ((await makeLanesDue(database.maintenance, null)) > 0) this.wake();
+    return dead.length === SWEEP_LIMIT ? 0 : SWEEP_EVERY_MS;
+  }
+
+  async prune(): Promise<number> {
+    const { database, retentionMs } = this.#params;
+    const pruned = await pruneDeliveries(database.maintenance, { retentionMs, limit: PRUNE_LIMIT });
+    return pruned === PRUNE_LIMIT ? 1_000 : PRUNE_EVERY_MS;
+  }
+}
+
+const failingOf = (lanes: readonly LockedLane[]): ReadonlySet<string> =>
+  new Set(lanes.filter(({ isFailing }) => isFailing).map(({ webhookId }) => webhookId));
+
+function lanesOf(
+  webhookIds: readonly string[],
+  taken: readonly TakenDelivery[],
+  entries: readonly JobToWrite[],
+): LiveLane[] {
+  const live = new Map(
+    taken.map(({ id, webhookId }, at) => [webhookId, { deliveryId: id, jobId: (entries[at] as JobToWrite).id }]),
+  );
+  return webhookIds.map((webhookId) => ({ webhookId, live: live.get(webhookId) ?? null }));
+}

@@ -1,0 +1,70 @@
+// Runs in a separate thread: a handler that blocks the event loop must not cost other jobs their lease. It beats, and its session holds
+// the lock by which others see that this process lives. While the main thread stands still it also ends the attempts that outlive
+// their timeout, which the main thread cannot.
+import { once } from 'node:events';
+import { parentPort } from 'node:worker_threads';
+import { heartbeat } from '../../ledger/attempts/heartbeat.ts';
+import { WorkerSession } from '../../ledger/attempts/worker-session.ts';
+import {
+  type HeartbeatThreadData,
+  PULSE_INTERVAL,
+  PULSE_LAST_BEAT,
+  PULSE_MAIN,
+  PULSE_SESSION,
+  PULSE_STOP,
+  PULSE_WORDS,
+  pulseMs,
+} from './pulse.ts';
+
+if (parentPort === null) throw new Error('This module runs in a thread only.');
+const [data] = (await once(parentPort, 'message')) as [HeartbeatThreadData];
+const { url, workerId, shared, begun, stallMs } = data;
+const pulse = new Int32Array(shared, 0, PULSE_WORDS);
+// Without a session the worker looks dead, so the loop below does not wait for its next beat to open another.
+const session = new WorkerSession({ url, workerId, onLost: () => Atomics.notify(pulse, PULSE_STOP) });
+
+/** While the database cannot be reached. */
+const RETRY_MS = 250;
+const STALLED_PAUSE_MS = 250;
+
+let mainTicks = -1;
+let mainSeenMs = performance.now();
+
+async function beat(): Promise<void> {
+  const beganMs = pulseMs();
+  const beatMs = Atomics.load(pulse, PULSE_INTERVAL);
+  const { alive } = await heartbeat(session, { workerId, jobs: [], beatMs });
+  Atomics.store(pulse, PULSE_SESSION, 1);
+  if (alive) Atomics.store(pulse, PULSE_LAST_BEAT, beganMs);
+}
+
+function isMainStalled(): boolean {
+  const ticks = Atomics.load(pulse, PULSE_MAIN);
+  if (ticks !== mainTicks) {
+    mainTicks = ticks;
+    mainSeenMs = performance.now();
+  }
+  return performance.now() - mainSeenMs > stallMs;
+}
+
+// Waiting in shared memory keeps no thread alive: without a connection it would end unheard.
+const alive = setInterval(() => {}, 60_000);
+
+while (Atomics.load(pulse, PULSE_STOP) === 0) {
+  let pauseMs = Atomics.load(pulse, PULSE_INTERVAL);
+  try {
+    await beat();
+    if (isMainStalled()) {
+      pauseMs = Math.min(pauseMs, STALLED_PAUSE_MS);
+      // Few processes ever stall, so what it takes then is loaded then.
+      const { actForStalled } = await import('./act-for-stalled.ts');
+      await actForStalled({ session, workerId, begun });
+    }
+  } catch {
+    // The database is away. The main thread counts the silence and stops its handlers before their leases end.
+    pauseMs = Math.min(pauseMs, RETRY_MS * (0.5 + Math.random()));
+  }
+  await Atomics.waitAsync(pulse, PULSE_STOP, 0, pauseMs).value;
+}
+clearInterval(alive);
+await session.close();

@@ -1,0 +1,140 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import type { CustomBackoff } from '../../core/backoff.ts';
+import type { DurationInput } from '../../core/duration.ts';
+import { parseDuration } from '../../core/duration.ts';
+import type { Issue } from '../../core/errors.ts';
+import { type Policy, type PolicyLayer, resolvePolicy } from '../../core/policy.ts';
+import { refuseReservedName } from '../../core/reserved-names.ts';
+import type { BackoffSubmission } from '../../core/submission.ts';
+import { Issues } from '../../core/submission-fields.ts';
+import { readPolicyLayer } from '../../core/submission-policy.ts';
+import type { JobContext } from './job-context.ts';
+
+export type Handler<P = unknown, R = unknown, C = JobContext> = (context: C, payload: P) => R | Promise<R>;
+
+export type Registration<P = unknown, R = unknown, C = JobContext> = {
+  type: string;
+  handler: Handler<P, R, C>;
+  timeout?: DurationInput;
+  maxAttempts?: number;
+  /** How many jobs of the type may run at once, over all workers. */
+  concurrency?: number;
+  backoff?: BackoffSubmission | CustomBackoff;
+  /** How long a frozen or unreachable worker may be silent before its jobs are taken from it. */
+  lease?: DurationInput;
+  lifetime?: DurationInput;
+  /** Checks the payload before the handler sees it. Any Standard Schema library. */
+  schema?: StandardSchemaV1<unknown, P>;
+  /** The job completes only when every job it spawned has ended. */
+  fanIn?: boolean;
+};
+
+export type RegistrationResult = {
+  type: string;
+  status: 'REGISTERED' | 'REPLACED' | 'INVALID';
+  previous: boolean;
+  issues: readonly Issue[];
+};
+
+/** A registration that was accepted, with its durations read. */
+export type RegisteredHandler = {
+  readonly type: string;
+  readonly handler: Handler;
+  readonly layer: PolicyLayer & { readonly hasCustomBackoff: boolean };
+  readonly concurrency: number | null;
+  readonly customBackoff: CustomBackoff | undefined;
+  readonly schema: StandardSchemaV1 | undefined;
+  readonly fanIn: boolean;
+};
+
+const TYPE = /^[\x21-\x7e]{1,100}$/;
+
+/** The handlers of one process. A registration replaces an earlier one of the same type; an unusable one changes nothing. */
+export class HandlerRegistry {
+  readonly #handlers = new Map<string, RegisteredHandler>();
+  readonly #profile: Policy;
+
+  constructor(profile: Policy) {
+    this.#profile = profile;
+  }
+
+  register(registration: Registration): RegistrationResult {
+    const { entry, issues } = readRegistration(registration, this.#profile);
+    const type = typeof registration?.type === 'string' ? registration.type : '';
+    const previous = this.#handlers.has(type);
+    if (entry === null) return { type, status: 'INVALID', previous, issues };
+    this.#handlers.set(type, entry);
+    return { type, status: previous ? 'REPLACED' : 'REGISTERED', previous, issues: [] };
+  }
+
+  get(type: string): RegisteredHandler | undefined {
+    return this.#handlers.get(type);
+  }
+
+  all(): RegisteredHandler[] {
+    return [...this.#handlers.values()];
+  }
+
+  types(): string[] {
+    return [...this.#handlers.keys()];
+  }
+}
+
+function readRegistration(
+  given: Registration,
+  profile: Policy,
+): { entry: RegisteredHandler | null; issues: readonly Issue[] } {
+  const issues = new Issues();
+  if (typeof given !== 'object' || given === null) {
+    issues.add('registration', 'INVALID_TYPE', 'must be an object');
+    return { entry: null, issues: issues.list };
+  }
+  if (typeof given.type !== 'string' || !TYPE.test(given.type)) {
+    issues.add('type', 'INVALID_VALUE', 'must be 1 to 100 printable characters without spaces');
+  }
+  refuseReservedName(given.type, 'type', issues);
+  if (typeof given.handler !== 'function') issues.add('handler', 'REQUIRED', 'must be a function');
+  if (given.concurrency !== undefined && !(Number.isInteger(given.concurrency) && given.concurrency >= 1)) {
+    issues.add('concurrency', 'OUT_OF_RANGE', 'must be an integer of at least 1');
+  }
+  const layer = readLayer(given, issues);
+  const resolved = resolvePolicy({ registration: layer, profile });
+  if (!resolved.ok) for (const issue of resolved.issues) issues.list.push(issue);
+  if (issues.list.length > 0) return { entry: null, issues: issues.list };
+  return {
+    entry: {
+      type: given.type,
+      handler: given.handler,
+      layer,
+      concurrency: given.concurrency ?? null,
+      customBackoff: typeof given.backoff === 'function' ? given.backoff : undefined,
+      schema: given.schema,
+      fanIn: given.fanIn === true,
+    },
+    issues: [],
+  };
+}
+
+function readLayer(given: Registration, issues: Issues): PolicyLayer & { hasCustomBackoff: boolean } {
+  const custom = typeof given.backoff === 'function';
+  const requested = {
+    timeout: given.timeout,
+    maxAttempts: given.maxAttempts,
+    backoff: custom ? undefined : given.backoff,
+  };
+  const layer = readPolicyLayer(requested, issues) ?? {};
+  const duration = (value: DurationInput | undefined, field: string): number | undefined => {
+    if (value === undefined) return undefined;
+    const parsed = parseDuration(value);
+    if (parsed.ok) return parsed.ms;
+    issues.add(field, 'INVALID_DURATION', parsed.message);
+    return undefined;
+  };
+  return {
+    ...layer,
+    ...(custom ? { backoff: { strategy: 'CUSTOM' as const } } : {}),
+    leaseMs: duration(given.lease, 'lease'),
+    lifetimeMs: duration(given.lifetime, 'lifetime'),
+    hasCustomBackoff: custom,
+  };
+}

@@ -1,0 +1,162 @@
+import { textArray } from '../driver/binary-array.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+const CREATE = statement(
+  'create_api_key',
+  `INSERT INTO millrace.api_keys (org_id, id, project_id, name, secret_hash, scopes, created_at, expires_at)
+   VALUES ($1::uuid, $2, $3::uuid, $4, $5::bytea, $6::text[], millrace.clock(),
+           millrace.clock() + $7::float8 * interval '1 millisecond')
+   RETURNING created_at, expires_at`,
+);
+
+// By id alone: the key is what says which org calls.
+const FIND = statement(
+  'find_api_keys',
+  `SELECT id, org_id, project_id, secret_hash, scopes, revoked_at IS NOT NULL AS is_revoked,
+     extract(epoch FROM expires_at - millrace.clock())::float8 * 1000 AS expires_in_ms
+   FROM millrace.api_keys WHERE id = ANY ($1::text[])`,
+);
+
+const LIST = statement(
+  'list_api_keys',
+  `SELECT id, org_id, project_id, name, scopes, created_at, expires_at, last_used_at, revoked_at,
+     expires_at <= millrace.clock() AS is_expired
+   FROM millrace.api_keys WHERE org_id = $1::uuid ORDER BY created_at, id`,
+);
+
+const REVOKE = statement(
+  'revoke_api_key',
+  `UPDATE millrace.api_keys SET revoked_at = coalesce(revoked_at, millrace.clock())
+   WHERE org_id = $1::uuid AND id = $2 RETURNING revoked_at`,
+);
+
+// Many processes see the same key; the first to say so in a minute writes it.
+const TOUCH = statement(
+  'touch_api_keys',
+  `UPDATE millrace.api_keys SET last_used_at = millrace.clock()
+   WHERE id = ANY ($1::text[]) AND (last_used_at IS NULL OR last_used_at < millrace.clock() - interval '1 minute')`,
+);
+
+const HAVE_ANY = statement('have_api_keys', 'SELECT EXISTS (SELECT FROM millrace.api_keys) AS found');
+
+// Serialises the first start of several processes: without it each would make a first key.
+const FIRST_KEY_LOCK = 0x4d694b79; // "MiKy"
+const LOCK = statement('lock_first_api_key', `SELECT pg_advisory_xact_lock(${FIRST_KEY_LOCK})`);
+
+export type NewApiKey = {
+  id: string;
+  projectId: string | null;
+  name: string;
+  secretHash: Uint8Array;
+  scopes: readonly string[];
+  lifetimeMs: number;
+};
+
+export async function createApiKey(
+  db: Queryable,
+  orgId: string,
+  { id, projectId, name, secretHash, scopes, lifetimeMs }: NewApiKey,
+): Promise<{ createdAt: Date; expiresAt: Date }> {
+  const rows = await run<{ created_at: Date; expires_at: Date }>(db, CREATE, [
+    ...[orgId, id, projectId, name, Buffer.from(secretHash)],
+    ...[textArray(scopes), lifetimeMs],
+  ]);
+  const [row] = rows as [{ created_at: Date; expires_at: Date }];
+  return { createdAt: row.created_at, expiresAt: row.expires_at };
+}
+
+/** What is needed to judge a key. `expiresInMs` is negative when it has expired. */
+export type StoredApiKey = {
+  id: string;
+  orgId: string;
+  projectId: string | null;
+  secretHash: Uint8Array;
+  scopes: string[];
+  isRevoked: boolean;
+  expiresInMs: number;
+};
+
+type FoundRow = {
+  id: string;
+  org_id: string;
+  project_id: string | null;
+  secret_hash: Uint8Array;
+  scopes: string[];
+  is_revoked: boolean;
+  expires_in_ms: number;
+};
+
+/** Those of the ids that are keys, of whatever org, in no order. */
+export async function findApiKeys(db: Queryable, ids: readonly string[]): Promise<StoredApiKey[]> {
+  const rows = await run<FoundRow>(db, FIND, [textArray(ids)]);
+  return rows.map((row) => ({
+    id: row.id,
+    orgId: row.org_id,
+    projectId: row.project_id,
+    secretHash: row.secret_hash,
+    scopes: row.scopes,
+    isRevoked: row.is_revoked,
+    expiresInMs: row.expires_in_ms,
+  }));
+}
+
+export type ApiKeyInfo = {
+  id: string;
+  orgId: string;
+  projectId: string | null;
+  name: string;
+  scopes: string[];
+  createdAt: Date;
+  expiresAt: Date;
+  lastUsedAt: Date | null;
+  revokedAt: Date | null;
+  isExpired: boolean;
+};
+
+type ListedRow = {
+  id: string;
+  org_id: string;
+  project_id: string | null;
+  name: string;
+  scopes: string[];
+  created_at: Date;
+  expires_at: Date;
+  last_used_at: Date | null;
+  revoked_at: Date | null;
+  is_expired: boolean;
+};
+
+/** Oldest first, revoked and expired ones included. */
+export async function listApiKeys(db: Queryable, orgId: string): Promise<ApiKeyInfo[]> {
+  const rows = await run<ListedRow>(db, LIST, [orgId]);
+  return rows.map((row) => ({
+    id: row.id,
+    orgId: row.org_id,
+    projectId: row.project_id,
+    name: row.name,
+    scopes: row.scopes,
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at,
+    revokedAt: row.revoked_at,
+    isExpired: row.is_expired,
+  }));
+}
+
+/** When it was revoked, the first time; null when the org has no such key. */
+export async function revokeApiKey(db: Queryable, orgId: string, id: string): Promise<Date | null> {
+  const rows = await run<{ revoked_at: Date }>(db, REVOKE, [orgId, id]);
+  return rows[0]?.revoked_at ?? null;
+}
+
+/** Notes that the keys were used, at most once a minute each. */
+export async function touchApiKeys(db: Queryable, ids: readonly string[]): Promise<void> {
+  await run(db, TOUCH, [textArray(ids)]);
+}
+
+/** Whether any org has a key. To be asked inside a transaction: nobody else gets an answer until that ends. */
+export async function haveApiKeys(db: Queryable): Promise<boolean> {
+  await run(db, LOCK);
+  const rows = await run<{ found: boolean }>(db, HAVE_ANY);
+  return rows[0]?.found === true;
+}

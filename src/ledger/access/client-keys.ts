@@ -1,0 +1,108 @@
+import { textArray } from '../driver/binary-array.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+const ISSUE_FIRST = statement(
+  'issue_first_key',
+  `WITH won AS (
+     UPDATE millrace.clients c SET first_key_issued_at = millrace.clock()
+     WHERE c.org_id = $1::uuid AND c.first_key_issued_at IS NULL
+       AND NOT EXISTS (SELECT FROM millrace.api_keys k WHERE k.org_id = $1::uuid)
+     RETURNING c.org_id
+   )
+   INSERT INTO millrace.api_keys (org_id, id, name, secret_hash, scopes, created_at, expires_at)
+   SELECT org_id, $2, $3, $4::bytea, $5::text[], millrace.clock(), millrace.clock() + $6::float8 * interval '1 millisecond'
+   FROM won RETURNING id, created_at, expires_at`,
+);
+
+// The new key may do what the old one could, no more.
+const ROTATE = statement(
+  'rotate_client_key',
+  `WITH ended AS (
+     UPDATE millrace.api_keys SET revoked_at = millrace.clock()
+     WHERE org_id = $1::uuid AND id = $2 AND revoked_at IS NULL AND expires_at > millrace.clock()
+     RETURNING org_id, project_id, name, scopes
+   )
+   INSERT INTO millrace.api_keys (org_id, id, project_id, name, secret_hash, scopes, created_at, expires_at)
+   SELECT org_id, $3, project_id, name, $4::bytea, scopes, millrace.clock(),
+     millrace.clock() + $5::float8 * interval '1 millisecond'
+   FROM ended RETURNING id, created_at, expires_at`,
+);
+
+const RENEW = statement(
+  'renew_client_key',
+  `UPDATE millrace.api_keys SET secret_hash = $4::bytea, created_at = millrace.clock(),
+     expires_at = millrace.clock() + $5::float8 * interval '1 millisecond'
+   WHERE org_id = $1::uuid AND id = $2 AND secret_hash = $3::bytea AND revoked_at IS NULL AND expires_at > millrace.clock()
+   RETURNING id, created_at, expires_at`,
+);
+
+// A key ends itself and those that can do no more than it.
+const REVOKE = statement(
+  'revoke_client_key',
+  `UPDATE millrace.api_keys k SET revoked_at = coalesce(k.revoked_at, millrace.clock())
+   FROM millrace.api_keys me
+   WHERE k.org_id = $1::uuid AND k.id = $2 AND me.org_id = $1::uuid AND me.id = $3 AND k.scopes <@ me.scopes
+     AND (me.project_id IS NULL OR me.project_id IS NOT DISTINCT FROM k.project_id)
+   RETURNING k.id`,
+);
+
+const FIND = statement(
+  'find_client_key',
+  `SELECT id, created_at, expires_at, revoked_at IS NOT NULL AS is_revoked, expires_at <= millrace.clock() AS is_expired
+   FROM millrace.api_keys WHERE org_id = $1::uuid AND id = $2`,
+);
+
+/** What may be shown of a key at any time. */
+export type IssuedKey = { keyId: string; createdAt: Date; expiresAt: Date };
+
+type IssuedRow = { id: string; created_at: Date; expires_at: Date };
+
+const issued = (row: IssuedRow | undefined): IssuedKey | null =>
+  row === undefined ? null : { keyId: row.id, createdAt: row.created_at, expiresAt: row.expires_at };
+
+export type FirstKey = {
+  id: string;
+  name: string;
+  secretHash: Uint8Array;
+  scopes: readonly string[];
+  lifetimeMs: number;
+};
+
+/** The key of a client that never had one. Null: it has had one. */
+export async function issueFirstKey(db: Queryable, orgId: string, key: FirstKey): Promise<IssuedKey | null> {
+  const { id, name, secretHash, scopes, lifetimeMs } = key;
+  const values = [orgId, id, name, Buffer.from(secretHash), textArray(scopes), lifetimeMs];
+  return issued((await run<IssuedRow>(db, ISSUE_FIRST, values))[0]);
+}
+
+export type NextKey = { oldId: string; id: string; secretHash: Uint8Array; lifetimeMs: number };
+
+/** Ends one key and makes its successor. Null: the old key no longer holds. */
+export async function rotateClientKey(db: Queryable, orgId: string, next: NextKey): Promise<IssuedKey | null> {
+  const values = [orgId, next.oldId, next.id, Buffer.from(next.secretHash), next.lifetimeMs];
+  return issued((await run<IssuedRow>(db, ROTATE, values))[0]);
+}
+
+export type NextSecret = { id: string; oldHash: Uint8Array; newHash: Uint8Array; lifetimeMs: number };
+
+/** Another secret and a new life for a key. Null: the key no longer holds, or no longer has the old secret. */
+export async function renewClientKey(db: Queryable, orgId: string, next: NextSecret): Promise<IssuedKey | null> {
+  const values = [orgId, next.id, Buffer.from(next.oldHash), Buffer.from(next.newHash), next.lifetimeMs];
+  return issued((await run<IssuedRow>(db, RENEW, values))[0]);
+}
+
+/** False: there is no such key, or it may do more than the key that asks. Revoking again changes nothing. */
+export async function revokeClientKey(
+  db: Queryable,
+  { orgId, id, byId }: { orgId: string; id: string; byId: string },
+): Promise<boolean> {
+  return (await run(db, REVOKE, [orgId, id, byId])).length === 1;
+}
+
+export type FoundKey = IssuedKey & { isRevoked: boolean; isExpired: boolean };
+
+export async function findClientKey(db: Queryable, orgId: string, id: string): Promise<FoundKey | null> {
+  const [row] = await run<IssuedRow & { is_revoked: boolean; is_expired: boolean }>(db, FIND, [orgId, id]);
+  const key = issued(row);
+  return row === undefined || key === null ? null : { ...key, isRevoked: row.is_revoked, isExpired: row.is_expired };
+}

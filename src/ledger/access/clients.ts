@@ -1,0 +1,39 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+const CREATE = statement(
+  'create_client',
+  `WITH made AS (
+     INSERT INTO millrace.orgs (id, slug, created_at) VALUES ($1::uuid, 'client-' || $1::uuid, millrace.clock())
+     RETURNING id, created_at
+   )
+   INSERT INTO millrace.clients (org_id, created_at) SELECT id, created_at FROM made RETURNING created_at`,
+);
+
+// An org that an operator made, or gave a key, does not get its first key from whoever asks.
+const FIND = statement(
+  'find_client',
+  `SELECT coalesce(c.created_at, o.created_at) AS created_at, o.requests_per_minute,
+     c.org_id IS NULL OR c.first_key_issued_at IS NOT NULL
+       OR EXISTS (SELECT FROM millrace.api_keys k WHERE k.org_id = o.id) AS had_key
+   FROM millrace.orgs o LEFT JOIN millrace.clients c ON c.org_id = o.id WHERE o.id = $1::uuid`,
+);
+
+/** Makes an org that may fetch its first key without a credential. */
+export async function createClient(db: Queryable, id: string): Promise<{ createdAt: Date }> {
+  const [row] = await run<{ created_at: Date }>(db, CREATE, [id]);
+  return { createdAt: (row as { created_at: Date }).created_at };
+}
+
+export type Client = {
+  createdAt: Date;
+  /** Whether it ever had a key: from then on only its own keys speak for it. */
+  hadKey: boolean;
+  /** Null where the configured limit holds. */
+  requestsPerMinute: number | null;
+};
+
+export async function findClient(db: Queryable, id: string): Promise<Client | null> {
+  const [row] = await run<{ created_at: Date; had_key: boolean; requests_per_minute: number | null }>(db, FIND, [id]);
+  if (row === undefined) return null;
+  return { createdAt: row.created_at, hadKey: row.had_key, requestsPerMinute: row.requests_per_minute };
+}

@@ -1,0 +1,63 @@
+import { int4Array, uuidArray } from '../driver/binary-array.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+// Who began before the minute turned and waited for somebody who began after it gets nothing, and the newer window stands;
+// going back would give the new minute's permits twice. A row further ahead than that is left from a clock that was wrong.
+const LEASE = statement(
+  'lease_permits',
+  `INSERT INTO millrace.rate_leases AS r (org_id, window_no, maximum, leased, granted)
+   SELECT o.id, floor(extract(epoch FROM millrace.clock()) / 60)::int8, m.maximum, least(a.wanted, m.maximum),
+     least(a.wanted, m.maximum)
+   FROM unnest($1::uuid[], $2::int4[]) AS a (org_id, wanted)
+   JOIN millrace.orgs o ON o.id = a.org_id
+   CROSS JOIN LATERAL (SELECT coalesce(o.requests_per_minute, $3::int4) AS maximum) m
+   ORDER BY o.id
+   ON CONFLICT (org_id) DO UPDATE SET
+     maximum = excluded.maximum,
+     window_no = CASE WHEN r.window_no = excluded.window_no + 1 THEN r.window_no ELSE excluded.window_no END,
+     granted = CASE r.window_no WHEN excluded.window_no + 1 THEN 0
+       WHEN excluded.window_no THEN greatest(0, least(excluded.granted, excluded.maximum - r.leased))
+       ELSE excluded.granted END,
+     leased = CASE r.window_no WHEN excluded.window_no + 1 THEN r.leased
+       WHEN excluded.window_no THEN r.leased + greatest(0, least(excluded.granted, excluded.maximum - r.leased))
+       ELSE excluded.granted END
+   RETURNING org_id, granted, leased, maximum,
+     ((window_no + 1) * 60 - extract(epoch FROM millrace.clock()))::float8 * 1000 AS ends_in_ms`,
+);
+
+export type WantedPermits = { orgId: string; wanted: number };
+
+/** `granted` requests may be let through until the window ends, `endsInMs` after the statement began. */
+export type RateLease = {
+  orgId: string;
+  granted: number;
+  /** Over all processes, this grant included. */
+  leased: number;
+  maximum: number;
+  endsInMs: number;
+};
+
+type Row = { org_id: string; granted: number; leased: number; maximum: number; ends_in_ms: number };
+
+/**
+ * Takes permits of the current minute for orgs, each named once. Whatever is granted over all callers in one minute never
+ * exceeds the org's maximum. An org that does not exist is missing from the answer.
+ */
+export async function leasePermits(
+  db: Queryable,
+  wants: readonly WantedPermits[],
+  defaultMaximum: number,
+): Promise<RateLease[]> {
+  const rows = await run<Row>(db, LEASE, [
+    uuidArray(wants.map(({ orgId }) => orgId)),
+    int4Array(wants.map(({ wanted }) => wanted)),
+    defaultMaximum,
+  ]);
+  return rows.map((row) => ({
+    orgId: row.org_id,
+    granted: row.granted,
+    leased: row.leased,
+    maximum: row.maximum,
+    endsInMs: row.ends_in_ms,
+  }));
+}

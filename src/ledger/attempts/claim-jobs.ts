@@ -1,0 +1,81 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { IS_STILL_THERE, leasedText } from './claim-text.ts';
+import {
+  CORRELATION,
+  IN_LINE,
+  IN_LINE_WITH_ROOM,
+  parametersOf,
+  type Room,
+  roomParametersOf,
+  type StartedJob,
+  startedText,
+  type Taken,
+  type TakeParams,
+  takenOf,
+  withMoreText,
+} from './take-jobs.ts';
+
+/** A job under lease that has not started: `attemptsStarted` does not count the attempt to come. */
+export type ClaimedJob = StartedJob;
+
+const MAY_START_LATE = 'j.attempts_started = 0 AND j.max_attempts > 1';
+
+/**
+ * Whether a job that was leased ahead may run before its start is written. If its worker dies meanwhile, the attempt is presumed to have
+ * begun and the job gets another one. A job that must not run again, or that has been through this, starts first.
+ */
+export const mayStartLate = (job: Pick<ClaimedJob, 'attemptsStarted' | 'maxAttempts'>): boolean =>
+  job.attemptsStarted === 0 && job.maxAttempts > 1;
+
+// A lease is no state: the row stays scheduled and no event is written until the attempt starts. Nor is it worth a flush of the log: one
+// that is lost with the server's last moments was never made, its start is refused and the job still in line. A start that is kept
+// keeps its claim, which stands before it in the log. Parameters as of `take-jobs.ts`.
+const UNFLUSHED = `unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))`;
+const CLAIMED_AT = 'greatest(millrace.clock(), j.scheduled_at)';
+
+// A job that is leased ahead may run before its start is written, so its lease is flushed like a start. Such a row reads scheduled, with a
+// worker and without `claimed_at`. Only a first attempt of several runs that way; every other job starts apart, as `claimed_at` says.
+const AHEAD = {
+  before: '',
+  claimedAt: `CASE WHEN ${MAY_START_LATE} THEN NULL ELSE ${CLAIMED_AT} END`,
+  from: 'claimed',
+};
+const APART = { before: `${UNFLUSHED}, `, claimedAt: CLAIMED_AT, from: 'claimed CROSS JOIN unflushed' };
+
+function claimText({ lanes, candidates }: typeof IN_LINE, { before, claimedAt, from }: typeof APART): string {
+  return `
+WITH ${before}lanes AS MATERIALIZED (${lanes}
+), candidates AS MATERIALIZED (${candidates}
+), ${leasedText(2)}
+, claimed AS (
+  UPDATE millrace.jobs j SET worker_id = $1::int8, lease_seq = l.lease_seq, claimed_at = ${claimedAt}
+  FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
+  RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, l.order_key,
+    j.attempts_started, j.max_attempts, j.policy_id, j.created_at, j.lifetime_deadline, j.payload, j.payload_bytes,
+    j.idempotency_key, ${CORRELATION}, j.traceparent, j.tags
+), noted AS (
+  INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
+  SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type
+)
+SELECT ${startedText('started_lease_seq')} FROM ${from}
+${withMoreText('claimed')}`;
+}
+
+const CLAIM = statement('claim_jobs', claimText(IN_LINE, APART));
+const LEASE_AHEAD = statement('lease_ahead', claimText(IN_LINE, AHEAD));
+const CLAIM_CAPPED = statement('claim_capped_jobs', claimText(IN_LINE_WITH_ROOM, APART));
+
+/** Leases ready jobs to a worker without starting them, in claim order, at most `limit`. */
+export async function claimJobs(db: Queryable, params: TakeParams): Promise<Taken> {
+  return takenOf(await run<ClaimedJob>(db, CLAIM, parametersOf(params)));
+}
+
+/** The same for jobs that may run before their start is written: see `mayStartLate`. */
+export async function leaseAhead(db: Queryable, params: TakeParams): Promise<Taken> {
+  return takenOf(await run<ClaimedJob>(db, LEASE_AHEAD, parametersOf(params)));
+}
+
+/** The same within the room that `claim-room.ts` found and keeps locked. */
+export async function claimCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Taken> {
+  return takenOf(await run<ClaimedJob>(db, CLAIM_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
+}

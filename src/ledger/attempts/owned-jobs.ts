@@ -1,0 +1,68 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { LEASED } from './leased-jobs.ts';
+import { MAY_RUN } from './start-jobs.ts';
+
+// Through the claims, so that its cost follows what the worker holds and not the size of the ledger. A job may stand in two
+// claims of one worker, which lost it and got it again: its lease is of the newer, and the older is not its to close.
+const OWNED = statement(
+  'owned_jobs',
+  `SELECT DISTINCT ON (j.org_id, j.seq) j.org_id, j.seq, j.id, j.lease_seq, j.state, j.job_type, j.policy_id, j.attempts_started,
+          j.max_attempts, c.claim_no, ${MAY_RUN} AS may_run,
+          extract(epoch FROM millrace.clock() - j.started_at)::float8 * 1000 AS running_ms,
+          extract(epoch FROM j.lifetime_deadline - millrace.clock())::float8 * 1000 AS lifetime_left_ms
+   FROM ${LEASED} WHERE c.worker_id = $1
+   ORDER BY j.org_id, j.seq, c.claim_no DESC`,
+);
+
+export type OwnedJob = {
+  orgId: string;
+  seq: number;
+  id: string;
+  leaseSeq: number;
+  state: 'scheduled' | 'running';
+  /** Its handler may run although its start was not written. */
+  mayRun: boolean;
+  jobType: string;
+  policyId: number;
+  attemptsStarted: number;
+  maxAttempts: number;
+  claimNo: number;
+  runningMs: number | null;
+  lifetimeLeftMs: number | null;
+};
+
+type Row = {
+  org_id: string;
+  seq: number;
+  id: string;
+  lease_seq: number;
+  state: 'scheduled' | 'running';
+  job_type: string;
+  policy_id: number;
+  attempts_started: number;
+  max_attempts: number;
+  claim_no: number;
+  may_run: boolean;
+  running_ms: number | null;
+  lifetime_left_ms: number | null;
+};
+
+/** What the ledger says a worker holds. It may be more than the worker knows, when an answer was lost on the way. */
+export async function ownedJobs(db: Queryable, workerId: number): Promise<OwnedJob[]> {
+  const rows = await run<Row>(db, OWNED, [workerId]);
+  return rows.map((row) => ({
+    orgId: row.org_id,
+    seq: Number(row.seq),
+    id: row.id,
+    leaseSeq: Number(row.lease_seq),
+    state: row.state,
+    mayRun: row.may_run,
+    jobType: row.job_type,
+    policyId: row.policy_id,
+    attemptsStarted: row.attempts_started,
+    maxAttempts: row.max_attempts,
+    claimNo: Number(row.claim_no),
+    runningMs: row.running_ms,
+    lifetimeLeftMs: row.lifetime_left_ms,
+  }));
+}

@@ -1,0 +1,89 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+/** The first key of every worker's advisory lock; the second is `workers.lock_no`. The bytes spell "mill". */
+const WORKER_LOCK_CLASS = 0x6d69_6c6c;
+
+/** Identifies the newest beat of worker `w`: the microsecond it was written, by the database's clock. */
+export const BEAT = `(extract(epoch FROM w.beat_at) * 1000000)::int8`;
+
+/** The numbers of the workers' locks that sessions hold, as `held_no`. */
+const HELD_LOCKS = `SELECT l.objid::int8 AS held_no FROM pg_catalog.pg_locks l
+       WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted AND l.classid = ${WORKER_LOCK_CLASS}
+         AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())`;
+
+/** Whether worker `w` says that its session holds a lock, and no session does. */
+export const IS_LOCK_FREE = `(w.lock_no IS NOT NULL AND w.lock_no NOT IN (${HELD_LOCKS}))`;
+
+/** What a worker of an older program does not write down: the longest pause between two of its beats. */
+export const DEFAULT_BEAT_MS = 5_000;
+
+// The view of all locks is read once, whatever the number of workers.
+const WATCH = statement(
+  'watch_workers',
+  `WITH held AS MATERIALIZED (${HELD_LOCKS})
+   SELECT w.id, ${BEAT} AS beat, coalesce(w.beat_ms, ${DEFAULT_BEAT_MS}) AS "beatMs",
+     w.lock_no IS NOT NULL AND w.lock_no NOT IN (SELECT held_no FROM held) AS "isLockFree",
+     w.beat_at < millrace.clock() - interval '1 day' AS "isLongGone"
+   FROM millrace.workers w WHERE w.stopped_at IS NULL`,
+);
+
+export type WatchedWorker = {
+  id: number;
+  /** Changes with every heartbeat. */
+  beat: number;
+  beatMs: number;
+  /** Its session held a lock and is gone. False for a worker that holds none. */
+  isLockFree: boolean;
+  /** The database's clock says that it has been silent for a day. */
+  isLongGone: boolean;
+};
+
+/** One look at all workers that have not stopped. */
+export async function watchWorkers(db: Queryable): Promise<WatchedWorker[]> {
+  return run<WatchedWorker>(db, WATCH);
+}
+
+// The row is locked first. A beat that came in between changed it, and one under way holds it: both keep the worker. A worker
+// that reconnects writes its new lock number into the row, so it waits here and then finds itself stopped.
+const DECLARE_DEAD = statement(
+  'declare_worker_dead',
+  `WITH worker AS MATERIALIZED (
+     SELECT w.id, w.lock_no, w.beat_at < millrace.clock() - interval '1 day' AS is_long_gone FROM millrace.workers w
+     WHERE w.id = $1::int8 AND w.stopped_at IS NULL AND ${BEAT} = $2::int8 FOR UPDATE SKIP LOCKED
+   ), dead AS MATERIALIZED (
+     SELECT id FROM worker
+     WHERE is_long_gone OR (lock_no IS NOT NULL AND pg_try_advisory_xact_lock(${WORKER_LOCK_CLASS}, lock_no))
+   )
+   UPDATE millrace.workers w SET stopped_at = millrace.clock() FROM dead WHERE w.id = dead.id RETURNING 1`,
+);
+
+/**
+ * Stops a worker whose session is gone, or that has been silent for a day. Its jobs are then free to take, and its heartbeat says
+ * that it is not alive. False if it beat or reconnected since the caller looked.
+ */
+export async function declareDead(db: Queryable, { id, beat }: Pick<WatchedWorker, 'id' | 'beat'>): Promise<boolean> {
+  return (await run(db, DECLARE_DEAD, [id, beat])).length === 1;
+}
+
+const HOLD = statement(
+  'hold_worker_lock',
+  `WITH next AS MATERIALIZED (
+     SELECT nextval('millrace.worker_lock_no')::int4 AS lock_no WHERE pg_backend_pid() = $2::int4
+   ), taken AS MATERIALIZED (
+     SELECT lock_no FROM next WHERE pg_try_advisory_lock(${WORKER_LOCK_CLASS}, lock_no)
+   )
+   UPDATE millrace.workers w SET lock_no = (SELECT lock_no FROM taken), beat_at = millrace.clock()
+   WHERE w.id = $1::int8 AND w.stopped_at IS NULL RETURNING w.lock_no IS NOT NULL AS "isHeld"`,
+);
+
+/**
+ * Has this session hold a lock for the worker until the session ends. `processId` is what the server told the client at the
+ * start: where it is not the session's, a pooler stands between, and the lock would not be this client's. False: it holds none.
+ */
+export async function holdWorkerLock(
+  db: Queryable,
+  { workerId, processId }: { workerId: number; processId: number },
+): Promise<boolean> {
+  const [row] = await run<{ isHeld: boolean }>(db, HOLD, [workerId, processId]);
+  return row?.isHeld === true;
+}

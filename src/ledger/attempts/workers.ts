@@ -1,0 +1,104 @@
+import { textArray } from '../driver/binary-array.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+/** Of a worker `w` that is there, as far as anybody can tell. */
+export const IS_LIVE = `w.stopped_at IS NULL AND w.beat_at > millrace.clock() - interval '30 seconds'`;
+
+const REGISTER = statement(
+  'register_worker',
+  `INSERT INTO millrace.workers (name, host, pid, types, queues, slots, started_at, beat_at)
+   VALUES ($1, $2, $3::int4, $4::text[], $5::text[], $6::int4, millrace.clock(), millrace.clock()) RETURNING id`,
+);
+
+const UPDATE = statement(
+  'update_worker',
+  `UPDATE millrace.workers SET types = coalesce($2::text[], types), queues = coalesce($3::text[], queues),
+     slots = coalesce($4::int4, slots)
+   WHERE id = $1::int8 AND stopped_at IS NULL RETURNING id`,
+);
+
+const STOP = statement(
+  'stop_worker',
+  `UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1::int8 AND stopped_at IS NULL RETURNING id`,
+);
+
+const LIST = statement(
+  'list_workers',
+  `SELECT id, name, host, pid, types, queues, slots, started_at, beat_at, stopped_at,
+     extract(epoch FROM millrace.clock() - beat_at)::float8 * 1000 AS silent_ms
+   FROM millrace.workers ORDER BY id`,
+);
+
+export type NewWorker = {
+  name: string;
+  host: string;
+  pid: number;
+  types: readonly string[];
+  queues: readonly string[];
+  slots: number;
+};
+
+export async function registerWorker(db: Queryable, worker: NewWorker): Promise<number> {
+  const rows = await run<{ id: number }>(db, REGISTER, [
+    worker.name,
+    worker.host,
+    worker.pid,
+    textArray(worker.types),
+    textArray(worker.queues),
+    worker.slots,
+  ]);
+  return Number(rows[0]?.id);
+}
+
+export type WorkerChange = { id: number } & Partial<Pick<NewWorker, 'types' | 'queues' | 'slots'>>;
+
+/** False when the worker was stopped or is unknown. */
+export async function updateWorker(db: Queryable, { id, types, queues, slots }: WorkerChange): Promise<boolean> {
+  const rows = await run(db, UPDATE, [
+    id,
+    types === undefined ? null : textArray(types),
+    queues === undefined ? null : textArray(queues),
+    slots ?? null,
+  ]);
+  return rows.length === 1;
+}
+
+/** Ends a worker's leases with it: from here on its heartbeat says it is not alive. Its claims stay until they are empty. */
+export async function stopWorker(db: Queryable, id: number): Promise<boolean> {
+  const rows = await run(db, STOP, [id]);
+  return rows.length === 1;
+}
+
+export type WorkerInfo = {
+  id: number;
+  name: string;
+  host: string;
+  pid: number;
+  types: string[];
+  queues: string[];
+  slots: number;
+  startedAt: Date;
+  beatAt: Date;
+  stoppedAt: Date | null;
+  /** Time since its last heartbeat, by the database's clock. */
+  silentMs: number;
+};
+
+type Row = Pick<WorkerInfo, 'id' | 'name' | 'host' | 'pid' | 'types' | 'queues' | 'slots'> & {
+  started_at: Date;
+  beat_at: Date;
+  stopped_at: Date | null;
+  silent_ms: number;
+};
+
+export async function listWorkers(db: Queryable): Promise<WorkerInfo[]> {
+  const rows = await run<Row>(db, LIST);
+  return rows.map(({ started_at, beat_at, stopped_at, silent_ms, ...worker }) => ({
+    ...worker,
+    id: Number(worker.id),
+    startedAt: new Date(started_at),
+    beatAt: new Date(beat_at),
+    stoppedAt: stopped_at === null ? null : new Date(stopped_at),
+    silentMs: silent_ms,
+  }));
+}

@@ -1,0 +1,110 @@
+import pg from 'pg';
+import { AppError } from '../../core/errors.ts';
+
+const RETRY_AFTER_MS = 1_000;
+/** Short enough that whoever asks while the database does not answer is told so within two seconds. */
+const PATIENCE_MS = 1_800;
+const LONGEST_WAIT_MS = 5_000;
+const MAX_STANDING = 1_000;
+
+export type PoolBounds = {
+  /** How many the pool itself may have waiting. */
+  maxWaiting: number;
+  /** How long the others wait while nobody gets a connection, and how long at most. */
+  patienceMs?: number;
+  longestWaitMs?: number;
+  maxStanding?: number;
+};
+
+type Ready = (error: Error | undefined, client: pg.PoolClient | undefined, done: (release?: unknown) => void) => void;
+
+/**
+ * A pool with a short line of its own. Whoever comes while that is full stands before it, for a bounded time and only while it moves: a
+ * crowd that the database serves is served, and one that it does not is refused soon instead of waiting in vain.
+ */
+export class BoundedPool extends pg.Pool {
+  readonly #bounds: Required<PoolBounds>;
+  /** In the order in which they came. */
+  readonly #standing = new Set<Ready>();
+  #movedAtMs = 0;
+
+  constructor(config: pg.PoolConfig, bounds: PoolBounds) {
+    super(config);
+    const { patienceMs = PATIENCE_MS, longestWaitMs = LONGEST_WAIT_MS, maxStanding = MAX_STANDING } = bounds;
+    this.#bounds = { maxWaiting: bounds.maxWaiting, patienceMs, longestWaitMs, maxStanding };
+  }
+
+  /** How many stand before the pool. */
+  get standingCount(): number {
+    return this.#standing.size;
+  }
+
+  override connect(): Promise<pg.PoolClient>;
+  override connect(ready: Ready): void;
+  override connect(ready?: Ready): Promise<pg.PoolClient> | undefined {
+    if (ready !== undefined) {
+      this.#enter(ready);
+      return undefined;
+    }
+    return new Promise((resolve, reject) =>
+      this.#enter((error, client) => (client === undefined ? reject(error) : resolve(client))),
+    );
+  }
+
+  #enter(ready: Ready): void {
+    if (this.#standing.size === 0 && this.#hasRoom()) this.#forward(ready);
+    else if (this.#standing.size < this.#bounds.maxStanding) this.#stand(ready);
+    else process.nextTick(refuse, ready);
+  }
+
+  // Those who are about to get a connection that lies idle, or one that is opened for them, do not wait.
+  #hasRoom(): boolean {
+    return this.totalCount < this.options.max || this.waitingCount - this.idleCount < this.#bounds.maxWaiting;
+  }
+
+  #forward(ready: Ready): void {
+    super.connect((error, client, done) => {
+      if (client !== undefined) this.#movedAtMs = performance.now();
+      ready(error, client, done);
+      this.#moveUp();
+    });
+  }
+
+  #stand(ready: Ready): void {
+    let isRefused = false;
+    const standing: Ready = (error, client, done) => {
+      clearTimeout(timer);
+      if (!isRefused) ready(error, client, done);
+      else if (client !== undefined) done();
+    };
+    const { patienceMs, longestWaitMs } = this.#bounds;
+    const sinceMs = performance.now();
+    // The time goes on within the pool.
+    const look = () => {
+      const nowMs = performance.now();
+      const isMoving = nowMs - this.#movedAtMs < patienceMs;
+      if (isMoving && nowMs - sinceMs < longestWaitMs) {
+        timer = setTimeout(look, patienceMs);
+        return;
+      }
+      isRefused = true;
+      this.#standing.delete(standing);
+      refuse(ready);
+    };
+    let timer = setTimeout(look, patienceMs);
+    this.#standing.add(standing);
+  }
+
+  #moveUp(): void {
+    for (const first of this.#standing) {
+      if (!this.#hasRoom()) return;
+      this.#standing.delete(first);
+      this.#forward(first);
+    }
+  }
+}
+
+function refuse(ready: Ready): void {
+  const message = 'Too many requests wait for the database.';
+  ready(new AppError('UNAVAILABLE', { message, retryAfterMs: RETRY_AFTER_MS }), undefined, () => {});
+}

@@ -1,0 +1,148 @@
+import type { QueryResult } from 'pg';
+import { AppError, isAppError } from '../../core/errors.ts';
+
+/** One constant SQL text with a name. Every statement of the ledger is made here, so a test can prepare them all. */
+export type Statement = {
+  readonly name: string;
+  readonly text: string;
+  /** Whether it leaves anything behind. */
+  readonly writes?: boolean;
+};
+
+const WRITES = /\b(?:INSERT INTO|UPDATE millrace\.|DELETE FROM)/;
+
+const registry = new Map<string, Statement>();
+
+export function statement(name: string, text: string): Statement {
+  if (registry.has(name)) throw new Error(`Two statements are named ${name}.`);
+  const made = { name: `millrace_${name}`, text, writes: WRITES.test(text) };
+  registry.set(name, made);
+  return made;
+}
+
+export const allStatements = (): readonly Statement[] => [...registry.values()];
+
+/** Anything that runs a query: a pool of ours, a client of ours, or a client of the user's own transaction. */
+export type Queryable = {
+  query(config: { name?: string; text: string; values?: unknown[] }): Promise<QueryResult>;
+  /** Holds no transaction of anybody else's, so a statement may be repeated on it. */
+  readonly isOurs?: true;
+};
+
+/** What the gate tells about each statement that passed it. */
+export type StatementObserver = (observation: {
+  name: string;
+  durationMs: number;
+  rows: number;
+  /** A failure without a state is one of the connection. */
+  failed: boolean;
+  sqlState: string | null;
+}) => void;
+
+let observer: StatementObserver | null = null;
+
+export function observeStatements(next: StatementObserver | null): void {
+  observer = next;
+}
+
+const CONTENDED_SQL_STATES = new Set(['40001', '40P01', '55P03']);
+export const MAX_TRIES = 3;
+
+/** Before what lost a race is tried again: the winner needs a moment, and the losers different ones. */
+export const pauseAfter = (attempt: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, Math.random() * 20 * 2 ** attempt));
+
+/**
+ * The one gate between the program and PostgreSQL: names, times and, for lost races, repeats a statement up to `maxTries` times in
+ * all.
+ */
+export async function run<Row>(
+  db: Queryable,
+  made: Statement,
+  values: unknown[] = [],
+  { maxTries = MAX_TRIES }: { maxTries?: number } = {},
+): Promise<Row[]> {
+  for (let attempt = 1; ; attempt++) {
+    const startedAt = observer === null ? 0 : performance.now();
+    try {
+      const result = await db.query({ name: made.name, text: made.text, values });
+      observer?.({
+        name: made.name,
+        durationMs: performance.now() - startedAt,
+        rows: result.rows.length,
+        failed: false,
+        sqlState: null,
+      });
+      return result.rows as Row[];
+    } catch (error) {
+      const sqlState = sqlStateOf(error);
+      observer?.({ name: made.name, durationMs: performance.now() - startedAt, rows: 0, failed: true, sqlState });
+      // Inside a transaction the whole of it is void: only whoever began it may try again, and knows a lost race by its state.
+      if (!isOurs(db)) throw isContended(error) ? error : translated(error);
+      if (!isContended(error) || attempt >= maxTries)
+        throw translated(error, { mayHaveHappened: made.writes === true && isUnanswered(error) });
+      await pauseAfter(attempt);
+    }
+  }
+}
+
+/** Whether a statement on it is a transaction in itself. */
+export const isOurs = (db: Queryable): boolean => 'totalCount' in db || db.isOurs === true;
+
+export function sqlStateOf(error: unknown): string | null {
+  if (isAppError(error, 'UNAVAILABLE')) return sqlStateOf(error.cause);
+  const code = (error as { code?: unknown } | null)?.code;
+  // EPIPE looks like one and is none.
+  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code) ? code : null;
+}
+
+const CUT_CODES = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT'];
+const CONNECTION_CODES = new Set([...CUT_CODES, 'ECONNREFUSED', 'ENOTFOUND', 'EHOSTUNREACH', 'EAI_AGAIN']);
+
+/** The database being away or held up is an answer of the catalogue; anything else passes as it is. */
+export function translated(error: unknown, { mayHaveHappened = false } = {}): unknown {
+  if (isAppError(error) || !isPassing(error)) return error;
+  const facts = { retryAfterMs: 1_000, mayHaveHappened, cause: error };
+  if (mayHaveHappened) {
+    const message = 'The database was lost before it answered: what was asked for may have happened.';
+    return new AppError('UNAVAILABLE', { message, ...facts });
+  }
+  const message = isContended(error) ? 'Others hold what this needs in the database.' : 'The database does not answer.';
+  return new AppError('UNAVAILABLE', { message, ...facts });
+}
+
+/** The same may well succeed a moment later: the database is away, or another transaction was in the way. */
+export const isPassing = (error: unknown): boolean => isUnavailable(error) || isContended(error);
+
+/** Another transaction was in the way. Nothing of this one is left. */
+export const isContended = (error: unknown): boolean => CONTENDED_SQL_STATES.has(sqlStateOf(error) ?? '');
+
+/** Another transaction held a lock for longer than this one waits for one. */
+export const isLockedOut = (error: unknown): boolean => sqlStateOf(error) === '55P03';
+
+/** It took longer than a statement may: less of it at a time may pass. */
+export function isOverlong(error: unknown): boolean {
+  if (isAppError(error, 'UNAVAILABLE')) return isOverlong(error.cause);
+  return sqlStateOf(error) === '57014' || (error instanceof Error && /Query read timeout/i.test(error.message));
+}
+
+/** The statement was sent, and nobody knows what became of it. */
+export function isUnanswered(error: unknown): boolean {
+  const sqlState = sqlStateOf(error);
+  if (sqlState !== null) return /^(?:08|57P0[1245])/.test(sqlState);
+  const { code, message = '' } = (error ?? {}) as { code?: unknown; message?: string };
+  return CUT_CODES.includes(String(code)) || /Connection terminated|Query read timeout/i.test(message);
+}
+
+/** The database is away, full, shutting down or read-only: nothing is wrong with the request, try again later. */
+export function isUnavailable(error: unknown): boolean {
+  if (isAppError(error)) return error.code === 'UNAVAILABLE' && !isContended(error);
+  const sqlState = sqlStateOf(error);
+  if (sqlState !== null) return /^(08|53|57P|57014|25006|25P03)/.test(sqlState);
+  const code = (error as { code?: unknown } | null)?.code;
+  if (typeof code === 'string' && CONNECTION_CODES.has(code)) return true;
+  const message = error instanceof Error ? error.message : '';
+  return /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|connection timeout|Query read timeout/i.test(
+    message,
+  );
+}

@@ -1,0 +1,169 @@
+import type pg from 'pg';
+import { inTransaction } from '../driver/database.ts';
+import { run, sqlStateOf, statement } from '../driver/statement.ts';
+
+const ADVISORY_LOCK = 0x4d69_6c65; // "Mile"
+const LOCK_NOT_AVAILABLE = '55P03';
+/** Whoever waits for a lock on the whole history holds up every job behind it, so it waits briefly and tries again later. */
+const LOCK_TIMEOUT = `SET LOCAL lock_timeout = '80ms'`;
+/** Rows that are moved out of the default partition while the history is locked: about 100 ms. A day with more stays there. */
+const MAX_MOVED = 10_000;
+const MAX_SWEPT = 10_000;
+
+const LOCK = statement('lock_partitions', 'SELECT pg_advisory_xact_lock($1::int8)');
+
+// The days to come, and the days of rows that no partition was there for.
+const MISSING = statement(
+  'missing_partitions',
+  `WITH held AS (
+     SELECT date_trunc('day', at AT TIME ZONE 'UTC') AS day, count(*) AS records FROM millrace.records_default GROUP BY 1
+   )
+   SELECT to_char(wanted.day, 'YYYYMMDD') AS day FROM (
+     SELECT generate_series(date_trunc('day', millrace.clock() AT TIME ZONE 'UTC'),
+       date_trunc('day', millrace.clock() AT TIME ZONE 'UTC') + $1::int4 * interval '1 day', interval '1 day') AS day
+     UNION SELECT day FROM held
+   ) wanted LEFT JOIN held ON held.day = wanted.day
+   WHERE to_regclass('millrace.records_' || to_char(wanted.day, 'YYYYMMDD')) IS NULL AND coalesce(held.records, 0) <= $2::int8
+   ORDER BY wanted.day`,
+);
+
+const PAST = statement(
+  'past_partitions',
+  `SELECT right(c.relname, 8) AS day FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+   WHERE i.inhparent = 'millrace.records'::regclass AND c.relname ~ '^records_[0-9]{8}$'
+     AND to_date(right(c.relname, 8), 'YYYYMMDD') + 1 <= (millrace.clock() AT TIME ZONE 'UTC')::date
+   ORDER BY c.relname`,
+);
+
+// The oldest day that is over and has rows in the default partition.
+const OLDEST_DEFAULT = statement(
+  'oldest_default_day',
+  `SELECT to_char(min(at) AT TIME ZONE 'UTC', 'YYYYMMDD') AS day FROM millrace.records_default
+   HAVING (min(at) AT TIME ZONE 'UTC')::date + 1 <= (millrace.clock() AT TIME ZONE 'UTC')::date`,
+);
+
+const SWEEP_DEFAULT = statement(
+  'sweep_default_day',
+  `DELETE FROM millrace.records_default WHERE ctid = ANY (ARRAY(
+     SELECT ctid FROM millrace.records_default
+     WHERE at < (to_date($1, 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' LIMIT $2::int4)) RETURNING 1 AS one`,
+);
+
+// Only the oldest job of each org is looked at, one step in the index for each: no index has the time of birth, and the table may
+// be large. Numbers are drawn in the statement that tells the time, so those that cross are moments apart: hence the minute.
+const SPOKEN_OF = statement(
+  'jobs_before_day_end',
+  `WITH RECURSIVE day AS (
+     SELECT (to_date($1, 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' + interval '1 minute' AS until
+   ), oldest AS (
+     (SELECT org_id, created_at FROM millrace.jobs ORDER BY org_id, seq LIMIT 1)
+     UNION ALL
+     SELECT n.org_id, n.created_at FROM oldest o CROSS JOIN LATERAL (
+       SELECT org_id, created_at FROM millrace.jobs WHERE org_id > o.org_id ORDER BY org_id, seq LIMIT 1) n
+     WHERE o.created_at >= (SELECT until FROM day)
+   )
+   SELECT EXISTS (SELECT FROM oldest WHERE created_at < (SELECT until FROM day)) AS found`,
+);
+
+type Day = { day: string };
+
+export type EnsuredPartitions = {
+  made: string[];
+  /** False when a lock of somebody else, such as a dump, kept a partition from being made. Try again later. */
+  isComplete: boolean;
+};
+
+/**
+ * Makes the partitions of today and the days ahead that are missing. Several processes may call it at once. A missing partition
+ * costs nothing but tidiness, because the default partition takes its rows: a lock that is not free soon is no error.
+ */
+export async function ensurePartitions(
+  pool: pg.Pool,
+  { daysAhead = 7, maxMoved = MAX_MOVED }: { daysAhead?: number; maxMoved?: number } = {},
+): Promise<EnsuredPartitions> {
+  const made: string[] = [];
+  for (;;) {
+    const [next] = await run<Day>(pool, MISSING, [daysAhead, maxMoved]);
+    if (next === undefined) return { made, isComplete: true };
+    const outcome = await unlessLocked(pool, async (client) => {
+      await run(client, LOCK, [ADVISORY_LOCK]);
+      const missing = await run<Day>(client, MISSING, [daysAhead, maxMoved]);
+      if (!missing.some(({ day }) => day === next.day)) return 'there';
+      await createPartition(client, next.day);
+      return 'made';
+    });
+    if (outcome === null) return { made, isComplete: false };
+    if (outcome === 'made') made.push(nameOf(next.day));
+  }
+}
+
+// DDL takes no parameters; the day comes from `to_char` and is eight digits. Filled before it is attached, because a
+// partition cannot be attached while the default one holds rows of its day. The parent is locked as well: a statement that looked up
+// the partitions before the attachment would miss the rows that were moved, or route a row to the default partition and fail.
+async function createPartition(client: pg.PoolClient, day: string): Promise<void> {
+  const table = `millrace.${nameOf(day)}`;
+  const { from, to } = boundsOf(day);
+  await client.query(`CREATE TABLE ${table} (LIKE millrace.records INCLUDING ALL)`);
+  await client.query('LOCK TABLE ONLY millrace.records IN ACCESS EXCLUSIVE MODE');
+  await client.query('LOCK TABLE millrace.records_default IN ACCESS EXCLUSIVE MODE');
+  await client.query(
+    `WITH moved AS (DELETE FROM millrace.records_default WHERE at >= '${from}' AND at < '${to}' RETURNING *)
+     INSERT INTO ${table} SELECT * FROM moved`,
+  );
+  await client.query(`ALTER TABLE millrace.records ATTACH PARTITION ${table} FOR VALUES FROM ('${from}') TO ('${to}')`);
+}
+
+/** Drops whole days, oldest first, that no job is left to speak of. A day that is in use is left for the next time. */
+export async function dropOldPartitions(pool: pg.Pool): Promise<string[]> {
+  const dropped: string[] = [];
+  for (const { day } of await run<Day>(pool, PAST)) {
+    const [spokenOf] = await run<{ found: boolean }>(pool, SPOKEN_OF, [day]);
+    if (spokenOf?.found !== false || !(await dropPartition(pool, day))) break;
+    dropped.push(nameOf(day));
+  }
+  return dropped;
+}
+
+// The drop locks the whole table for a moment.
+async function dropPartition(pool: pg.Pool, day: string): Promise<boolean> {
+  const outcome = await unlessLocked(pool, async (client) => {
+    await client.query(`DROP TABLE IF EXISTS millrace.${nameOf(day)}`);
+    return 'dropped';
+  });
+  return outcome !== null;
+}
+
+/**
+ * Removes what is left of whole days in the default partition that no job is left to speak of. Their jobs took most of it along
+ * when they were pruned. Call again while the count reaches the limit.
+ */
+export async function sweepDefaultPartition(pool: pg.Pool, limit = MAX_SWEPT): Promise<number> {
+  const [oldest] = await run<Day>(pool, OLDEST_DEFAULT);
+  if (oldest === undefined) return 0;
+  const [spokenOf] = await run<{ found: boolean }>(pool, SPOKEN_OF, [oldest.day]);
+  if (spokenOf?.found !== false) return 0;
+  return (await run(pool, SWEEP_DEFAULT, [oldest.day, limit])).length;
+}
+
+/** Null when a lock was not free in time; then nothing has happened. */
+async function unlessLocked<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T | null> {
+  try {
+    return await inTransaction(pool, async (client) => {
+      await client.query(LOCK_TIMEOUT);
+      return work(client);
+    });
+  } catch (error) {
+    if (sqlStateOf(error) === LOCK_NOT_AVAILABLE) return null;
+    throw error;
+  }
+}
+
+function nameOf(day: string): string {
+  if (!/^\d{8}$/.test(day)) throw new RangeError(`not a day: ${day}`);
+  return `records_${day}`;
+}
+
+function boundsOf(day: string): { from: string; to: string } {
+  const start = Date.UTC(Number(day.slice(0, 4)), Number(day.slice(4, 6)) - 1, Number(day.slice(6, 8)));
+  return { from: new Date(start).toISOString(), to: new Date(start + 86_400_000).toISOString() };
+}

@@ -1,0 +1,255 @@
+import type pg from 'pg';
+import { inTransaction } from '../driver/database.ts';
+import { SNAPSHOT_HORIZON } from '../driver/horizon.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { eventsIn, recordsBefore, recordsFrom, unreadRecords } from './positions.ts';
+import { isDataError, type SetAside, writeSetAside } from './set-aside.ts';
+
+/** Buckets grow by 4 % from a hundredth of a millisecond on: the middle of one is within 2 % of all it holds. */
+const FIRST_BUCKET_MS = 0.01;
+const BUCKET_GROWTH = 1.04;
+
+export const bucketMiddleMs = (bucket: number): number =>
+  bucket === 0 ? 0 : FIRST_BUCKET_MS * BUCKET_GROWTH ** (bucket - 0.5);
+
+const bucketText = (ms: string) =>
+  `CASE WHEN ${ms} <= ${FIRST_BUCKET_MS} THEN 0 ELSE least(ceil(ln(${ms} / ${FIRST_BUCKET_MS}) / ln(${BUCKET_GROWTH})), 32767) END::int2`;
+
+/** What is counted of a record. The jobs of a statement that are of one org, type and priority come as one row. */
+export const COUNTED_COLUMNS = `org_id, at, date_trunc('second', at) AS second, job_type, priority, ns IS NULL AS is_birth, is_tagged,
+    from_state, to_state, seqs, took_ms`;
+
+/** One pass over `batch` that everything countable follows from. */
+export const CELLS = `
+  SELECT org_id, second, job_type, priority, is_birth, from_state, to_state, sum(cardinality(seqs)) AS jobs FROM batch
+  GROUP BY org_id, second, job_type, priority, is_birth, from_state, to_state`;
+
+const COUNTS = {
+  submitted: 'is_birth',
+  completed: `to_state = 'completed'`,
+  failed: `to_state = 'failed'`,
+  dead_letter: `to_state = 'dead_letter'`,
+  cancelled: `to_state = 'cancelled'`,
+  retried: `to_state = 'retrying'`,
+} as const;
+
+const NAMES = Object.keys(COUNTS);
+
+/** The counts of cells, by whatever they are grouped. */
+export const COUNTED = Object.entries(COUNTS)
+  .map(([name, condition]) => `coalesce(sum(jobs) FILTER (WHERE ${condition}), 0) AS ${name}`)
+  .join(', ');
+
+/** The start of an attempt tells how long it waited, its end how long it ran; how long until a cancel says nothing. */
+export const LATENCIES = `
+  SELECT org_id, second, kind, ${bucketText('ms')} AS bucket, count(*) AS attempts, max(ms) AS max_ms
+  FROM (SELECT org_id, second, CASE to_state WHEN 'running' THEN 'queue' ELSE 'execution' END AS kind, unnest(took_ms)::float8 AS ms
+    FROM batch WHERE took_ms IS NOT NULL AND to_state <> 'cancelled') t
+  WHERE ms IS NOT NULL GROUP BY 1, 2, 3, 4`;
+
+/** By how much the jobs in a state have changed: a job leaves one state and enters another; its first event only enters. */
+export const MOVED = `
+  SELECT org_id, to_state AS state, jobs FROM cells
+  UNION ALL SELECT org_id, from_state, -jobs FROM cells WHERE NOT is_birth AND from_state IS NOT NULL`;
+
+export const LIVE = `('pending', 'delayed', 'scheduled', 'running', 'retrying')`;
+
+const startOf = (width: string, at: string) => `to_timestamp(floor(date_part('epoch', ${at}) / ${width}) * ${width})`;
+
+// A job is posted under what it is when it is born, under a rare end when it comes to that, and under every change. Jobs with near
+// numbers share a posting.
+/** A posting stays within one block of numbers or, for changes, one bin of time; whoever reads takes whole ones. */
+export const BLOCK_BITS = 12;
+export const BIN_MS = 1_000;
+
+const microseconds = (at: string) => `(extract(epoch FROM ${at}) * 1000000)::int8`;
+
+const postingText = (term: string, from: string, grouped: string) => `
+  SELECT org_id, ${term}, min(seq), max(seq), min(seq), max(seq), count(*), array_agg(seq) FROM ${from}
+  GROUP BY org_id, ${grouped}, seq >> ${BLOCK_BITS}`;
+
+const births = 'batch CROSS JOIN LATERAL unnest(seqs) AS u(seq) WHERE is_birth';
+
+const POSTED = `
+  INSERT INTO millrace.postings (org_id, term, low, high, first_seq, last_seq, jobs, seqs)
+  ${postingText(`'type:' || job_type`, births, 'job_type')}
+  UNION ALL ${postingText(`'priority:' || priority`, births, 'priority')}
+  UNION ALL ${postingText(
+    `'tag:' || key || '=' || value`,
+    `(SELECT b.org_id, u.seq, t.key, t.value FROM batch b CROSS JOIN LATERAL unnest(b.seqs) AS u(seq)
+      CROSS JOIN LATERAL (SELECT j.tags FROM millrace.jobs j WHERE j.org_id = b.org_id AND j.seq = u.seq OFFSET 0) j
+      CROSS JOIN LATERAL jsonb_each_text(j.tags) t WHERE b.is_tagged) g`,
+    'key, value',
+  )}
+  UNION ALL ${postingText(
+    `'state:' || to_state`,
+    `batch CROSS JOIN LATERAL unnest(seqs) AS u(seq) WHERE to_state IN ('failed', 'dead_letter', 'cancelled')`,
+    'to_state',
+  )}
+  UNION ALL
+  SELECT org_id, 'changed', ${microseconds('min(at)')}, ${microseconds('max(at)')}, min(seq), max(seq), count(DISTINCT seq), array_agg(DISTINCT seq)
+  FROM batch CROSS JOIN LATERAL unnest(seqs) AS u(seq)
+  GROUP BY org_id, date_bin('${BIN_MS} ms', at, timestamptz 'epoch')`;
+
+// One statement moves the position and adds the sums, so a projector that dies leaves both as they were. Its snapshot may be
+// older than the position it finds once it has the lock; then there is nothing between the two and nothing is counted.
+// A batch looks at so many records and ends before the one that would make its events too many, also in the middle of a transaction. Records
+// that share a number are taken together, so that readers can tell by the number what is counted. Rows of a second are added up first,
+// wider ones from those.
+const PROJECT = statement(
+  'project_rollups',
+  `WITH position AS MATERIALIZED (
+  SELECT txid, record_id FROM millrace.positions WHERE name = 'rollups' FOR UPDATE SKIP LOCKED
+), low AS MATERIALIZED (
+  SELECT p.txid, p.record_id, h.xmin FROM position p CROSS JOIN (SELECT ${SNAPSHOT_HORIZON} AS xmin) h
+), looked AS MATERIALIZED (
+  SELECT r.txid, r.id, ${eventsIn()} AS jobs FROM millrace.records r
+  WHERE ${recordsFrom('(SELECT txid FROM low)', '(SELECT record_id FROM low)')} AND r.txid < (SELECT xmin FROM low)
+  ORDER BY r.txid, r.id LIMIT $1::int4
+), sized AS MATERIALIZED (
+  SELECT txid, id, sum(jobs) OVER (ORDER BY txid, id GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM looked
+), high AS MATERIALIZED (
+  SELECT greatest(l.txid, coalesce(s.txid, f.txid, l.xmin)) AS txid, coalesce(s.id, f.id + 1, CASE WHEN l.xmin > l.txid THEN 0 ELSE l.record_id END) AS record_id
+  FROM low l LEFT JOIN (SELECT txid, id FROM sized WHERE before >= $2::int8 ORDER BY txid, id LIMIT 1) s ON true
+  LEFT JOIN (SELECT txid, id FROM sized ORDER BY txid, id OFFSET $1::int4 - 1 LIMIT 1) f ON true
+), batch AS MATERIALIZED (
+  SELECT ${COUNTED_COLUMNS} FROM millrace.records r
+  WHERE ${recordsFrom('(SELECT txid FROM low)', '(SELECT record_id FROM low)')}
+    AND ${recordsBefore('(SELECT txid FROM high)', '(SELECT record_id FROM high)')}
+), cells AS MATERIALIZED (${CELLS}
+), counted AS (
+  INSERT INTO millrace.rollups AS r (org_id, width, started_at, job_type, priority, ${NAMES.join(', ')})
+  SELECT org_id, width, ${startOf('width', 'second')}, job_type, priority, ${COUNTED}
+  FROM cells CROSS JOIN unnest(ARRAY[1, 60, 3600, 86400]) AS w(width) WHERE is_birth OR to_state <> 'running'
+  GROUP BY 1, 2, 3, 4, 5
+  ON CONFLICT (org_id, width, started_at, job_type, priority)
+  DO UPDATE SET ${NAMES.map((name) => `${name} = r.${name} + excluded.${name}`).join(', ')}
+), latencies AS MATERIALIZED (${LATENCIES}
+), timed AS (
+  INSERT INTO millrace.rollup_latencies AS r (org_id, width, started_at, kind, bucket, attempts, max_ms)
+  SELECT org_id, width, ${startOf('width', 'second')}, kind, bucket, sum(attempts), max(max_ms)
+  FROM latencies CROSS JOIN unnest(ARRAY[1, 60, 3600, 86400]) AS w(width) GROUP BY 1, 2, 3, 4, 5
+  ON CONFLICT (org_id, width, started_at, kind, bucket)
+  DO UPDATE SET attempts = r.attempts + excluded.attempts, max_ms = greatest(r.max_ms, excluded.max_ms)
+), spans AS MATERIALIZED (
+  SELECT org_id, second, min(seq) AS min_seq, max(seq) AS max_seq FROM ${births} GROUP BY 1, 2
+), spanned AS (
+  INSERT INTO millrace.seq_spans AS s (org_id, width, started_at, min_seq, max_seq)
+  SELECT org_id, width, ${startOf('width', 'second')}, min(min_seq), max(max_seq)
+  FROM spans CROSS JOIN unnest(ARRAY[60, 86400]) AS w(width) GROUP BY 1, 2, 3
+  ON CONFLICT (org_id, width, started_at)
+  DO UPDATE SET min_seq = least(s.min_seq, excluded.min_seq), max_seq = greatest(s.max_seq, excluded.max_seq)
+), moved AS (
+  INSERT INTO millrace.live_totals AS t (org_id, state, jobs)
+  SELECT org_id, state, sum(jobs) FROM (${MOVED}) m WHERE state IN ${LIVE} GROUP BY 1, 2 HAVING sum(jobs) <> 0
+  ON CONFLICT (org_id, state) DO UPDATE SET jobs = t.jobs + excluded.jobs
+), posted AS (${POSTED}
+), stepped AS (
+  UPDATE millrace.projections p SET txid = h.txid, inside_txid = h.txid, record_id = h.record_id FROM high h
+  WHERE p.name = 'rollups' AND (p.txid, p.record_id) IS DISTINCT FROM (h.txid, h.record_id)
+)
+SELECT coalesce((SELECT sum(jobs) FROM cells), 0)::int4 AS events, h.txid < l.xmin AS has_more FROM low l CROSS JOIN high h`,
+);
+
+// What is read with the widths of a range back from now: seconds are needed for two hours, minutes for eight days, hours for
+// a quarter; days stay.
+const PRUNE = ['rollups', 'rollup_latencies'].map((table) =>
+  statement(
+    `prune_${table}`,
+    `DELETE FROM millrace.${table} WHERE ctid = ANY (ARRAY(
+       SELECT r.ctid FROM unnest(ARRAY[1, 60, 3600], ARRAY[interval '2 hours', interval '8 days', interval '92 days']) AS w(width, kept)
+       CROSS JOIN LATERAL (SELECT r.ctid FROM millrace.${table} r
+         WHERE r.width = w.width AND r.started_at < millrace.clock() - w.kept LIMIT $1::int4) r))
+     RETURNING 1 AS one`,
+  ),
+);
+
+const PRUNE_SPANS = statement(
+  'prune_seq_spans',
+  `DELETE FROM millrace.seq_spans WHERE ctid = ANY (ARRAY(
+     SELECT s.ctid FROM millrace.seq_spans s
+     WHERE s.started_at < millrace.clock() - interval '2 days' AND s.max_seq < coalesce(
+       (SELECT j.seq FROM millrace.jobs j WHERE j.org_id = s.org_id ORDER BY j.seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
+     LIMIT $1::int4)) RETURNING 1 AS one`,
+);
+
+const PRUNE_POSTINGS = statement(
+  'prune_postings',
+  `DELETE FROM millrace.postings WHERE ctid = ANY (ARRAY(
+     SELECT p.ctid FROM (SELECT DISTINCT org_id FROM millrace.live_totals) o
+     CROSS JOIN LATERAL (SELECT coalesce((SELECT j.seq FROM millrace.jobs j WHERE j.org_id = o.org_id ORDER BY j.seq LIMIT 1),
+       (SELECT last_value FROM millrace.job_seq)) AS seq) oldest
+     CROSS JOIN LATERAL (SELECT p.ctid FROM millrace.postings p
+       WHERE p.org_id = o.org_id AND p.last_seq < oldest.seq LIMIT $1::int4) p)) RETURNING 1 AS one`,
+);
+
+// The records that a batch of one record would add up.
+const FIRST_UNREAD = statement(
+  'first_unprojected',
+  `SELECT r.id, (r.txid::text::int8)::text AS txid FROM millrace.records r WHERE ${unreadRecords('rollups')} ORDER BY r.txid, r.id LIMIT 1`,
+);
+
+const LOCK = statement(
+  'lock_rollups',
+  `SELECT name FROM millrace.projections WHERE name = 'rollups' FOR UPDATE SKIP LOCKED`,
+);
+
+const STEP_OVER = statement(
+  'step_over_record',
+  `UPDATE millrace.projections p SET txid = $1::text::xid8, inside_txid = $1::text::xid8, record_id = $2::int8 + 1 WHERE p.name = 'rollups'`,
+);
+
+export type Projected =
+  | { kind: 'busy' }
+  /** `hasMore`: later records are ready, too. */
+  | { kind: 'projected'; events: number; hasMore: boolean; setAside: readonly SetAside[] };
+
+// By index alone, as on the hot path: the tables it joins are large and the batch is not.
+const PLANNER = `SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
+  SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_sort = off;
+  SET LOCAL work_mem = '64MB'; SET LOCAL synchronous_commit = off; SET LOCAL statement_timeout = 0`;
+
+/** What one round adds up at most. Larger rounds cost less a job and take longer. */
+const ROUND = { records: 4_096, events: 20_000 };
+
+/**
+ * Adds up the next records that were not counted yet. Any number of processes may call it; one at a time does the work. A round that fails
+ * for its data is tried again with fewer records, until the one at fault is alone and can be set aside.
+ */
+export async function projectRollups(pool: pg.Pool, records: number = ROUND.records): Promise<Projected> {
+  try {
+    return await inTransaction(pool, async (client) => {
+      await client.query(PLANNER);
+      const [row] = await run<{ events: number; has_more: boolean }>(client, PROJECT, [records, ROUND.events]);
+      if (row === undefined) return { kind: 'busy' };
+      return { kind: 'projected', events: row.events, hasMore: row.has_more, setAside: [] };
+    });
+  } catch (error) {
+    if (!isDataError(error)) throw error;
+    return records > 1 ? projectRollups(pool, records >> 3 || 1) : stepOver(pool, error);
+  }
+}
+
+function stepOver(pool: pg.Pool, error: unknown): Promise<Projected> {
+  return inTransaction(pool, async (client) => {
+    await client.query(PLANNER);
+    if ((await run(client, LOCK)).length === 0) return { kind: 'busy' };
+    const [record] = await run<{ id: number; txid: string }>(client, FIRST_UNREAD);
+    if (record === undefined) throw error;
+    const item: SetAside = {
+      ...{ projection: 'rollups', orgId: null, recordId: record.id, seq: null, n: null },
+      webhookId: null,
+      error,
+    };
+    await run(client, STEP_OVER, [record.txid, record.id]);
+    await writeSetAside(client, item);
+    return { kind: 'projected', events: 0, hasMore: true, setAside: [item] };
+  });
+}
+
+/** Removes sums too fine for their age, at most `limit` of each kind. */
+export async function pruneRollups(db: Queryable, limit: number): Promise<number> {
+  let pruned = 0;
+  for (const made of [...PRUNE, PRUNE_SPANS, PRUNE_POSTINGS]) pruned += (await run(db, made, [limit])).length;
+  return pruned;
+}

@@ -1,0 +1,119 @@
+import { decideCancellation } from '../../core/cancellation.ts';
+import type { JobState } from '../../core/states.ts';
+import { MAY_RUN } from '../attempts/start-jobs.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
+import { IS_LEASED } from '../reads/job-row.ts';
+import { withdrawnText } from './withdraw-tokens.ts';
+
+export type CancelParams = {
+  orgId: string;
+  ids: readonly string[];
+  reason: string | null;
+  actor: string | null;
+  force: boolean;
+};
+
+export type CancelledJob = {
+  id: string;
+  /** `retry_dropped`: it had failed and waited for its next attempt; it stays failed. */
+  kind: 'cancelled' | 'requested' | 'retry_dropped' | 'already_final' | 'not_found';
+  previousState: JobState | null;
+};
+
+// A job whose handler is at work, or may be because its worker leased it ahead, is asked to stop, unless its policy cancels at once: then the handler's lease ends with the
+// statement, and its worker learns of that. Any other job that has not ended is cancelled on the spot. A second request may make
+// the first one forced, never gentler. A job whose next attempt is dropped has ended when it failed. Jobs are found by id alone: an
+// index led by the org could be walked whole. The token of a job that waits goes with it, because a claim that finds only such tokens
+// brings its worker nothing.
+const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIALIZED (
+  SELECT j.seq, j.id, j.state, j.is_held, j.queue, j.job_type, j.priority, j.order_key, ${IS_LEASED} AND NOT (${MAY_RUN}) AS is_leased, ${MAY_RUN} AS may_run,
+    coalesce((p.body->>'cancelsAtOnce')::boolean, false) AS at_once
+  FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
+  WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq ${lock}
+), cancelled AS (
+  UPDATE millrace.jobs j SET
+    state = (CASE WHEN l.at_once AND l.state = 'retrying' THEN 'failed' ELSE 'cancelled' END)::millrace.job_state,
+    completed_at = CASE WHEN l.at_once AND l.state = 'retrying' THEN j.updated_at ELSE millrace.clock() END,
+    updated_at = CASE WHEN l.at_once AND l.state = 'retrying' THEN j.updated_at ELSE millrace.clock() END,
+    worker_id = NULL, is_held = false, result = NULL, result_bytes = NULL, ${countedText()}
+  FROM locked l
+  WHERE j.org_id = $1::uuid AND j.seq = l.seq
+    AND (l.is_held OR (l.state IN ('pending', 'delayed', 'scheduled', 'retrying') AND NOT l.may_run)
+      OR (l.at_once AND (l.state = 'running' OR l.may_run)))
+  RETURNING j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
+    j.state AS to_state, CASE WHEN l.state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
+    CASE WHEN $3::text IS NOT NULL OR l.is_leased THEN json_strip_nulls(json_build_object(
+      'reason', $3::text, 'claimed', CASE WHEN l.is_leased THEN true END,
+      'assignedMs', CASE WHEN l.is_leased THEN greatest(0, ${tookText('j.claimed_at')}) END)) END AS detail,
+    j.has_dependents OR j.joins_parent AS is_awaited
+), requested AS (
+  INSERT INTO millrace.cancel_requests AS r (org_id, seq, is_forced, reason, actor, requested_at)
+  SELECT $1::uuid, seq, $5::bool, $3::text, $4::text, millrace.clock() FROM locked
+  WHERE (state = 'running' OR may_run) AND NOT is_held AND NOT at_once
+  ON CONFLICT (org_id, seq) DO UPDATE SET is_forced = true WHERE excluded.is_forced AND NOT r.is_forced
+), ${withdrawnText('locked', `l.state = 'scheduled'`)}
+, forgotten AS (
+  DELETE FROM millrace.waiting w USING cancelled c WHERE w.org_id = $1::uuid AND w.seq = c.seq
+), released AS (
+  INSERT INTO millrace.releases (org_id, seq) SELECT $1::uuid, seq FROM cancelled WHERE is_awaited
+), recorded AS (
+  ${recordedText({
+    ...{
+      source: 'cancelled',
+      orgId: '$1::uuid',
+      from: 'from_state',
+      to: 'to_state',
+      reason: `CASE to_state WHEN 'failed' THEN 'retry_dropped' ELSE 'cancelled' END`,
+      actor: '$4::text',
+    },
+    tookMs: 'took_ms',
+    detail: 'detail',
+    groupBy: ['from_state', 'to_state'],
+  })}
+)
+SELECT id, state, is_held, at_once, may_run FROM locked`;
+
+const CANCEL = statement('cancel_jobs', cancelText('FOR NO KEY UPDATE OF j'));
+const CANCEL_FREE = statement('cancel_free_jobs', cancelText('FOR NO KEY UPDATE OF j SKIP LOCKED'));
+
+const FIND = statement(
+  'find_jobs_to_cancel',
+  'SELECT j.id FROM millrace.jobs j WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE',
+);
+
+type Row = { id: string; state: JobState; is_held: boolean; at_once: boolean; may_run: boolean };
+
+/** Cancels jobs or asks their handlers to stop. One answer per id, in the order given. Waits for jobs that somebody else holds. */
+export async function cancelJobs(db: Queryable, params: CancelParams): Promise<CancelledJob[]> {
+  const { orgId, ids, reason, actor, force } = params;
+  const rows = await run<Row>(db, CANCEL, [orgId, ids, reason, actor, force]);
+  const found = new Map(rows.map((row) => [row.id, row]));
+  return ids.map((id) => answerTo(id, found.get(id.toLowerCase())));
+}
+
+/** The same without waiting: the answer for a job that somebody else holds is null, and nothing has happened to it. */
+export async function cancelFreeJobs(db: Queryable, params: CancelParams): Promise<(CancelledJob | null)[]> {
+  const { orgId, ids, reason, actor, force } = params;
+  const rows = await run<Row>(db, CANCEL_FREE, [orgId, ids, reason, actor, force]);
+  const found = new Map(rows.map((row) => [row.id, row]));
+  const missing = ids.filter((id) => !found.has(id.toLowerCase()));
+  const held = new Set<string>();
+  if (missing.length > 0) for (const { id } of await run<{ id: string }>(db, FIND, [orgId, missing])) held.add(id);
+  return ids.map((id) => (held.has(id.toLowerCase()) ? null : answerTo(id, found.get(id.toLowerCase()))));
+}
+
+function answerTo(id: string, row: Row | undefined): CancelledJob {
+  if (row === undefined) return { id, kind: 'not_found', previousState: null };
+  const kind = row.is_held
+    ? 'cancelled'
+    : KINDS[decideCancellation(row.may_run ? 'running' : row.state, row.at_once).kind];
+  return { id, kind, previousState: row.state };
+}
+
+const KINDS = {
+  cancel: 'cancelled',
+  request: 'requested',
+  drop_retry: 'retry_dropped',
+  already_complete: 'already_final',
+} as const;

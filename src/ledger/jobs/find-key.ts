@@ -1,0 +1,34 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+const FIND = statement(
+  'find_keys',
+  `SELECT w.ord::int4 AS ord, k.job_id, k.fingerprint
+   FROM unnest($2::text[], $3::text[]) WITH ORDINALITY AS w(scope, key, ord)
+   JOIN millrace.idempotency_keys k ON k.org_id = $1::uuid AND k.scope = w.scope AND k.key = w.key
+   WHERE k.expires_at > millrace.clock()`,
+);
+
+export type KeyedJob = { readonly jobId: string; readonly fingerprint: string };
+
+/** `scope` is as in `key-scope.ts`. */
+export type SoughtKey = { readonly scope: string; readonly key: string };
+
+/** The job that a key stands for, and the request it came with. */
+export async function findKey(db: Queryable, orgId: string, sought: SoughtKey): Promise<KeyedJob | null> {
+  const [found] = await findKeys(db, orgId, [sought]);
+  return found ?? null;
+}
+
+type Row = { ord: number; job_id: string; fingerprint: string };
+
+/** One answer for each key, in order. */
+export async function findKeys(
+  db: Queryable,
+  orgId: string,
+  sought: readonly SoughtKey[],
+): Promise<(KeyedJob | null)[]> {
+  const rows = await run<Row>(db, FIND, [orgId, sought.map(({ scope }) => scope), sought.map(({ key }) => key)]);
+  const found: (KeyedJob | null)[] = sought.map(() => null);
+  for (const { ord, job_id, fingerprint } of rows) found[ord - 1] = { jobId: job_id, fingerprint };
+  return found;
+}

@@ -1,0 +1,132 @@
+import { decideManualRetry } from '../../core/manual-retry.ts';
+import type { Policy } from '../../core/policy.ts';
+import type { JobState } from '../../core/states.ts';
+import { isReserved } from '../../core/submission-members.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { RECORD, RECORD_ID, recordedText } from '../history/record-events.ts';
+
+export type RetryParams = {
+  orgId: string;
+  id: string;
+  resetAttempts: boolean;
+  priority: number | null;
+  /** Null: as the job's policy says. */
+  delayMs: number | null;
+  /** In [0, 1), for the jitter of that delay. */
+  random?: number;
+  /** A job that waits to be tried again by itself counts as failed: this retry takes the place of that one. */
+  takesOver?: boolean;
+  actor: string | null;
+};
+
+export type RetriedJob =
+  | { kind: 'queued'; state: 'scheduled' | 'delayed'; scheduledFor: Date; attemptSlot: number; updatedAt: Date }
+  /**
+   * `exhausted`: it failed with its last attempt, and its policy grants no more. `beyond_lifetime`: the delay asked for is longer
+   * than the job may live.
+   */
+  | { kind: 'exhausted' | 'not_retriable' | 'beyond_lifetime'; state: JobState }
+  /** Its type is reserved, and such a job keeps its priority. */
+  | { kind: 'reserved'; type: string }
+  | { kind: 'not_found' };
+
+type Found = {
+  seq: number;
+  state: JobState;
+  job_type: string;
+  attempts_started: number;
+  max_attempts: number;
+  event_count: number;
+  pending_ms: number;
+  policy: Policy;
+};
+
+type Written = { run_at_ms: number; attempt_slot: number; updated_at_ms: number };
+
+const READ = statement(
+  'read_job_to_retry',
+  `SELECT j.seq, j.state, j.job_type, j.attempts_started, j.max_attempts, j.event_count, p.body AS policy,
+    (extract(epoch FROM j.run_at - millrace.clock()) * 1000)::float8 AS pending_ms
+  FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
+  WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE`,
+);
+
+// The event count guards: a job that moved since it was read has another one. A job that was to be tried again by itself leaves
+// that timer behind, which finds it where it is then.
+const RETRY = statement(
+  'retry_job',
+  `WITH ${RECORD}, retried AS (
+  UPDATE millrace.jobs j SET state = $4::millrace.job_state, completed_at = NULL, updated_at = millrace.clock(),
+    run_at = coalesce(millrace.clock() + $5::int8 * interval '1 ms', j.run_at),
+    scheduled_at = CASE WHEN $4::text = 'scheduled' THEN millrace.clock() ELSE j.scheduled_at END,
+    lifetime_deadline = millrace.clock() + (SELECT (p.body->>'lifetimeMs')::float8 FROM millrace.policies p
+                                            WHERE p.id = j.policy_id) * interval '1 ms',
+    priority = coalesce($6::int2, j.priority), max_attempts = $7::int2,
+    attempts_started = CASE WHEN $8::bool THEN 0 ELSE j.attempts_started END,
+    attempt_slot = CASE WHEN $8::bool THEN 1 ELSE j.attempt_slot + 1 END,
+    started_at = CASE WHEN $8::bool THEN NULL ELSE j.started_at END,
+    round = j.round + $8::bool::int4, event_count = j.event_count + 1 + $12::bool::int4,
+    record_ids = j.record_ids || array_fill(${RECORD_ID}, ARRAY[1 + $12::bool::int4])
+  WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.event_count = $3::int4
+  RETURNING j.*
+), made_ready AS (
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM retried WHERE state = 'scheduled'
+), timed AS (
+  INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
+  SELECT run_at, lifetime_deadline, seq, org_id FROM retried WHERE state = 'delayed'
+), forgotten AS (
+  DELETE FROM millrace.cancel_requests r USING retried j WHERE r.org_id = j.org_id AND r.seq = j.seq
+), dropped AS (
+  ${recordedText({
+    ...{ source: 'retried WHERE $12::bool', from: `'retrying'`, to: `'failed'`, reason: `'retry_dropped'` },
+    ...{ actor: '$11::text', n: 'event_count - 1' },
+  })}
+), recorded AS (
+  ${recordedText({
+    ...{ source: 'retried', from: '$9', to: 'state', reason: '$10::text', actor: '$11::text', groupBy: ['state'] },
+  })}
+)
+SELECT ceil(extract(epoch FROM run_at) * 1000)::float8 AS run_at_ms, attempt_slot,
+  floor(extract(epoch FROM updated_at) * 1000)::float8 AS updated_at_ms FROM retried`,
+);
+
+/** Gives a failed job another attempt because a person asked for it. */
+export async function retryJob(db: Queryable, params: RetryParams): Promise<RetriedJob> {
+  for (;;) {
+    const [job] = await run<Found>(db, READ, [params.orgId, params.id]);
+    if (job === undefined) return { kind: 'not_found' };
+    if (params.priority !== null && isReserved(job.job_type)) return { kind: 'reserved', type: job.job_type };
+    const decision = decideManualRetry({
+      job: { state: job.state, attemptsStarted: job.attempts_started, maxAttempts: job.max_attempts },
+      resetAttempts: params.resetAttempts,
+      delayMs: params.delayMs,
+      ...(params.takesOver === true ? { pendingMs: job.pending_ms } : {}),
+      policy: job.policy,
+      random: params.random ?? Math.random(),
+    });
+    if (decision.kind !== 'queued') return { kind: decision.kind, state: job.state };
+    const { transition, maxAttempts } = decision;
+    const keepsTime = decision.dropsRetry && params.delayMs === null && decision.delayMs > 0;
+    const [written] = await run<Written>(db, RETRY, [
+      params.orgId,
+      job.seq,
+      job.event_count,
+      transition.to,
+      keepsTime ? null : Math.ceil(decision.delayMs),
+      params.priority,
+      maxAttempts,
+      decision.startsRound,
+      transition.from,
+      transition.reason,
+      params.actor,
+      decision.dropsRetry,
+    ]);
+    if (written !== undefined)
+      return {
+        ...{ kind: 'queued', state: transition.to, scheduledFor: new Date(written.run_at_ms) },
+        ...{ attemptSlot: written.attempt_slot, updatedAt: new Date(written.updated_at_ms) },
+      };
+    // Someone else moved the job in between: look again.
+  }
+}

@@ -1,0 +1,293 @@
+import type { JobState } from '../../core/states.ts';
+import type { NewJob } from '../../core/submission.ts';
+import { int2Array, int4Array, int8Array, jsonArray, textArray, uuidArray } from '../driver/binary-array.ts';
+import { isContended, isLockedOut, isOurs, type Queryable, run, type Statement } from '../driver/statement.ts';
+import { type Flush, flushVariants } from '../history/flush-log.ts';
+import { RECORD, RECORD_ID } from '../history/record-events.ts';
+import type { JobToWrite, Placement } from './job-to-write.ts';
+import { heldText, type KeyMode, patienceText } from './key-buckets.ts';
+import { keyScopeText } from './key-scope.ts';
+import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
+import { areAlike, type HowToSubmit, submitAlike } from './submit-alike.ts';
+
+export type Written =
+  | { kind: 'accepted'; id: string; state: JobState; createdAt: Date; scheduledFor: Date | null }
+  | { kind: 'duplicate'; existingId: string; sameRequest: boolean };
+
+/** `held`: nothing was written, because another transaction may be about to commit the job's key. */
+export type Attempted = Written | { kind: 'held' };
+
+// The second of two callers with one key waits here for the first, then reads the first one's row: DO UPDATE sees it
+// although the statement's snapshot does not. Sorted, so that two batches never wait for each other in a ring.
+const keysText = (scope: string) => `, keyed AS (
+  INSERT INTO millrace.idempotency_keys AS k (org_id, scope, key, job_id, fingerprint, expires_at)
+  SELECT DISTINCT ON (org_id, scope, key) org_id, ${scope} AS scope, key, id, extra->>'fingerprint',
+         at + (extra->>'key_window_ms')::float8 * interval '1 ms'
+  FROM input i WHERE key IS NOT NULL AND NOT is_held ORDER BY org_id, scope, key, ord
+  ON CONFLICT (org_id, scope, key) DO UPDATE SET
+    job_id      = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.job_id ELSE k.job_id END,
+    fingerprint = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.fingerprint ELSE k.fingerprint END,
+    expires_at  = CASE WHEN k.expires_at <= millrace.clock() THEN excluded.expires_at ELSE k.expires_at END
+  RETURNING org_id, scope, key, job_id, fingerprint
+), fresh AS MATERIALIZED (
+  SELECT i.*, k.job_id AS existing_id, k.fingerprint AS existing_fingerprint FROM input i
+  LEFT JOIN keyed k ON k.org_id = i.org_id AND k.scope = ${scope} AND k.key = i.key
+)`;
+
+/** A fair queue orders each job by itself. */
+const RUN = `CASE WHEN order_key = seq THEN ${RUN_OF_NEIGHBOURS} ELSE -seq END`;
+
+/** What few jobs have of the world they came from, each by its column. */
+const ENVELOPE = {
+  input: ', $12::text[], $13::text[], $14::uuid[], $15::text[]',
+  columns: ', request_id, category, project_id, traceparent',
+  scope: keyScopeText('i.job_type', 'i.project_id'),
+};
+const NO_ENVELOPE: typeof ENVELOPE = { input: '', columns: '', scope: 'i.job_type' };
+
+type Variant = { keys: KeyMode | null; enveloped: boolean };
+
+function submitText({ keys, enveloped }: Variant): string {
+  const envelope = enveloped ? ENVELOPE : NO_ENVELOPE;
+  const isWritten = 'NOT is_held AND (existing_id IS NULL OR existing_id = id)';
+  const source = keys === null ? 'input' : `(SELECT * FROM fresh WHERE ${isWritten})`;
+  return `
+WITH ${RECORD}, input AS MATERIALIZED (
+  SELECT i.*, nextval('millrace.job_seq') AS seq, millrace.clock() AS at,
+         coalesce((extra->>'run_at')::timestamptz,
+                  millrace.clock() + (extra->>'run_after_ms')::float8 * interval '1 ms', millrace.clock()) AS run_at
+         ${keys === null ? '' : heldText(keys, envelope.scope)}
+  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int2[], $6::int4[], $7::int2[], $8::int8[],
+              $9::json[], $10::text[], $11::json[]${envelope.input}) WITH ORDINALITY
+    AS i(id, org_id, queue, job_type, priority, policy_id, max_attempts, lifetime_ms, payload, key, extra${envelope.columns}, ord)
+  ${keys === null ? '' : patienceText(keys)}
+)${keys === null ? '' : keysText(envelope.scope)}
+, inserted AS (
+  INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, lifetime_deadline, order_key,
+    policy_id, state, priority, requested_priority, max_attempts, event_count, record_ids, queue, job_type, idempotency_key,
+    payload, parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes${envelope.columns})
+  SELECT i.seq, i.org_id, i.id, i.at, i.at, i.run_at,
+    CASE WHEN i.run_at <= i.at AND extra->>'waits' IS NULL THEN i.at END,
+    i.at + i.lifetime_ms * interval '1 ms', coalesce((extra->>'stamp')::int8, i.seq), i.policy_id,
+    (CASE WHEN extra->>'waits' IS NOT NULL THEN 'pending' WHEN i.run_at > i.at THEN 'delayed' ELSE 'scheduled' END)::millrace.job_state,
+    i.priority, coalesce((extra->>'requested_priority')::int2, i.priority), i.max_attempts, 1, ARRAY[${RECORD_ID}], i.queue, i.job_type, i.key,
+    i.payload, (extra->>'parent_seq')::int8, coalesce((extra->>'depth')::int2, 0),
+    coalesce((extra->>'joins_parent')::boolean, false), extra->>'dependency_type', extra->>'correlation_id',
+    extra->>'callback_url', extra->>'actor', (extra->>'tags')::jsonb, decode(extra->>'payload_bytes', 'base64')${envelope.columns}
+  FROM ${source} i
+  RETURNING seq, org_id, state, priority, order_key, run_at, lifetime_deadline, queue, job_type, actor, tags IS NOT NULL AS is_tagged
+), made_ready AS (
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT min(order_key), lifetime_deadline, org_id, priority, queue, job_type, array_agg(seq ORDER BY seq) FROM inserted
+  WHERE state = 'scheduled' GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${RUN}
+), timed AS (
+  INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
+  SELECT run_at, lifetime_deadline, seq, org_id FROM inserted WHERE state = 'delayed'
+), held_back AS (
+  INSERT INTO millrace.waiting (dies_at, seq, org_id)
+  SELECT lifetime_deadline, seq, org_id FROM inserted WHERE state = 'pending'
+), announced AS (
+  INSERT INTO millrace.releases (org_id, seq, is_new) SELECT org_id, seq, true FROM inserted WHERE state = 'pending'
+), depended AS (
+  INSERT INTO millrace.dependencies (org_id, job_seq, depends_on_seq)
+  SELECT i.org_id, i.seq, d.value::int8 FROM ${source} i CROSS JOIN LATERAL json_array_elements_text(i.extra->'depends_on') d
+), recorded AS (
+  INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, reason, actor, seqs)
+  SELECT ${RECORD_ID}, millrace.clock(), org_id, CASE WHEN state = 'pending' THEN NULL ELSE 'pending'::millrace.job_state END, state, priority,
+    is_tagged, job_type, 'submitted', actor, array_agg(seq) FROM inserted GROUP BY org_id, state, priority, is_tagged, job_type, actor
+)
+SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms, NULL::float8 AS run_at_ms, false AS waits,
+       NULL::uuid AS existing_id, false AS same, false AS is_held
+UNION ALL
+SELECT ord::int4, NULL, extract(epoch FROM run_at)::float8 * 1000, extra->>'waits' IS NOT NULL, ${
+    keys === null
+      ? 'NULL, false, false FROM input'
+      : `existing_id, existing_fingerprint = extra->>'fingerprint', is_held FROM fresh`
+  }
+WHERE extra IS NOT NULL`;
+}
+
+// Most jobs have no time, key, tag or dependency and come in numbers: what they do not need is left out.
+// Measured on a busy machine, 64 callers: 21 to 25 us of the database a job with the full text, 17 to 18 us with this one.
+const PLAIN_TEXT = `
+WITH ${RECORD}, input AS MATERIALIZED (
+  SELECT i.*, nextval('millrace.job_seq') AS seq
+  FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int2[], $6::int4[], $7::int2[], $8::int8[], $9::json[])
+    AS i(id, org_id, queue, job_type, priority, policy_id, max_attempts, lifetime_ms, payload)
+), inserted AS (
+  INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, lifetime_deadline, order_key,
+    policy_id, state, priority, requested_priority, max_attempts, event_count, record_ids, queue, job_type, payload)
+  SELECT seq, org_id, id, millrace.clock(), millrace.clock(), millrace.clock(), millrace.clock(),
+    millrace.clock() + lifetime_ms * interval '1 ms', seq, policy_id, 'scheduled', priority, priority, max_attempts, 1, ARRAY[${RECORD_ID}], queue,
+    job_type, payload FROM input
+), made_ready AS (
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT min(seq), millrace.clock() + lifetime_ms * interval '1 ms', org_id, priority, queue, job_type, array_agg(seq ORDER BY seq)
+  FROM input GROUP BY org_id, queue, job_type, priority, lifetime_ms, ${RUN_OF_NEIGHBOURS}
+), recorded AS (
+  INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs)
+  SELECT ${RECORD_ID}, millrace.clock(), org_id, 'pending', 'scheduled', priority, job_type, 'submitted', array_agg(seq)
+  FROM input GROUP BY org_id, priority, job_type
+)
+SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms`;
+
+const PLAIN = flushVariants('submit_plain_jobs', PLAIN_TEXT);
+
+const KEYED = { announce: '_announced', leave_held: '_keyed' } as const satisfies Record<KeyMode, string>;
+
+const nameOf = ({ keys, enveloped }: Variant): string =>
+  `submit${keys === null ? '' : KEYED[keys]}${enveloped ? '_enveloped' : ''}_jobs`;
+
+const STATEMENTS: ReadonlyMap<string, Record<Flush, Statement>> = new Map(
+  ([null, 'announce', 'leave_held'] as const).flatMap((keys) =>
+    [false, true].map((enveloped) => {
+      const variant = { keys, enveloped };
+      return [nameOf(variant), flushVariants(nameOf(variant), submitText(variant))];
+    }),
+  ),
+);
+
+type Row = {
+  ord: number;
+  at_ms: number | null;
+  run_at_ms: number | null;
+  waits: boolean;
+  existing_id: string | null;
+  same: boolean;
+  is_held: boolean;
+};
+
+/**
+ * Writes jobs, their first tokens, events and keys in one statement. Returns an answer for each, in order. Jobs of fair queues have
+ * their stamps. For a transaction: it announces its keys, and waits for other transactions that hold them.
+ */
+export const submitJobs = (db: Queryable, jobs: readonly JobToWrite[]): Promise<Written[]> =>
+  submit(db, jobs, 'announce', FLUSHED) as Promise<Written[]>;
+
+const FLUSHED: HowToSubmit = { flush: 'flushed' };
+
+/** The same for jobs of many callers: it leaves out jobs whose key is held. Meant for a statement that commits at once. */
+export async function submitShared(db: Queryable, jobs: readonly JobToWrite[]): Promise<Attempted[]> {
+  try {
+    return await submit(db, jobs, 'leave_held', FLUSHED);
+  } catch (error) {
+    if (!isOurs(db) || !isLockedOut(error) || !jobs.some(isKeyed)) throw error;
+    // A transaction holds a key that it did not announce. It may be any of these keys, so none of them is tried again here.
+    const others = jobs.filter((entry) => !isKeyed(entry));
+    const written = others.length === 0 ? [] : await submitJobs(db, others);
+    return jobs.map((entry) => (isKeyed(entry) ? HELD : (written.shift() as Written)));
+  }
+}
+
+/**
+ * The same without a flush of the log: `flushLog` is sent right behind it, before its answer is there. Null: others were in the way and
+ * nothing was written.
+ */
+export async function submitUnflushed(db: Queryable, jobs: readonly JobToWrite[]): Promise<Attempted[] | null> {
+  try {
+    return await submit(db, jobs, 'leave_held', { flush: 'unflushed', maxTries: 1 });
+  } catch (error) {
+    if (isContended(error)) return null;
+    throw error;
+  }
+}
+
+const HELD: Attempted = Object.freeze({ kind: 'held' });
+
+const isKeyed = ({ job }: JobToWrite): boolean => job.idempotencyKey !== null;
+
+async function submit(
+  db: Queryable,
+  jobs: readonly JobToWrite[],
+  keys: KeyMode,
+  how: HowToSubmit,
+): Promise<Attempted[]> {
+  if (areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs, how));
+  const extras = jobs.map(extraOf);
+  const enveloped = jobs.some((entry) => entry.job.envelope !== null);
+  const isPlain = !enveloped && extras.every((extra) => extra === null);
+  const variant = { keys: jobs.some(isKeyed) ? keys : null, enveloped };
+  const texts = isPlain ? PLAIN : (STATEMENTS.get(nameOf(variant)) as Record<Flush, Statement>);
+  const values = plainParameters(jobs);
+  if (!isPlain) values.push(textArray(jobs.map((entry) => entry.job.idempotencyKey)), jsonArray(extras));
+  if (enveloped) values.push(...envelopeParameters(jobs));
+  const rows = await run<Row>(db, texts[how.flush], values, { maxTries: how.maxTries });
+  const atMs = Number(rows[0]?.at_ms);
+  const createdAt = new Date(atMs);
+  const attempted: Attempted[] = acceptedAt(jobs, atMs);
+  for (let index = 1; index < rows.length; index++) {
+    const row = rows[index] as Row;
+    const entry = jobs[row.ord - 1] as JobToWrite;
+    attempted[row.ord - 1] = row.is_held ? HELD : answerOf(entry, row, { atMs, createdAt });
+  }
+  return attempted;
+}
+
+function acceptedAt(jobs: readonly JobToWrite[], atMs: number): Written[] {
+  const at = new Date(atMs);
+  return jobs.map(({ id }) => ({ kind: 'accepted', id, state: 'scheduled', createdAt: at, scheduledFor: at }));
+}
+
+function answerOf(entry: JobToWrite, row: Row, { atMs, createdAt }: { atMs: number; createdAt: Date }): Written {
+  if (row.existing_id !== null && row.existing_id !== entry.id) {
+    return { kind: 'duplicate', existingId: row.existing_id, sameRequest: row.same };
+  }
+  const runAtMs = Number(row.run_at_ms);
+  const state: JobState = row.waits ? 'pending' : runAtMs > atMs ? 'delayed' : 'scheduled';
+  return { kind: 'accepted', id: entry.id, state, createdAt, scheduledFor: row.waits ? null : new Date(runAtMs) };
+}
+
+function plainParameters(jobs: readonly JobToWrite[]): Buffer[] {
+  return [
+    uuidArray(jobs.map((entry) => entry.id)),
+    uuidArray(jobs.map((entry) => entry.orgId)),
+    textArray(jobs.map((entry) => entry.job.queue)),
+    textArray(jobs.map((entry) => entry.job.type)),
+    int2Array(jobs.map((entry) => entry.placement?.priority ?? entry.job.priority)),
+    int4Array(jobs.map((entry) => entry.policyId)),
+    int2Array(jobs.map((entry) => entry.job.policy.maxAttempts)),
+    int8Array(jobs.map((entry) => entry.job.policy.lifetimeMs)),
+    jsonArray(jobs.map((entry) => (entry.job.payload.kind === 'json' ? entry.job.payload.text : null))),
+  ];
+}
+
+function envelopeParameters(jobs: readonly JobToWrite[]): Buffer[] {
+  return [
+    textArray(jobs.map(({ job }) => job.envelope?.requestId ?? null)),
+    textArray(jobs.map(({ job }) => job.envelope?.category ?? null)),
+    uuidArray(jobs.map(({ job }) => job.envelope?.projectId ?? null)),
+    textArray(jobs.map(({ job }) => job.envelope?.traceparent ?? null)),
+  ];
+}
+
+/** What few jobs have, as one JSON column: a plain job sends null and the statement skips it all. */
+function extraOf({ job, actor, placement, stamp }: JobToWrite): string | null {
+  const extra: Record<string, unknown> = {};
+  if (job.runAt !== null) extra.run_at = job.runAt.toISOString();
+  if (job.runAfterMs !== null) extra.run_after_ms = job.runAfterMs;
+  if (job.idempotencyKey !== null) {
+    extra.fingerprint = job.fingerprint;
+    extra.key_window_ms = job.policy.keyWindowMs;
+  }
+  if (job.correlationId !== null) extra.correlation_id = job.correlationId;
+  if (job.callbackUrl !== null) extra.callback_url = job.callbackUrl;
+  if (job.tags !== null) extra.tags = JSON.stringify(job.tags);
+  if (actor !== null) extra.actor = actor;
+  if (job.payload.kind === 'bytes') extra.payload_bytes = Buffer.from(job.payload.bytes).toString('base64');
+  if (stamp !== undefined) extra.stamp = stamp;
+  if (placement !== null) Object.assign(extra, placementExtra(job, placement));
+  if (Object.keys(extra).length > 0) return JSON.stringify(extra);
+  return null;
+}
+
+function placementExtra(job: NewJob, placement: Placement): Record<string, unknown> {
+  return {
+    ...(placement.dependsOnSeqs.length === 0
+      ? {}
+      : { depends_on: placement.dependsOnSeqs, dependency_type: job.dependencyType }),
+    ...(placement.waits ? { waits: true } : {}),
+    ...(placement.parentSeq === null ? {} : { parent_seq: placement.parentSeq, joins_parent: placement.joinsParent }),
+    depth: placement.depth,
+    requested_priority: job.priority,
+  };
+}

@@ -1,0 +1,87 @@
+import type { JobState } from '../../core/states.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { keyedTypeText } from './key-scope.ts';
+import { withdrawnText } from './withdraw-tokens.ts';
+
+/** What may be changed of a job that has not ended; undefined leaves a member as it is, null clears it. */
+export type JobChange = {
+  type?: string;
+  priority?: number;
+  tags?: Readonly<Record<string, string>> | null;
+  correlationId?: string | null;
+  callbackUrl?: string | null;
+};
+
+export type UpdatedJob =
+  | { kind: 'updated' }
+  | { kind: 'not_found' }
+  /** Its type is one of `reservedPrefixes`, and what is asked for would change what its makers know it by. */
+  | { kind: 'reserved'; type: string }
+  | { kind: 'too_late'; state: JobState; field: 'job' | 'priority' | 'type' };
+
+// A job that a worker has taken, now or in an earlier attempt, keeps its type and its priority.
+// No event and no new `updated_at`: neither is a change of state. A ready job that changes its lane gets a new token for the old one;
+// one that stays in its lane keeps what it has, so that it waits once.
+const UPDATE = statement(
+  'update_job',
+  `WITH locked AS MATERIALIZED (
+  SELECT j.seq, j.org_id, j.state, j.completed_at IS NOT NULL AS is_final,
+    j.state = 'running' OR j.worker_id IS NOT NULL OR j.attempts_started > 0 AS has_started, j.queue, j.job_type, j.priority, j.order_key, j.lifetime_deadline,
+    EXISTS (SELECT FROM unnest($11::text[]) AS r(prefix) WHERE starts_with(j.job_type, r.prefix)) AS is_reserved
+  FROM millrace.jobs j WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE FOR NO KEY UPDATE
+), allowed AS MATERIALIZED (
+  SELECT *, state = 'scheduled' AND (coalesce($3::text, job_type), coalesce($4::int2, priority)) <> (job_type, priority) AS moves
+  FROM locked
+  WHERE NOT is_final AND NOT (has_started AND ($3::text IS NOT NULL OR $4::int2 IS NOT NULL))
+    AND NOT (is_reserved AND ($3::text IS NOT NULL OR $4::int2 IS NOT NULL OR $5::bool))
+), changed AS (
+  UPDATE millrace.jobs j SET job_type = coalesce($3::text, j.job_type),
+    keyed_type = CASE WHEN $3::text IS NOT NULL THEN ${keyedTypeText('j')} ELSE j.keyed_type END, priority = coalesce($4::int2, j.priority),
+    requested_priority = coalesce($4::int2, j.requested_priority),
+    tags = CASE WHEN $5::bool THEN $6::jsonb ELSE j.tags END,
+    correlation_id = CASE WHEN $7::bool THEN $8::text ELSE j.correlation_id END,
+    callback_url = CASE WHEN $9::bool THEN $10::text ELSE j.callback_url END
+  FROM allowed a WHERE j.org_id = a.org_id AND j.seq = a.seq
+  RETURNING j.seq
+), made_ready AS (
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT order_key, lifetime_deadline, org_id, coalesce($4::int2, priority), queue, coalesce($3::text, job_type), ARRAY[seq]
+  FROM allowed WHERE moves
+), ${withdrawnText('allowed', 'l.moves')}
+SELECT l.state, l.is_final, l.is_reserved, l.job_type, EXISTS (SELECT FROM changed) AS updated FROM locked l`,
+);
+
+type Row = {
+  state: JobState;
+  is_final: boolean;
+  is_reserved: boolean;
+  job_type: string;
+  updated: boolean;
+};
+
+export type UpdateParams = {
+  orgId: string;
+  id: string;
+  change: JobChange;
+  /** Of the types whose jobs keep their type, priority and tags. */
+  reservedPrefixes?: readonly string[];
+};
+
+export async function updateJob(
+  db: Queryable,
+  { orgId, id, change, reservedPrefixes = [] }: UpdateParams,
+): Promise<UpdatedJob> {
+  const { type, priority, tags, correlationId, callbackUrl } = change;
+  const [row] = await run<Row>(db, UPDATE, [
+    ...[orgId, id, type ?? null, priority ?? null],
+    ...[tags !== undefined, tags == null ? null : JSON.stringify(tags)],
+    ...[correlationId !== undefined, correlationId ?? null],
+    ...[callbackUrl !== undefined, callbackUrl ?? null],
+    reservedPrefixes,
+  ]);
+  if (row === undefined) return { kind: 'not_found' };
+  if (row.updated) return { kind: 'updated' };
+  if (row.is_reserved && !row.is_final) return { kind: 'reserved', type: row.job_type };
+  const field = row.is_final ? 'job' : priority === undefined ? 'type' : 'priority';
+  return { kind: 'too_late', state: row.state, field };
+}

@@ -1,0 +1,41 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+// One snapshot over everything the engine's loops look at, so that a job on its way from one to the next is always seen.
+// A scheduled job counts only if a live worker may take it: without a handler, paused or capped at zero it stays.
+const HAS_DUE = statement(
+  'has_due_work',
+  `SELECT EXISTS (SELECT FROM millrace.jobs WHERE state = 'running' AND NOT is_held)
+  OR EXISTS (SELECT FROM millrace.releases)
+  OR EXISTS (SELECT FROM millrace.schedules WHERE next_at <= millrace.clock())
+  OR EXISTS (SELECT FROM millrace.jobs WHERE state IN ('delayed', 'retrying') AND run_at <= millrace.clock())
+  OR EXISTS (SELECT FROM millrace.jobs WHERE lifetime_deadline < millrace.clock()
+    AND (state IN ('pending', 'delayed', 'scheduled', 'retrying') OR is_held))
+  OR EXISTS (SELECT FROM millrace.jobs j WHERE j.state = 'scheduled'
+    AND EXISTS (SELECT FROM millrace.workers w WHERE w.stopped_at IS NULL AND j.job_type = ANY (w.types))
+    AND NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = j.queue AND q.paused_at IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM millrace.job_types t WHERE t.name = j.job_type AND t.paused_at IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM millrace.orgs o WHERE o.id = j.org_id AND o.max_running = 0)) AS due`,
+);
+
+/** Whether the engine that runs on this ledger still has something to do now. Reads whole tables: for tests. */
+export async function hasDueWork(db: Queryable): Promise<boolean> {
+  const [row] = await run<{ due: boolean }>(db, HAS_DUE);
+  return row?.due === true;
+}
+
+// Rounded up, because a clock that is set to the millisecond must not stop short of a time between two of them.
+const NEXT_TIMES = statement(
+  'next_times',
+  `SELECT date_trunc('milliseconds', j.at + interval '999 microseconds') AS job_at,
+    date_trunc('milliseconds', s.at + interval '999 microseconds') AS schedule_at
+   FROM (SELECT min(run_at) AS at FROM millrace.jobs WHERE state IN ('delayed', 'retrying')) j,
+     (SELECT min(next_at) AS at FROM millrace.schedules) s`,
+);
+
+export type NextTimes = { jobAt: Date | null; scheduleAt: Date | null };
+
+/** When the next waiting job and the next recurring one come due. */
+export async function readNextTimes(db: Queryable): Promise<NextTimes> {
+  const [row] = await run<{ job_at: Date | null; schedule_at: Date | null }>(db, NEXT_TIMES);
+  return { jobAt: row?.job_at ?? null, scheduleAt: row?.schedule_at ?? null };
+}

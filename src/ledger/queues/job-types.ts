@@ -1,0 +1,87 @@
+import type { PolicyLayer } from '../../core/policy.ts';
+import { IS_LIVE } from '../attempts/workers.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+const ANNOUNCE = statement(
+  'announce_type',
+  `INSERT INTO millrace.job_types AS t (name, defaults, concurrency, custom_backoff, announced_at)
+   VALUES ($1, $2::jsonb, $3::int4, $4::boolean, millrace.clock())
+   ON CONFLICT (name) DO UPDATE SET defaults = excluded.defaults, concurrency = excluded.concurrency,
+     custom_backoff = excluded.custom_backoff, announced_at = excluded.announced_at`,
+);
+
+// A type may be paused before any worker has announced it.
+const PAUSE = statement(
+  'pause_type',
+  `INSERT INTO millrace.job_types AS t (name, paused_at, announced_at) VALUES ($1, millrace.clock(), millrace.clock())
+   ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(t.paused_at, excluded.paused_at)`,
+);
+
+const RESUME = statement(
+  'resume_type',
+  'UPDATE millrace.job_types SET paused_at = NULL WHERE name = $1 AND paused_at IS NOT NULL',
+);
+
+const SET_CONCURRENCY = statement(
+  'set_type_concurrency',
+  `INSERT INTO millrace.job_types AS t (name, concurrency, announced_at) VALUES ($1, $2::int4, millrace.clock())
+   ON CONFLICT (name) DO UPDATE SET concurrency = excluded.concurrency`,
+);
+
+const READ = statement(
+  'read_types',
+  `SELECT t.name, t.defaults, t.concurrency, t.custom_backoff, t.paused_at, t.announced_at, EXISTS (
+     SELECT FROM millrace.workers w WHERE ${IS_LIVE} AND t.name = ANY (w.types)) AS is_served
+   FROM millrace.job_types t ORDER BY t.name`,
+);
+
+export type TypeAnnouncement = {
+  name: string;
+  defaults: PolicyLayer;
+  concurrency: number | null;
+  customBackoff: boolean;
+};
+
+/** The latest word on a type counts. A pause outlives it. */
+export async function announceType(db: Queryable, type: TypeAnnouncement): Promise<void> {
+  await run(db, ANNOUNCE, [type.name, JSON.stringify(type.defaults), type.concurrency, type.customBackoff]);
+}
+
+export async function pauseType(db: Queryable, name: string): Promise<void> {
+  await run(db, PAUSE, [name]);
+}
+
+export async function resumeType(db: Queryable, name: string): Promise<void> {
+  await run(db, RESUME, [name]);
+}
+
+/** How many jobs of the type may run at once over all workers; null lifts the cap. */
+export async function setTypeConcurrency(db: Queryable, name: string, concurrency: number | null): Promise<void> {
+  await run(db, SET_CONCURRENCY, [name, concurrency]);
+}
+
+/** `isServed`: a worker of the type is alive. */
+export type JobType = TypeAnnouncement & { pausedAt: Date | null; announcedAt: Date; isServed: boolean };
+
+type Row = {
+  name: string;
+  defaults: PolicyLayer;
+  concurrency: number | null;
+  custom_backoff: boolean;
+  paused_at: Date | null;
+  announced_at: Date;
+  is_served: boolean;
+};
+
+export async function readTypes(db: Queryable): Promise<JobType[]> {
+  const rows = await run<Row>(db, READ);
+  return rows.map((row) => ({
+    name: row.name,
+    defaults: row.defaults,
+    concurrency: row.concurrency,
+    customBackoff: row.custom_backoff,
+    pausedAt: row.paused_at,
+    announcedAt: row.announced_at,
+    isServed: row.is_served,
+  }));
+}

@@ -1,0 +1,49 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+const DEPTH = 'coalesce(sum(cardinality(seqs) - taken), 0)::int4 AS depth';
+
+const COUNT = statement(
+  'queue_depth',
+  `SELECT ${DEPTH}
+   FROM (SELECT seqs, taken FROM millrace.ready WHERE queue = $1 AND job_type = $2 LIMIT $3::int4) AS waiting`,
+);
+
+const COUNT_BESIDE = statement(
+  'queue_depth_beside',
+  `SELECT ${DEPTH}
+   FROM (SELECT seqs, taken FROM millrace.ready WHERE job_type <> ALL ($1::text[]) LIMIT $2::int4) AS waiting`,
+);
+
+// Whoever holds it knows that nobody else adds to a queue that is nearly full. One for each limit.
+const ADMISSION_LOCK = 0x4d694164; // "MiAd"
+const LOCK = statement('lock_admission', `SELECT pg_advisory_xact_lock(${ADMISSION_LOCK})`);
+const LOCK_BESIDE = statement('lock_admission_beside', `SELECT pg_advisory_xact_lock(${ADMISSION_LOCK + 1})`);
+
+export type Waiting = { queue: string; jobType: string; atMost: number };
+
+/** Any job but those of these types. */
+export type WaitingBeside = { types: readonly string[]; atMost: number };
+
+/** How many jobs of a type wait for a worker, counted no further than asked. */
+export async function queueDepth(db: Queryable, { queue, jobType, atMost }: Waiting): Promise<number> {
+  const [row] = await run<{ depth: number }>(db, COUNT, [queue, jobType, atMost]);
+  return (row as { depth: number }).depth;
+}
+
+/** Inside a transaction: the depth cannot grow by anybody else who asks this way until that ends. */
+export async function lockedQueueDepth(db: Queryable, waiting: Waiting): Promise<number> {
+  await run(db, LOCK);
+  return queueDepth(db, waiting);
+}
+
+/** How many jobs of all other types wait, in whatever queue, counted no further than asked. */
+export async function depthBeside(db: Queryable, { types, atMost }: WaitingBeside): Promise<number> {
+  const [row] = await run<{ depth: number }>(db, COUNT_BESIDE, [types, atMost]);
+  return (row as { depth: number }).depth;
+}
+
+/** Inside a transaction, as `lockedQueueDepth`. */
+export async function lockedDepthBeside(db: Queryable, waiting: WaitingBeside): Promise<number> {
+  await run(db, LOCK_BESIDE);
+  return depthBeside(db, waiting);
+}

@@ -1,0 +1,128 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+const COLUMNS = 'org_id, key, cron, time_zone, missed, submission, next_at, last_fired_at, created_at';
+
+const PUT = statement(
+  'put_schedule',
+  `INSERT INTO millrace.schedules AS s (org_id, key, cron, time_zone, missed, submission, next_at, created_at)
+   VALUES ($1::uuid, $2, $3, $4, $5, $6::json, $7::timestamptz, millrace.clock())
+   ON CONFLICT (org_id, key) DO UPDATE SET cron = excluded.cron, time_zone = excluded.time_zone, missed = excluded.missed,
+     submission = excluded.submission,
+     -- Announced again unchanged, by a process that restarts, a schedule keeps the time it owes.
+     next_at = CASE WHEN s.cron = excluded.cron AND s.time_zone = excluded.time_zone THEN s.next_at ELSE excluded.next_at END
+   RETURNING ${COLUMNS}`,
+);
+
+const REMOVE = statement(
+  'remove_schedule',
+  'DELETE FROM millrace.schedules WHERE org_id = $1::uuid AND key = $2 RETURNING key',
+);
+
+const LIST = statement(
+  'list_schedules',
+  `SELECT ${COLUMNS} FROM millrace.schedules WHERE org_id = $1::uuid ORDER BY key`,
+);
+
+const DUE = statement(
+  'due_schedules',
+  `SELECT org_id, key, next_at::text AS at FROM millrace.schedules
+   WHERE next_at <= millrace.clock() AND (next_at, org_id, key) > (coalesce($1::timestamptz, '-infinity'), $2::uuid, $3::text)
+   ORDER BY next_at, org_id, key LIMIT $4::int4`,
+);
+
+const LOCK_DUE = statement(
+  'lock_due_schedule',
+  `SELECT ${COLUMNS}, millrace.clock() AS now FROM millrace.schedules
+   WHERE org_id = $1::uuid AND key = $2 AND next_at <= millrace.clock() FOR UPDATE SKIP LOCKED`,
+);
+
+const ADVANCE = statement(
+  'advance_schedule',
+  `UPDATE millrace.schedules SET next_at = $3::timestamptz, last_fired_at = coalesce($4::timestamptz, last_fired_at)
+   WHERE org_id = $1::uuid AND key = $2`,
+);
+
+/** What becomes of times that passed while no process was there. */
+export type Missed = 'none' | 'one' | 'all';
+
+export type ScheduleToPut = {
+  key: string;
+  cron: string;
+  timeZone: string;
+  missed: Missed;
+  submission: unknown;
+  nextAt: Date;
+};
+
+export type Schedule = ScheduleToPut & { orgId: string; lastFiredAt: Date | null; createdAt: Date };
+
+type Row = {
+  org_id: string;
+  key: string;
+  cron: string;
+  time_zone: string;
+  missed: Missed;
+  submission: unknown;
+  next_at: Date;
+  last_fired_at: Date | null;
+  created_at: Date;
+};
+
+export async function putSchedule(db: Queryable, orgId: string, schedule: ScheduleToPut): Promise<Schedule> {
+  const { key, cron, timeZone, missed, submission, nextAt } = schedule;
+  const rows = await run<Row>(db, PUT, [orgId, key, cron, timeZone, missed, JSON.stringify(submission), nextAt]);
+  return toSchedule(rows[0] as Row);
+}
+
+export async function removeSchedule(db: Queryable, orgId: string, key: string): Promise<boolean> {
+  const rows = await run(db, REMOVE, [orgId, key]);
+  return rows.length === 1;
+}
+
+export async function listSchedules(db: Queryable, orgId: string): Promise<Schedule[]> {
+  return (await run<Row>(db, LIST, [orgId])).map(toSchedule);
+}
+
+/** A schedule whose time has come, and the time it is by the database's clock. */
+export type DueSchedule = { schedule: Schedule; now: Date };
+
+/** Names a due schedule and its place among the others. */
+export type DueReference = { orgId: string; key: string; at: string };
+
+const NIL = '00000000-0000-0000-0000-000000000000';
+
+/** The schedules of all orgs that are due, earliest first; `after` is the last of the page before. */
+export async function dueSchedules(db: Queryable, after: DueReference | null, limit: number): Promise<DueReference[]> {
+  const from = after === null ? [null, NIL, ''] : [after.at, after.orgId, after.key];
+  const rows = await run<{ org_id: string; key: string; at: string }>(db, DUE, [...from, limit]);
+  return rows.map(({ org_id: orgId, key, at }) => ({ orgId, key, at }));
+}
+
+/** Inside a transaction: locks a schedule that is still due. Null: another process has it or has fired it. */
+export async function lockDueSchedule(client: Queryable, { orgId, key }: DueReference): Promise<DueSchedule | null> {
+  const [row] = await run<Row & { now: Date }>(client, LOCK_DUE, [orgId, key]);
+  return row === undefined ? null : { schedule: toSchedule(row), now: new Date(row.now) };
+}
+
+export type ScheduleAdvance = { orgId: string; key: string; nextAt: Date; firedAt: Date | null };
+
+export async function advanceSchedule(
+  client: Queryable,
+  { orgId, key, nextAt, firedAt }: ScheduleAdvance,
+): Promise<void> {
+  await run(client, ADVANCE, [orgId, key, nextAt, firedAt]);
+}
+
+function toSchedule(row: Row): Schedule {
+  return {
+    orgId: row.org_id,
+    key: row.key,
+    cron: row.cron,
+    timeZone: row.time_zone,
+    missed: row.missed,
+    submission: row.submission,
+    nextAt: new Date(row.next_at),
+    lastFiredAt: row.last_fired_at === null ? null : new Date(row.last_fired_at),
+    createdAt: new Date(row.created_at),
+  };
+}

@@ -1,0 +1,167 @@
+import type { JobState } from '../../core/states.ts';
+import { LEASED } from '../attempts/leased-jobs.ts';
+import { DEFAULT_BEAT_MS, IS_LOCK_FREE } from '../attempts/watch-workers.ts';
+import { IS_LIVE } from '../attempts/workers.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+/** A longer line than this is only said to be longer. */
+export const MAX_COUNTED_AHEAD = 10_001;
+
+// Jobs running under a cap are counted as claims do it: from leases that live.
+const liveText = (condition: string): string =>
+  `(SELECT count(*)::int4 FROM (SELECT DISTINCT l.seq FROM (SELECT c.job_type, c.org_id, j.seq FROM ${LEASED}) l WHERE ${condition}) d)`;
+
+// In line are all that a worker of this type and queue would take first.
+const EXPLAIN = statement(
+  'explain_job',
+  `SELECT j.seq, j.state, j.queue, j.job_type, j.run_at, j.is_held, j.worker_id, j.lease_seq, j.started_at,
+     greatest(0, extract(epoch FROM j.run_at - millrace.clock())::float8 * 1000) AS run_in_ms,
+     q.paused_at AS queue_paused_at, t.paused_at AS type_paused_at, t.concurrency AS type_cap, o.max_running AS org_cap,
+     CASE WHEN t.concurrency IS NULL THEN NULL ELSE ${liveText('l.job_type = j.job_type')} END AS type_live,
+     CASE WHEN o.max_running IS NULL THEN NULL ELSE ${liveText('l.org_id = j.org_id')} END AS org_live,
+     (SELECT count(*)::int4 FROM millrace.workers w WHERE ${IS_LIVE} AND j.job_type = ANY (w.types) AND w.queues && ARRAY[j.queue, '*']) AS workers,
+     CASE WHEN j.state = 'scheduled' AND j.worker_id IS NULL THEN
+       (SELECT count(*)::int4 FROM (SELECT FROM millrace.ready_jobs r WHERE r.queue = j.queue AND r.job_type = j.job_type
+          AND (r.priority, r.run_key) < (j.priority, j.order_key) AND (r.priority, r.order_key) < (j.priority, j.order_key)
+          LIMIT ${MAX_COUNTED_AHEAD}) ahead) END AS ahead,
+     w.name AS holder, w.host AS holder_host, extract(epoch FROM millrace.clock() - w.beat_at)::float8 * 1000 AS holder_silent_ms,
+     w.id IS NULL OR w.stopped_at IS NOT NULL AS holder_stopped, ${IS_LOCK_FREE} AS holder_lock_free,
+     coalesce(w.beat_ms, ${DEFAULT_BEAT_MS}) AS holder_beat_ms,
+     (p.body->>'leaseMs')::float8 AS lease_ms, c.is_forced, c.requested_at AS cancel_requested_at,
+     CASE WHEN j.is_held THEN (SELECT count(*)::int4 FROM millrace.jobs k WHERE k.org_id = j.org_id AND k.parent_seq = j.seq
+        AND k.joins_parent AND k.completed_at IS NULL) ELSE 0 END AS open_children
+   FROM millrace.jobs j
+   JOIN millrace.policies p ON p.id = j.policy_id
+   LEFT JOIN millrace.queues q ON q.name = j.queue
+   LEFT JOIN millrace.job_types t ON t.name = j.job_type
+   LEFT JOIN millrace.orgs o ON o.id = j.org_id
+   LEFT JOIN millrace.workers w ON w.id = j.worker_id
+   LEFT JOIN millrace.cancel_requests c ON c.org_id = j.org_id AND c.seq = j.seq
+   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE`,
+);
+
+const UNMET = statement(
+  'explain_dependencies',
+  `SELECT t.id, t.state FROM millrace.dependencies d
+   JOIN millrace.jobs t ON t.org_id = d.org_id AND t.seq = d.depends_on_seq
+   WHERE d.org_id = $1::uuid AND d.job_seq = $2::int8 AND t.state <> 'completed' ORDER BY t.seq`,
+);
+
+type Row = {
+  seq: number;
+  state: JobState;
+  queue: string;
+  job_type: string;
+  run_at: Date;
+  worker_id: number | null;
+  lease_seq: number;
+  run_in_ms: number;
+  queue_paused_at: Date | null;
+  type_paused_at: Date | null;
+  type_cap: number | null;
+  org_cap: number | null;
+  type_live: number | null;
+  org_live: number | null;
+  workers: number;
+  ahead: number | null;
+  holder: string | null;
+  holder_host: string | null;
+  holder_silent_ms: number | null;
+  holder_stopped: boolean;
+  holder_lock_free: boolean;
+  holder_beat_ms: number;
+  lease_ms: number;
+  is_forced: boolean | null;
+  cancel_requested_at: Date | null;
+  is_held: boolean;
+  open_children: number;
+};
+
+type Cap = { cap: number; live: number };
+
+export type JobHolder = {
+  workerId: number;
+  name: string;
+  host: string;
+  leaseSeq: number;
+  leaseLeftMs: number;
+  /** Since its last heartbeat, by the database's clock. */
+  silentMs: number;
+  /**
+   * `responding`: it sends heartbeats. `silent`: it missed several. `disconnected`: its session with the database ended.
+   * `stopped`: it was stopped or declared dead, or is unknown.
+   */
+  condition: 'responding' | 'silent' | 'disconnected' | 'stopped';
+};
+
+export type JobFacts = {
+  state: JobState;
+  queue: string;
+  type: string;
+  runAt: Date;
+  runInMs: number;
+  unmetDependencies: { id: string; state: JobState }[];
+  queuePausedAt: Date | null;
+  typePausedAt: Date | null;
+  typeCap: Cap | null;
+  orgCap: Cap | null;
+  /** Alive, and taking this type from this queue. */
+  servingWorkers: number;
+  /** Null when it is not in line. Stops counting at `MAX_COUNTED_AHEAD`. */
+  aheadInLine: number | null;
+  holder: JobHolder | null;
+  cancelRequest: { requestedAt: Date; force: boolean } | null;
+  heldForChildren: number | null;
+};
+
+/** Everything that can keep a job from running, as facts; null when the org has no such job. */
+export async function explainJob(db: Queryable, orgId: string, id: string): Promise<JobFacts | null> {
+  const [row] = await run<Row>(db, EXPLAIN, [orgId, id]);
+  if (row === undefined) return null;
+  const waits = row.state === 'pending';
+  const unmet = waits ? await run<{ id: string; state: JobState }>(db, UNMET, [orgId, row.seq]) : [];
+  return {
+    state: row.state,
+    queue: row.queue,
+    type: row.job_type,
+    runAt: new Date(row.run_at),
+    runInMs: row.run_in_ms,
+    unmetDependencies: unmet,
+    queuePausedAt: row.queue_paused_at,
+    typePausedAt: row.type_paused_at,
+    typeCap: capOf(row.type_cap, row.type_live),
+    orgCap: capOf(row.org_cap, row.org_live),
+    servingWorkers: row.workers,
+    aheadInLine: row.ahead,
+    holder: holderOf(row),
+    cancelRequest:
+      row.cancel_requested_at === null ? null : { requestedAt: row.cancel_requested_at, force: row.is_forced === true },
+    heldForChildren: row.is_held ? row.open_children : null,
+  };
+}
+
+const capOf = (cap: number | null, live: number | null): Cap | null => (cap === null ? null : { cap, live: live ?? 0 });
+
+/** A worker that missed this many heartbeats is worth a word; where they come often, only after this time. */
+const MISSED_BEATS = 3;
+const MIN_SILENCE_MS = 3_000;
+
+function conditionOf(row: Row): JobHolder['condition'] {
+  if (row.holder_stopped) return 'stopped';
+  if (row.holder_lock_free) return 'disconnected';
+  const longestMs = Math.max(MIN_SILENCE_MS, MISSED_BEATS * row.holder_beat_ms);
+  return (row.holder_silent_ms ?? 0) > longestMs ? 'silent' : 'responding';
+}
+
+function holderOf(row: Row): JobHolder | null {
+  if (row.worker_id === null) return null;
+  return {
+    workerId: Number(row.worker_id),
+    name: row.holder ?? '',
+    host: row.holder_host ?? '',
+    leaseSeq: Number(row.lease_seq),
+    leaseLeftMs: Math.max(0, row.lease_ms - (row.holder_silent_ms ?? row.lease_ms)),
+    silentMs: Math.max(0, row.holder_silent_ms ?? 0),
+    condition: conditionOf(row),
+  };
+}

@@ -1,0 +1,97 @@
+import { ACTOR_TYPES, type Actor, type StateTransition } from '../../core/job.ts';
+import type { JobState } from '../../core/states.ts';
+import type { Reason } from '../../core/transitions.ts';
+import { uuidArray } from '../driver/binary-array.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import type { WantedJob } from './get-job.ts';
+
+/** Whether event `e` gave a job up whose last attempt ended by its timeout: the reason of the event does not say so. */
+const TIMED_OUT = `e.reason = 'attempts_exhausted' AND coalesce(e.detail->>'category' = 'TIMEOUT', false)`;
+/** How long the job of event `e` was under lease before it started, or before it was cancelled; null: not at all. */
+export const ASSIGNED_MS = `CASE WHEN e.to_state IN ('running', 'cancelled') THEN (e.detail->>'assignedMs')::float8 END`;
+
+const COLUMNS = `e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor,
+     e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed,
+     ${TIMED_OUT} AS timed_out, ${ASSIGNED_MS} AS assigned_ms`;
+const EVENTS = 'millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq';
+
+const HISTORY = statement(
+  'job_history',
+  `SELECT j.id, ${COLUMNS}
+   FROM millrace.jobs j JOIN ${EVENTS}
+   WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq, e.n`,
+);
+
+const HISTORIES_OF_ORGS = statement(
+  'job_histories_of_orgs',
+  `SELECT w.ord::int4 AS ord, ${COLUMNS}
+   FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS w(org_id, id, ord)
+   JOIN millrace.jobs j ON j.id = w.id AND (j.org_id = w.org_id) IS TRUE JOIN ${EVENTS}
+   ORDER BY w.ord, e.n`,
+);
+
+type Row = {
+  from_state: JobState | null;
+  to_state: JobState;
+  at: Date | string;
+  reason: Reason;
+  attempt: number;
+  actor: string | null;
+  was_claimed: boolean;
+  timed_out: boolean;
+  assigned_ms: number | null;
+};
+
+/** Every change of state of a job, oldest first; empty when the org has no such job. */
+export async function jobHistory(db: Queryable, orgId: string, id: string): Promise<StateTransition[]> {
+  const [history] = await historiesOfOrgs(db, [{ orgId, id }]);
+  return history ?? [];
+}
+
+/** The same for many jobs; one that the org does not have is absent. */
+export async function jobHistories(
+  db: Queryable,
+  orgId: string,
+  ids: readonly string[],
+): Promise<Map<string, StateTransition[]>> {
+  const rows = await run<Row & { id: string }>(db, HISTORY, [orgId, uuidArray(ids)]);
+  const histories = new Map<string, StateTransition[]>();
+  for (const row of rows) {
+    const history = histories.get(row.id);
+    if (history === undefined) histories.set(row.id, [toTransition(row)]);
+    else history.push(toTransition(row));
+  }
+  return histories;
+}
+
+/** One answer for each that is wanted, in order; each is looked for in its own org alone. */
+export async function historiesOfOrgs(db: Queryable, wanted: readonly WantedJob[]): Promise<StateTransition[][]> {
+  const rows = await run<Row & { ord: number }>(db, HISTORIES_OF_ORGS, [
+    uuidArray(wanted.map(({ orgId }) => orgId)),
+    uuidArray(wanted.map(({ id }) => id)),
+  ]);
+  const histories: StateTransition[][] = wanted.map(() => []);
+  for (const row of rows) histories[row.ord - 1]?.push(toTransition(row));
+  return histories;
+}
+
+function toTransition(row: Row): StateTransition {
+  return {
+    from: row.from_state,
+    to: row.to_state,
+    at: new Date(row.at),
+    reason: row.reason,
+    attempt: row.attempt,
+    actor: toActor(row.actor),
+    ...(row.was_claimed ? { wasClaimed: true } : {}),
+    ...(row.timed_out ? { timedOut: true } : {}),
+    ...(row.assigned_ms === null ? {} : { assignedMs: row.assigned_ms }),
+  };
+}
+
+/** Actors are stored as `type:id`; a bare word is a part of the system. */
+function toActor(text: string | null): Actor | null {
+  if (text === null) return null;
+  const type = ACTOR_TYPES.find((known) => text.startsWith(`${known}:`));
+  return type === undefined ? { type: 'system', id: text } : { type, id: text.slice(type.length + 1) };
+}

@@ -1,0 +1,38 @@
+import { hasResult, type Job, type JobResult } from '../../core/job.ts';
+import { dateOf, type JobRow, payloadOf, type Time, toJob } from './job-row.ts';
+
+// A job can end while it waits for its next attempt, so the end of its last attempt is read from its history. A completed job ended
+// with its attempt and is spared that: the history keeps many jobs in a row, and finding one takes most of a read (measured under
+// load: 5 000 completed jobs in 10 s with it).
+export const RESULT_COLUMNS = `
+  j.result::text AS result, j.result_bytes,
+  CASE WHEN j.completed_at IS NOT NULL AND j.state <> 'completed' THEN
+    (SELECT e.at FROM millrace.events e WHERE e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
+     AND e.from_state = 'running'
+     ORDER BY e.n DESC LIMIT 1) END AS attempt_ended_at`;
+
+export type ResultRow = JobRow & {
+  result: string | null;
+  result_bytes: Uint8Array | null;
+  attempt_ended_at: Time | null;
+};
+
+/** A job with the result of its last attempt, if it has ended after one. */
+export function toJobWithResult(row: ResultRow): Job {
+  const job = toJob(row);
+  return hasResult(job) ? { ...job, result: resultOf(row, job) } : job;
+}
+
+function resultOf(row: ResultRow, job: Job): JobResult {
+  const endedAt = dateOf(row.attempt_ended_at) ?? job.completedAt;
+  const durationMs = endedAt === null || job.startedAt === null ? 0 : endedAt.getTime() - job.startedAt.getTime();
+  const succeeded = job.state === 'completed';
+  const hasOutput = row.result !== null || row.result_bytes !== null;
+  return {
+    status: succeeded ? 'SUCCESS' : 'FAILURE',
+    output: succeeded && hasOutput ? payloadOf(row.result, row.result_bytes) : null,
+    error: succeeded ? null : job.lastFailure,
+    durationMs: Math.max(0, durationMs),
+    attempt: job.attempt,
+  };
+}

@@ -1,0 +1,134 @@
+import type { DependencyType } from '../../core/dependencies.ts';
+import type { Failure } from '../../core/failure.ts';
+import { currentAttempt, type Job, type Progress } from '../../core/job.ts';
+import type { Payload } from '../../core/payload.ts';
+import { priorityName } from '../../core/priority.ts';
+import type { JobState } from '../../core/states.ts';
+
+/** Whether a worker that lives holds job `j` without having started it. Only a claimed one pays for the look. */
+export const IS_LEASED = `CASE WHEN j.state = 'scheduled' AND j.worker_id IS NOT NULL THEN
+    coalesce((SELECT w.stopped_at IS NULL AND w.beat_at > millrace.clock() - interval '1 ms' * (
+      SELECT (p.body->>'leaseMs')::float8 FROM millrace.policies p WHERE p.id = j.policy_id)
+     FROM millrace.workers w WHERE w.id = j.worker_id), false) ELSE false END`;
+
+// JSON leaves the database as text: parsing it is left to whoever looks inside, and numbers keep every digit.
+// Dependencies and parents cost a lookup only for the few jobs that have them.
+export const JOB_COLUMNS = `
+  j.id, j.seq, j.org_id, j.job_type, j.queue, j.state, j.priority, j.attempts_started, j.attempt_slot, j.max_attempts,
+  j.created_at, j.updated_at, j.run_at, j.scheduled_at, j.started_at, j.completed_at, j.lifetime_deadline,
+  j.payload::text AS payload, j.payload_bytes, j.last_error::text AS last_error, j.tags::text AS tags, j.correlation_id,
+  j.request_id, j.category, j.project_id, j.traceparent,
+  j.idempotency_key, j.callback_url, j.dependency_type, ${IS_LEASED} AS is_leased, c.requested_at AS cancel_requested_at,
+  g.percent, g.message AS progress_message, g.updated_at AS progress_at,
+  CASE WHEN j.parent_seq IS NOT NULL THEN
+    (SELECT p.id FROM millrace.jobs p WHERE p.org_id = j.org_id AND p.seq = j.parent_seq) END AS parent_id,
+  CASE WHEN j.dependency_type IS NOT NULL THEN
+    (SELECT string_agg(t.id::text, ',' ORDER BY t.seq) FROM millrace.dependencies d
+     JOIN millrace.jobs t ON t.org_id = d.org_id AND t.seq = d.depends_on_seq
+     WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS depends_on`;
+
+// What an attempt reported is shown until the next one is granted, and what that one reports from then on.
+export const JOB_JOINS = `
+  LEFT JOIN millrace.progress g ON g.org_id = j.org_id AND g.seq = j.seq
+    AND j.attempts_started >= j.attempt_slot AND g.updated_at >= coalesce(j.scheduled_at, j.created_at)
+  LEFT JOIN millrace.cancel_requests c ON c.org_id = j.org_id AND c.seq = j.seq`;
+
+export type Time = Date | string;
+
+export type JobRow = {
+  id: string;
+  seq: number | string;
+  org_id: string;
+  job_type: string;
+  queue: string;
+  state: JobState;
+  is_leased: boolean;
+  priority: number;
+  attempts_started: number;
+  attempt_slot: number;
+  max_attempts: number;
+  created_at: Time;
+  updated_at: Time;
+  run_at: Time;
+  scheduled_at: Time | null;
+  started_at: Time | null;
+  completed_at: Time | null;
+  lifetime_deadline: Time | null;
+  payload: string | null;
+  payload_bytes: Uint8Array | null;
+  last_error: string | null;
+  tags: string | null;
+  correlation_id: string | null;
+  request_id: string | null;
+  category: string | null;
+  project_id: string | null;
+  traceparent: string | null;
+  idempotency_key: string | null;
+  callback_url: string | null;
+  dependency_type: DependencyType | null;
+  cancel_requested_at: Time | null;
+  percent: number | null;
+  progress_message: string | null;
+  progress_at: Time | null;
+  parent_id: string | null;
+  depends_on: string | null;
+};
+
+export function toJob(row: JobRow): Job {
+  return {
+    id: row.id,
+    seq: Number(row.seq),
+    orgId: row.org_id,
+    type: row.job_type,
+    queue: row.queue,
+    state: row.state,
+    isLeased: row.is_leased,
+    priority: priorityName(row.priority),
+    attempt: currentAttempt(row.attempts_started),
+    attemptsStarted: row.attempts_started,
+    attemptSlot: row.attempt_slot,
+    maxAttempts: row.max_attempts,
+    ...timesOf(row),
+    payload: payloadOf(row.payload, row.payload_bytes),
+    ...(row.percent === null ? {} : { progress: progressOf(row, row.percent) }),
+    lastFailure: parse<Failure>(row.last_error),
+    tags: parse<Record<string, string>>(row.tags),
+    ...originOf(row),
+    idempotencyKey: row.idempotency_key,
+    callbackUrl: row.callback_url,
+    dependsOn: row.depends_on === null ? [] : row.depends_on.split(','),
+    dependencyType: row.dependency_type,
+    parentId: row.parent_id,
+  };
+}
+
+function originOf(row: JobRow) {
+  const requestId = row.request_id ?? row.id;
+  const { category, project_id: projectId, traceparent } = row;
+  return { requestId, correlationId: row.correlation_id ?? requestId, category, projectId, traceparent };
+}
+
+function timesOf(row: JobRow) {
+  return {
+    createdAt: new Date(row.created_at),
+    updatedAt: new Date(row.updated_at),
+    scheduledFor: row.state === 'pending' ? null : new Date(row.run_at),
+    scheduledAt: dateOf(row.scheduled_at),
+    startedAt: dateOf(row.started_at),
+    completedAt: dateOf(row.completed_at),
+    cancelRequestedAt: dateOf(row.cancel_requested_at),
+    lifetimeDeadlineAt: dateOf(row.lifetime_deadline),
+  };
+}
+
+function progressOf(row: JobRow, percent: number): Progress {
+  return { percent, message: row.progress_message, updatedAt: new Date(row.progress_at ?? 0) };
+}
+
+export const payloadOf = (text: string | null, bytes: Uint8Array | null): Payload =>
+  bytes === null ? { kind: 'json', text: text ?? 'null' } : { kind: 'bytes', bytes };
+
+const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
+
+/** A client that is not ours may hand times over as text. */
+export const dateOf = (time: Time | null): Date | null => (time === null ? null : new Date(time));

@@ -1,0 +1,21 @@
+import { type CursorScope, invalidCursor, readPageCursor, writePageCursor } from '../driver/page-cursor.ts';
+
+export const SEARCH_ORDERS = ['CREATED_DESC', 'CREATED_ASC', 'UPDATED_DESC'] as const;
+
+export type SearchOrder = (typeof SEARCH_ORDERS)[number];
+
+/** Where a page ended. Only the order by time of change needs the time; in microseconds, as the database keeps it. */
+export type SearchPosition = { seq: number; updatedAtUs: number | null };
+
+export type SearchScope = Omit<CursorScope, 'list'> & { readonly order: SearchOrder };
+
+export function writeCursor(scope: SearchScope, { seq, updatedAtUs }: SearchPosition): string {
+  return writePageCursor({ ...scope, list: 'JOBS' }, [seq, updatedAtUs]);
+}
+
+export function readCursor(scope: SearchScope, cursor: string): SearchPosition {
+  const [seq, updatedAtUs] = readPageCursor({ ...scope, list: 'JOBS' }, cursor);
+  const hasTime = scope.order === 'UPDATED_DESC' ? Number.isSafeInteger(updatedAtUs) : updatedAtUs === null;
+  if (!Number.isSafeInteger(seq) || !hasTime) throw invalidCursor();
+  return { seq: seq as number, updatedAtUs: updatedAtUs as number | null };
+}

@@ -1,0 +1,67 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+// A transaction that draws numbers of jobs holds a lock on their table from before the first number until its end. The list of locks
+// shows every transaction to every role, prepared ones too. The list of sessions does not: it hides the state and times of other roles'
+// sessions, so a search by one role passed over what another committed late.
+const WRITERS = `pg_locks l
+   WHERE l.locktype = 'relation' AND l.relation = 'millrace.jobs'::regclass AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
+     AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+     AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
+
+// A statement of one of our pools draws its numbers within its timeout of 5 s. Where the beginning of a transaction is hidden from this
+// role, no time is safe, and only what the projector noted counts.
+const HORIZON = statement(
+  'search_horizon',
+  `SELECT CASE WHEN bool_or(w.began_at IS NULL) THEN NULL
+       ELSE millrace.clock() - interval '5 seconds' - (now() - least(now(), min(w.began_at))) END AS before,
+     (SELECT s.seq FROM millrace.settled_jobs s) AS seq
+   FROM (SELECT (SELECT a.xact_start FROM pg_stat_activity a WHERE a.pid = l.pid) AS began_at FROM ${WRITERS}) w`,
+);
+
+export type Settled = {
+  /** Jobs created before this have no lower one to come. Null: that cannot be told by time. */
+  readonly before: Date | null;
+  /** Up to this number no job is to come. */
+  readonly seq: number;
+};
+
+export async function settledJobs(db: Queryable): Promise<Settled> {
+  return (await run<Settled>(db, HORIZON))[0] ?? { before: null, seq: 0 };
+}
+
+const LAST_SEQ = statement('last_job_seq', 'SELECT last_value AS seq FROM millrace.job_seq');
+
+// The number is read before the list of writers: whoever drew a lower one and still runs is in the list.
+const NOTE = statement(
+  'note_settled_jobs',
+  `WITH w AS MATERIALIZED (SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM ${WRITERS}) AS writers)
+   UPDATE millrace.settled_jobs s SET seq = greatest(s.seq, s.next_seq), next_seq = $1::int8, writers = w.writers FROM w
+   WHERE NOT s.writers && w.writers AND (s.seq, s.next_seq) <> ($1::int8, $1::int8)`,
+);
+
+/** Notes up to which number jobs are settled; called again, it moves on once the transactions of the first call are over. */
+export async function noteSettled(db: Queryable): Promise<void> {
+  const [last] = await run<{ seq: number }>(db, LAST_SEQ);
+  if (last !== undefined) await run(db, NOTE, [last.seq]);
+}
+
+const PAUSES_MS = [0, 2, 8, 30] as const;
+
+const RUNNING = statement(
+  'search_running',
+  `SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM ${WRITERS}) AS writers`,
+);
+
+/** Whether every transaction that ran when this was asked is over. Waits a moment for it: most of them take a few milliseconds. */
+export async function hasEnded(db: Queryable): Promise<boolean> {
+  let left: string[] | null = null;
+  for (const pauseMs of PAUSES_MS) {
+    if (pauseMs > 0) await delay(pauseMs);
+    const [row] = await run<{ writers: string[] }>(db, RUNNING);
+    const running: string[] = row?.writers ?? [];
+    left = left === null ? running : left.filter((writer) => running.includes(writer));
+    if (left.length === 0) return true;
+  }
+  return false;
+}

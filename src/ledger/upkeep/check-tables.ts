@@ -1,0 +1,93 @@
+import { type Queryable, run, type Statement, statement } from '../driver/statement.ts';
+import { keyedTypeText, keyScopeText } from '../jobs/key-scope.ts';
+
+const MOST = 1_000; // Of one kind; who has more needs no longer list.
+
+// I3: within the window of its key, one job for an org, a scope and a key; and each key row names a job that carries it.
+const ONE_JOB_PER_KEY = statement(
+  'check_keys',
+  `SELECT 'I3' AS invariant, org_id, id AS job_id,
+     'the key ' || quote_literal(idempotency_key) || ' of ' || job_type || ' already had a job' AS what
+   FROM (
+     SELECT j.org_id, j.id, ${keyedTypeText('j')} AS job_type, j.idempotency_key, j.created_at,
+       lag(j.created_at + (p.body->>'keyWindowMs')::float8 * interval '1 ms')
+         OVER (PARTITION BY j.org_id, j.project_id, ${keyedTypeText('j')}, j.idempotency_key ORDER BY j.created_at, j.seq) AS taken_until
+     FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id WHERE j.idempotency_key IS NOT NULL
+   ) keyed WHERE created_at < taken_until
+   UNION ALL
+   SELECT 'I3', k.org_id, k.job_id, 'the key ' || quote_literal(k.key) || ' of ' || k.scope || ' names a job that does not carry it'
+   FROM millrace.idempotency_keys k JOIN millrace.jobs j ON j.id = k.job_id
+   WHERE j.org_id = k.org_id AND (${keyScopeText(keyedTypeText('j'), 'j.project_id')} <> k.scope OR j.idempotency_key IS DISTINCT FROM k.key)
+   LIMIT ${MOST}`,
+);
+
+// I8. Numbers are drawn from one sequence, so a row whose number belongs to a job of another org speaks of that job.
+const NO_MIXED_ORGS = statement(
+  'check_orgs',
+  `SELECT 'I8' AS invariant, named.org_id, j.id AS job_id, named.source || ' names a job of org ' || j.org_id AS what
+   FROM (
+     SELECT 'ready' AS source, org_id, seq FROM millrace.ready_jobs
+     UNION ALL SELECT 'timers', org_id, seq FROM millrace.timers
+     UNION ALL SELECT 'waiting', org_id, seq FROM millrace.waiting
+     UNION ALL SELECT 'claims', org_id, unnest(seqs) FROM millrace.claims
+     UNION ALL SELECT 'cancel_requests', org_id, seq FROM millrace.cancel_requests
+     UNION ALL SELECT 'dependencies', org_id, job_seq FROM millrace.dependencies
+     UNION ALL SELECT 'dependencies', org_id, depends_on_seq FROM millrace.dependencies
+     UNION ALL SELECT 'releases', org_id, seq FROM millrace.releases
+     UNION ALL SELECT 'progress', org_id, seq FROM millrace.progress
+     UNION ALL SELECT 'checkpoints', org_id, seq FROM millrace.checkpoints
+     UNION ALL SELECT 'jobs.parent_seq', org_id, parent_seq FROM millrace.jobs WHERE parent_seq IS NOT NULL
+     UNION ALL SELECT 'events', org_id, job_seq FROM millrace.events
+   ) named
+   JOIN millrace.jobs j ON j.seq = named.seq AND j.org_id <> named.org_id
+   WHERE NOT EXISTS (SELECT FROM millrace.jobs own WHERE own.org_id = named.org_id AND own.seq = named.seq)
+   UNION ALL
+   SELECT 'I8', k.org_id, j.id, 'idempotency_keys names a job of org ' || j.org_id
+   FROM millrace.idempotency_keys k JOIN millrace.jobs j ON j.id = k.job_id AND j.org_id <> k.org_id
+   LIMIT ${MOST}`,
+);
+
+// T1: a job that waits can be found by whoever moves it on.
+const EVERY_WAITER_HAS_A_TOKEN = statement(
+  'check_tokens',
+  `SELECT 'T1' AS invariant, j.org_id, j.id AS job_id, 'a ' || j.state || ' job has no ready token' AS what FROM millrace.jobs j
+   WHERE j.state = 'scheduled' AND j.worker_id IS NULL
+     AND NOT EXISTS (SELECT FROM millrace.ready_jobs t WHERE t.org_id = j.org_id AND t.seq = j.seq AND t.queue = j.queue
+       AND t.job_type = j.job_type AND t.priority = j.priority)
+   UNION ALL
+   SELECT 'T1', j.org_id, j.id, 'a ' || j.state || ' job has no timer' FROM millrace.jobs j
+   WHERE j.state IN ('delayed', 'retrying')
+     AND NOT EXISTS (SELECT FROM millrace.timers t WHERE t.org_id = j.org_id AND t.seq = j.seq)
+   UNION ALL
+   SELECT 'T1', j.org_id, j.id, 'a ' || j.state || ' job that waits for others has no waiting token' FROM millrace.jobs j
+   WHERE (j.state = 'pending' OR j.state = 'running' AND j.is_held)
+     AND NOT EXISTS (SELECT FROM millrace.waiting t WHERE t.org_id = j.org_id AND t.seq = j.seq)
+   LIMIT ${MOST}`,
+);
+
+// T2: a lease can be found by whoever rescues it.
+const EVERY_LEASE_HAS_A_CLAIM = statement(
+  'check_claims',
+  `SELECT 'T2' AS invariant, j.org_id, j.id AS job_id, 'no claim of worker ' || j.worker_id || ' contains the job it holds' AS what
+   FROM millrace.jobs j
+   WHERE j.worker_id IS NOT NULL AND NOT EXISTS (
+     SELECT FROM (SELECT worker_id, org_id, unnest(seqs) AS seq FROM millrace.claims) c
+     WHERE c.worker_id = j.worker_id AND c.org_id = j.org_id AND c.seq = j.seq)
+   LIMIT ${MOST}`,
+);
+
+const CHECKS: readonly Statement[] = [
+  ONE_JOB_PER_KEY,
+  NO_MIXED_ORGS,
+  EVERY_WAITER_HAS_A_TOKEN,
+  EVERY_LEASE_HAS_A_CLAIM,
+];
+
+export type TableRow = { invariant: 'I3' | 'I8' | 'T1' | 'T2'; org_id: string; job_id: string; what: string };
+
+/** What can be judged by comparing whole tables, each check in a snapshot of its own. */
+export async function checkTables(db: Queryable): Promise<TableRow[]> {
+  const rows: TableRow[] = [];
+  for (const check of CHECKS) rows.push(...(await run<TableRow>(db, check)));
+  return rows;
+}

@@ -1,0 +1,74 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { type CheckedEvent, type CheckedJob, checkHistory, type Finding } from '../history/check-history.ts';
+import { checkDeliveries, type DeliveryFinding } from '../webhooks/check-deliveries.ts';
+import { checkTables, type TableRow } from './check-tables.ts';
+
+// Rows and their history in one statement, so that jobs may move while they are judged.
+const READ_HISTORIES = statement(
+  'check_histories',
+  `SELECT j.org_id, j.seq, j.id, j.state, j.event_count, j.lease_seq, j.worker_id, e.events
+   FROM (
+     SELECT * FROM millrace.jobs WHERE (org_id, seq) > ($1::uuid, $2::int8) ORDER BY org_id, seq LIMIT $3::int4
+   ) j
+   CROSS JOIN LATERAL (
+     SELECT json_agg(json_build_object('n', e.n, 'from', e.from_state, 'to', e.to_state, 'reason', e.reason,
+       'leaseSeq', e.lease_seq, 'workerId', e.worker_id) ORDER BY e.n) AS events
+     FROM millrace.events e WHERE e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
+   ) e
+   ORDER BY j.org_id, j.seq`,
+);
+
+const FIRST_ORG = '00000000-0000-0000-0000-000000000000';
+const BATCH = 1_000;
+
+type Row = {
+  org_id: string;
+  seq: number;
+  id: string;
+  state: CheckedJob['state'];
+  event_count: number;
+  lease_seq: number;
+  worker_id: number | null;
+  events: CheckedEvent[] | null;
+};
+
+export type Violation = {
+  invariant: Finding['invariant'] | TableRow['invariant'] | DeliveryFinding['invariant'];
+  orgId: string;
+  jobId: string;
+  what: string;
+};
+
+/**
+ * Everything that must hold between the tables and does not. It reads the whole ledger, in batches; give it the
+ * maintenance pool, whose planner may join large tables.
+ */
+export async function checkInvariants(db: Queryable): Promise<Violation[]> {
+  const tables = await checkTables(db);
+  const violations: Violation[] = tables.map(({ invariant, org_id, job_id, what }) => ({
+    invariant,
+    orgId: org_id,
+    jobId: job_id,
+    what,
+  }));
+  violations.push(...(await checkDeliveries(db)));
+  let from: { org_id: string; seq: number } = { org_id: FIRST_ORG, seq: -1 };
+  for (;;) {
+    const rows: Row[] = await run<Row>(db, READ_HISTORIES, [from.org_id, from.seq, BATCH]);
+    for (const row of rows) {
+      for (const finding of checkHistory(toChecked(row)))
+        violations.push({ ...finding, orgId: row.org_id, jobId: row.id });
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < BATCH) return violations;
+    from = last;
+  }
+}
+
+const toChecked = (row: Row): CheckedJob => ({
+  state: row.state,
+  eventCount: row.event_count,
+  leaseSeq: Number(row.lease_seq),
+  workerId: row.worker_id === null ? null : Number(row.worker_id),
+  events: row.events ?? [],
+});

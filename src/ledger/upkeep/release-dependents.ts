@@ -1,0 +1,235 @@
+import type pg from 'pg';
+import { DEFAULT_DEPENDENCY_TYPE, type DependencyType, resolveDependent } from '../../core/dependencies.ts';
+import type { JobState } from '../../core/states.ts';
+import { transitions } from '../../core/transitions.ts';
+import { int4Array, int8Array, jsonArray, textArray } from '../driver/binary-array.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
+import { adoptDependents } from './adopt-dependents.ts';
+import {
+  arraysOf,
+  type FailedRelease,
+  FIRST_ORG,
+  type JobRef,
+  laterText,
+  type Release,
+  takeTurn,
+} from './take-releases.ts';
+
+// Why no wake-up is lost. A submission leaves a new release of its job. The releaser first marks the dependencies of the job and
+// commits: from then on each of them that ends leaves a release. Only then does it look at the job. A look locks the jobs that
+// wait, then reads the states of everything they wait for in another statement, whose snapshot is younger than the locks. So of
+// two dependencies that end at the same time, the look that comes second to the lock sees both ends; and a dependency that ends
+// after the look leaves a release. A waiting job that somebody else holds is not waited for: it gets a release for later.
+
+/** Dependents that one turn looks at. It bounds the transaction, and with it what others wait for. */
+const TURN_DEPENDENTS = 500;
+/** Of one release, however many others share the turn. */
+const LEAST_PAGE = 5;
+
+// The dependents of a job that ended, a page of them; the held parent that it joins; and the job itself if it waits.
+const FIND = statement(
+  'find_dependents',
+  `WITH looked_at AS MATERIALIZED (
+  SELECT r.id, r.after_seq, j.org_id, j.seq, j.state >= 'completed' AS has_ended, CASE WHEN j.joins_parent THEN j.parent_seq END AS parent_seq
+  FROM unnest($1::int8[], $2::uuid[], $3::int8[], $4::int8[]) AS r(id, org_id, seq, after_seq)
+  JOIN millrace.jobs j ON j.org_id = r.org_id AND j.seq = r.seq
+)
+SELECT l.id, l.org_id, d.job_seq AS seq, true AS is_dependent FROM looked_at l CROSS JOIN LATERAL (
+  SELECT d.job_seq FROM millrace.dependencies d WHERE d.org_id = l.org_id AND d.depends_on_seq = l.seq AND d.job_seq > l.after_seq
+  ORDER BY d.job_seq LIMIT $5::int4) d WHERE l.has_ended
+UNION ALL
+SELECT l.id, l.org_id, l.parent_seq, false FROM looked_at l WHERE l.has_ended AND l.parent_seq IS NOT NULL AND l.after_seq = 0
+UNION ALL
+SELECT l.id, l.org_id, l.seq, false FROM looked_at l WHERE NOT l.has_ended`,
+);
+
+const LOCK = statement(
+  'lock_dependents',
+  `SELECT c.org_id, c.seq, l.seq IS NOT NULL AS is_locked FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq)
+CROSS JOIN LATERAL (
+  SELECT FROM millrace.jobs j WHERE j.org_id = c.org_id AND j.seq = c.seq
+    AND (j.state = 'pending' OR (j.state = 'running' AND j.is_held)) OFFSET 0) w
+LEFT JOIN LATERAL (
+  SELECT j.seq FROM millrace.jobs j WHERE j.org_id = c.org_id AND j.seq = c.seq
+    AND (j.state = 'pending' OR (j.state = 'running' AND j.is_held)) FOR NO KEY UPDATE SKIP LOCKED) l ON true`,
+);
+
+// A dependency without a row was removed after its end. Which end is unknown, so it counts as a failure.
+const READ = statement(
+  'read_dependencies',
+  `SELECT j.org_id, j.seq, j.state, j.dependency_type, CASE WHEN j.state = 'pending' THEN ARRAY(
+    SELECT DISTINCT coalesce(t.state::text, 'failed') FROM millrace.dependencies d
+    LEFT JOIN millrace.jobs t ON t.org_id = d.org_id AND t.seq = d.depends_on_seq
+    WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS dependency_states,
+  j.state = 'running' AND EXISTS (
+    SELECT FROM millrace.jobs k WHERE k.org_id = j.org_id AND k.parent_seq = j.seq AND k.joins_parent
+      AND k.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS has_live_children
+FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq) JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = c.seq
+WHERE j.state = 'pending' OR (j.state = 'running' AND j.is_held)`,
+);
+
+// A job that may proceed comes without a state: its own time decides between scheduled and delayed.
+const WRITE = statement(
+  'release_dependents',
+  `WITH ${RECORD}, input AS MATERIALIZED (
+  SELECT * FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::text[], $5::text[], $6::json[])
+    AS i(org_id, seq, from_state, to_state, reason, failure)
+), moved AS (
+  UPDATE millrace.jobs j SET
+    state = (CASE WHEN i.to_state IS NOT NULL THEN i.to_state WHEN j.run_at > millrace.clock() THEN 'delayed'
+                  ELSE 'scheduled' END)::millrace.job_state,
+    scheduled_at = CASE WHEN i.to_state IS NULL AND j.run_at <= millrace.clock() THEN millrace.clock() ELSE j.scheduled_at END,
+    completed_at = CASE WHEN i.to_state IS NOT NULL THEN millrace.clock() END,
+    updated_at = millrace.clock(), is_held = false, last_error = coalesce(i.failure, j.last_error), ${countedText()}
+  FROM input i WHERE j.org_id = i.org_id AND j.seq = i.seq AND j.state = i.from_state::millrace.job_state
+  RETURNING j.org_id, j.seq, j.state, j.run_at, j.lifetime_deadline, j.order_key, j.priority, j.queue, j.job_type, j.lease_seq,
+    j.event_count, j.attempts_started, j.round, i.from_state, i.reason, i.failure,
+    CASE WHEN i.from_state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
+    i.to_state IS NOT NULL AND (j.has_dependents OR j.joins_parent) AS is_awaited
+), made_ready AS (
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM moved WHERE state = 'scheduled'
+), timed AS (
+  INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
+  SELECT run_at, lifetime_deadline, seq, org_id FROM moved WHERE state = 'delayed'
+), forgotten AS (
+  DELETE FROM millrace.waiting w USING moved m WHERE w.org_id = m.org_id AND w.seq = m.seq
+), released AS (
+  INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM moved WHERE is_awaited
+), recorded AS (
+  ${recordedText({
+    ...{ source: 'moved', from: 'from_state', to: 'state', reason: 'reason', detail: 'failure', tookMs: 'took_ms' },
+    groupBy: ['from_state', 'state', 'reason'],
+  })}
+)
+SELECT count(*)::int4 AS moved, coalesce(bool_or(is_awaited), false) AS cascades FROM moved`,
+);
+
+// A release whose dependents are not exhausted goes to the end of its org's line.
+const FINISH = statement(
+  'finish_releases',
+  `WITH finished AS (
+  DELETE FROM millrace.releases WHERE id = ANY ($1::int8[])
+)
+INSERT INTO millrace.releases (org_id, seq, after_seq, failures, due_at)
+SELECT org_id, seq, after_seq, failures, CASE WHEN failures = 0 THEN '-infinity' ELSE ${laterText('failures')} END
+FROM unnest($2::uuid[], $3::int8[], $4::int8[], $5::int4[]) AS r(org_id, seq, after_seq, failures)`,
+);
+
+type Found = JobRef & { id: number; is_dependent: boolean };
+
+type Waiting = JobRef & {
+  state: 'pending' | 'running';
+  dependency_type: DependencyType | null;
+  dependency_states: JobState[] | null;
+  has_live_children: boolean;
+};
+
+type Move = JobRef & { from: JobState; to: JobState | null; reason: string; failure: string | null };
+
+export type Released = {
+  consumed: number;
+  /** Jobs that no longer wait. */
+  moved: number;
+  /** More releases wait, also those this call made: a failure travels down a graph one level a call. */
+  again: boolean;
+  /** Some jobs were held by others. They are looked at again a little later. */
+  putOff: boolean;
+  failed: readonly FailedRelease[];
+  next: ReleasePosition;
+};
+
+/** The orgs that had their turn last, for new releases and for the others. */
+export type ReleasePosition = { new: string; old: string };
+
+const START: ReleasePosition = { new: FIRST_ORG, old: FIRST_ORG };
+
+/** Wakes the jobs that waited for jobs which ended, some of each org. */
+export async function releaseDependents(db: pg.Pool, limit: number, position = START): Promise<Released> {
+  const fresh = await takeTurn(db, { kind: 'new', limit, afterOrg: position.new }, adoptDependents);
+  const looked = await takeTurn(db, { kind: 'old', limit, afterOrg: position.old }, lookAtAll);
+  return {
+    consumed: looked.taken,
+    moved: looked.results.reduce((sum, each) => sum + each.moved, 0),
+    again: fresh.again || looked.again || looked.results.some((each) => each.again),
+    putOff: fresh.results.some((each) => each.put_off > 0) || looked.results.some((each) => each.putOff),
+    failed: [...fresh.failed, ...looked.failed],
+    next: { new: fresh.nextOrg, old: looked.nextOrg },
+  };
+}
+
+async function lookAtAll(
+  client: Queryable,
+  releases: readonly Release[],
+): Promise<{ moved: number; again: boolean; putOff: boolean }> {
+  const page = Math.max(LEAST_PAGE, Math.floor(TURN_DEPENDENTS / releases.length));
+  const ids = int8Array(releases.map((release) => release.id));
+  const positions = int8Array(releases.map((release) => release.after_seq));
+  const found = await run<Found>(client, FIND, [ids, ...arraysOf(releases), positions, page]);
+  const { moved, cascades, held } = await moveAll(client, unique(found));
+  const rest = releases.flatMap((release) => unfinished(release, found, page));
+  const failures = new Map(releases.map((release) => [release.seq, release.failures]));
+  const later = held.map((job) => ({ ...job, after_seq: 0, failures: (failures.get(job.seq) ?? 0) + 1 }));
+  const left = [...rest, ...later];
+  await run(client, FINISH, [
+    ids,
+    ...arraysOf(left),
+    int8Array(left.map((release) => release.after_seq)),
+    int4Array(left.map((release) => release.failures)),
+  ]);
+  return { moved, again: cascades || rest.length > 0, putOff: held.length > 0 };
+}
+
+/** The rest of a release whose page was full. */
+function unfinished(release: Release, found: readonly Found[], page: number): Omit<Release, 'id'>[] {
+  const dependents = found.filter(({ id, is_dependent }) => is_dependent && id === release.id);
+  if (dependents.length < page) return [];
+  const { org_id, seq } = release;
+  return [{ org_id, seq, after_seq: Math.max(...dependents.map((job) => job.seq)), failures: 0 }];
+}
+
+/** Numbers are drawn from one sequence for all orgs. */
+const unique = (found: readonly Found[]): JobRef[] => [...new Map(found.map((job) => [job.seq, job])).values()];
+
+async function moveAll(
+  client: Queryable,
+  candidates: readonly JobRef[],
+): Promise<{ moved: number; cascades: boolean; held: JobRef[] }> {
+  const tried = await run<JobRef & { is_locked: boolean }>(client, LOCK, arraysOf(candidates));
+  const held = tried.filter((job) => !job.is_locked);
+  const locked = tried.filter((job) => job.is_locked);
+  if (locked.length === 0) return { moved: 0, cascades: false, held };
+  const waiting = await run<Waiting>(client, READ, arraysOf(locked));
+  const moves = waiting.map(decideMove).filter((move) => move !== null);
+  if (moves.length === 0) return { moved: 0, cascades: false, held };
+  const [row] = await run<{ moved: number; cascades: boolean }>(client, WRITE, [
+    ...arraysOf(moves),
+    textArray(moves.map((move) => move.from)),
+    textArray(moves.map((move) => move.to)),
+    textArray(moves.map((move) => move.reason)),
+    jsonArray(moves.map((move) => move.failure)),
+  ]);
+  return { moved: row?.moved ?? 0, cascades: row?.cascades === true, held };
+}
+
+function decideMove(job: Waiting): Move | null {
+  const { org_id, seq } = job;
+  if (job.state === 'running') {
+    const { from, to, reason } = transitions.runningToCompletedSucceeded();
+    return job.has_live_children ? null : { org_id, seq, from, to, reason, failure: null };
+  }
+  const resolution = resolveDependent(job.dependency_type ?? DEFAULT_DEPENDENCY_TYPE, statesOf(job));
+  if (resolution.kind === 'wait') return null;
+  if (resolution.kind === 'proceed') {
+    const { from, reason } = transitions.pendingToScheduledDependenciesMet();
+    return { org_id, seq, from, to: null, reason, failure: null };
+  }
+  const { from, to, reason } = resolution.transition;
+  return { org_id, seq, from, to, reason, failure: JSON.stringify(resolution.failure) };
+}
+
+/** Every pending job has dependencies. If no row of them is left, they were removed, and how they ended is unknown. */
+function statesOf({ dependency_states: states }: Waiting): readonly JobState[] {
+  return states === null || states.length === 0 ? ['failed'] : states;
+}

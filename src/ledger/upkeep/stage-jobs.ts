@@ -1,0 +1,92 @@
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { countedText, RECORD, recordedText } from '../history/record-events.ts';
+
+// The lower bound spares a walk over the entries of timers that are gone. A timer written late may lie below it, so the
+// caller lets go of the bound now and then. A due job that somebody else holds is not waited for: its timer goes to the back of the
+// line, behind every other that is due.
+const STAGE = statement(
+  'stage_jobs',
+  `WITH ${RECORD}, due AS MATERIALIZED (
+  SELECT ctid AS tid, run_at, org_id, seq FROM millrace.timers
+  WHERE run_at >= coalesce($2::timestamptz, '-infinity') AND run_at <= millrace.clock()
+  ORDER BY run_at LIMIT $1::int4 FOR UPDATE SKIP LOCKED
+), tried AS MATERIALIZED (
+  SELECT d.tid, d.org_id, d.seq, j.state FROM due d LEFT JOIN LATERAL (
+    SELECT j.state FROM millrace.jobs j WHERE j.org_id = d.org_id AND j.seq = d.seq
+      AND j.state IN ('delayed', 'retrying') AND j.run_at <= millrace.clock() FOR NO KEY UPDATE SKIP LOCKED) j ON true
+), held AS MATERIALIZED (
+  SELECT t.tid FROM tried t CROSS JOIN LATERAL (
+    SELECT FROM millrace.jobs j WHERE j.org_id = t.org_id AND j.seq = t.seq
+      AND j.state IN ('delayed', 'retrying') AND j.run_at <= millrace.clock() OFFSET 0) j WHERE t.state IS NULL
+), put_off AS (
+  UPDATE millrace.timers t SET run_at = millrace.clock() FROM held h WHERE t.ctid = h.tid
+), taken AS (
+  DELETE FROM millrace.timers t USING due d WHERE t.ctid = d.tid AND d.tid NOT IN (SELECT tid FROM held)
+), locked AS MATERIALIZED (
+  SELECT DISTINCT org_id, seq, state FROM tried WHERE state IS NOT NULL
+), staged AS (
+  UPDATE millrace.jobs j SET state = 'scheduled', scheduled_at = millrace.clock(), updated_at = millrace.clock(),
+    attempt_slot = j.attempt_slot + (l.state = 'retrying')::int4, ${countedText()}
+  FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
+  RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq, j.event_count,
+    j.attempts_started, j.round, j.id, j.tags, l.state AS from_state
+), made_ready AS (
+  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
+  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM staged
+), recorded AS (
+  ${recordedText({
+    ...{ source: 'staged', from: 'from_state', to: `'scheduled'`, groupBy: ['from_state'] },
+    reason: `CASE from_state WHEN 'delayed' THEN 'delay_elapsed' ELSE 'backoff_elapsed' END`,
+  })}
+)
+SELECT (SELECT count(*) FROM staged) AS staged, (SELECT count(*) FROM held) AS held,
+  (SELECT floor(extract(epoch FROM max(run_at)) * 1000)::float8 FROM due) AS floor_ms,
+  ceil(extract(epoch FROM CASE WHEN (SELECT count(*) FROM due) >= $1::int4 THEN interval '0' ELSE
+    (SELECT run_at FROM millrace.timers WHERE run_at > millrace.clock() ORDER BY run_at LIMIT 1) - millrace.clock() END) * 1000)::float8
+    AS next_in_ms,
+  (SELECT json_agg(json_build_object('jobId', id, 'type', job_type, 'orgId', org_id, 'attempt', attempts_started, 'tags', tags,
+    'from', from_state)) FROM staged WHERE $3::bool) AS jobs`,
+);
+
+export type Staged = {
+  staged: number;
+  /** Due, and held by somebody else. */
+  held: number;
+  /** How long until there is more to do, by the database's clock; null if nothing waits. */
+  nextInMs: number | null;
+  /** Where the next look may begin. */
+  floor: Date | null;
+  /** Only where they were asked for. */
+  jobs: readonly StagedRow[];
+};
+
+type StagedRow = {
+  jobId: string;
+  type: string;
+  orgId: string;
+  attempt: number;
+  tags: Record<string, string> | null;
+  from: 'delayed' | 'retrying';
+};
+
+export type StageParams = { limit: number; floor: Date | null; namesJobs?: boolean };
+
+/** Makes the jobs ready whose time has come, except those that somebody holds. A timer that no longer fits its job is dropped. */
+export async function stageJobs(db: Queryable, params: StageParams): Promise<Staged> {
+  type Row = {
+    staged: number;
+    held: number;
+    floor_ms: number | null;
+    next_in_ms: number | null;
+    jobs: StagedRow[] | null;
+  };
+  const [row] = await run<Row>(db, STAGE, [params.limit, params.floor, params.namesJobs ?? false]);
+  const { staged, held, floor_ms, next_in_ms, jobs } = row as Row;
+  return {
+    staged,
+    held,
+    nextInMs: next_in_ms,
+    floor: floor_ms === null ? params.floor : new Date(floor_ms),
+    jobs: jobs ?? [],
+  };
+}

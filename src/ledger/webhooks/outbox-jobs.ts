@@ -1,0 +1,125 @@
+import type { OutboxJob, OutboxTransition } from '../../core/delivery-match.ts';
+import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
+import type { FailureCategory } from '../../core/failure.ts';
+import type { JobState } from '../../core/states.ts';
+import type { Reason } from '../../core/transitions.ts';
+import { int8Array, uuidArray } from '../driver/binary-array.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+import { ASSIGNED_MS } from '../reads/job-history.ts';
+
+const JOBS = statement(
+  'outbox_jobs',
+  `SELECT j.org_id, j.seq, j.id, j.job_type, j.max_attempts, j.callback_url, j.record_ids, p.body->>'profile' AS profile,
+     CASE WHEN j.job_type = '${EXECUTION_TYPE}' THEN coalesce(j.payload->>'work_kind', j.tags->>'work_kind') END AS scenario,
+     CASE WHEN j.job_type = '${EXECUTION_TYPE}' THEN coalesce(j.payload->>'type', j.tags->>'fr_type') END AS execution_type
+   FROM unnest($1::uuid[], $2::int8[]) AS i(org_id, seq)
+   JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq JOIN millrace.policies p ON p.id = j.policy_id
+   WHERE j.callback_url IS NOT NULL OR j.org_id = ANY ($3::uuid[])`,
+);
+
+// Each record is opened once, however many of its jobs are asked for. The planner cannot know how many jobs a record holds and opens it
+// for each in a join (10 000 jobs: given up after 30 s; so: 1 s in all). IS TRUE keeps it from making a join of the list of jobs.
+const HISTORIES = statement(
+  'outbox_histories',
+  `SELECT e.org_id, e.job_seq, e.n, e.txid::text::int8 AS txid, e.from_state, e.to_state, e.at, e.reason, e.attempt,
+     e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed,
+     ${ASSIGNED_MS} AS assigned_ms, e.detail->>'category' AS category, e.detail->>'code' AS code
+   FROM millrace.events e WHERE e.record_id = ANY ($1::int8[]) AND (e.job_seq IN (SELECT unnest($2::int8[]))) IS TRUE`,
+);
+
+export type OutboxRow = {
+  org_id: string;
+  seq: number;
+  id: string;
+  job_type: string;
+  max_attempts: number;
+  callback_url: string | null;
+  record_ids: number[];
+  profile: string;
+  scenario: string | null;
+  execution_type: string | null;
+};
+
+type EventRow = {
+  org_id: string;
+  job_seq: number;
+  n: number;
+  txid: number;
+  from_state: JobState | null;
+  to_state: JobState;
+  at: Date | string;
+  reason: Reason;
+  attempt: number;
+  was_claimed: boolean;
+  assigned_ms: number | null;
+  category: FailureCategory | null;
+  code: string | null;
+};
+
+export type JobKey = { readonly orgId: string; readonly seq: number };
+
+/** The jobs among these that anybody may have to be told of, each with all of its history that is left. */
+export async function outboxJobs(
+  db: Queryable,
+  keys: readonly JobKey[],
+  orgsWithWebhooks: readonly string[],
+): Promise<OutboxJob[]> {
+  return withHistories(db, await outboxRows(db, keys, orgsWithWebhooks));
+}
+
+/** The same without the histories, which `withHistories` adds: a caller may first see how long they are. */
+export function outboxRows(
+  db: Queryable,
+  keys: readonly JobKey[],
+  orgsWithWebhooks: readonly string[],
+): Promise<OutboxRow[]> {
+  return run<OutboxRow>(db, JOBS, [
+    uuidArray(keys.map(({ orgId }) => orgId)),
+    int8Array(keys.map(({ seq }) => seq)),
+    uuidArray(orgsWithWebhooks),
+  ]);
+}
+
+export async function withHistories(db: Queryable, rows: readonly OutboxRow[]): Promise<OutboxJob[]> {
+  const histories = await historiesOf(db, rows);
+  return rows.map((row) => toJob(row, histories.get(`${row.org_id}:${row.seq}`) ?? []));
+}
+
+async function historiesOf(db: Queryable, jobs: readonly OutboxRow[]): Promise<Map<string, OutboxTransition[]>> {
+  if (jobs.length === 0) return new Map();
+  const records = new Set(jobs.flatMap(({ record_ids }) => record_ids.map(Number)));
+  const seqs = jobs.map(({ seq }) => seq);
+  const rows = await run<EventRow>(db, HISTORIES, [int8Array([...records]), int8Array(seqs)]);
+  const wanted = new Map<string, OutboxTransition[]>(jobs.map(({ org_id, seq }) => [`${org_id}:${seq}`, []]));
+  for (const row of rows) wanted.get(`${row.org_id}:${row.job_seq}`)?.push(toTransition(row));
+  for (const history of wanted.values()) history.sort((a, b) => a.n - b.n);
+  return wanted;
+}
+
+const toJob = (row: OutboxRow, history: readonly OutboxTransition[]): OutboxJob => ({
+  orgId: row.org_id,
+  seq: row.seq,
+  jobId: row.id,
+  jobType: row.job_type,
+  profile: row.profile,
+  scenario: row.scenario,
+  executionType: row.execution_type,
+  maxAttempts: row.max_attempts,
+  callbackUrl: row.callback_url,
+  history,
+});
+
+const toTransition = (row: EventRow): OutboxTransition => ({
+  n: row.n,
+  txid: row.txid,
+  from: row.from_state,
+  to: row.to_state,
+  at: new Date(row.at),
+  reason: row.reason,
+  attempt: row.attempt,
+  actor: null,
+  failure: row.category === null || row.code === null ? null : { category: row.category, code: row.code },
+  ...(row.was_claimed ? { wasClaimed: true } : {}),
+  ...(row.reason === 'attempts_exhausted' && row.category === 'TIMEOUT' ? { timedOut: true } : {}),
+  ...(row.assigned_ms === null ? {} : { assignedMs: row.assigned_ms }),
+});

@@ -1,0 +1,26 @@
+import { isUuid } from '../../core/ids.ts';
+import { type CursorScope, invalidCursor, readPageCursor, writePageCursor } from '../driver/page-cursor.ts';
+
+/** Where a page of webhooks or deliveries ended: when the last one came, in microseconds, and its id. */
+export type WebhookPosition = { createdUs: number; id: string };
+
+type WebhookScope = CursorScope & { readonly list: 'WEBHOOKS' | 'DELIVERIES' };
+
+/** The microseconds of a time as PostgreSQL keeps it, which a Date would lose. */
+export const microseconds = (time: string): string => `(extract(epoch FROM ${time}) * 1000000)::int8`;
+
+/** The time of a parameter in microseconds; what comes before everything where it is null. */
+export const momentOf = (us: string): string =>
+  `coalesce(timestamptz 'epoch' + ${us}::int8 * interval '1 microsecond', 'infinity')`;
+
+export const LAST_ID = "'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid";
+
+export function writeWebhookCursor(scope: WebhookScope, { createdUs, id }: WebhookPosition): string {
+  return writePageCursor(scope, [createdUs, id]);
+}
+
+export function readWebhookCursor(scope: WebhookScope, cursor: string): WebhookPosition {
+  const [createdUs, id] = readPageCursor(scope, cursor);
+  if (!Number.isSafeInteger(createdUs) || !isUuid(id)) throw invalidCursor();
+  return { createdUs: createdUs as number, id };
+}

@@ -1,0 +1,63 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { chown, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { API_KEY_SCOPES } from '../../core/api-key.ts';
+import { AppError } from '../../core/errors.ts';
+import { haveApiKeys } from '../../ledger/access/api-keys.ts';
+import { findOrg } from '../../ledger/access/org-admin.ts';
+import { createOrg } from '../../ledger/access/orgs.ts';
+import { type Database, inTransaction } from '../../ledger/driver/database.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
+import { type CreatedKey, createKeyOn } from './create-key.ts';
+
+export type FirstKey = CreatedKey & {
+  readonly orgSlug: string;
+  /** Where it was saved; null when there is no home. */
+  readonly file: string | null;
+};
+
+const FIRST_ORG = 'default';
+const KEY_FILE = 'api-key';
+
+/**
+ * On a ledger without any key: one for the org `default`, with every scope, saved in the home for its owner alone. Null when
+ * there are keys already. Several processes may ask at once; one makes the key.
+ */
+export async function createFirstOrgAndKey(
+  database: Database,
+  { home, lifetimeMs }: { home: string | null; lifetimeMs?: number },
+): Promise<FirstKey | null> {
+  return inTransaction(database.maintenance, async (client) => {
+    if (await haveApiKeys(client)) return null;
+    const orgId = await firstOrg(client);
+    const created = await createKeyOn(client, { orgId, name: 'first key', scopes: API_KEY_SCOPES, lifetimeMs });
+    // Before the commit: a key that nobody has would keep the next start from making one.
+    const file = home === null ? null : await saveKey(home, created.key);
+    return { ...created, orgSlug: FIRST_ORG, file };
+  });
+}
+
+async function firstOrg(client: Queryable): Promise<string> {
+  await createOrg(client, { id: randomUUID(), slug: FIRST_ORG });
+  const org = await findOrg(client, FIRST_ORG);
+  if (org === null) throw new AppError('INTERNAL_ERROR', { message: `The org "${FIRST_ORG}" is gone.` });
+  return org.id;
+}
+
+/** Written beside its place and moved there, so that a reader never finds half a key. */
+async function saveKey(home: string, key: string): Promise<string> {
+  const file = join(home, KEY_FILE);
+  const draft = `${file}.${randomBytes(6).toString('hex')}`;
+  try {
+    await writeFile(draft, `${key}\n`, { mode: 0o600, flag: 'wx' });
+    if (process.getuid?.() === 0) {
+      const owner = await stat(home);
+      if (owner.uid !== 0) await chown(draft, owner.uid, owner.gid);
+    }
+    await rename(draft, file);
+    return file;
+  } catch (cause) {
+    await rm(draft, { force: true });
+    throw new AppError('HOME_UNUSABLE', { message: `The first API key cannot be saved as ${file}.`, cause });
+  }
+}

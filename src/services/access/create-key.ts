@@ -1,0 +1,93 @@
+import { randomBytes } from 'node:crypto';
+import {
+  API_KEY_RANDOM_BYTES,
+  API_KEY_SCOPES,
+  type ApiKeyScope,
+  DEFAULT_KEY_LIFETIME_MS,
+  DEFAULT_SCOPES,
+  formatApiKey,
+} from '../../core/api-key.ts';
+import { SYSTEM_ORG_ID } from '../../core/delivery-policy.ts';
+import { AppError, type Issue } from '../../core/errors.ts';
+import { isUuid } from '../../core/ids.ts';
+import { suggestion } from '../../core/nearest-name.ts';
+import { createApiKey } from '../../ledger/access/api-keys.ts';
+import type { Database } from '../../ledger/driver/database.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
+
+export type CreateKeyParams = {
+  orgId: string;
+  name?: string;
+  scopes?: readonly string[];
+  projectId?: string | null;
+  /** 90 days unless given. */
+  lifetimeMs?: number;
+};
+
+/** `key` is the only copy of the secret there is: it is shown once and cannot be read again. */
+export type CreatedKey = {
+  readonly id: string;
+  readonly key: string;
+  readonly orgId: string;
+  readonly projectId: string | null;
+  readonly name: string;
+  readonly scopes: readonly ApiKeyScope[];
+  readonly createdAt: Date;
+  readonly expiresAt: Date;
+};
+
+const MAX_NAME_LENGTH = 100;
+const MAX_LIFETIME_MS = 3_650 * 86_400_000;
+
+export function createKey(database: Database, params: CreateKeyParams): Promise<CreatedKey> {
+  return createKeyOn(database.api, params);
+}
+
+/** On a connection of the caller's, inside whatever transaction it has. */
+export async function createKeyOn(db: Queryable, params: CreateKeyParams): Promise<CreatedKey> {
+  const { orgId, name = 'api key', projectId = null, lifetimeMs = DEFAULT_KEY_LIFETIME_MS } = params;
+  const scopes = [...new Set(params.scopes ?? DEFAULT_SCOPES)] as ApiKeyScope[];
+  const issues = checkKey({ orgId, name, scopes, projectId, lifetimeMs });
+  if (issues.length > 0) {
+    throw new AppError('INVALID_REQUEST', {
+      message: issues.map(({ message }) => message).join('; '),
+      details: issues,
+    });
+  }
+  const { id, key, secretHash } = formatApiKey(randomBytes(API_KEY_RANDOM_BYTES));
+  const { createdAt, expiresAt } = await createApiKey(db, orgId, {
+    id,
+    projectId,
+    name,
+    secretHash,
+    scopes,
+    lifetimeMs,
+  });
+  return { id, key, orgId, projectId, name, scopes, createdAt, expiresAt };
+}
+
+type Wanted = { orgId: string; name: string; scopes: readonly string[]; projectId: string | null; lifetimeMs: number };
+
+function checkKey({ orgId, name, scopes, projectId, lifetimeMs }: Wanted): Issue[] {
+  const issues: Issue[] = [];
+  if (orgId === SYSTEM_ORG_ID) {
+    issues.push({ field: 'orgId', code: 'RESERVED_ORG', message: "this org is the system's own and has no keys" });
+  }
+  if (name.length < 1 || name.length > MAX_NAME_LENGTH) {
+    issues.push({ field: 'name', code: 'OUT_OF_RANGE', message: `a name has 1 to ${MAX_NAME_LENGTH} characters` });
+  }
+  if (scopes.length === 0)
+    issues.push({ field: 'scopes', code: 'REQUIRED', message: 'a key needs at least one scope' });
+  for (const scope of scopes) {
+    if ((API_KEY_SCOPES as readonly string[]).includes(scope)) continue;
+    const message = `there is no scope "${scope}"${suggestion(scope, API_KEY_SCOPES)}`;
+    issues.push({ field: 'scopes', code: 'UNKNOWN_SCOPE', message });
+  }
+  if (projectId !== null && !isUuid(projectId)) {
+    issues.push({ field: 'projectId', code: 'INVALID_ID', message: 'a project id is a UUID' });
+  }
+  if (!(lifetimeMs >= 1_000 && lifetimeMs <= MAX_LIFETIME_MS)) {
+    issues.push({ field: 'expires', code: 'OUT_OF_RANGE', message: 'a key lives from one second to ten years' });
+  }
+  return issues;
+}

@@ -1,0 +1,59 @@
+import type pg from 'pg';
+import type { AppError } from '../../core/errors.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { findKeys } from '../../ledger/jobs/find-key.ts';
+import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
+import { keyScopeOf } from '../../ledger/jobs/key-scope.ts';
+import type { Written } from '../../ledger/jobs/submit-jobs.ts';
+import type { Admission } from './admission.ts';
+
+/** What became of a job of a batch: written, known, or not let in. */
+export type Outcome = Written | AppError;
+
+export type BatchToWrite = {
+  orgId: string;
+  entries: readonly JobToWrite[];
+  /** All or none. */
+  isWhole: boolean;
+  write(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Outcome[]>;
+};
+
+/** Writes as many jobs as there is room for, in order. Repeats of what was written before need none. */
+export function admitBatch(engine: Engine, admission: Admission | undefined, batch: BatchToWrite): Promise<Outcome[]> {
+  if (admission === undefined) return batch.write(batch.entries);
+  return admission.admit<Outcome[]>(
+    (client, room = 0) =>
+      client === undefined
+        ? batch.write(batch.entries)
+        : writeFitting(engine, { client, room, refusal: admission.refusal(room) }, batch),
+    { jobs: batch.entries.length, least: 0 },
+  );
+}
+
+type Place = { client: pg.ClientBase; room: number; refusal: AppError };
+
+async function writeFitting(
+  engine: Engine,
+  { client, room, refusal }: Place,
+  { orgId, entries, isWhole, write }: BatchToWrite,
+): Promise<Outcome[]> {
+  const fitting = await fittingOf(client, { orgId, entries, room });
+  if (isWhole && fitting.length < entries.length) throw refusal;
+  if (fitting.length === 0) return entries.map(() => refusal);
+  const written = await write(fitting, client);
+  engine.hintLater();
+  const outcomes = new Map<JobToWrite, Outcome>(fitting.map((entry, index) => [entry, written[index] as Outcome]));
+  return entries.map((entry) => outcomes.get(entry) ?? refusal);
+}
+
+type Fit = { orgId: string; entries: readonly JobToWrite[]; room: number };
+
+async function fittingOf(client: pg.ClientBase, { orgId, entries, room }: Fit): Promise<readonly JobToWrite[]> {
+  if (entries.length <= room) return entries;
+  const keyed = entries.filter(({ job }) => job.idempotencyKey !== null);
+  const keys = keyed.map(({ job }) => ({ scope: keyScopeOf(job), key: job.idempotencyKey as string }));
+  const found = keys.length === 0 ? [] : await findKeys(client, orgId, keys);
+  const repeats = new Set(keyed.filter((_, index) => found[index] !== null));
+  let left = room;
+  return entries.filter((entry) => repeats.has(entry) || left-- > 0);
+}

@@ -1,0 +1,126 @@
+import { formatDuration } from '../../core/duration.ts';
+import { isUuid } from '../../core/ids.ts';
+import { isTerminal, type JobState } from '../../core/states.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { GRACE_MS } from '../../engine/upkeep/worker-watch.ts';
+import {
+  type JobFacts,
+  type JobHolder,
+  MAX_COUNTED_AHEAD,
+  explainJob as readFacts,
+} from '../../ledger/reads/explain-job.ts';
+
+export type Obstacle =
+  | 'DEPENDENCY'
+  | 'TIME'
+  | 'QUEUE_PAUSED'
+  | 'TYPE_PAUSED'
+  | 'TYPE_CAP'
+  | 'ORG_CAP'
+  | 'NO_WORKER'
+  | 'BEHIND_OTHERS'
+  | 'HELD_FOR_CHILDREN'
+  | 'WORKER_GONE'
+  | 'CANCEL_REQUESTED';
+
+export type Explanation = {
+  jobId: string;
+  state: JobState;
+  /** One sentence a person can act on. */
+  summary: string;
+  obstacles: { code: Obstacle; message: string }[];
+  facts: JobFacts;
+};
+
+/** Why is it not running? Null when there is no such job. */
+export async function explainJob(engine: Engine, id: string, orgId: string): Promise<Explanation | null> {
+  if (!isUuid(id)) return null;
+  const facts = await readFacts(engine.database.api, orgId, id);
+  if (facts === null) return null;
+  const obstacles = OBSTACLES.flatMap(([code, tell]) => {
+    const message = tell(facts);
+    return message === null ? [] : [{ code, message }];
+  });
+  return { jobId: id, state: facts.state, summary: summaryOf(facts, obstacles), obstacles, facts };
+}
+
+const isWaiting = ({ state }: JobFacts): boolean => !isTerminal(state) && state !== 'running';
+const waitsInLine = ({ state, holder }: JobFacts): boolean => state === 'scheduled' && holder === null;
+
+/** In the order in which they would have to be removed. */
+const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | null])[] = [
+  ['WORKER_GONE', ({ holder }) => (holder === null ? null : goneSentence(holder))],
+  ['CANCEL_REQUESTED', (facts) => (facts.cancelRequest === null ? null : 'It was asked to stop.')],
+  ['DEPENDENCY', ({ unmetDependencies: unmet }) => (unmet.length === 0 ? null : dependencySentence(unmet))],
+  ['TIME', (facts) => (isTimed(facts) ? `Its time comes in ${formatDuration(Math.ceil(facts.runInMs))}.` : null)],
+  [
+    'QUEUE_PAUSED',
+    (facts) => (isWaiting(facts) && facts.queuePausedAt !== null ? `Queue ${facts.queue} is paused.` : null),
+  ],
+  [
+    'TYPE_PAUSED',
+    (facts) => (isWaiting(facts) && facts.typePausedAt !== null ? `Type ${facts.type} is paused.` : null),
+  ],
+  ['NO_WORKER', (facts) => (isWaiting(facts) && facts.servingWorkers === 0 ? noWorkerSentence(facts) : null)],
+  ['TYPE_CAP', (facts) => (waitsInLine(facts) ? capSentence(`Type ${facts.type}`, facts.typeCap) : null)],
+  ['ORG_CAP', (facts) => (waitsInLine(facts) ? capSentence('The org', facts.orgCap) : null)],
+  ['BEHIND_OTHERS', (facts) => (waitsInLine(facts) ? aheadSentence(facts.aheadInLine) : null)],
+  [
+    'HELD_FOR_CHILDREN',
+    ({ heldForChildren: open }) => (open === null ? null : `It is done and waits for ${jobs(open)} it spawned.`),
+  ],
+];
+
+const jobs = (count: number): string => (count === 1 ? '1 job' : `${count} jobs`);
+
+const isTimed = (facts: JobFacts): boolean =>
+  (facts.state === 'delayed' || facts.state === 'retrying') && facts.runInMs > 0;
+
+function dependencySentence(unmet: JobFacts['unmetDependencies']): string {
+  const first = unmet[0];
+  const more = unmet.length > 1 ? ` and ${unmet.length - 1} more` : '';
+  return `It waits for job ${first?.id} (${first?.state})${more}.`;
+}
+
+/** Two looks of a rescuer may pass until it has noticed and the grace is over. */
+const TAKEOVER_MS = GRACE_MS + 2_000;
+
+function goneSentence({ name, condition, silentMs, leaseLeftMs }: JobHolder): string | null {
+  switch (condition) {
+    case 'responding':
+      return null;
+    case 'stopped':
+      return `Worker ${name === '' ? 'of unknown name' : name} has stopped. Its jobs are being taken over.`;
+    case 'disconnected': {
+      const left = Math.max(1_000, TAKEOVER_MS - silentMs);
+      return `Worker ${name} stopped responding ${roughly(silentMs)} ago. Its jobs are taken over in about ${roughly(left)}.`;
+    }
+    case 'silent':
+      return `Worker ${name} sent its last heartbeat ${roughly(silentMs)} ago: it may be frozen or cut off. Its jobs are taken over in about ${roughly(leaseLeftMs)} unless it comes back.`;
+  }
+}
+
+const roughly = (ms: number): string =>
+  ms < 120_000 ? `${Math.max(1, Math.round(ms / 1_000))} s` : `${Math.round(ms / 60_000)} min`;
+
+const noWorkerSentence = (facts: JobFacts): string =>
+  `No live worker serves type ${facts.type} in queue ${facts.queue}. Start one that registers it.`;
+
+function capSentence(who: string, cap: JobFacts['typeCap']): string | null {
+  return cap === null || cap.live < cap.cap ? null : `${who} runs ${cap.live} of at most ${cap.cap} jobs at once.`;
+}
+
+function aheadSentence(ahead: number | null): string | null {
+  if (ahead === null || ahead === 0) return null;
+  if (ahead === 1) return 'One ready job goes before it.';
+  return `${ahead >= MAX_COUNTED_AHEAD ? `More than ${MAX_COUNTED_AHEAD - 1}` : ahead} ready jobs go before it.`;
+}
+
+function summaryOf(facts: JobFacts, obstacles: Explanation['obstacles']): string {
+  if (isTerminal(facts.state)) return `It has ended: ${facts.state}.`;
+  const isTended = facts.holder?.condition === 'responding';
+  if (facts.state === 'running' && facts.holder !== null && isTended) return `It is running on ${facts.holder.name}.`;
+  if (obstacles[0] !== undefined) return obstacles[0].message;
+  if (facts.holder !== null) return `Worker ${facts.holder.name} has claimed it and is about to start it.`;
+  return 'Nothing keeps it: a worker takes it as soon as one is free.';
+}

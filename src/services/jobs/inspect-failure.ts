@@ -1,0 +1,55 @@
+import type { Failure } from '../../core/failure.ts';
+import { isUuid } from '../../core/ids.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { jobAttempts, type RecordedAttempt } from '../../ledger/reads/job-attempts.ts';
+
+export type FailureInfo = Failure & {
+  attempt: number;
+  timestamp: Date;
+  durationMs: number;
+  workerId: string | null;
+  host: string | null;
+};
+
+export type FailureDetails = {
+  jobId: string;
+  type: string;
+  /** Null of a job that went on: it waits, runs again, or ended otherwise. */
+  finalState: 'failed' | 'dead_letter' | null;
+  totalAttempts: number;
+  failure: FailureInfo;
+  attempts?: readonly RecordedAttempt[];
+};
+
+export type InspectParams = { orgId: string; includeAllAttempts?: boolean };
+
+export type InspectedFailure =
+  | { kind: 'failed'; details: FailureDetails }
+  | { kind: 'never_failed' }
+  | { kind: 'not_found' };
+
+/** Why a job failed, whatever became of it since. */
+export async function inspectFailure(engine: Engine, id: string, params: InspectParams): Promise<InspectedFailure> {
+  const job = isUuid(id) ? await engine.reader.get(params.orgId, id) : null;
+  if (job === null) return { kind: 'not_found' };
+  const { lastFailure } = job;
+  // That it was cancelled is no failure of the job.
+  if (lastFailure === null || lastFailure.category === 'CANCELLED') return { kind: 'never_failed' };
+  const attempts = await jobAttempts(engine.database.api, params.orgId, id);
+  const last = attempts.findLast(({ failure }) => failure !== null);
+  const details: FailureDetails = {
+    jobId: id,
+    type: job.type,
+    finalState: job.state === 'failed' || job.state === 'dead_letter' ? job.state : null,
+    totalAttempts: attempts.length,
+    failure: {
+      ...lastFailure,
+      attempt: last?.attempt ?? 0,
+      timestamp: last?.finishedAt ?? job.updatedAt,
+      durationMs: last?.finishedAt == null ? 0 : last.finishedAt.getTime() - last.startedAt.getTime(),
+      workerId: last?.workerId ?? null,
+      host: last?.host ?? null,
+    },
+  };
+  return { kind: 'failed', details: params.includeAllAttempts ? { ...details, attempts } : details };
+}

@@ -1,0 +1,57 @@
+import { type DurationInput, parseDuration } from '../../core/duration.ts';
+import { AppError, type Issue } from '../../core/errors.ts';
+import { isUuid } from '../../core/ids.ts';
+import { isPriority, type Priority, priorityNumber } from '../../core/priority.ts';
+import type { JobState } from '../../core/states.ts';
+import { reservedMember } from '../../core/submission-members.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { retryJob as retryInLedger } from '../../ledger/jobs/retry-jobs.ts';
+
+export type RetryResult = {
+  jobId: string;
+  status: 'QUEUED' | 'NOT_RETRIABLE' | 'NOT_FOUND';
+  newState: JobState | null;
+  scheduledFor: Date | null;
+};
+
+export type RetryParams = {
+  orgId: string;
+  resetAttempts: boolean;
+  priority?: Priority;
+  delay?: DurationInput;
+  actor: string | null;
+};
+
+/** Gives a failed or dead-lettered job another attempt, by hand. */
+export async function retryJob(engine: Engine, id: string, params: RetryParams): Promise<RetryResult> {
+  if (!isUuid(id)) return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
+  const delayMs = params.delay === undefined ? null : readDelay(params.delay);
+  if (params.priority !== undefined && !isPriority(params.priority))
+    throw refusal('priority', 'INVALID_VALUE', `"${params.priority}" is not a priority.`);
+  const retried = await retryInLedger(engine.database.api, {
+    ...{ orgId: params.orgId, id, resetAttempts: params.resetAttempts, actor: params.actor, delayMs },
+    priority: params.priority === undefined ? null : priorityNumber(params.priority),
+  });
+  if (retried.kind === 'not_found') return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
+  if (retried.kind === 'reserved') throw refused(reservedMember('priority', retried.type));
+  if (retried.kind === 'beyond_lifetime')
+    throw refusal(
+      'delay',
+      'BEYOND_LIFETIME',
+      'delay is longer than the job may live: it would end before it may start',
+    );
+  if (retried.kind !== 'queued')
+    return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
+  engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
+  return { jobId: id, status: 'QUEUED', newState: retried.state, scheduledFor: retried.scheduledFor };
+}
+
+function readDelay(delay: DurationInput): number {
+  const parsed = parseDuration(delay);
+  if (parsed.ok) return parsed.ms;
+  throw refusal('delay', 'INVALID_VALUE', parsed.message);
+}
+
+const refusal = (field: string, code: string, message: string) => refused({ field, code, message });
+
+const refused = (issue: Issue) => new AppError('INVALID_REQUEST', { message: issue.message, details: [issue] });

@@ -1,0 +1,57 @@
+import { AppError } from '../../core/errors.ts';
+import type { Engine } from '../../engine/engine.ts';
+import {
+  type FailureFilter,
+  type FailureTally,
+  type FoundFailure,
+  searchFailures as searchInLedger,
+  tallyFailures,
+} from '../../ledger/search/search-failures.ts';
+import type { FailureDetails } from './inspect-failure.ts';
+
+export type { FailureFilter };
+
+export type FoundFailures = FailureTally & { failures: FailureDetails[]; nextCursor: string | null };
+
+export type SearchFailuresParams = {
+  orgId: string;
+  filter?: FailureFilter;
+  page?: { cursor?: string | null; limit?: number };
+};
+
+const MAX_LIMIT = 1_000;
+const DEFAULT_LIMIT = 100;
+
+/** The jobs that failed and were not helped since, the newest failure first, and how many there are of each kind. */
+export async function searchFailures(engine: Engine, params: SearchFailuresParams): Promise<FoundFailures> {
+  const { orgId, filter = {}, page = {} } = params;
+  const { limit = DEFAULT_LIMIT, cursor = null } = page;
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) throw invalidLimit();
+  const { failures, nextCursor } = await searchInLedger(engine.database.searching, orgId, { filter, limit, cursor });
+  const tally = await tallyFailures(engine.database.searching, orgId, { filter });
+  return { ...tally, failures: failures.map(toDetails), nextCursor };
+}
+
+function toDetails({ jobId, type, state, failure, failedAt, totalAttempts, attempt }: FoundFailure): FailureDetails {
+  const endedAt = attempt?.finishedAt ?? null;
+  return {
+    jobId,
+    type,
+    finalState: state === 'retrying' ? null : state,
+    totalAttempts,
+    failure: {
+      ...failure,
+      attempt: attempt?.number ?? 0,
+      timestamp: endedAt ?? failedAt,
+      durationMs:
+        attempt === null || endedAt === null ? 0 : Math.max(0, endedAt.getTime() - attempt.startedAt.getTime()),
+      workerId: attempt?.workerName ?? null,
+      host: attempt?.host ?? null,
+    },
+  };
+}
+
+function invalidLimit(): AppError {
+  const message = `limit must be an integer from 1 to ${MAX_LIMIT}`;
+  return new AppError('INVALID_REQUEST', { message, details: [{ field: 'limit', code: 'OUT_OF_RANGE', message }] });
+}

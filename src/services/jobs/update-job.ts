@@ -1,0 +1,47 @@
+import { AppError } from '../../core/errors.ts';
+import { isUuid } from '../../core/ids.ts';
+import { type CheckedUpdate, checkUpdate, type JobUpdate } from '../../core/job-change.ts';
+import { RESERVED_PREFIXES, reservedMember } from '../../core/submission-members.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { updateJob as updateInLedger } from '../../ledger/jobs/update-job.ts';
+import { type JobView, readJob } from './read-job.ts';
+
+const TOO_LATE = {
+  job: 'has ended and can no longer be changed',
+  priority: 'has been started, so its priority can no longer be changed',
+  type: 'has been started, so its type can no longer be changed',
+} as const;
+
+/** Changes the open members of a job that has not ended. Null when there is no such job. */
+export async function updateJob(
+  engine: Engine,
+  id: string,
+  { orgId, update }: { orgId: string; update: JobUpdate },
+): Promise<JobView | null> {
+  const checked = checkUpdate(update, engine.limits);
+  if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
+  const { type } = checked.change;
+  if (type !== undefined && !engine.knowsType(type)) throw unknownType(type);
+  if (!isUuid(id)) return null;
+  if (checked.change.callbackUrl != null) await engine.submitter.callbackOrgs.ensure(orgId);
+  const asked = { orgId, id, change: checked.change, reservedPrefixes: RESERVED_PREFIXES };
+  const updated = await engine.heldJobs.run((client) => updateInLedger(client, asked));
+  if (updated.kind === 'not_found') return null;
+  if (updated.kind === 'reserved') throw reserved(checked.change, updated.type);
+  if (updated.kind === 'too_late') throw new AppError('CONFLICT', { message: `Job ${id} ${TOO_LATE[updated.field]}.` });
+  engine.hint('ready');
+  return readJob(engine, id, { orgId });
+}
+
+function unknownType(type: string): AppError {
+  const message = `No worker has registered the type ${type}.`;
+  return new AppError('INVALID_REQUEST', { message, details: [{ field: 'type', code: 'UNKNOWN_TYPE', message }] });
+}
+
+const KEPT_OF_RESERVED = ['type', 'priority', 'tags'] as const;
+
+function reserved(change: CheckedUpdate, type: string): AppError {
+  const asked = KEPT_OF_RESERVED.filter((member) => change[member] !== undefined);
+  const details = asked.map((member) => reservedMember(member, type));
+  return new AppError('INVALID_REQUEST', { message: details[0]?.message, details });
+}

@@ -1,0 +1,56 @@
+import type { BreakerPolicy } from '../../core/breaker.ts';
+import { type DeliverySettings, deliveryPolicy } from '../../core/delivery-policy.ts';
+import type { Engine } from '../../engine/engine.ts';
+import type { Service } from '../../engine/loop.ts';
+import { Dispatcher } from '../../engine/webhooks/dispatcher.ts';
+import { Promoter } from '../../engine/webhooks/promoter.ts';
+import type { LaneBounds } from '../../ledger/webhooks/ready-lanes.ts';
+import { DeliveryDesk, type TakeTurn } from './settle-delivery.ts';
+
+export type DeliveriesOptions = {
+  readonly engine: Engine;
+  readonly settings: DeliverySettings;
+  /** How long deliveries are kept at least. */
+  readonly retentionMs: number;
+  /** Deliveries made at once in this process. */
+  readonly slots: number;
+  readonly breaker: BreakerPolicy;
+  readonly disableAfterMs: number;
+  /** At once unless told. */
+  readonly takeTurn?: TakeTurn;
+};
+
+export type Deliveries = {
+  readonly desk: DeliveryDesk;
+  readonly dispatcher: Dispatcher;
+  readonly promoter: Promoter;
+  readonly services: readonly Service[];
+  /** Something was queued or came due. */
+  wake(): void;
+};
+
+const atOnce: TakeTurn = (_, work) => work();
+
+/** Everything that turns events into deliveries and deliveries into jobs, without the handler that sends them. */
+export function createDeliveries(options: DeliveriesOptions): Deliveries {
+  const { engine, settings, retentionMs, slots, breaker, disableAfterMs, takeTurn = atOnce } = options;
+  const { database, events, submitter } = engine;
+  const wake = () => promoter.wake();
+  const policy = deliveryPolicy(settings);
+  const desk = new DeliveryDesk({ engine, breaker, backoff: policy.backoff, disableAfterMs, takeTurn, wake });
+  const dispatcher = new Dispatcher({ database, events, onQueued: wake });
+  const promoter = new Promoter({
+    ...{ database, events, submitter, retentionMs },
+    policy,
+    bounds: boundsOf(slots, breaker.threshold),
+    onPromoted: () => engine.hint('ready'),
+    bury: (dead) => desk.bury(dead),
+  });
+  return { desk, dispatcher, promoter, services: [dispatcher, promoter], wake };
+}
+
+/** Whoever hangs, and however many URLs they have: half of the slots are for targets that answered last, of many orgs. */
+function boundsOf(slots: number, threshold: number): LaneBounds {
+  const [quarter, eighth] = [Math.ceil(slots / 4), Math.ceil(slots / 8)];
+  return { org: quarter, origin: eighth, unknown: quarter, failing: quarter, threshold };
+}
