@@ -1,9 +1,7 @@
 // One of the servers that bench/http.ts compares: `bare`, `queue <database url>` or `execution <database url>`. Says its port, ends
 // with its parent.
 import Fastify from 'fastify';
-import { openApi } from '../src/cli/api-server.ts';
 import { Output } from '../src/cli/output.ts';
-import { openPlatform } from '../src/cli/platform.ts';
 import { loadConfig } from '../src/config/load-config.ts';
 import { PROFILES } from '../src/core/policy.ts';
 import { Engine } from '../src/engine/engine.ts';
@@ -13,6 +11,8 @@ import { KeyAuthenticator } from '../src/http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../src/http/shared/rate-limiter.ts';
 import { openDatabase } from '../src/ledger/driver/database.ts';
 import { migrate } from '../src/ledger/driver/migrate.ts';
+import { openApi } from '../src/platform/api-server.ts';
+import { openPlatform } from '../src/platform/platform.ts';
 import { createFirstOrgAndKey } from '../src/services/access/bootstrap.ts';
 
 export type Serving = { port: number; key: string | null };

@@ -2,10 +2,10 @@
 // many times over, and looks at every step between states that any job took. Prints how often each was seen, and fails when a
 // forbidden one was, or when any job differs from the catalogue.
 import { parseArgs } from 'node:util';
-import { embeddedHost } from '../src/cli/simulate/embedded.ts';
-import { runSimulation } from '../src/cli/simulate/run.ts';
-import { openReceiver } from '../src/cli/webhook-receiver.ts';
 import { WORK_KINDS } from '../src/core/execution/kinds.ts';
+import { embeddedHost } from '../src/simulator/embedded.ts';
+import { runSimulation } from '../src/simulator/run.ts';
+import { openReceiver } from '../src/simulator/webhook-receiver.ts';
 
 const { values } = parseArgs({
   options: {

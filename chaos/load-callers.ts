@@ -1,13 +1,13 @@
 /** Clients of the execution API that submit jobs at a fixed rate, and then compare its reports with what they were told. */
 
-import { type Credentials, ExecutionApi } from '../src/cli/simulate/api.ts';
-import { Histogram } from '../src/cli/simulate/histogram.ts';
-import { openLoop } from '../src/cli/simulate/pace.ts';
-import { type PlannedJob, planRun } from '../src/cli/simulate/plan.ts';
-import { count } from '../src/cli/simulate/stats.ts';
-import { isFinal } from '../src/cli/simulate/watch-jobs.ts';
-import type { ReportRow } from '../src/cli/simulate/wire.ts';
 import { KINDS, type WorkKind } from '../src/core/execution/kinds.ts';
+import { type Credentials, ExecutionApi } from '../src/simulator/api.ts';
+import { Histogram } from '../src/simulator/histogram.ts';
+import { openLoop } from '../src/simulator/pace.ts';
+import { type PlannedJob, planRun } from '../src/simulator/plan.ts';
+import { count } from '../src/simulator/stats.ts';
+import { isFinal } from '../src/simulator/watch-jobs.ts';
+import type { ReportRow } from '../src/simulator/wire.ts';
 
 export type LoadParams = { url: string; clients: number; rate: number; seconds: number; seed: number };
 

@@ -2,9 +2,9 @@
 // its jobs, five of each job, and starts it anew. Fails unless every event has arrived, each under one id, and the ledger is in order.
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { openReceiver, type Receiver } from '../src/cli/webhook-receiver.ts';
 import { openDatabase } from '../src/ledger/driver/database.ts';
 import { checkInvariants } from '../src/ledger/upkeep/invariants.ts';
+import { openReceiver, type Receiver } from '../src/simulator/webhook-receiver.ts';
 import { createPostgres } from './postgres-server.ts';
 import { Program } from './program.ts';
 

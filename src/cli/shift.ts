@@ -1,10 +1,10 @@
 import { EXECUTION_TYPE } from '../core/execution/kinds.ts';
 import { SIMULATE_TYPE } from '../handlers/simulate.ts';
+import type { Watched } from '../platform/database-watch.ts';
+import { openPlatform, watchable } from '../platform/platform.ts';
 import { type Connection, openMillrace, settingsOf } from './connection.ts';
-import type { Watched } from './database-watch.ts';
 import { registerModules } from './handler-modules.ts';
 import { reportJobs } from './job-reports.ts';
-import { openPlatform, watchable } from './platform.ts';
 
 /** What runs jobs in this process until it is told to stop. */
 export type Shift = Watched & {

@@ -19,10 +19,9 @@ export const ALLOWED_ARROWS: Readonly<Record<string, readonly string[]>> = {
   library: ['core', 'postgres', 'ledger', 'engine', 'services'],
   http: ['core', 'services', 'engine', 'telemetry'],
   testing: ['core', 'library', 'ledger', 'engine', 'postgres'],
-  cli: [
-    ...['core', 'postgres', 'config', 'telemetry', 'handlers', 'egress'],
-    ...['ledger', 'engine', 'services', 'library', 'http'],
-  ],
+  simulator: ['core'],
+  platform: ['core', 'postgres', 'config', 'telemetry', 'handlers', 'egress', 'ledger', 'engine', 'services', 'http'],
+  cli: ['core', 'postgres', 'config', 'handlers', 'ledger', 'engine', 'services', 'library', 'simulator', 'platform'],
   'index.ts': ['library', 'core'],
 };
 

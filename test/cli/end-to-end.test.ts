@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
-import { openReceiver } from '../../src/cli/webhook-receiver.ts';
 import { verifyWebhook } from '../../src/client/index.ts';
+import { openReceiver } from '../../src/simulator/webhook-receiver.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { start } from './program.ts';

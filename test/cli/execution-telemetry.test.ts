@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { observeExecution } from '../../src/cli/execution-telemetry.ts';
 import { EventHub, type JobFacts } from '../../src/engine/events.ts';
+import { observeExecution } from '../../src/platform/execution-telemetry.ts';
 import { createLog, type LogLine } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import { type Span, Tracer } from '../../src/telemetry/trace.ts';

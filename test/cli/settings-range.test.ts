@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { Output } from '../../src/cli/output.ts';
-import { openPlatform } from '../../src/cli/platform.ts';
 import { SECTIONS, settingsOf } from '../../src/config/settings.ts';
 import { pruneJobs } from '../../src/ledger/upkeep/prune.ts';
 import { pruneAccess } from '../../src/ledger/upkeep/prune-keys.ts';
+import { openPlatform } from '../../src/platform/platform.ts';
 import { configOf } from '../config/environment.ts';
 import { useLedger } from '../ledger/fixture.ts';
 

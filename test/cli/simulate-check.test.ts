@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { judge, judgeReport, judgeView } from '../../src/cli/simulate/check.ts';
-import { Jury } from '../../src/cli/simulate/jury.ts';
-import type { PlannedJob } from '../../src/cli/simulate/plan.ts';
-import type { EventView, JobView, ReportRow } from '../../src/cli/simulate/wire.ts';
-import type { Observed } from '../../src/cli/simulate/world.ts';
 import { KINDS, type WorkKind } from '../../src/core/execution/kinds.ts';
 import { EXECUTION_STATES, type ExecutionState, isAllowed, outcomeOf } from '../../src/core/execution/states.ts';
+import { judge, judgeReport, judgeView } from '../../src/simulator/check.ts';
+import { Jury } from '../../src/simulator/jury.ts';
+import type { PlannedJob } from '../../src/simulator/plan.ts';
+import type { EventView, JobView, ReportRow } from '../../src/simulator/wire.ts';
+import type { Observed } from '../../src/simulator/world.ts';
 
 const NAMES: Readonly<Record<ExecutionState, string>> = {
   CREATED: 'job.created',

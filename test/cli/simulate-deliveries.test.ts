@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { type DeliveryCase, judgeDeliveries, SLOW_MS } from '../../src/cli/simulate/deliveries.ts';
-import type { DeliveryView, ReportRow } from '../../src/cli/simulate/wire.ts';
 import type { WorkKind } from '../../src/core/execution/kinds.ts';
+import { type DeliveryCase, judgeDeliveries, SLOW_MS } from '../../src/simulator/deliveries.ts';
+import type { DeliveryView, ReportRow } from '../../src/simulator/wire.ts';
 
 const NAMES = ['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.succeeded'];
 

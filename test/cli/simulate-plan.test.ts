@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { readOptions } from '../../src/cli/simulate/options.ts';
-import { closedLoop, openLoop } from '../../src/cli/simulate/pace.ts';
-import { type PlanOptions, planRun } from '../../src/cli/simulate/plan.ts';
 import { KINDS, WORK_KINDS, type WorkKind } from '../../src/core/execution/kinds.ts';
+import { closedLoop, openLoop } from '../../src/simulator/pace.ts';
+import { type PlanOptions, planRun } from '../../src/simulator/plan.ts';
 
 const EACH: PlanOptions = {
   choice: { order: 'each', kinds: WORK_KINDS },

@@ -1,10 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Histogram } from '../../src/cli/simulate/histogram.ts';
-import { htmlReport } from '../../src/cli/simulate/html-report.ts';
-import { Jury } from '../../src/cli/simulate/jury.ts';
-import { Stats } from '../../src/cli/simulate/stats.ts';
-import { summarize, summaryLines } from '../../src/cli/simulate/summary.ts';
+import { summaryLines } from '../../src/cli/simulate/summary-text.ts';
+import { Histogram } from '../../src/simulator/histogram.ts';
+import { htmlReport } from '../../src/simulator/html-report.ts';
+import { Jury } from '../../src/simulator/jury.ts';
+import { Stats } from '../../src/simulator/stats.ts';
+import { summarize } from '../../src/simulator/summary.ts';
 
 const FACTS = { url: 'http://127.0.0.1:1', seed: 42, timeScale: 0.01, clients: 2 };
 const plain = { paint: (_: string, text: string) => text };

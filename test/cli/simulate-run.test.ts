@@ -1,9 +1,9 @@
 import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { remoteHost } from '../../src/cli/simulate/host.ts';
-import { type Run, type RunOptions, runSimulation } from '../../src/cli/simulate/run.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { KINDS, WORK_KINDS, type WorkKind } from '../../src/core/execution/kinds.ts';
+import { remoteHost } from '../../src/simulator/host.ts';
+import { type Run, type RunOptions, runSimulation } from '../../src/simulator/run.ts';
 import { useDelivering } from '../http/delivering-server.ts';
 import { until } from '../library/fixture.ts';
 

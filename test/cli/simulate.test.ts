@@ -4,8 +4,8 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import type { Summary } from '../../src/cli/simulate/summary.ts';
 import { WORK_KINDS } from '../../src/core/execution/kinds.ts';
+import type { Summary } from '../../src/simulator/summary.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { folderWith, run, start } from './program.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { takeTurns, type Urgency } from '../../src/cli/take-turns.ts';
+import { takeTurns, type Urgency } from '../../src/platform/take-turns.ts';
 
 /** Work that ends when it is told to; `started` names it in the order of its start. */
 function useTurns(turns: { limit: number; later: number }) {

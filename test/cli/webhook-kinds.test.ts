@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { openReceiver, type ReceiverMode } from '../../src/cli/webhook-receiver.ts';
 import { verifyWebhook } from '../../src/client/index.ts';
 import type { WorkKind } from '../../src/core/execution/kinds.ts';
+import { openReceiver, type ReceiverMode } from '../../src/simulator/webhook-receiver.ts';
 import { type Delivery, deliveriesOf, useDelivering } from '../http/delivering-server.ts';
 import { randomId, type TestClient } from '../http/execution-fixture.ts';
 import { until } from '../library/fixture.ts';

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { openReceiver, type Received, type Receiver, type ReceiverMode } from '../../src/cli/webhook-receiver.ts';
+import { openReceiver, type Received, type Receiver, type ReceiverMode } from '../../src/simulator/webhook-receiver.ts';
 
 let receiver: Receiver;
 afterEach(() => receiver.close());

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ReceiverMode } from '../../src/cli/webhook-receiver.ts';
+import type { ReceiverMode } from '../../src/simulator/webhook-receiver.ts';
 import { type DeliveringServer, deliveriesOf, register, useDelivering } from '../http/delivering-server.ts';
 import { randomId } from '../http/execution-fixture.ts';
 import { until } from '../library/fixture.ts';

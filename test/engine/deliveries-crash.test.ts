@@ -1,10 +1,10 @@
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { openEgress } from '../../src/cli/deliveries.ts';
-import { openReceiver } from '../../src/cli/webhook-receiver.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import { openEgress } from '../../src/platform/deliveries.ts';
+import { openReceiver } from '../../src/simulator/webhook-receiver.ts';
 import { register } from '../http/delivering-server.ts';
 import { useExecution } from '../http/execution-fixture.ts';
 import { until } from '../library/fixture.ts';

@@ -1,13 +1,13 @@
 /** The execution API with everything that sends its webhooks, to receivers on this machine. */
 import { tmpdir } from 'node:os';
 import { afterAll, beforeAll } from 'vitest';
-import { composeDeliveries, type Deliveries, openEgress } from '../../src/cli/deliveries.ts';
-import { openReceiver, type Receiver } from '../../src/cli/webhook-receiver.ts';
-import { observeWebhooks } from '../../src/cli/webhook-telemetry.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
 import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Database } from '../../src/ledger/driver/database.ts';
+import { composeDeliveries, type Deliveries, openEgress } from '../../src/platform/deliveries.ts';
+import { observeWebhooks } from '../../src/platform/webhook-telemetry.ts';
+import { openReceiver, type Receiver } from '../../src/simulator/webhook-receiver.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { ExecutionServer, type TestClient } from './execution-fixture.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { ReceiverMode } from '../../src/cli/webhook-receiver.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import type { ReceiverMode } from '../../src/simulator/webhook-receiver.ts';
 import { until } from '../library/fixture.ts';
 import { deliveriesOf, register, useDelivering } from './delivering-server.ts';
 import { randomId, type TestClient } from './execution-fixture.ts';

@@ -1,9 +1,9 @@
-import type { ApiServer } from '../api-server.ts';
+import type { ApiServer } from '../../platform/api-server.ts';
+import { DatabaseWatch } from '../../platform/database-watch.ts';
+import { openPlatform, watchable } from '../../platform/platform.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { maskPassword, settingsOf } from '../connection.ts';
-import { DatabaseWatch } from '../database-watch.ts';
 import { LISTEN_OPTIONS, listenSettings } from '../listen-options.ts';
-import { openPlatform, watchable } from '../platform.ts';
 import { listenForStop } from '../stop-signals.ts';
 
 export const serve = defineCommand({
@@ -27,7 +27,7 @@ async function run(invocation: Invocation<typeof LISTEN_OPTIONS>): Promise<numbe
   const { config } = settingsOf(values, listenSettings(values));
   const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped at once.'));
   // Loaded here alone: every other command starts sooner without an HTTP server.
-  const { openApi } = await import('../api-server.ts');
+  const { openApi } = await import('../../platform/api-server.ts');
   const platform = await openPlatform({ config, out, migrates: false, concurrency: 0 });
   const watch = new DatabaseWatch(watchable(platform), out);
   let api: ApiServer | null = null;

@@ -1,15 +1,16 @@
 import { writeFile } from 'node:fs/promises';
 import { AppError } from '../../core/errors.ts';
+import { embeddedHost } from '../../simulator/embedded.ts';
+import { type Host, remoteHost } from '../../simulator/host.ts';
+import { htmlReport } from '../../simulator/html-report.ts';
+import { runSimulation } from '../../simulator/run.ts';
+import { type Summary, summarize } from '../../simulator/summary.ts';
+import { openReceiver, type Receiver } from '../../simulator/webhook-receiver.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
-import { embeddedHost } from '../simulate/embedded.ts';
-import { type Host, remoteHost } from '../simulate/host.ts';
-import { htmlReport } from '../simulate/html-report.ts';
 import { LiveView } from '../simulate/live-view.ts';
 import { readOptions, SIMULATE_OPTIONS, type SimulateSettings } from '../simulate/options.ts';
-import { runSimulation } from '../simulate/run.ts';
-import { type Summary, summarize, summaryLines } from '../simulate/summary.ts';
+import { summaryLines } from '../simulate/summary-text.ts';
 import { listenForStop } from '../stop-signals.ts';
-import { openReceiver, type Receiver } from '../webhook-receiver.ts';
 
 export const simulate = defineCommand({
   name: 'simulate',

@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
 import type { Config } from '../../config/load-config.ts';
+import type { ApiServer } from '../../platform/api-server.ts';
+import { DatabaseWatch } from '../../platform/database-watch.ts';
+import { openPlatform, type Platform, watchable } from '../../platform/platform.ts';
 import { createFirstOrgAndKey } from '../../services/access/bootstrap.ts';
-import type { ApiServer } from '../api-server.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { maskPassword, settingsOf } from '../connection.ts';
-import { DatabaseWatch } from '../database-watch.ts';
 import { reportJobs } from '../job-reports.ts';
 import { LISTEN_OPTIONS, listenSettings } from '../listen-options.ts';
 import type { Output } from '../output.ts';
-import { openPlatform, type Platform, watchable } from '../platform.ts';
 import { listenForStop } from '../stop-signals.ts';
 import { keyFileIn, welcome } from '../welcome.ts';
 
@@ -41,7 +41,7 @@ async function run(invocation: Invocation<typeof LISTEN_OPTIONS>): Promise<numbe
   const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped at once.'));
   const concurrency = config.workers.concurrency ?? CONCURRENCY;
   // Loaded here alone: every other command starts sooner without an HTTP server.
-  const { openApi } = await import('../api-server.ts');
+  const { openApi } = await import('../../platform/api-server.ts');
   const platform = await openPlatform({ config, out, migrates: true, concurrency });
   const watch = new DatabaseWatch(watchable(platform), out);
   if (out.verbose) reportJobs(platform.engine.events, out);

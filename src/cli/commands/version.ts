@@ -1,5 +1,5 @@
+import { programVersion } from '../../platform/program-version.ts';
 import { defineCommand, EXIT } from '../command.ts';
-import { programVersion } from '../program-version.ts';
 
 export const version = defineCommand({
   name: 'version',

@@ -1,7 +1,7 @@
 import { showDuration } from '../../config/values.ts';
+import { DatabaseWatch } from '../../platform/database-watch.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { dataFolder, maskPassword, settingsOf } from '../connection.ts';
-import { DatabaseWatch } from '../database-watch.ts';
 import { readDurationMs, readInteger, readList } from '../option-values.ts';
 import type { Output } from '../output.ts';
 import { openBuiltIns, openModules } from '../shift.ts';

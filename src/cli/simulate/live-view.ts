@@ -1,5 +1,5 @@
+import type { Stats } from '../../simulator/stats.ts';
 import type { Output } from '../output.ts';
-import type { Stats } from './stats.ts';
 
 const REDRAW_MS = 250;
 const LINE_MS = 2_000;

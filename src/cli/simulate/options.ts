@@ -1,10 +1,10 @@
 import { EXPECTED_OUTCOMES, type ExpectedOutcome, WORK_KINDS, type WorkKind } from '../../core/execution/kinds.ts';
+import type { Choice } from '../../simulator/plan.ts';
+import type { RunOptions } from '../../simulator/run.ts';
 import type { CommonValues, ValuesOf } from '../command.ts';
 import { settingsOf } from '../connection.ts';
 import { readDurationMs, readInteger, readList, readWord, readWords } from '../option-values.ts';
 import { UsageError } from '../usage-error.ts';
-import type { Choice } from './plan.ts';
-import type { RunOptions } from './run.ts';
 
 export const SIMULATE_OPTIONS = {
   url: { type: 'string', value: 'URL', help: 'the server to drive; default http://127.0.0.1:8484' },

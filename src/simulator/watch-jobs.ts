@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type ExecutionState, outcomeOf } from '../../core/execution/states.ts';
+import { type ExecutionState, outcomeOf } from '../core/execution/states.ts';
 import type { ExecutionApi } from './api.ts';
 import type { JobView } from './wire.ts';
 

@@ -1,6 +1,6 @@
 /** What the execution API sends, as a client reads it. */
-import type { ExecutionType, WorkKind } from '../../core/execution/kinds.ts';
-import type { ExecutionOutcome, ExecutionState } from '../../core/execution/states.ts';
+import type { ExecutionType, WorkKind } from '../core/execution/kinds.ts';
+import type { ExecutionOutcome, ExecutionState } from '../core/execution/states.ts';
 
 /** What an answer has instead when the call was refused. */
 export type Problem = {

@@ -1,5 +1,5 @@
-import { type ExpectedOutcome, KINDS, WORK_KINDS, type WorkKind } from '../../core/execution/kinds.ts';
-import { EXECUTION_STATES, type ExecutionState, isAllowed } from '../../core/execution/states.ts';
+import { type ExpectedOutcome, KINDS, WORK_KINDS, type WorkKind } from '../core/execution/kinds.ts';
+import { EXECUTION_STATES, type ExecutionState, isAllowed } from '../core/execution/states.ts';
 import { judge, judgeRefusal } from './check.ts';
 import type { Away } from './host.ts';
 import { count } from './stats.ts';

@@ -1,9 +1,9 @@
-import type { ExecutionState } from '../../core/execution/states.ts';
-import type { Receiver } from '../webhook-receiver.ts';
+import type { ExecutionState } from '../core/execution/states.ts';
 import type { Answer, Credentials, ExecutionApi } from './api.ts';
 import type { PlannedJob } from './plan.ts';
 import type { Stats } from './stats.ts';
 import type { JobWatch } from './watch-jobs.ts';
+import type { Receiver } from './webhook-receiver.ts';
 import type { Accepted, JobView, Problem } from './wire.ts';
 
 /** Leave to go on: when a job should have been submitted, and whom to tell that it was. */

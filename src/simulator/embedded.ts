@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { AppError } from '../../core/errors.ts';
+import { AppError } from '../core/errors.ts';
 import type { Away, Host } from './host.ts';
 
 export type EmbeddedOptions = {
@@ -18,7 +18,7 @@ export type EmbeddedOptions = {
   readonly settings?: Readonly<Record<string, string>>;
 };
 
-const PROGRAM = join(import.meta.dirname, '..', '..', '..', 'bin', 'millrace.js');
+const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'millrace.js');
 
 /** No limit but the machine's, and retries that are due at once. */
 const SETTINGS = {

@@ -1,11 +1,11 @@
-import { type Drive, KINDS, type WorkKind } from '../../core/execution/kinds.ts';
-import type { ReceiverMode } from '../webhook-receiver.ts';
+import { type Drive, KINDS, type WorkKind } from '../core/execution/kinds.ts';
 import type { Answer } from './api.ts';
 import { judgeView } from './check.ts';
 import { SLOW_MS } from './deliveries.ts';
 import { runUntilCanceled } from './drive-cancel.ts';
 import type { PlannedJob } from './plan.ts';
 import { isFinal } from './watch-jobs.ts';
+import type { ReceiverMode } from './webhook-receiver.ts';
 import type { Accepted } from './wire.ts';
 import {
   ended,

@@ -1,4 +1,4 @@
-import type { ExecutionState } from '../../core/execution/states.ts';
+import type { ExecutionState } from '../core/execution/states.ts';
 import type { Exchange } from './api.ts';
 import { Histogram } from './histogram.ts';
 import type { ReportRow } from './wire.ts';

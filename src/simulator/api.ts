@@ -2,7 +2,7 @@ import { Agent, type IncomingMessage, request } from 'node:http';
 import { request as requestSecurely, Agent as SecureAgent } from 'node:https';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ExecutionType, WorkKind } from '../../core/execution/kinds.ts';
+import type { ExecutionType, WorkKind } from '../core/execution/kinds.ts';
 import type {
   Accepted,
   CallbackPage,

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { WorkKind } from '../../core/execution/kinds.ts';
-import type { Received } from '../webhook-receiver.ts';
+import type { WorkKind } from '../core/execution/kinds.ts';
+import type { Received } from './webhook-receiver.ts';
 import type { DeliveryView, ReportRow } from './wire.ts';
 import type { World } from './world.ts';
 

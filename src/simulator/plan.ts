@@ -1,5 +1,5 @@
-import { mulberry32 } from '../../core/execution/definition.ts';
-import { type Drive, type ExecutionType, KINDS, type WorkKind } from '../../core/execution/kinds.ts';
+import { mulberry32 } from '../core/execution/definition.ts';
+import { type Drive, type ExecutionType, KINDS, type WorkKind } from '../core/execution/kinds.ts';
 
 /** One thing to do: most often one job, driven as its kind needs. */
 export type PlannedJob = {

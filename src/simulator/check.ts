@@ -1,5 +1,5 @@
-import { type Drive, type ExpectedOutcome, KINDS } from '../../core/execution/kinds.ts';
-import { isAllowed, outcomeOf } from '../../core/execution/states.ts';
+import { type Drive, type ExpectedOutcome, KINDS } from '../core/execution/kinds.ts';
+import { isAllowed, outcomeOf } from '../core/execution/states.ts';
 import type { Away } from './host.ts';
 import type { PlannedJob } from './plan.ts';
 import type { EventView, JobView, ReportRow, ReportView } from './wire.ts';

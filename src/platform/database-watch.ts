@@ -1,7 +1,7 @@
 import { isAppError } from '../core/errors.ts';
 import type { EngineEvents } from '../engine/events.ts';
 import { isUnavailable } from '../ledger/driver/statement.ts';
-import type { Output } from './output.ts';
+import type { Notices } from './notices.ts';
 
 const PROBE_EVERY_MS = 500;
 /** Of one kind of trouble, one line in this time. */
@@ -16,14 +16,14 @@ export type Watched = {
 /** Tells whoever watches a worker when its database is lost and when it is back. The worker itself just goes on trying. */
 export class DatabaseWatch {
   readonly #watched: Watched;
-  readonly #out: Output;
+  readonly #out: Notices;
   readonly #saidAtMs = new Map<string, number>();
   #lostAtMs: number | null = null;
   #isTold = false;
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
-  constructor(watched: Watched, out: Output) {
+  constructor(watched: Watched, out: Notices) {
     this.#watched = watched;
     this.#out = out;
     watched.on('error', ({ error, where }) => this.#onError(error, where));

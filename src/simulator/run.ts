@@ -1,5 +1,4 @@
-import { type ExpectedOutcome, KINDS, type WorkKind } from '../../core/execution/kinds.ts';
-import type { Receiver } from '../webhook-receiver.ts';
+import { type ExpectedOutcome, KINDS, type WorkKind } from '../core/execution/kinds.ts';
 import { ExecutionApi } from './api.ts';
 import { judgeReport } from './check.ts';
 import { DeliveryJudge } from './deliveries.ts';
@@ -10,6 +9,7 @@ import { closedLoop, openLoop, type Pace } from './pace.ts';
 import { type PlannedJob, type PlanOptions, planRun } from './plan.ts';
 import { Stats } from './stats.ts';
 import { JobWatch } from './watch-jobs.ts';
+import type { Receiver } from './webhook-receiver.ts';
 import type { Observed, Turn, World } from './world.ts';
 
 export type RunOptions = {

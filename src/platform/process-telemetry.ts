@@ -2,13 +2,13 @@ import { createLog, type LogLine } from '../telemetry/log.ts';
 import { Metrics } from '../telemetry/metrics.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type Span, Tracer } from '../telemetry/trace.ts';
-import type { Output } from './output.ts';
+import type { Notices } from './notices.ts';
 
 /**
  * What a process tells of itself. Lines about requests and jobs are many, so they are shown where somebody asked for them;
  * errors always.
  */
-export function processTelemetry(out: Output): Telemetry {
+export function processTelemetry(out: Notices): Telemetry {
   const write = (line: LogLine): void => out.event({ event: 'log', ...line }, textOf(line));
   const sink = (span: Span): void => out.event({ event: 'span', ...span }, '');
   return {

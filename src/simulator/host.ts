@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { AppError } from '../../core/errors.ts';
+import { AppError } from '../core/errors.ts';
 import { ExecutionApi } from './api.ts';
 
 export type Away = { readonly fromMs: number; readonly toMs: number };

@@ -7,7 +7,7 @@ import { buildServer } from '../http/server.ts';
 import { KeyAuthenticator } from '../http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../http/shared/rate-limiter.ts';
 import { composeExecution } from './execution-api.ts';
-import type { Output } from './output.ts';
+import type { Notices } from './notices.ts';
 import type { Platform } from './platform.ts';
 import { programVersion } from './program-version.ts';
 
@@ -20,7 +20,7 @@ const CLOSE_GRACE_MS = 5_000;
 /** The HTTP doors of a process, ready to listen: putting them together takes a moment in which nothing else would be heard. */
 export async function openApi(
   platform: Platform,
-  { config, out }: { config: Config; out: Output },
+  { config, out }: { config: Config; out: Notices },
 ): Promise<ApiServer> {
   const { engine, database, telemetry, webhooks } = platform;
   const { requestsPerMinute, bodyBytes } = config.limits;

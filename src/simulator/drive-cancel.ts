@@ -1,4 +1,4 @@
-import { KINDS } from '../../core/execution/kinds.ts';
+import { KINDS } from '../core/execution/kinds.ts';
 import { judgeView } from './check.ts';
 import type { PlannedJob } from './plan.ts';
 import {

@@ -1,4 +1,4 @@
-import { EXECUTION_STATES } from '../../core/execution/states.ts';
+import { EXECUTION_STATES } from '../core/execution/states.ts';
 import { distributionPlot, timelinePlot } from './html-plots.ts';
 import type { PairCount } from './jury.ts';
 import type { Measure, Summary } from './summary.ts';

@@ -14,7 +14,7 @@ import type { Watched } from './database-watch.ts';
 import { composeDeliveries, type Deliveries, openEgress } from './deliveries.ts';
 import { addExecutionCrew } from './execution-crew.ts';
 import { observeExecution } from './execution-telemetry.ts';
-import type { Output } from './output.ts';
+import type { Notices } from './notices.ts';
 import { processTelemetry } from './process-telemetry.ts';
 import { observeWebhooks } from './webhook-telemetry.ts';
 
@@ -35,7 +35,7 @@ export type Platform = {
 
 export type PlatformOptions = {
   config: Config;
-  out: Output;
+  out: Notices;
   /** Bring the schema up to date although others may share the database. */
   migrates: boolean;
   /** Jobs run here at once by the worker of each built-in type; zero for none. */
