@@ -20,18 +20,29 @@ if (parentPort === null) throw new Error('This module runs in a thread only.');
 const [data] = (await once(parentPort, 'message')) as [HeartbeatThreadData];
 const { url, workerId, shared, begun, stallMs } = data;
 const pulse = new Int32Array(shared, 0, PULSE_WORDS);
-// Without a session the worker looks dead, so the loop below does not wait for its next beat to open another.
-const session = new WorkerSession({ url, workerId, onLost: () => Atomics.notify(pulse, PULSE_STOP) });
+// Without a session the worker looks dead, so the loop below does not wait for its next beat to open another. A session may end while the
+// loop is not waiting, and then nobody hears the notification.
+let isSessionLost = false;
+const session = new WorkerSession({
+  url,
+  workerId,
+  onLost: () => {
+    isSessionLost = true;
+    Atomics.notify(pulse, PULSE_STOP);
+  },
+});
 
 /** While the database cannot be reached. */
 const RETRY_MS = 250;
 const STALLED_PAUSE_MS = 250;
+const LOST_PAUSE_MS = 10;
 
 let mainTicks = -1;
 let mainSeenMs = performance.now();
 
 async function beat(): Promise<void> {
   const beganMs = pulseMs();
+  isSessionLost = false;
   const beatMs = Atomics.load(pulse, PULSE_INTERVAL);
   const { alive } = await heartbeat(session, { workerId, jobs: [], beatMs });
   Atomics.store(pulse, PULSE_SESSION, 1);
@@ -60,6 +71,7 @@ while (Atomics.load(pulse, PULSE_STOP) === 0) {
       const { actForStalled } = await import('./act-for-stalled.ts');
       await actForStalled({ session, workerId, begun });
     }
+    if (isSessionLost) pauseMs = LOST_PAUSE_MS;
   } catch {
     // The database is away. The main thread counts the silence and stops its handlers before their leases end.
     pauseMs = Math.min(pauseMs, RETRY_MS * (0.5 + Math.random()));
