@@ -13,6 +13,8 @@ const EXPIRE_LIMIT = 1_000;
 const PRUNE_LIMIT = 1_000;
 const EXPIRE_EVERY_MS = 60_000;
 const PRUNE_EVERY_MS = 300_000;
+/** A process that has just started may look before what is old was added up and told. It looks again soon. */
+const PRUNE_SECOND_MS = 15_000;
 /** There is more to go: leave the database to others for a moment. */
 const PRUNE_AGAIN_MS = 100;
 const TIDY_EVERY_MS = 300_000;
@@ -37,6 +39,7 @@ const FIRST_WITHIN_MS = 20_000;
 export class Pruner implements Service {
   readonly #params: PrunerParams;
   readonly #loops: Loop[];
+  #hasPruned = false;
 
   constructor(params: PrunerParams) {
     this.#params = params;
@@ -74,7 +77,10 @@ export class Pruner implements Service {
     const pruned = await pruneJobs(database.maintenance, PRUNE_LIMIT);
     const access = await pruneAccess(database.maintenance, { revokedKeysMs, limit: PRUNE_LIMIT });
     const hasMore = Object.values({ ...pruned, ...access }).some((count) => count >= PRUNE_LIMIT);
-    return hasMore ? PRUNE_AGAIN_MS : PRUNE_EVERY_MS;
+    if (hasMore) return PRUNE_AGAIN_MS;
+    const delayMs = this.#hasPruned ? PRUNE_EVERY_MS : PRUNE_SECOND_MS;
+    this.#hasPruned = true;
+    return delayMs;
   }
 
   async #tidy(): Promise<number> {
