@@ -175,7 +175,8 @@ it('a handler that blocks its process is ended at its timeout, and the jobs behi
   const ids = await submitAll(millrace, many(1_500, 'brief', { timeout: '1500ms', backoff: AT_ONCE }));
   const blocked = ids[700] as string;
   const script = new URL('./fixtures/brief-worker.ts', import.meta.url).pathname;
-  const child = await WorkerProcess.start({ url: bench.ledger.db.url, org, script, blocks: blocked });
+  // It may block before it has said that it is ready.
+  const child = new WorkerProcess({ url: bench.ledger.db.url, org, script, blocks: blocked });
   await child.says(`began ${blocked}`);
   millrace.register({ type: 'brief', handler: () => null });
   await millrace.start();
