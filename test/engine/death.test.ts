@@ -30,7 +30,8 @@ async function cutHeartbeat(workerId: number): Promise<void> {
     (
       await sql(
         `SELECT w.lock_no, l.pid FROM millrace.workers w
-         LEFT JOIN pg_locks l ON l.locktype = 'advisory' AND l.objsubid = 2 AND l.objid = w.lock_no::int8 WHERE w.id = $1`,
+         LEFT JOIN pg_locks l ON l.locktype = 'advisory' AND l.objsubid = 2 AND l.objid = w.lock_no::int8
+           AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) WHERE w.id = $1`,
         [workerId],
       )
     ).rows[0] as { lock_no: number; pid: number | null };

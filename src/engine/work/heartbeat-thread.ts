@@ -1,10 +1,10 @@
 // Runs in a separate thread: a handler that blocks the event loop must not cost other jobs their lease. It beats, and its session holds
 // the lock by which others see that this process lives. While the main thread stands still it also ends the attempts that outlive
 // their timeout, which the main thread cannot.
-import { once } from 'node:events';
-import { parentPort } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
 import { heartbeat } from '../../ledger/attempts/heartbeat.ts';
 import { WorkerSession } from '../../ledger/attempts/worker-session.ts';
+import { actForStalled } from './act-for-stalled.ts';
 import {
   type HeartbeatThreadData,
   PULSE_INTERVAL,
@@ -16,9 +16,7 @@ import {
   pulseMs,
 } from './pulse.ts';
 
-if (parentPort === null) throw new Error('This module runs in a thread only.');
-const [data] = (await once(parentPort, 'message')) as [HeartbeatThreadData];
-const { url, workerId, shared, begun, stallMs } = data;
+const { url, workerId, shared, begun, stallMs } = workerData as HeartbeatThreadData;
 const pulse = new Int32Array(shared, 0, PULSE_WORDS);
 // Without a session the worker looks dead, so the loop below does not wait for its next beat to open another. A session may end while the
 // loop is not waiting, and then nobody hears the notification.
@@ -67,8 +65,6 @@ while (Atomics.load(pulse, PULSE_STOP) === 0) {
     await beat();
     if (isMainStalled()) {
       pauseMs = Math.min(pauseMs, STALLED_PAUSE_MS);
-      // Few processes ever stall, so what it takes then is loaded then.
-      const { actForStalled } = await import('./act-for-stalled.ts');
       await actForStalled({ session, workerId, begun });
     }
     if (isSessionLost) pauseMs = LOST_PAUSE_MS;

@@ -1,10 +1,11 @@
+import { Worker as Thread } from 'node:worker_threads';
 import { heartbeat } from '../../ledger/attempts/heartbeat.ts';
 import { UNREACHABLE_MS, WorkerSession } from '../../ledger/attempts/worker-session.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { EventHub } from '../events.ts';
 import { Loop, type Service } from '../loop.ts';
-import { HeartbeatHost } from './heartbeat-host.ts';
 import {
+  type HeartbeatThreadData,
   PULSE_INTERVAL,
   PULSE_LAST_BEAT,
   PULSE_MAIN,
@@ -19,8 +20,6 @@ export type HeartbeatOptions = {
   database: Database;
   worker: Worker;
   events: EventHub;
-  /** Made before the worker was. */
-  thread?: HeartbeatHost;
   /** The shortest lease a job may have here; beats come six times as often. */
   leaseMs: number;
   maxIntervalMs?: number;
@@ -69,7 +68,7 @@ export class Heartbeat implements Service {
   async start(): Promise<void> {
     // A worker that cannot get this session is judged by its beats until the thread has one.
     await this.#firstSession.open().catch((error) => this.#options.events.emit('error', { error, where: 'heartbeat' }));
-    this.#startThread(this.#options.thread);
+    this.#startThread();
     this.#ticker = setInterval(() => this.#tick(), TICK_MS);
     this.#check.start();
   }
@@ -84,24 +83,24 @@ export class Heartbeat implements Service {
     await this.#firstSession.close();
   }
 
-  #startThread(thread = new HeartbeatHost(this.#onThreadError)): void {
-    thread.begin({
+  #startThread(): void {
+    const data: HeartbeatThreadData = {
       url: this.#options.database.url,
       workerId: this.#options.worker.id,
       shared: this.#shared,
       begun: this.#options.worker.begun.shared,
       stallMs: STALL_MS,
-    });
-    this.#exited = thread.exited;
-    void thread.exited.then(() => {
+    };
+    const file = import.meta.url.endsWith('.ts') ? './heartbeat-thread.ts' : './heartbeat-thread.js';
+    const thread = new Thread(new URL(file, import.meta.url), { workerData: data });
+    thread.on('error', (error) => this.#options.events.emit('error', { error, where: 'heartbeat thread' }));
+    this.#exited = new Promise((resolve) => thread.once('exit', resolve));
+    thread.once('exit', () => {
       if (this.#isStopping) return;
       setTimeout(() => this.#isStopping || this.#startThread(), THREAD_RESTART_MS).unref();
     });
+    thread.unref();
   }
-
-  readonly #onThreadError = (error: unknown): void => {
-    this.#options.events.emit('error', { error, where: 'heartbeat thread' });
-  };
 
   /** Somebody asked for a cancellation: look at once. */
   wake(): void {

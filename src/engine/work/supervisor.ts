@@ -12,7 +12,6 @@ import type { Settings } from '../settings.ts';
 import type { Execution } from './execution.ts';
 import { HandlerContext, type SpawnRequest } from './handler-context.ts';
 import { Heartbeat } from './heartbeat.ts';
-import { HeartbeatHost } from './heartbeat-host.ts';
 import type { OfferedJob } from './producer.ts';
 import type { HandlerRegistry } from './registry.ts';
 import type { Take } from './taking.ts';
@@ -47,8 +46,6 @@ export class Supervisor {
   readonly #poll: Loop;
   #worker: Worker | null = null;
   #heartbeat: Heartbeat | null = null;
-  /** Of the worker to come. */
-  #thread: HeartbeatHost | null = null;
   #isReborn = false;
 
   constructor(options: SupervisorOptions) {
@@ -65,14 +62,8 @@ export class Supervisor {
   }
 
   async start(): Promise<void> {
-    this.#thread = this.#newThread();
-    try {
-      await this.#announce();
-      await this.#enlist();
-    } catch (error) {
-      await this.#thread?.discard();
-      throw error;
-    }
+    await this.#announce();
+    await this.#enlist();
     this.#poll.start();
   }
 
@@ -125,21 +116,15 @@ export class Supervisor {
     const heartbeat = new Heartbeat({
       ...{ database, worker, events: this.#options.events, leaseMs: this.#shortestLease() },
       maxIntervalMs: this.#options.heartbeatMs,
-      thread: this.#thread ?? this.#newThread(),
       onDead: () => {
         this.#isReborn = true;
         this.#poll.wake();
       },
     });
-    this.#thread = null;
     await heartbeat.start();
     this.#heartbeat = heartbeat;
     this.#worker = worker;
     worker.start();
-  }
-
-  #newThread(): HeartbeatHost {
-    return new HeartbeatHost((error) => this.#options.events.emit('error', { error, where: 'heartbeat thread' }));
   }
 
   #makeWorker(workerId: number): Worker {
