@@ -17,7 +17,11 @@ export class WorkerProcess {
   readonly #listeners = new Set<() => void>();
 
   constructor({ script = SCRIPT, url, org, blocks = '' }: ProcessParams) {
-    const child = spawn(process.execPath, [script, url, org, blocks], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const child = spawn(process.execPath, [script, url, org, blocks], {
+      stdio: ['pipe', 'pipe', 'inherit'],
+      // With the cache, a thread does not finish loading while the main thread is blocked.
+      env: { ...process.env, NODE_DISABLE_COMPILE_CACHE: '1' },
+    });
     this.#child = child;
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', (line) => {
       this.said.push(line);
