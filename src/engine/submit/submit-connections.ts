@@ -35,7 +35,7 @@ export class SubmitConnections {
     return this.#isReady && submittingMore.underWay < submitting.underWay ? submittingMore : submitting;
   }
 
-  /** The first statement on a connection opens it and has its plan made, so it is one that nobody waits for. */
+  /** The first statement opens the connection and is planned, which takes time. So no caller waits for it. */
   async #prepare(connection: Pipeline): Promise<void> {
     try {
       await submitNone(connection);

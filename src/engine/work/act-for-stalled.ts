@@ -30,7 +30,7 @@ async function settleLeasedAhead(
   if (inLine.length > 0) await returnJobs(session, { workerId, jobs: inLine, closedClaims: [] });
 }
 
-/** Ends what ran past its timeout while nobody could end it. */
+/** Ends attempts that ran past their timeout while the main thread could not end them. */
 async function endOverdue({ session, workerId }: StalledParams, owned: readonly OwnedJob[]): Promise<void> {
   const policies = new PolicyCache(session);
   const rows: SettledJob[] = [];
