@@ -4,7 +4,6 @@ import Fastify from 'fastify';
 import { Output } from '../src/cli/output.ts';
 import { loadConfig } from '../src/config/load-config.ts';
 import { PROFILES } from '../src/core/policy.ts';
-import { Engine } from '../src/engine/engine.ts';
 import { openQueueDoor } from '../src/http/queue/door.ts';
 import { buildServer } from '../src/http/server.ts';
 import { KeyAuthenticator } from '../src/http/shared/key-authenticator.ts';
@@ -14,6 +13,7 @@ import { migrate } from '../src/ledger/driver/migrate.ts';
 import { openApi } from '../src/platform/api-server.ts';
 import { openPlatform } from '../src/platform/platform.ts';
 import { createFirstOrgAndKey } from '../src/services/access/bootstrap.ts';
+import { createEngine } from '../src/services/jobs/create-engine.ts';
 
 export type Serving = { port: number; key: string | null };
 /** `listen` answers the address. */
@@ -38,7 +38,7 @@ function openBare(): Server {
 async function openQueue(url: string): Promise<Server> {
   const database = openDatabase({ url });
   await migrate(database.maintenance);
-  const engine = new Engine({ database, profile: PROFILES.gopherqueue });
+  const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   const first = await createFirstOrgAndKey(database, { home: null });
   const authenticator = new KeyAuthenticator({ database });

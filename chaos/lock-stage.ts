@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { loadConfig } from '../src/config/load-config.ts';
 import type { Submission } from '../src/core/submission.ts';
-import { Engine } from '../src/engine/engine.ts';
+import type { Engine } from '../src/engine/engine.ts';
 import { Millrace } from '../src/index.ts';
 import { type Database, openDatabase } from '../src/ledger/driver/database.ts';
 import { migrate } from '../src/ledger/driver/migrate.ts';
@@ -15,6 +15,7 @@ import { configureQueue } from '../src/ledger/queues/queues.ts';
 import { insertWebhook } from '../src/ledger/webhooks/webhooks.ts';
 import { composeDeliveries, openEgress } from '../src/platform/deliveries.ts';
 import { createOrg } from '../src/services/access/create-org.ts';
+import { createEngine } from '../src/services/jobs/create-engine.ts';
 import { scheduleJob } from '../src/services/jobs/schedule-job.ts';
 import { submitJob } from '../src/services/jobs/submit-job.ts';
 import { submitMany } from '../src/services/jobs/submit-many.ts';
@@ -63,7 +64,7 @@ export class Stage {
     const database = openDatabase({ url });
     await migrate(database.maintenance);
     const { config } = loadConfig({ environment: { MILLRACE_EGRESS_ALLOW: '127.0.0.0/8' }, folder: tmpdir() });
-    const engine = new Engine({ database, profile: config.profile, expireEveryMs: EXPIRE_EVERY_MS });
+    const engine = createEngine({ database, profile: config.profile, expireEveryMs: EXPIRE_EVERY_MS });
     const deliveries = composeDeliveries({ engine, config, egress: openEgress(config) });
     await engine.open();
     const orgs = {

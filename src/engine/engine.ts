@@ -1,22 +1,27 @@
 import { hostname } from 'node:os';
 import { AppError } from '../core/errors.ts';
-import { LeaseLostError } from '../core/failure.ts';
 import type { Policy } from '../core/policy.ts';
 import { DEFAULT_LIMITS, type SubmissionLimits } from '../core/submission.ts';
+import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import type { Database } from '../ledger/driver/database.ts';
 import { ensurePartitions } from '../ledger/history/record-partitions.ts';
 import { PolicyCache } from '../ledger/jobs/intern-policies.ts';
 import type { JobToWrite } from '../ledger/jobs/job-to-write.ts';
 import { prepareSubmitting, prepareWorking } from '../ledger/jobs/prepare-connections.ts';
+import { CallbackOrgs } from '../ledger/webhooks/callback-orgs.ts';
+import { Catalogue } from './catalogue.ts';
 import { EventHub } from './events.ts';
 import { JobWatcher } from './follow/job-watcher.ts';
 import { Reader } from './follow/reader.ts';
 import type { Service } from './loop.ts';
 import { type Hint, Notifier } from './notifier.ts';
-import { Settings } from './settings.ts';
+import type { AcceptedJobs } from './submit/accepted-jobs.ts';
 import { Canceller } from './submit/canceller.ts';
 import { HeldJobs } from './submit/held-jobs.ts';
-import { Submitter, type SubmitterOptions } from './submit/submitter.ts';
+import { JobWriter } from './submit/job-writer.ts';
+import type { Prepared, SubmissionRequest } from './submit/prepared.ts';
+import { Spawner } from './submit/spawner.ts';
+import { Submitter } from './submit/submitter.ts';
 import { Projector } from './upkeep/projector.ts';
 import { Pruner } from './upkeep/pruner.ts';
 import { Releaser } from './upkeep/releaser.ts';
@@ -24,14 +29,15 @@ import { Rescuer } from './upkeep/rescuer.ts';
 import { Scheduler } from './upkeep/scheduler.ts';
 import { Stager } from './upkeep/stager.ts';
 import { type Crew, type CrewParts, Crews } from './work/crews.ts';
-import type { Execution } from './work/execution.ts';
-import type { SpawnRequest } from './work/handler-context.ts';
+import { Producers } from './work/producers.ts';
 import { HandlerRegistry } from './work/registry.ts';
 import { Supervisor } from './work/supervisor.ts';
 
 export type EngineOptions = {
   database: Database;
   profile: Policy;
+  /** Validates what schedules submit and handlers spawn, by the rules that hold for every door. */
+  prepare: PrepareSubmission;
   limits?: SubmissionLimits;
   name?: string;
   /** Jobs run at once in this process. */
@@ -45,12 +51,7 @@ export type EngineOptions = {
   revokedKeysMs?: number;
 };
 
-type Accepted = Parameters<SubmitterOptions['onAccepted']>[0];
-
-type SpawnParams = SpawnRequest & { execution: Execution; workerId: number };
-
-/** Later than this, polling finds it anyway. */
-const HINTS_AFTER_COMMIT_MS = [10, 50, 250];
+export type PrepareSubmission = (engine: Engine, request: SubmissionRequest) => Prepared | Promise<Prepared>;
 
 /** Everything that moves jobs in one process. Accepts work as soon as it is open; runs it between start and stop. */
 export class Engine implements Service {
@@ -59,8 +60,11 @@ export class Engine implements Service {
   readonly limits: SubmissionLimits;
   readonly policies: PolicyCache;
   readonly registry: HandlerRegistry;
-  readonly settings: Settings;
+  readonly catalogue: Catalogue;
+  readonly callbackOrgs: CallbackOrgs;
+  readonly profile: Policy;
   readonly submitter: Submitter;
+  readonly writer: JobWriter;
   readonly reader: Reader;
   readonly watcher: JobWatcher;
   readonly canceller: Canceller;
@@ -70,36 +74,41 @@ export class Engine implements Service {
   readonly #releaser: Releaser;
   readonly #scheduler: Scheduler;
   readonly #crews: Crews;
+  readonly #producers = new Producers();
+  readonly #spawner: Spawner;
+  readonly #prepare: PrepareSubmission;
   readonly #background: readonly Service[];
-  readonly #profile: Policy;
   #isRunning = false;
   #starting: Promise<void> = Promise.resolve();
 
   constructor(options: EngineOptions) {
     const { database, profile } = options;
     const { events } = this;
-    this.#profile = profile;
+    this.profile = profile;
+    this.#prepare = options.prepare;
     this.database = database;
     this.limits = options.limits ?? DEFAULT_LIMITS;
     this.policies = new PolicyCache(database.api);
     this.registry = new HandlerRegistry(profile);
-    this.settings = new Settings({ database, events, onChange: () => this.#crews.refresh() });
+    this.catalogue = new Catalogue({ database, events, onChange: () => this.#crews.refresh() });
+    this.callbackOrgs = new CallbackOrgs(database.api);
     this.reader = new Reader({ database });
     this.heldJobs = new HeldJobs({ database });
     this.canceller = new Canceller({ database, heldJobs: this.heldJobs });
     this.watcher = new JobWatcher({ database, events });
+    const fairQueues = () => this.catalogue.fairQueues;
+    this.writer = new JobWriter({ database, fairQueues, onAccepted: (accepted) => this.#onAccepted(accepted) });
     this.submitter = new Submitter({
-      ...{ database, profile, policies: this.policies, limits: this.limits },
-      registrationOf: (type) => this.#crews.handlerOf(type)?.layer ?? this.settings.registrationOf(type),
-      fairQueues: () => this.settings.fairQueues,
-      ensureQueue: (name) => this.settings.ensureQueue(name),
-      queues: { has: (name) => this.settings.knowsQueue(name), list: () => this.settings.queues },
+      database,
+      writer: this.writer,
+      producers: this.#producers,
+      fairQueues,
       // A process that works has ten sessions at most, and needs them for other things.
       hasSpareSession: () => !(database.sharesSessions && this.#isRunning),
-      offer: (job, take) => (this.#isRunning ? this.#crews.offer(job, take) : null),
-      announce: (db, jobs) => this.notifier.hint('ready', db, jobs),
-      onAccepted: (accepted) => this.#onAccepted(accepted),
+      notify: (db, jobs) => this.notifier.hint('ready', db, jobs),
+      onAccepted: (accepted, how) => this.#onAccepted(accepted, { ...how, isNotified: true }),
     });
+    this.#spawner = new Spawner({ writer: this.writer, prepare: (request) => this.prepare(request) });
     const slots = options.concurrency ?? 10;
     const onReady = () => this.hint('ready');
     const onReleased = () => this.hint('releases');
@@ -107,11 +116,11 @@ export class Engine implements Service {
     this.#stager = new Stager({ database, events, onStaged: onReady });
     this.#releaser = new Releaser({ database, events, onReleased: onReady });
     this.#scheduler = new Scheduler({
-      ...{ database, events, onFired: onReady },
+      database,
+      events,
       submitIn: async (client, orgId, submission) => {
-        const prepared = await this.submitter.prepare(orgId, submission, 'system:scheduler');
-        if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
-        await this.submitter.writePlaced([prepared.entry], client);
+        const entry = await this.prepare({ orgId, submission, actor: 'system:scheduler' });
+        await this.writer.writeTogether([entry], client);
       },
     });
     this.#crews = new Crews({ profile, make: (parts) => this.#makeSupervisor(options, parts) });
@@ -121,8 +130,14 @@ export class Engine implements Service {
     const pruner = new Pruner({ database, events, onReleased, expireEveryMs, revokedKeysMs });
     const projector = new Projector({ database, events });
     this.#background = [
-      ...[this.settings, this.notifier, this.#stager, this.#releaser, this.#scheduler],
-      ...[rescuer, pruner, projector],
+      this.catalogue,
+      this.notifier,
+      this.#stager,
+      this.#releaser,
+      this.#scheduler,
+      rescuer,
+      pruner,
+      projector,
     ];
   }
 
@@ -134,8 +149,8 @@ export class Engine implements Service {
   /** Must precede the first submission: learns what queues and types there are. */
   async open(): Promise<void> {
     await ensurePartitions(this.database.maintenance, { daysAhead: 7 });
-    await this.settings.refresh();
-    await this.policies.idOf(this.#profile); // Most jobs get it.
+    await this.catalogue.refresh();
+    await this.policies.idOf(this.profile); // Most jobs get it.
     await prepareSubmitting(this.database);
     this.notifier.open();
   }
@@ -148,9 +163,16 @@ export class Engine implements Service {
     await this.notifier.close();
   }
 
-  /** Whether some worker, here or elsewhere, has said that it handles the type. */
-  knowsType(type: string): boolean {
-    return this.#crews.handlerOf(type) !== undefined || this.settings.registrationOf(type) !== undefined;
+  /** The defaults that a worker of this process, or else of another, registered for the type. */
+  registrationOf(type: string): RegistrationPolicy | undefined {
+    return this.#crews.handlerOf(type)?.layer ?? this.catalogue.registrationOf(type);
+  }
+
+  /** Validates a submission that the program itself makes. */
+  async prepare(request: SubmissionRequest): Promise<JobToWrite> {
+    const prepared = await this.#prepare(this, request);
+    if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
+    return prepared.entry;
   }
 
   get isRunning(): boolean {
@@ -197,39 +219,18 @@ export class Engine implements Service {
     this.notifier.hint(hint);
   }
 
-  /** What somebody else's transaction brings is there when that commits, soon but not now. */
-  hintLater(): void {
-    for (const delayMs of HINTS_AFTER_COMMIT_MS) setTimeout(() => this.#hintAll(), delayMs).unref();
-  }
-
-  #hintAll(): void {
-    for (const hint of ['ready', 'timers', 'releases'] as const) this.hint(hint);
-  }
-
   #onHint(hint: Hint): void {
     if (hint === 'ready') this.#crews.wake();
     else if (hint === 'timers') this.#stager.wake();
     else if (hint === 'releases') this.#releaser.wake();
     else if (hint === 'cancel') this.#crews.checkCancels();
-    else this.settings.wake();
+    else this.catalogue.wake();
   }
 
-  #onAccepted({ written, entries, isFollowed, isAnnounced }: Accepted): void {
-    let isReady = false;
-    let isTimed = false;
-    let isPending = false;
-    let woken: string | null = null;
-    for (const [index, each] of written.entries()) {
-      if (each.kind !== 'accepted') continue;
-      if (each.state === 'scheduled') {
-        isReady = true;
-        const { type } = (entries[index] as JobToWrite).job;
-        if (!isFollowed && type !== woken) this.#crews.wakeFor(type);
-        woken = type;
-      } else if (each.state === 'delayed') isTimed = true;
-      else isPending = true;
-    }
-    if (isReady && !isAnnounced) this.notifier.hint('ready');
+  #onAccepted(accepted: AcceptedJobs, { isFollowed = false, isNotified = false } = {}): void {
+    const { readyTypes, isTimed, isPending } = accepted;
+    if (!isFollowed) for (const type of readyTypes) this.#crews.wakeFor(type);
+    if (readyTypes.size > 0 && !isNotified) this.notifier.hint('ready');
     if (isTimed) this.hint('timers');
     if (isPending) this.hint('releases');
   }
@@ -238,37 +239,26 @@ export class Engine implements Service {
     options: EngineOptions,
     { name, slots, queues, registry, startsApart = false }: CrewParts,
   ): Supervisor {
-    const { database, events, policies, settings } = this;
+    const { database, events, policies, catalogue } = this;
     const ownName = options.name ?? `${hostname()}:${process.pid}`;
     const supervisor: Supervisor = new Supervisor({
-      ...{ database, events, policies, settings, profile: options.profile, registry, slots, queues },
+      database,
+      events,
+      policies,
+      catalogue,
+      profile: options.profile,
+      producers: this.#producers,
+      registry,
+      slots,
+      queues,
       name: name === '' ? ownName : `${ownName}/${name}`,
       startsApart,
       pollMs: options.pollMs ?? 1_000,
       heartbeatMs: options.heartbeatMs,
       onReleased: () => this.hint('releases'),
       onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),
-      spawn: (execution, request) => this.#spawn({ ...request, execution, workerId: supervisor.workerId }),
+      spawn: (execution, request) => this.#spawner.spawn({ ...request, execution, workerId: supervisor.workerId }),
     });
     return supervisor;
-  }
-
-  /** Null: the transaction that it was meant for has ended. */
-  async #spawn({ execution, submission, join, transaction, workerId }: SpawnParams): Promise<string | null> {
-    const { job } = execution;
-    const actor = `system:job ${job.id}`;
-    const prepared = await this.submitter.prepare(job.orgId, submission, actor);
-    if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
-    const lease = { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, workerId, join };
-    const spawned = { entry: prepared.entry, inheritsPriority: submission.priority == null };
-    const answer = await this.submitter.spawn(lease, spawned, transaction);
-    if (answer.kind === 'transaction_ended') return null;
-    if (answer.kind === 'lost') throw new LeaseLostError();
-    if (transaction !== null) this.hintLater();
-    if (join) execution.joinsChildren = true;
-    const { written } = answer;
-    if (written.kind === 'accepted') return written.id;
-    if (written.sameRequest) return written.existingId;
-    throw new AppError('DUPLICATE');
   }
 }

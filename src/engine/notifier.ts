@@ -7,7 +7,7 @@ import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 
 /** What may have changed. Hints only: whoever misses one finds out by polling. */
-const HINTS = ['ready', 'timers', 'releases', 'cancel', 'settings'] as const;
+const HINTS = ['ready', 'timers', 'releases', 'cancel', 'catalogue'] as const;
 export type Hint = (typeof HINTS)[number];
 
 /** Hints within this time share a statement. Between two processes a job starts 23.7 ms after its submit with 50, 2.6 with 2. */

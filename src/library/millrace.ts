@@ -1,17 +1,16 @@
 import type pg from 'pg';
-import { isStorable } from '../core/bounded-text.ts';
 import type { DurationInput } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { JobUpdate } from '../core/job-change.ts';
 import type { Submission } from '../core/submission.ts';
-import { Engine } from '../engine/engine.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { EngineEvents } from '../engine/events.ts';
 import type { Registration, RegistrationResult } from '../engine/work/registry.ts';
 import { DEFAULT_ORG_ID } from '../ledger/access/orgs.ts';
 import { type Database, openDatabase } from '../ledger/driver/database.ts';
 import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
-import { listSchedules, removeSchedule, type Schedule } from '../ledger/queues/schedules.ts';
-import { type Breakdown, countJobs, type JobCounts } from '../ledger/reads/count-jobs.ts';
+import type { Schedule } from '../ledger/queues/schedules.ts';
+import type { Breakdown } from '../ledger/reads/count-jobs.ts';
 import type { JobFilter, SearchPage } from '../ledger/search/search-jobs.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
 import {
@@ -20,18 +19,20 @@ import {
   cancelJob,
   cancelMany,
 } from '../services/jobs/cancel-job.ts';
+import { countJobs, type JobCounts } from '../services/jobs/count-jobs.ts';
+import { createEngine } from '../services/jobs/create-engine.ts';
 import { type Explanation, explainJob } from '../services/jobs/explain-job.ts';
 import { type FailureDetails, inspectFailure } from '../services/jobs/inspect-failure.ts';
 import { readJob, toView } from '../services/jobs/read-job.ts';
 import { type RetryParams, type RetryResult, retryJob } from '../services/jobs/retry-job.ts';
-import { type ScheduleParams, scheduleJob } from '../services/jobs/schedule-job.ts';
+import { listSchedules, removeSchedule, type ScheduleParams, scheduleJob } from '../services/jobs/schedule-job.ts';
 import { searchJobs } from '../services/jobs/search-jobs.ts';
 import { submitJob } from '../services/jobs/submit-job.ts';
 import { type BatchResult, submitMany } from '../services/jobs/submit-many.ts';
 import { updateJob } from '../services/jobs/update-job.ts';
 import { waitForJob } from '../services/jobs/wait-for-job.ts';
+import { QueueControls } from '../services/queues/queue-controls.ts';
 import { checkedProfile, type OpenOptions, optionalMs } from './open-options.ts';
-import { Queues } from './queues.ts';
 import { durationMs } from './read-duration.ts';
 import type {
   ContextOf,
@@ -50,7 +51,7 @@ const DRAIN_GRACE_MS = 30_000;
 
 /** Millrace in your process: submit jobs, handle them, ask about them. */
 export class Millrace<Jobs extends JobTypes = JobTypes> {
-  readonly queues: Queues;
+  readonly queues: QueueControls;
   readonly #engine: Engine;
   readonly #postgres: PostgresHandle;
   readonly #database: Database;
@@ -62,7 +63,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     this.#postgres = parts.postgres;
     this.#database = parts.database;
     this.#orgId = parts.orgId;
-    this.queues = new Queues(parts.engine);
+    this.queues = new QueueControls(parts.engine);
   }
 
   static async open<Jobs extends JobTypes = JobTypes>(options: OpenOptions = {}): Promise<Millrace<Jobs>> {
@@ -77,15 +78,13 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     try {
       if (options.migrate === false) await checkSchema(database.maintenance);
       else await migrate(database.maintenance);
-      const engine = new Engine({
+      const engine = createEngine({
         database,
         profile,
         limits: options.maxPayloadBytes === undefined ? undefined : { maxPayloadBytes: options.maxPayloadBytes },
-        ...{
-          concurrency: options.concurrency,
-          queues: options.queues,
-          name: options.name,
-        },
+        concurrency: options.concurrency,
+        queues: options.queues,
+        name: options.name,
         heartbeatMs: optionalMs(options, 'heartbeat'),
         revokedKeysMs: optionalMs(options, 'keepRevokedKeys'),
       });
@@ -152,10 +151,9 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return { ...found, jobs: found.jobs.map((job) => toView(job, false) as JobOf<Jobs, T>) };
   }
 
-  /** Counts, rates and latencies. `timeRange` is how far back finished jobs count; one hour unless given. */
-  stats(options: { timeRange?: DurationInput; breakdownBy?: readonly Breakdown[] } = {}): Promise<JobCounts> {
-    const sinceMs = options.timeRange === undefined ? 3_600_000 : durationMs(options.timeRange, 'timeRange');
-    return countJobs(this.#database.api, this.#orgId, { sinceMs, breakdownBy: options.breakdownBy });
+  /** Counts, rates and latencies. `timeRange` is how far back finished jobs count; by default one hour. */
+  async stats(options: { timeRange?: DurationInput; breakdownBy?: readonly Breakdown[] } = {}): Promise<JobCounts> {
+    return countJobs(this.#engine, { ...options, orgId: this.#orgId });
   }
 
   cancel(jobId: string, options: { reason?: string; force?: boolean } = {}): Promise<CancellationResult> {
@@ -220,12 +218,13 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return scheduleJob(this.#engine, { ...schedule, submission, orgId: this.#orgId, key });
   }
 
-  async unschedule(key: string): Promise<boolean> {
-    return isStorable(key) && removeSchedule(this.#database.api, this.#orgId, key);
+  /** Removes a schedule. Returns whether there was one. */
+  unschedule(key: string): Promise<boolean> {
+    return removeSchedule(this.#engine, { orgId: this.#orgId, key });
   }
 
   schedules(): Promise<Schedule[]> {
-    return listSchedules(this.#database.api, this.#orgId);
+    return listSchedules(this.#engine, { orgId: this.#orgId });
   }
 
   /** Begins to work on what was registered. */

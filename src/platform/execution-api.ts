@@ -6,7 +6,7 @@ import type { Door } from '../http/door.ts';
 import { AddressLimiter } from '../http/execution/address-limiter.ts';
 import { executionDoor } from '../http/execution/door.ts';
 import type { Authenticator } from '../http/shared/identity.ts';
-import { Admission } from '../services/execution/admission.ts';
+import { createExecutionAdmission } from '../services/admission/queue-admission.ts';
 import type { ExecutionContext, WebhookParts } from '../services/execution/context.ts';
 import { createQuota } from '../services/execution/take-quota.ts';
 import { ExecutionMetrics } from '../telemetry/execution-metrics.ts';
@@ -42,7 +42,7 @@ export function composeExecution(params: ExecutionApiParams): { context: Executi
   const context: ExecutionContext = {
     ...{ engine, settings, telemetry },
     metrics: params.metrics ?? new ExecutionMetrics(telemetry),
-    admission: new Admission(engine, { queueSize: settings.queueSize }),
+    admission: createExecutionAdmission(engine, { queueSize: settings.queueSize }),
     webhooks: params.webhooks ?? BY_TEXT_ALONE,
   };
   const addressLimiter = new AddressLimiter({ callsPerMinute: settings.openCallsPerMinute });

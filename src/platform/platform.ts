@@ -1,6 +1,6 @@
 import type { Config } from '../config/load-config.ts';
 import { AppError } from '../core/errors.ts';
-import { Engine } from '../engine/engine.ts';
+import type { Engine } from '../engine/engine.ts';
 import type { Registration } from '../engine/work/registry.ts';
 import { simulateRegistration } from '../handlers/simulate.ts';
 import { readClock } from '../ledger/driver/clock.ts';
@@ -9,6 +9,7 @@ import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
 import { configureQueue } from '../ledger/queues/queues.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
 import type { WebhookParts } from '../services/execution/context.ts';
+import { createEngine } from '../services/jobs/create-engine.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Watched } from './database-watch.ts';
 import { composeDeliveries, type Deliveries, openEgress } from './deliveries.ts';
@@ -64,7 +65,7 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
   try {
     if (migrates || postgres.kind === 'embedded') await migrate(database.maintenance);
     else await checkSchema(database.maintenance);
-    const engine = new Engine({
+    const engine = createEngine({
       ...{ database, profile: config.profile, name },
       limits: { maxPayloadBytes: config.limits.payloadBytes, addresses: config.egress.policy },
       // What runs here simulates work: a job that is RUNNING must run, and its time must not pass while it waits for a slot.

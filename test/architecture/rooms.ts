@@ -46,6 +46,7 @@ export const FOLDER_ARROWS: Readonly<Record<string, Readonly<Record<string, read
     jobs: ['admission'],
     execution: ['access', 'admission', 'jobs'],
     webhooks: ['execution'],
+    queues: [],
   },
 };
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { PROFILES } from '../../src/core/policy.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { updateJob } from '../../src/services/jobs/update-job.ts';
 import { until } from '../library/fixture.ts';
 import { useDeliveries } from './delivery-fixture.ts';
@@ -18,8 +19,8 @@ test('a job with a callback is told of, signed with the secret of its org [GA-1.
       return { kind: 'answered', status: 204, headers: {}, body: new Uint8Array(), durationMs: 1 };
     },
   });
-  await engine.submitter.submit(orgId, { type: 'quick', payload: {}, callbackUrl: URL }, null);
-  await engine.submitter.submit(orgId, { type: 'quick', payload: {} }, null);
+  await submitJob(engine, { orgId, submission: { type: 'quick', payload: {}, callbackUrl: URL }, actor: null });
+  await submitJob(engine, { orgId, submission: { type: 'quick', payload: {} }, actor: null });
   await until(async () => sent.length === 1);
   expect(sent).toMatchObject([{ url: URL, event: 'job.succeeded' }]);
   expect(signed).toEqual([expect.stringMatching(/^v1,/)]);
@@ -31,8 +32,11 @@ test('a job with a callback is told of, signed with the secret of its org [GA-1.
 test('a callback that is given to a job later counts from then on', async () => {
   const orgId = await ledger.newOrg();
   const { engine, sent } = await run({ handlers: { quick: () => 'done' } });
-  const written = await engine.submitter.submit(orgId, { type: 'quick', payload: {}, delay: '1h' }, null);
-  const jobId = written.kind === 'accepted' ? written.id : '';
+  const { jobId } = await submitJob(engine, {
+    orgId,
+    submission: { type: 'quick', payload: {}, delay: '1h' },
+    actor: null,
+  });
   await updateJob(engine, jobId, { orgId, update: { callbackUrl: URL } });
   // The timer last: one that is due before its job counts as outdated.
   await webhooks.sql(`UPDATE millrace.jobs SET run_at = millrace.clock() WHERE org_id = $1`, [orgId]);
@@ -47,7 +51,7 @@ test('a callback of the execution API hears of each change, and of what its job 
   const { engine, sent } = await run({ handlers: { [EXECUTION_TYPE]: () => 'done' } });
   const payload = { type: 'EMIT_EVENT', work_kind: 'SUCCESS_FAST' };
   const submission = { type: EXECUTION_TYPE, payload, callbackUrl: URL };
-  await engine.submitter.submit(orgId, submission, null, { profile: PROFILES.forgerun });
+  await submitJob(engine, { orgId, submission, actor: null, terms: { profile: PROFILES.forgerun } });
   await until(async () => sent.length === 6);
   expect(sent.map(({ event }) => event)).toEqual([
     ...['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.succeeded', 'job.event_emitted'],

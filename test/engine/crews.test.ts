@@ -1,10 +1,12 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
 import type { Handler, Registration } from '../../src/engine/work/registry.ts';
 import { listWorkers } from '../../src/ledger/attempts/workers.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { Gate, until, untilAborted } from '../library/fixture.ts';
 import { WorkerProcess } from './worker-process.ts';
@@ -17,7 +19,7 @@ const ledger = useLedger();
 type Params = { first?: Registration[]; second: Registration[]; slots?: number; concurrency?: number };
 
 async function open({ first = [], second, slots = 10, concurrency = 2 }: Params): Promise<Engine> {
-  const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue, concurrency });
+  const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue, concurrency });
   for (const registration of first) engine.registry.register(registration);
   engine.addCrew({ name: 'second', slots, queues: [QUEUE], registrations: second });
   await engine.open();
@@ -29,10 +31,9 @@ async function open({ first = [], second, slots = 10, concurrency = 2 }: Params)
 /** Whoever submits for another crew than the first says so. */
 async function submit(engine: Engine, orgId: string, type: string): Promise<string> {
   const queue = type.startsWith('second') ? QUEUE : 'q:first';
-  const written = await engine.submitter.submit(orgId, { type, queue, payload: {} }, null);
-  if (written.kind !== 'accepted') throw new Error(`It was not accepted: ${JSON.stringify(written)}`);
+  const { jobId } = await submitJob(engine, { orgId, submission: { type, queue, payload: {} }, actor: null });
   if (queue === QUEUE) engine.hint('ready');
-  return written.id;
+  return jobId;
 }
 
 const stateOf = async (orgId: string, id: string) => (await ledger.rowOf({ orgId, id })).state;
@@ -59,9 +60,8 @@ describe('a crew', () => {
   it('has the policy that its handler was registered with', async () => {
     const orgId = await ledger.newOrg();
     const engine = await open({ second: [{ type: 'second-policy', handler: () => {}, maxAttempts: 7 }] });
-    expect(engine.knowsType('second-policy')).toBe(true);
-    const prepared = await engine.submitter.prepare(orgId, { type: 'second-policy', payload: {} }, null);
-    expect(prepared).toMatchObject({ ok: true, entry: { job: { policy: { maxAttempts: 7 } } } });
+    const entry = await engine.prepare({ orgId, submission: { type: 'second-policy', payload: {} }, actor: null });
+    expect(entry).toMatchObject({ job: { policy: { maxAttempts: 7 } } });
   });
 
   it('may spawn jobs, held by the lease of its own worker', async () => {
@@ -102,7 +102,7 @@ describe('a crew', () => {
   });
 
   it('with a handler that cannot be used is refused', () => {
-    const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue });
+    const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
     const bad = { type: 'second bad', handler: () => {} };
     const crew = { name: 'second', slots: 1, queues: [QUEUE], registrations: [bad] };
     expect(() => engine.addCrew(crew)).toThrow(expect.objectContaining({ code: 'INVALID_HANDLER' }));
@@ -112,7 +112,7 @@ describe('a crew', () => {
     const orgId = await ledger.newOrg();
     const child = await WorkerProcess.start({ url: ledger.db.url, org: orgId, script: SCRIPT });
     const ids: string[] = [];
-    const submitter = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue });
+    const submitter = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
     await submitter.open();
     onTestFinished(() => submitter.close(0));
     for (const type of ['first', 'second']) ids.push(await submit(submitter, orgId, type));

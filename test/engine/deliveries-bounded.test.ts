@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { changeWebhook } from '../../src/ledger/webhooks/change-webhook.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { until } from '../library/fixture.ts';
 import { answered, failed, OK, useDeliveries } from './delivery-fixture.ts';
 
@@ -26,10 +27,15 @@ describe('one host that hangs', () => {
     });
     for (let no = 0; no < 4 * SLOTS; no++) {
       const callbackUrl = `https://hang.example/?job=${no}`;
-      await engine.submitter.submit(attacker, { type: 'quick', payload: {}, callbackUrl }, null);
+      await submitJob(engine, {
+        orgId: attacker,
+        submission: { type: 'quick', payload: {}, callbackUrl },
+        actor: null,
+      });
     }
     await until(async () => inFlight > 0 && (await webhooks.deliveries({ orgId: attacker })).length === 4 * SLOTS);
-    for (let count = 0; count < 3; count++) await engine.submitter.submit(victim, { type: 'quick', payload: {} }, null);
+    for (let count = 0; count < 3; count++)
+      await submitJob(engine, { orgId: victim, submission: { type: 'quick', payload: {} }, actor: null });
     await until(async () => (await statesOf(alive)).filter((state) => state === 'delivered').length === 15);
     expect(sent.filter(({ url }) => url.includes('alive'))).toHaveLength(15);
     expect(most).toBeGreaterThan(0);
@@ -55,7 +61,7 @@ describe('one host that hangs', () => {
     });
     for (let no = 0; no < 10; no++) {
       const callbackUrl = `https://dead.example/?job=${no}`;
-      await engine.submitter.submit(orgId, { type: 'quick', payload: {}, callbackUrl }, null);
+      await submitJob(engine, { orgId, submission: { type: 'quick', payload: {}, callbackUrl }, actor: null });
     }
     await until(async () => attempts.length >= 30);
     expect(Math.max(...atOnce.slice(15))).toBe(1);

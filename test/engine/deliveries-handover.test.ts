@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
 import { makeLanesDue } from '../../src/ledger/webhooks/queue-deliveries.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { createDeliveries } from '../../src/services/webhooks/delivery-services.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { TestWebhooks } from '../ledger/webhook-fixture.ts';
@@ -29,7 +29,7 @@ const queue = (webhookId: string, orgId: string, state = 'queued') =>
 test('what is queued while the delivery before it ends starts at once, without waiting for a sweep', async () => {
   const orgId = await ledger.newOrg();
   const id = await webhooks.register(orgId);
-  const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue });
+  const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
   const settings = { timeoutMs: 5_000, maxRetries: 5, backoff: { initialMs: 1, maxMs: 5 } };
   const breaker = { threshold: 5, initialMs: 1, maxMs: 10 };
   const limits = { retentionMs: 86_400_000, slots: 16, disableAfterMs: 432_000_000 };

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { messageIdOf } from '../../src/core/public-events.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { until } from '../library/fixture.ts';
 import { answered, failed, OK, useDeliveries } from './delivery-fixture.ts';
 
@@ -115,8 +116,8 @@ describe('an endpoint that cannot be reached', () => {
           ? new Promise((resolve) => signal.addEventListener('abort', () => resolve(failed('ABORTED'))))
           : OK,
     });
-    const written = await engine.submitter.submit(orgId, { type: 'quick', payload: {} }, null);
-    const job = { orgId, id: written.kind === 'accepted' ? written.id : '' };
+    const { jobId } = await submitJob(engine, { orgId, submission: { type: 'quick', payload: {} }, actor: null });
+    const job = { orgId, id: jobId };
     await until(async () => (await ledger.stateOf(job)) === 'completed');
     await until(() => allEnded(alive, 5));
     expect(await statesOf(dead)).toEqual(['live', 'queued', 'queued', 'queued', 'queued']);

@@ -2,12 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
 import type { WebhookAttempt } from '../../src/engine/events.ts';
 import type { JobContext } from '../../src/engine/work/job-context.ts';
 import type { Handler } from '../../src/engine/work/registry.ts';
 import { type DeliveryRequest, deliverRegistration } from '../../src/handlers/deliver-webhook.ts';
 import type { DeliveryAnswer } from '../../src/handlers/delivery-verdict.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import {
   createDeliveries,
   type Deliveries,
@@ -53,7 +54,7 @@ export function useDeliveries(): DeliveryBench {
     ledger,
     webhooks: new TestWebhooks(ledger),
     async run({ answer = () => OK, handlers = {}, ...options } = {}) {
-      const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue, concurrency: 10 });
+      const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue, concurrency: 10 });
       const settings = options.settings ?? { timeoutMs: 5_000, maxRetries: 5, backoff: { initialMs: 1, maxMs: 5 } };
       const breaker = { threshold: 5, initialMs: 1, maxMs: 10 };
       const rest = { retentionMs: 86_400_000, slots: 16, breaker, disableAfterMs: 432_000_000 };

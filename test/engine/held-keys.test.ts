@@ -1,38 +1,26 @@
 /** Submissions of others while a transaction that is still open has written an idempotency key. */
 import pg from 'pg';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type Policy, PROFILES } from '../../src/core/policy.ts';
 import type { Submission } from '../../src/core/submission.ts';
-import { Submitter } from '../../src/engine/submit/submitter.ts';
 import { observeStatements } from '../../src/ledger/driver/statement.ts';
 import type { JobToWrite } from '../../src/ledger/jobs/job-to-write.ts';
 import { submitShared } from '../../src/ledger/jobs/submit-jobs.ts';
+import { prepareSubmission } from '../../src/services/jobs/prepare-submission.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { submitParts } from './submit-parts.ts';
 
 const ledger = useLedger();
-let submitter: Submitter;
+let parts: ReturnType<typeof submitParts>;
 
 beforeAll(() => {
-  submitter = new Submitter({
-    database: ledger.db,
-    policies: ledger.policies,
-    profile: PROFILES.gopherqueue as Policy,
-    registrationOf: () => undefined,
-    fairQueues: () => new Set(),
-    ensureQueue: async () => {},
-    queues: { has: () => true, list: () => [] },
-    announce: () => {},
-    onAccepted: () => {},
-    offer: () => null,
-    hasSpareSession: () => true,
-  });
+  parts = submitParts(ledger);
 });
 
 const job = (more: object = {}): Submission => ({ type: 'held', payload: {}, ...more });
-const submit = (orgId: string, more?: object) => submitter.submit(orgId, job(more), null);
+const submit = async (orgId: string, more: object = {}) => parts.submitter.accept(await prepare(orgId, more));
 
 async function prepare(orgId: string, more: object): Promise<JobToWrite> {
-  const prepared = await submitter.prepare(orgId, job(more), null);
+  const prepared = await prepareSubmission(parts.intake, { orgId, submission: job(more), actor: null });
   if (!prepared.ok) throw new Error(JSON.stringify(prepared.issues));
   return prepared.entry;
 }
@@ -49,7 +37,7 @@ async function begin(): Promise<pg.Client> {
 async function holding(orgId: string, keys: readonly string[]): Promise<pg.Client> {
   const client = await begin();
   const entries = await Promise.all(keys.map((idempotencyKey) => prepare(orgId, { idempotencyKey })));
-  await submitter.writePlaced(entries, client);
+  await parts.writer.writeTogether(entries, client);
   return client;
 }
 
@@ -138,7 +126,7 @@ describe('a key that an open transaction of a user has written', () => {
   it('is known to the transaction itself', async () => {
     const orgId = await ledger.newOrg();
     const client = await holding(orgId, ['k']);
-    const [again] = await submitter.writePlaced([await prepare(orgId, { idempotencyKey: 'k' })], client);
+    const [again] = await parts.writer.writeTogether([await prepare(orgId, { idempotencyKey: 'k' })], client);
     expect(again).toMatchObject({ kind: 'duplicate', sameRequest: true });
   });
 });
@@ -174,7 +162,7 @@ describe('a batch', () => {
     const orgId = await ledger.newOrg();
     const client = await holding(orgId, ['k']);
     const entries = await Promise.all(['k', 'free'].map((idempotencyKey) => prepare(orgId, { idempotencyKey })));
-    const batch = watch(submitter.writeEach(entries));
+    const batch = watch(parts.writer.writeEach(entries));
     const isThere = `SELECT FROM millrace.jobs WHERE id = $1`;
     while ((await ledger.db.api.query(isThere, [entries[1]?.id])).rowCount === 0);
     expect(batch.isSettled).toBe(false);
@@ -186,7 +174,7 @@ describe('a batch', () => {
     const orgId = await ledger.newOrg();
     const client = await holding(orgId, ['k']);
     const entries = await Promise.all(['a', 'k'].map((idempotencyKey) => prepare(orgId, { idempotencyKey })));
-    const batch = watch(submitter.writePlaced(entries));
+    const batch = watch(parts.writer.writeTogether(entries));
     await ledger.untilBlocked();
     expect(await submit(orgId, { idempotencyKey: 'a' })).toMatchObject({ kind: 'accepted' });
     expect(batch.isSettled).toBe(false);

@@ -2,8 +2,9 @@
 import { onTestFinished } from 'vitest';
 import type { DurationInput } from '../../src/core/duration.ts';
 import { PROFILES } from '../../src/core/policy.ts';
+import { Catalogue } from '../../src/engine/catalogue.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import { Settings } from '../../src/engine/settings.ts';
+import { Producers } from '../../src/engine/work/producers.ts';
 import { HandlerRegistry } from '../../src/engine/work/registry.ts';
 import { Supervisor } from '../../src/engine/work/supervisor.ts';
 import type { JobContext } from '../../src/index.ts';
@@ -33,17 +34,19 @@ export class LoneWorker {
     const registry = new HandlerRegistry(PROFILES.gopherqueue);
     registry.register({ type: 'patient', lease, handler: (context) => this.#attempt(context) });
     this.#supervisor = new Supervisor({
-      ...{ database, registry, events: this.#events, policies: new PolicyCache(policiesOn(database)) },
-      settings: new Settings({ database, events: this.#events, onChange: () => this.#supervisor.refresh() }),
-      ...{
-        profile: PROFILES.gopherqueue,
-        name: 'lone',
-        slots: 4,
-        queues: ['*'],
-        lastWritesMs,
-        startsApart: false,
-        pollMs: 50,
-      },
+      database,
+      registry,
+      producers: new Producers(),
+      events: this.#events,
+      policies: new PolicyCache(policiesOn(database)),
+      catalogue: new Catalogue({ database, events: this.#events, onChange: () => this.#supervisor.refresh() }),
+      profile: PROFILES.gopherqueue,
+      name: 'lone',
+      slots: 4,
+      queues: ['*'],
+      lastWritesMs,
+      startsApart: false,
+      pollMs: 50,
       spawn: () => Promise.reject(new Error('a patient job has no children')),
       onReleased: () => {},
       onDelayed: () => {},

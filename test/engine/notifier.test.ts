@@ -1,10 +1,12 @@
+import pg from 'pg';
 import { expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
 import { EventHub } from '../../src/engine/events.ts';
 import { type Hint, Notifier } from '../../src/engine/notifier.ts';
 import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
@@ -31,7 +33,7 @@ it('listens again when its connection died without a word', async () => {
   await missed;
   road.unblock();
   // A new connection may have missed anything, so it tells all of it.
-  await until(() => heard.includes('settings'));
+  await until(() => heard.includes('catalogue'));
   heard.length = 0;
   const teller = new Notifier({ database: ledger.db, events: new EventHub(), onHint: () => {} });
   teller.open();
@@ -49,7 +51,7 @@ it('fails no submission when hints cannot be sent, and sends them once they can'
   const { rows } = await sql('SELECT current_database() AS name');
   await sql(`ALTER DATABASE ${rows[0].name} SET search_path = full_queue, pg_catalog`);
   const database = openDatabase({ url: ledger.db.url });
-  const engine = new Engine({ database, profile: PROFILES.gopherqueue });
+  const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   onTestFinished(async () => {
     await engine.close(0);
     await database.close();
@@ -58,7 +60,9 @@ it('fails no submission when hints cannot be sent, and sends them once they can'
   engine.events.on('error', ({ where }) => failed.push(where));
   await engine.open();
   const submission = { type: 'anything', payload: {} };
-  expect(await engine.submitter.submit(await ledger.newOrg(), submission, null)).toMatchObject({ kind: 'accepted' });
+  expect(await submitJob(engine, { orgId: await ledger.newOrg(), submission, actor: null })).toMatchObject({
+    status: 'ACCEPTED',
+  });
   await until(() => failed.includes('notifier'));
   expect(heard).toEqual([]);
   await sql('DROP SCHEMA full_queue CASCADE');
@@ -83,4 +87,24 @@ it('sends the first hint at once behind the statement that brings the news, and 
   expect(sent).toHaveLength(1);
   await until(() => heard.includes('ready') && heard.includes('cancel'));
   expect(heard.filter((hint) => hint === 'cancel')).toHaveLength(1);
+});
+
+it('notifies other processes of a job in a transaction of the caller when that has ended, and not before', async () => {
+  const { heard } = await listening(ledger.db);
+  const orgId = await ledger.newOrg();
+  const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
+  await engine.open();
+  onTestFinished(() => engine.close(0));
+  const client = new pg.Client({ connectionString: ledger.db.url });
+  await client.connect();
+  onTestFinished(() => client.end());
+  await client.query('BEGIN');
+  const later = { type: 'later', payload: {}, delay: '1h' } as const;
+  for (const submission of [{ type: 'now', payload: {} }, later])
+    await submitJob(engine, { orgId, submission, actor: null, client });
+  engine.notifier.hint('cancel');
+  await until(() => heard.includes('cancel'));
+  expect(heard).toEqual(['cancel']);
+  await client.query('COMMIT');
+  await until(() => heard.includes('ready') && heard.includes('timers'));
 });

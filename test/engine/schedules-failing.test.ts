@@ -29,7 +29,8 @@ function schedulerWith(submit: Submit): { scheduler: Scheduler; reported: string
   const reported: string[] = [];
   events.on('error', ({ where }) => reported.push(where));
   const scheduler = new Scheduler({
-    ...{ database: bench.ledger.db, events, onFired: () => {} },
+    database: bench.ledger.db,
+    events,
     submitIn: (_client, _orgId, { type }) => submit(type),
   });
   return { scheduler, reported };

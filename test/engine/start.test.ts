@@ -1,6 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
+import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { Gate, until } from '../library/fixture.ts';
 
@@ -20,7 +22,7 @@ async function refuseWorkers(ending: string): Promise<() => Promise<unknown>> {
 }
 
 async function open(gate: Gate): Promise<Engine> {
-  const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue, name: 'engine', pollMs: 20 });
+  const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue, name: 'engine', pollMs: 20 });
   engine.registry.register({ type: 'pass', handler: () => gate.pass() });
   engine.addCrew({ name: 'second', slots: 1, queues: ['q:second'], registrations: [] });
   await engine.open();
@@ -30,7 +32,7 @@ async function open(gate: Gate): Promise<Engine> {
 }
 
 const submit = async (engine: Engine) =>
-  engine.submitter.submit(await ledger.newOrg(), { type: 'pass', payload: {} }, null);
+  submitJob(engine, { orgId: await ledger.newOrg(), submission: { type: 'pass', payload: {} }, actor: null });
 
 const atWork = async (): Promise<string[]> =>
   (await sql('SELECT name FROM millrace.workers WHERE stopped_at IS NULL ORDER BY name')).rows.map(({ name }) => name);

@@ -1,6 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
 import { EventHub } from '../../src/engine/events.ts';
 import { Claims } from '../../src/engine/work/claims.ts';
 import { giveBackUnknown } from '../../src/engine/work/give-back-unknown.ts';
@@ -12,6 +11,7 @@ import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 
@@ -150,7 +150,7 @@ describe('a crew that starts apart', () => {
     const type = 'drained-in-claim';
     const begun: string[] = [];
     const registration = { type, concurrency: 5, handler: () => void begun.push(type) };
-    const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue });
+    const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
     engine.addCrew({ name: 'apart', slots: 2, queues: ['*'], registrations: [registration], startsApart: true });
     await engine.open();
     onTestFinished(() => engine.close(0));

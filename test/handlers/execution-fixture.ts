@@ -9,15 +9,16 @@ import type { ExecutionRequest } from '../../src/core/execution/request.ts';
 import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
 import type { ExecutionState } from '../../src/core/execution/states.ts';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
 import { type ExecutionHandlerOptions, executionRegistration } from '../../src/handlers/execution.ts';
-import { Admission } from '../../src/services/execution/admission.ts';
+import { createExecutionAdmission } from '../../src/services/admission/queue-admission.ts';
 import { cancelExecution } from '../../src/services/execution/cancel-execution.ts';
 import type { Caller, ExecutionContext } from '../../src/services/execution/context.ts';
 import { type ExecutionView, readExecution } from '../../src/services/execution/read-execution.ts';
 import { reportExecution } from '../../src/services/execution/report-execution.ts';
 import { retryExecution } from '../../src/services/execution/retry-execution.ts';
 import { type SubmittedExecution, submitExecution } from '../../src/services/execution/submit-execution.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { ExecutionMetrics } from '../../src/telemetry/execution-metrics.ts';
 import { silentTelemetry } from '../../src/telemetry/telemetry.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
@@ -57,7 +58,7 @@ export class Simulation {
   /** A process that takes submissions, as after a restart; it runs nothing before `work`. */
   async open(): Promise<void> {
     const { activeJobs = 1_000, produce } = this.#options;
-    const engine = new Engine({ database: this.ledger.db, profile: PROFILES.gopherqueue, concurrency: 50 });
+    const engine = createEngine({ database: this.ledger.db, profile: PROFILES.gopherqueue, concurrency: 50 });
     const registration = executionRegistration({ timeScale: this.#timeScale, activeJobs, produce });
     engine.registry.register(registration);
     engine.events.on('progress', ({ jobId, attempt, percent }) => this.progress.push({ jobId, attempt, percent }));
@@ -139,7 +140,7 @@ export class Simulation {
     return {
       ...{ engine, telemetry, settings },
       metrics: new ExecutionMetrics(telemetry),
-      admission: new Admission(engine, { queueSize: settings.queueSize }),
+      admission: createExecutionAdmission(engine, { queueSize: settings.queueSize }),
       webhooks: {
         ...{ guard: { check: async () => null }, addresses: PUBLIC_ONLY, secretOverlapMs: 0 },
         onQueued() {},

@@ -3,13 +3,13 @@ import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import { AppError } from '../../src/core/errors.ts';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
 import type { Http } from '../../src/http/door.ts';
 import { type EventStreamSettings, registerEventRoutes } from '../../src/http/queue/events.ts';
 import { renderError } from '../../src/http/queue/render.ts';
 import { ApiError, ErrorDetail, QuotaError } from '../../src/http/queue/schemas/error.ts';
 import { buildServer } from '../../src/http/server.ts';
 import { SCOPES } from '../../src/http/shared/identity.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
 
 export type EventServer = { http: Http; url: string; port: number; revoked: Set<string> };
@@ -24,7 +24,7 @@ export async function serveEvents(ledger: TestLedger, settings: EventStreamSetti
     },
   };
   const http = await buildServer({
-    engine: new Engine({ database: ledger.db, profile: PROFILES.gopherqueue }),
+    engine: createEngine({ database: ledger.db, profile: PROFILES.gopherqueue }),
     doors: [
       {
         prefix: '/queue/v1',

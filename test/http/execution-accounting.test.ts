@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { EXECUTION_STATES, type ExecutionState, isAllowed } from '../../src/core/execution/states.ts';
-import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { at, type Event, isChain } from './execution-work.ts';
 
@@ -74,10 +73,9 @@ it('an id that is taken, by whatever client, is taken: no second job gets it [FR
   await first.reached(id, 'SUCCEEDED');
   const before = (await first.get(`/jobs/${id}`)).body;
   const submission = { type: EXECUTION_TYPE, payload: {} };
-  const again = submitJob(server.engine, {
-    ...{ orgId: second.clientId, submission, actor: null },
-    options: { id, profile: server.settings.profile },
-  });
+  const terms = { profile: server.settings.profile };
+  const entry = await server.engine.prepare({ orgId: second.clientId, submission, actor: null, terms });
+  const again = server.engine.submitter.accept({ ...entry, id });
   await expect(again).rejects.toMatchObject({ constraint: 'jobs_by_id' });
   expect((await first.get(`/jobs/${id}`)).body).toEqual(before);
   expect((await second.get(`/jobs/${id}`)).status).toBe(403);

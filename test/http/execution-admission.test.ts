@@ -6,7 +6,7 @@ import { AppError } from '../../src/core/errors.ts';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { openDatabase } from '../../src/ledger/driver/database.ts';
 import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
-import { Admission } from '../../src/services/execution/admission.ts';
+import { createExecutionAdmission } from '../../src/services/admission/queue-admission.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { until } from '../library/fixture.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
@@ -119,16 +119,16 @@ describe('admission', () => {
     await withoutWorker();
     const { clientId: orgId } = await server.client();
     const elsewhere = openDatabase({ url: server.ledger.db.url, apiPool: 3 });
-    const options = { profile: server.settings.profile };
+    const terms = { profile: server.settings.profile };
     try {
-      const admissions = [server.engine, { database: elsewhere }].map(
-        (engine) => new Admission(engine, { queueSize: 8 }),
+      const admissions = [server.engine, { database: elsewhere }].map((engine) =>
+        createExecutionAdmission(engine, { queueSize: 8 }),
       );
       const work = (index: number) => async (client?: pg.ClientBase) => {
         if (index % 5 === 0) throw new AppError('DUPLICATE');
         if (index % 7 === 0) return client?.query('SELECT nothing_of_the_sort');
         const submission = { type: EXECUTION_TYPE, payload: {} };
-        return submitJob(server.engine, { orgId, submission, actor: null, client, options });
+        return submitJob(server.engine, { orgId, submission, actor: null, client, terms });
       };
       const admitted = await Promise.allSettled(
         Array.from({ length: 60 }, (_, index) => admissions[index % 2]?.admit<unknown>(work(index))),
@@ -150,7 +150,7 @@ describe('admission', () => {
         counts++;
         return database.api.query(config);
       };
-      const admission = new Admission(
+      const admission = createExecutionAdmission(
         { database: { ...database, api: { query } as unknown as pg.Pool } },
         { queueSize },
       );
@@ -168,11 +168,11 @@ describe('admission', () => {
   });
 
   it('far from the limit does not hold a transaction, and a writer that has too much to do is a full queue [FR-14.34]', async () => {
-    const admission = new Admission(server.engine, { queueSize: 100_000 });
+    const admission = createExecutionAdmission(server.engine, { queueSize: 100_000 });
     expect(await admission.admit(async (client) => client)).toBeUndefined();
     const overflow = admission.admit(() => Promise.reject(new AppError('QUOTA_EXCEEDED')));
     await expect(overflow).rejects.toMatchObject({ code: 'UNAVAILABLE', problem: 'RFA_EXEC_QUEUE_FULL' });
-    const later = admission.pass(() => Promise.reject(new AppError('QUOTA_EXCEEDED')));
+    const later = admission.admit(() => Promise.reject(new AppError('QUOTA_EXCEEDED')), { jobs: 0, least: 0 });
     await expect(later).rejects.toMatchObject({ problem: 'RFA_EXEC_QUEUE_FULL' });
     const failure = admission.admit(() => Promise.reject(new AppError('DUPLICATE')));
     await expect(failure).rejects.toMatchObject({ code: 'DUPLICATE' });

@@ -7,7 +7,7 @@ import type { AddressPolicy } from '../../src/core/address-policy.ts';
 import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { DEFAULT_LIMITS } from '../../src/core/submission.ts';
-import { Engine } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
 import type { Scope } from '../../src/http/shared/identity.ts';
@@ -19,6 +19,7 @@ import { addExecutionCrew } from '../../src/platform/execution-crew.ts';
 import { observeExecution } from '../../src/platform/execution-telemetry.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import type { ExecutionContext, WebhookParts } from '../../src/services/execution/context.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { Telemetry } from '../../src/telemetry/telemetry.ts';
@@ -185,7 +186,7 @@ export class ExecutionServer {
   async newEngine(database: Database = this.ledger.db): Promise<Engine> {
     const { addresses } = this;
     const limits = addresses === undefined ? undefined : { ...DEFAULT_LIMITS, addresses };
-    const engine = new Engine({ database, profile: PROFILES.gopherqueue, limits });
+    const engine = createEngine({ database, profile: PROFILES.gopherqueue, limits });
     await engine.open();
     const { timeScale, activeJobs } = this.settings;
     addExecutionCrew(engine, { timeScale, activeJobs, slots: 50 });

@@ -2,10 +2,11 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { generateDefinition } from '../../src/core/execution/definition.ts';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
 import { intervalFor } from '../../src/engine/work/heartbeat.ts';
 import type { Registration } from '../../src/engine/work/registry.ts';
 import { executionRegistration } from '../../src/handlers/execution.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { folderWith, start } from '../cli/program.ts';
 import { Gate, until } from '../library/fixture.ts';
 import { useExecution } from './execution-fixture.ts';
@@ -21,7 +22,7 @@ afterEach(async () => {
 
 async function idler(): Promise<Engine> {
   await server.worker('none');
-  const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue });
+  const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
   engines.push(engine);
   await engine.open();
   return engine;

@@ -1,12 +1,12 @@
 import type { AddressInfo } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer } from '../../src/http/server.ts';
 import { type Identity, SCOPES } from '../../src/http/shared/identity.ts';
 import { BoundedPool, type PoolBounds } from '../../src/ledger/driver/bounded-pool.ts';
 import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { Gate, until } from '../library/fixture.ts';
 
@@ -19,7 +19,7 @@ const UNLIMITED = { allowed: true, limit: 1, remaining: 1, resetMs: 1 };
 async function serve(bounds: Partial<PoolBounds> = {}) {
   const apiBounds = { maxWaiting: MOST_WAITING, ...bounds };
   const database = openDatabase({ url: ledger.db.url, apiPool: POOL, apiBounds });
-  const engine = new Engine({ database, profile: PROFILES.gopherqueue });
+  const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   const orgId = await ledger.newOrg();
   const identity: Identity = { orgId, keyId: 'k', projectId: null, scopes: new Set(SCOPES) };

@@ -2,12 +2,12 @@
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
 import type { Http } from '../../src/http/door.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer } from '../../src/http/server.ts';
 import { type Identity, SCOPES } from '../../src/http/shared/identity.ts';
 import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { watchStatements } from './auth-fixture.ts';
 
@@ -20,7 +20,7 @@ let [database, http, url, orgId]: [Database?, Http?, string?, string?] = [];
 
 beforeAll(async () => {
   database = openDatabase({ url: ledger.db.url, apiPool: POOL, apiBounds: { maxWaiting: 2 * POOL } });
-  const engine = new Engine({ database, profile: PROFILES.gopherqueue });
+  const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   orgId = await ledger.newOrg();
   const identity: Identity = { orgId, keyId: 'k', projectId: null, scopes: new Set(SCOPES) };

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
+import type { Engine } from '../../src/engine/engine.ts';
 import type { Handler, Registration } from '../../src/engine/work/registry.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
@@ -10,6 +10,7 @@ import { SCOPES, type Scope } from '../../src/http/shared/identity.ts';
 import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { Contract, type OpenApi } from './contract.ts';
@@ -127,7 +128,7 @@ export class QueueServer {
   }
 
   async open(registrations: readonly Registration[]): Promise<void> {
-    this.engine = new Engine({ database: this.ledger.db, profile: PROFILES.gopherqueue });
+    this.engine = createEngine({ database: this.ledger.db, profile: PROFILES.gopherqueue });
     await this.engine.open();
     for (const registration of [{ type: ACT, handler: this.#act }, ...registrations])
       this.engine.registry.register(registration);

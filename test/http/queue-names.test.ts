@@ -51,7 +51,7 @@ describe('over HTTP', () => {
     const name = `q:${randomId()}`;
     expect((await caller.post('/jobs', job(name))).status).toBe(400);
     await configureQueue(queue.ledger.db.api, { name });
-    await queue.engine.settings.refresh();
+    await queue.engine.catalogue.refresh();
     expect((await caller.post('/jobs', job(name))).status).toBe(202);
   });
 });
@@ -89,7 +89,7 @@ describe('in a program', () => {
     expect(refusal.message).toContain('tags');
     await api.query(`DELETE FROM millrace.queues WHERE name = 'q:planning'`);
     await api.query(`INSERT INTO millrace.queues (name) VALUES ('full:more') ON CONFLICT DO NOTHING`);
-    await queue.engine.settings.refresh();
+    await queue.engine.catalogue.refresh();
     expect((await submit('q:planning')).status).toBe('ACCEPTED');
     expect(await names()).toHaveLength(1_001);
   });

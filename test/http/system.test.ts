@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import type { ServerOptions } from '../../src/http/server.ts';
 import { openDatabase } from '../../src/ledger/driver/database.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
@@ -29,7 +29,7 @@ async function openedRoad(): Promise<DatabaseRoad> {
 
 async function serveOver(url: string, options: Partial<ServerOptions> = {}): Promise<Served> {
   const database = openDatabase({ url });
-  const engine = new Engine({ database, profile: PROFILES.gopherqueue });
+  const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   closing.push(() => database.close());
   await ledger.db.api.query(`INSERT INTO millrace.orgs (id, slug) VALUES ($1, 'caller') ON CONFLICT DO NOTHING`, [

@@ -1,8 +1,8 @@
 import type pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { Engine } from '../../src/engine/engine.ts';
 import { ensurePartitions, sweepDefaultPartition } from '../../src/ledger/history/record-partitions.ts';
+import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -36,7 +36,7 @@ async function dump(): Promise<{ end(): Promise<void> }> {
 test('a process opens while a dump holds the history and partitions are missing; they are made afterwards', async () => {
   await moveToMissingDay();
   const held = await dump();
-  const engine = new Engine({ database: ledger.db, profile: PROFILES.gopherqueue });
+  const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
   await engine.open();
   onTestFinished(() => engine.close(0));
   expect(await ensurePartitions(ledger.db.maintenance)).toEqual({ made: [], isComplete: false });

@@ -158,6 +158,13 @@ describe('search', () => {
 });
 
 describe('stats', () => {
+  it.each([0, '0s', -1, 'soon'])('refuses a time range of %s', async (timeRange) => {
+    await expect(stage.millrace.stats({ timeRange: timeRange as number })).rejects.toMatchObject({
+      code: 'INVALID_REQUEST',
+      details: [{ field: 'timeRange', code: 'INVALID_DURATION' }],
+    });
+  });
+
   it('counts states, rates and latencies, and breaks them down [GA-2.50] [GA-2.51] [GA-2.56] [GA-2.57] [GA-2.59] [GA-2.62] [GA-2.63] [GA-2.64] [GA-2.65] [GA-2.66]', async () => {
     const org = await stage.ledger.newOrg();
     const millrace = await stage.work({ fine: () => 1, bad: () => Promise.reject(new PermanentError('no')) }, { org });

@@ -1,4 +1,5 @@
 /** What callers do: submit, cancel, retry. */
+
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { DEPENDENCY_TYPES } from '../../src/core/dependencies.ts';
@@ -7,6 +8,7 @@ import type { Submission } from '../../src/core/submission.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import type { JobToWrite } from '../../src/ledger/jobs/job-to-write.ts';
 import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
+import { prepareSubmission } from '../../src/services/jobs/prepare-submission.ts';
 import { anyOf, commandOf, hasJobs, hasLeases, leaseChoice, pick, pickLease } from './command.ts';
 import type { Submitted } from './model.ts';
 import { type ModelJob, mayRun, runsBy } from './model-job.ts';
@@ -36,7 +38,7 @@ async function prepare(
     dependsOn: ties.dependsOn.map((job) => job.id),
     dependencyType: ties.dependencyType,
   };
-  const prepared = await system.submitter.prepare(system.orgId, submission, null);
+  const prepared = await prepareSubmission(system.intake, { orgId: system.orgId, submission, actor: null });
   if (!prepared.ok) throw new Error(JSON.stringify(prepared.issues));
   const { entry } = prepared;
   const { policy, fingerprint } = entry.job;
@@ -50,7 +52,7 @@ export const submitPlain = commandOf({
   given: fc.record({ type: typeOf, priority: priorityOf, delayMs: delayOf }),
   run: async (given, model, system) => {
     const { entry, submitted } = await prepare(system, { ...given, payload: {} }, UNTIED);
-    const [written] = await system.submitter.write(system.ledger.db.api, [entry]);
+    const [written] = await system.writer.write([entry]);
     expect(written).toMatchObject(model.submit(submitted));
   },
 });
@@ -66,7 +68,7 @@ export const submitKeyed = commandOf({
   }),
   run: async ({ key, ...given }, model, system) => {
     const { entry, submitted } = await prepare(system, { ...given, priority: 2 }, { ...UNTIED, key });
-    const [written] = await system.submitter.writePlaced([entry]);
+    const [written] = await system.writer.writeTogether([entry]);
     expect(written).toMatchObject(model.submit(submitted));
   },
 });
@@ -85,7 +87,7 @@ export const submitDependent = commandOf({
     const dependsOn = [...new Set(choices.map((choice) => pick<ModelJob>(model.jobs, choice)))];
     const ties = { dependsOn, dependencyType, parent: null };
     const { entry, submitted } = await prepare(system, { ...given, payload: {} }, ties);
-    const [written] = await system.submitter.writePlaced([entry]);
+    const [written] = await system.writer.writeTogether([entry]);
     expect(written).toMatchObject(model.submit(submitted));
   },
 });
@@ -101,7 +103,7 @@ export const spawn = commandOf({
     const wanted = { type: given.type, priority: 2, delayMs: 0, payload: {} };
     const { entry, submitted } = await prepare(system, wanted, { ...UNTIED, parent: lease.job });
     const { seq, leaseSeq, workerId } = lease;
-    const answer = await system.submitter.spawn(
+    const answer = await system.spawner.write(
       { orgId: system.orgId, seq, leaseSeq, workerId, join: true },
       { entry, inheritsPriority: false },
     );

@@ -1,11 +1,14 @@
 /** The real side of a model run: a ledger whose clock stands still, one org, some workers and what they remember. */
 import { expect } from 'vitest';
-import { type Policy, type PolicyLayer, PROFILES } from '../../src/core/policy.ts';
-import { Submitter } from '../../src/engine/submit/submitter.ts';
+import type { PolicyLayer } from '../../src/core/policy.ts';
+import type { JobWriter } from '../../src/engine/submit/job-writer.ts';
+import { Spawner } from '../../src/engine/submit/spawner.ts';
 import { Claims } from '../../src/engine/work/claims.ts';
 import type { Lane } from '../../src/ledger/attempts/take-jobs.ts';
 import { registerWorker } from '../../src/ledger/attempts/workers.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
+import type { Intake } from '../../src/services/jobs/prepare-submission.ts';
+import { submitParts } from '../engine/submit-parts.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
 import { Model } from './model.ts';
 import { type GivenLease, isHeldBy } from './model-job.ts';
@@ -56,26 +59,19 @@ export class System {
   readonly ledger: TestLedger;
   readonly orgId: string;
   readonly workers: Queryable;
-  readonly submitter: Submitter;
+  readonly writer: JobWriter;
+  readonly intake: Intake;
+  readonly spawner: Spawner;
   readonly #claims = new Map<number, Claims>();
 
   constructor(ledger: TestLedger, orgId: string, wire: Wire = (db) => db) {
     this.ledger = ledger;
     this.orgId = orgId;
     this.workers = wire(ledger.db.workers);
-    this.submitter = new Submitter({
-      database: ledger.db,
-      policies: ledger.policies,
-      profile: PROFILES.gopherqueue as Policy,
-      registrationOf: (type) => LIVES[type],
-      fairQueues: () => new Set(),
-      ensureQueue: async () => {},
-      queues: { has: () => true, list: () => [] },
-      announce: () => {},
-      onAccepted: () => {},
-      hasSpareSession: () => true,
-      offer: () => null,
-    });
+    const { writer, intake } = submitParts(ledger, (type) => LIVES[type]);
+    this.writer = writer;
+    this.intake = intake;
+    this.spawner = new Spawner({ writer, prepare: () => Promise.reject(new Error('the model prepares by itself')) });
   }
 
   async setClock(nowMs: number): Promise<void> {

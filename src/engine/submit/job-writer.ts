@@ -3,15 +3,18 @@ import { AppError } from '../../core/errors.ts';
 import { lengthOf } from '../../core/payload.ts';
 import { inStatements } from '../../ledger/driver/batcher.ts';
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
-import { isContended, type Queryable } from '../../ledger/driver/statement.ts';
+import { OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
+import { isContended } from '../../ledger/driver/statement.ts';
+import { onTransactionEnd } from '../../ledger/driver/transaction-end.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import { reserveStamps } from '../../ledger/jobs/reserve-stamps.ts';
 import { type Attempted, submitJobs, submitShared, type Written } from '../../ledger/jobs/submit-jobs.ts';
+import { type AcceptedJobs, acceptedJobs } from './accepted-jobs.ts';
 import { HeldLane } from './held-lane.ts';
 import { placeDependents } from './placement.ts';
 
 export const MAX_BATCH = 1_000;
-/** How long a transaction of ours waits for a lock before it lets go of its own and is tried again. */
+/** How long a transaction of ours waits for a lock before it releases its own locks and starts again. */
 const LOCK_MS = 25;
 
 const KEY_HELD = 'Another transaction that is still open uses this idempotency key. Try again when it has ended.';
@@ -28,8 +31,8 @@ export const lengthOfEntry = ({ job: { payload } }: JobToWrite): number => lengt
 export type JobWriterOptions = {
   database: Database;
   fairQueues(): ReadonlySet<string>;
-  /** Called with what was accepted, so that idle workers look at once. */
-  onAccepted(accepted: { written: readonly Attempted[]; entries: readonly JobToWrite[]; isFollowed: boolean }): void;
+  /** Called when accepted jobs are committed, so that idle workers look at once. */
+  onAccepted(accepted: AcceptedJobs): void;
 };
 
 /** Writes jobs without waiting for a lock that another caller's transaction holds. Jobs that meet such a lock are retried alone. */
@@ -49,39 +52,43 @@ export class JobWriter {
     await reserveStamps(this.#options.database.submitting, stamped);
   }
 
-  /** Writes a job whose key another transaction seems to hold, as soon as that has ended. */
+  /** Writes a job whose key another transaction seems to hold, as soon as that transaction has ended. */
   async writeHeld(entry: JobToWrite): Promise<Written> {
     const attempt = () => this.#attempt((client) => submitJobs(client, [entry]));
     const written = await this.#lane.run(entry.orgId, attempt, KEY_HELD);
-    this.#options.onAccepted({ written, entries: [entry], isFollowed: false });
+    this.announce(written, [entry]);
     return written[0] as Written;
   }
 
-  /** Writes entries without dependencies in as many statements as they need. Jobs whose keys are held are left out. */
-  async write(db: Queryable, entries: readonly JobToWrite[]): Promise<Attempted[]> {
+  /**
+   * Writes entries without dependencies in as many statements as they need. Jobs whose keys are held are left out. With a client
+   * the writes belong to its transaction.
+   */
+  async write(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Attempted[]> {
     await this.stamp(entries);
+    const db = client ?? this.#options.database.api;
     const written: Attempted[] = [];
     for (const part of inStatements(entries, MAX_BATCH, lengthOfEntry)) written.push(...(await submitShared(db, part)));
-    this.#options.onAccepted({ written, entries, isFollowed: false });
+    this.announce(written, entries, client);
     return written;
   }
 
-  /** Writes entries without dependencies, each for itself. An error is the answer to those that it concerns. */
+  /** Writes entries without dependencies, each for itself. An entry that cannot be written gets its error. */
   async writeEach(entries: readonly JobToWrite[]): Promise<(Written | AppError)[]> {
-    const answers: Promise<Written | AppError>[] = [];
+    const results: Promise<Written | AppError>[] = [];
     for (const part of inStatements(entries, MAX_BATCH, lengthOfEntry)) {
-      const attempted = await this.write(this.#options.database.api, part).catch((error) => {
-        if (answers.length === 0) throw error;
-        return part.map(() => asAnswer(error));
+      const attempted = await this.write(part).catch((error) => {
+        if (results.length === 0) throw error;
+        return part.map(() => asResult(error));
       });
       for (const [index, each] of attempted.entries())
-        answers.push(isHeld(each) ? this.writeHeld(part[index] as JobToWrite).catch(asAnswer) : Promise.resolve(each));
+        results.push(isHeld(each) ? this.writeHeld(part[index] as JobToWrite).catch(asResult) : Promise.resolve(each));
     }
-    return Promise.all(answers);
+    return Promise.all(results);
   }
 
   /**
-   * Writes entries, some with dependencies, in one transaction: all or none. `check` throws to take them back. With a client the
+   * Writes entries, some with dependencies, in one transaction: all or none. `check` throws to undo the writes. With a client the
    * transaction is the caller's.
    */
   async writeTogether(
@@ -99,7 +106,7 @@ export class JobWriter {
       return written;
     };
     const written = await this.#together({ entries, parts, work, client });
-    this.#options.onAccepted({ written, entries, isFollowed: false });
+    this.announce(written, entries, client);
     return written;
   }
 
@@ -108,6 +115,20 @@ export class JobWriter {
     const isOneStatement = parts.length === 1 && entries.every(isUntied);
     if (isOneStatement) return submitJobs(this.#options.database.api, entries);
     return this.transact(entries[0]?.orgId ?? '', work);
+  }
+
+  /** Other sessions cannot see jobs of an open transaction, so workers are woken when it ends. */
+  announce(
+    written: readonly Attempted[],
+    entries: readonly JobToWrite[],
+    client?: pg.ClientBase | OwnedTransaction,
+  ): void {
+    const accepted = acceptedJobs(written, entries);
+    if (client === undefined) this.#options.onAccepted(accepted);
+    else
+      onTransactionEnd(client instanceof OwnedTransaction ? client.client : client, () =>
+        this.#options.onAccepted(accepted),
+      );
   }
 
   /** Runs the work in a transaction of ours. While another one holds a lock that it needs, it holds none itself and tries again. */
@@ -136,10 +157,10 @@ type Together = {
 
 const isUntied = ({ job }: JobToWrite): boolean => job.dependsOn.length === 0 && job.idempotencyKey === null;
 
-const isHeld = (answer: Attempted | AppError): answer is { kind: 'held' } =>
-  !(answer instanceof AppError) && answer.kind === 'held';
+const isHeld = (result: Attempted | AppError): result is { kind: 'held' } =>
+  !(result instanceof AppError) && result.kind === 'held';
 
-function asAnswer(error: unknown): AppError {
+function asResult(error: unknown): AppError {
   if (error instanceof AppError) return error;
   throw error;
 }

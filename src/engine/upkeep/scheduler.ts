@@ -30,7 +30,6 @@ export type SchedulerOptions = {
   events: EventHub;
   /** Submits inside the transaction that moves the schedule on. Throws INVALID_REQUEST for a job that cannot be accepted. */
   submitIn(client: pg.PoolClient, orgId: string, submission: Submission): Promise<void>;
-  onFired(): void;
 };
 
 /**
@@ -56,7 +55,6 @@ export class Scheduler extends Periodic {
       fired += await this.#fireEach(page);
       after = page.length === PAGE ? (page.at(-1) ?? null) : null;
     } while (after !== null);
-    if (fired > 0) this.#options.onFired();
     return fired > 0 ? 0 : POLL_MS;
   }
 

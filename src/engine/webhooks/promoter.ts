@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { DELIVERY_QUEUE, DELIVERY_TYPE, SYSTEM_ORG_ID } from '../../core/delivery-policy.ts';
-import { AppError } from '../../core/errors.ts';
 import type { Policy } from '../../core/policy.ts';
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
@@ -16,7 +15,8 @@ import { type LaneBounds, type LockedLane, lockReadyLanes } from '../../ledger/w
 import { type DeadDelivery, findDeadDeliveries, pruneDeliveries } from '../../ledger/webhooks/sweep-lanes.ts';
 import type { EventHub } from '../events.ts';
 import { Loop, type Service } from '../loop.ts';
-import type { Submitter } from '../submit/submitter.ts';
+import type { JobWriter } from '../submit/job-writer.ts';
+import type { SubmissionRequest } from '../submit/prepared.ts';
 
 const MAX_LANES = 200;
 /** Other processes may make lanes due without a word. */
@@ -32,14 +32,13 @@ const ACTOR = 'system:webhooks';
 export type PromoterParams = {
   database: Database;
   events: EventHub;
-  submitter: Submitter;
+  writer: Pick<JobWriter, 'writeTogether'>;
+  prepare(request: SubmissionRequest): Promise<JobToWrite>;
   /** Of the jobs that deliver. */
   policy: Policy;
   /** How many deliveries may be live. */
   bounds: LaneBounds;
   retentionMs: number;
-  /** Jobs that deliver were written. */
-  onPromoted(): void;
   bury(dead: DeadDelivery): Promise<void>;
 };
 
@@ -74,41 +73,37 @@ export class Promoter implements Service {
 
   /** Answers how long to wait for the next round. */
   async round(): Promise<number> {
-    const { database, onPromoted } = this.#params;
-    const done = await this.#promote();
-    if (done === null) return BUSY_MS;
-    if (done.promoted > 0) onPromoted();
-    if (done.locked >= MAX_LANES) return 0;
-    const waitMs = await nextDueMs(database.workers);
+    const lanes = await this.#promote();
+    if (lanes === null) return BUSY_MS;
+    if (lanes >= MAX_LANES) return 0;
+    const waitMs = await nextDueMs(this.#params.database.workers);
     return waitMs === null ? POLL_MS : Math.min(POLL_MS, Math.max(MIN_WAIT_MS, waitMs));
   }
 
-  /** Null while the promoter of another process is at work. */
-  #promote(): Promise<{ locked: number; promoted: number } | null> {
-    const { database, submitter, bounds } = this.#params;
+  /** Returns how many lanes were due. Null while the promoter of another process is at work. */
+  #promote(): Promise<number | null> {
+    const { database, writer, bounds } = this.#params;
     return inTransaction(database.workers, async (client) => {
       const lanes = await lockReadyLanes(client, { limit: MAX_LANES, bounds, start: randomUUID() });
       if (lanes === null) return null;
-      if (lanes.length === 0) return { locked: 0, promoted: 0 };
+      if (lanes.length === 0) return 0;
       const webhookIds = lanes.map(({ webhookId }) => webhookId);
       const taken = await takeFirstDeliveries(client, webhookIds);
       const failing = failingOf(lanes);
       const entries = await Promise.all(taken.map((delivery) => this.#jobFor(delivery, failing)));
-      if (entries.length > 0) await submitter.writePlaced(entries, client);
+      if (entries.length > 0) await writer.writeTogether(entries, client);
       await setLanesLive(client, lanesOf(webhookIds, taken, entries));
-      return { locked: webhookIds.length, promoted: taken.length };
+      return webhookIds.length;
     });
   }
 
   /** It has the attempts that are left to the delivery: it uses one, unless its worker is lost. */
   async #jobFor({ id, webhookId, tries }: TakenDelivery, failing: ReadonlySet<string>): Promise<JobToWrite> {
-    const { submitter, policy } = this.#params;
+    const { prepare, policy } = this.#params;
     const maxAttempts = Math.max(1, policy.maxAttempts - tries);
     const payload = { delivery_id: id, ...(failing.has(webhookId) ? { can_wait: true } : {}) };
     const submission = { type: DELIVERY_TYPE, queue: DELIVERY_QUEUE, payload, maxAttempts };
-    const prepared = await submitter.prepare(SYSTEM_ORG_ID, submission, ACTOR, { profile: policy });
-    if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
-    return prepared.entry;
+    return prepare({ orgId: SYSTEM_ORG_ID, submission, actor: ACTOR, terms: { profile: policy } });
   }
 
   /** Ends deliveries whose job died in silence, and starts lanes that somebody queued for and did not live to make due. */

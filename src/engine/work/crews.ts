@@ -1,10 +1,7 @@
 import { AppError } from '../../core/errors.ts';
 import type { Policy } from '../../core/policy.ts';
-import type { Taken } from '../../ledger/attempts/take-jobs.ts';
-import type { OfferedJob } from './producer.ts';
 import { HandlerRegistry, type RegisteredHandler, type Registration } from './registry.ts';
 import type { Supervisor } from './supervisor.ts';
-import type { Take } from './taking.ts';
 
 /** Workers with handlers, slots and queues of their own. */
 export type Crew = {
@@ -85,14 +82,5 @@ export class Crews {
 
   checkCancels(): void {
     for (const supervisor of this.#supervisors) supervisor.checkCancels();
-  }
-
-  /** Somebody is about to send a statement that may bring this job: the first crew with nothing else to do has it sent. */
-  offer(job: OfferedJob, take: Take): Promise<Taken> | null {
-    for (const supervisor of this.#supervisors) {
-      const taking = supervisor.offer(job, take);
-      if (taking !== null) return taking;
-    }
-    return null;
   }
 }

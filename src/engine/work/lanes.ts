@@ -36,6 +36,10 @@ export class Lanes {
         }
   }
 
+  has(queue: string, jobType: string): boolean {
+    return this.#byKey.has(`${queue}\n${jobType}\n0`);
+  }
+
   /** The lanes as they stand. Once in a while, and after an empty claim, they start from the bottom again. */
   next(nowMs: number): readonly Lane[] {
     if (nowMs - this.#resetAt >= RESET_AFTER_MS) this.reset(nowMs);

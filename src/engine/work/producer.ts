@@ -32,8 +32,7 @@ export type ProducerOptions = {
 
 export type Claim = { claimNo: number; sentMs: number; isAhead: boolean };
 
-/** What tells whether it is for a worker. */
-export type OfferedJob = { readonly type: string; readonly queue: string };
+export type ServedJob = { readonly type: string; readonly queue: string };
 
 type Flight = TakeParams & Claim & { runs: number; wakes: number };
 
@@ -76,11 +75,16 @@ export class Producer {
     this.pumpSoon();
   }
 
+  /** Whether this producer claims jobs of that queue and type. */
+  serves({ queue, type }: ServedJob): boolean {
+    return this.#lanes.has(queue, type);
+  }
+
   /**
-   * Somebody is about to send a statement that may bring this worker jobs: one that writes a job, or the one right behind it on
-   * its connection. Only while nothing else is to do. Null: it is not sent.
+   * Claims with a statement of the submitter: one that writes a job and starts it, or a claim that follows the write on its
+   * connection. Null: the producer is not idle, and the statement was not sent.
    */
-  offer(take: Take): Promise<Taken> | null {
+  claimWith(take: Take): Promise<Taken> | null {
     if (this.#flights > 0 || this.#options.hasCaps()) return null;
     const limit = this.#room();
     return limit === 0 ? null : this.#launch(limit, { take, isAhead: false });

@@ -1,27 +1,28 @@
 import { hostname } from 'node:os';
 import type { Policy } from '../../core/policy.ts';
-import type { StartedJob, Taken } from '../../ledger/attempts/take-jobs.ts';
+import type { StartedJob } from '../../ledger/attempts/take-jobs.ts';
 import { registerWorker, stopWorker } from '../../ledger/attempts/workers.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import { announceType } from '../../ledger/queues/job-types.ts';
 import { raiseVirtualTime } from '../../ledger/queues/queues.ts';
+import type { Catalogue } from '../catalogue.ts';
 import type { EventHub } from '../events.ts';
 import { Loop } from '../loop.ts';
-import type { Settings } from '../settings.ts';
 import type { Execution } from './execution.ts';
 import { HandlerContext, type SpawnRequest } from './handler-context.ts';
 import { Heartbeat } from './heartbeat.ts';
-import type { OfferedJob } from './producer.ts';
+import type { Producers } from './producers.ts';
 import type { HandlerRegistry } from './registry.ts';
-import type { Take } from './taking.ts';
 import { Worker } from './worker.ts';
 
 export type SupervisorOptions = {
   database: Database;
   policies: PolicyCache;
   registry: HandlerRegistry;
-  settings: Settings;
+  /** The producers of all crews of this process. */
+  producers: Producers;
+  catalogue: Catalogue;
   events: EventHub;
   profile: Policy;
   name: string;
@@ -71,12 +72,6 @@ export class Supervisor {
     this.#worker?.wake();
   }
 
-  /** Somebody is about to send a statement that may bring this job. Null: it is not sent. */
-  offer({ type, queue }: OfferedJob, take: Take): Promise<Taken> | null {
-    const isOurs = this.#options.registry.get(type) !== undefined && this.#queues().includes(queue);
-    return isOurs ? (this.#worker?.offer(take) ?? null) : null;
-  }
-
   checkCancels(): void {
     this.#heartbeat?.wake();
   }
@@ -93,12 +88,12 @@ export class Supervisor {
   }
 
   async #announce(): Promise<void> {
-    const { registry, database, settings } = this.#options;
+    const { registry, database, catalogue } = this.#options;
     for (const { type, layer, concurrency } of registry.all()) {
       const { hasCustomBackoff, ...defaults } = layer;
       await announceType(database.api, { name: type, defaults, concurrency, customBackoff: hasCustomBackoff });
     }
-    await settings.refresh();
+    await catalogue.refresh();
   }
 
   async #enlist(): Promise<void> {
@@ -128,26 +123,15 @@ export class Supervisor {
   }
 
   #makeWorker(workerId: number): Worker {
-    const { database, policies, registry, events, slots, spawn, onReleased, onDelayed, settings } = this.#options;
-    const { startsApart } = this.#options;
+    const { database, registry, events, spawn, catalogue } = this.#options;
     const ensureStarted = (execution: Execution) => worker.ensureStarted(execution);
     const services = { database, events, workerId: () => workerId, spawn, ensureStarted };
     const worker: Worker = new Worker({
-      ...{
-        database,
-        policies,
-        registry,
-        events,
-        workerId,
-        slots,
-        startsApart,
-        onReleased,
-        onDelayed,
-        queues: this.#queues(),
-        lastWritesMs: this.#options.lastWritesMs,
-      },
-      fairQueues: () => settings.fairQueues,
-      hasCaps: () => settings.hasCaps(registry.types()),
+      ...this.#options,
+      workerId,
+      queues: this.#queues(),
+      fairQueues: () => catalogue.fairQueues,
+      hasCaps: () => catalogue.hasCaps(registry.types()),
       contextOf: (execution) => new HandlerContext(execution, services),
       onStarted: (started) => this.#onStarted(started),
     });
@@ -155,8 +139,8 @@ export class Supervisor {
   }
 
   #queues(): readonly string[] {
-    const { queues, settings } = this.#options;
-    return queues.includes('*') ? settings.queues : queues;
+    const { queues, catalogue } = this.#options;
+    return queues.includes('*') ? catalogue.queues : queues;
   }
 
   #shortestLease(): number {
@@ -165,12 +149,13 @@ export class Supervisor {
   }
 
   #onStarted(started: readonly StartedJob[]): void {
-    const { settings, database, policies, events } = this.#options;
+    const { catalogue, database, policies, events } = this.#options;
     const stamps = new Map<string, number>();
     for (const job of started) {
       const policy = policies.cached(job.policyId);
       if (policy !== undefined) this.#heartbeat?.shorten(policy.leaseMs);
-      if (settings.fairQueues.has(job.queue)) stamps.set(job.queue, Math.max(stamps.get(job.queue) ?? 0, job.orderKey));
+      if (catalogue.fairQueues.has(job.queue))
+        stamps.set(job.queue, Math.max(stamps.get(job.queue) ?? 0, job.orderKey));
     }
     for (const [queue, stamp] of stamps) {
       raiseVirtualTime(database.workers, queue, stamp).catch((error) =>

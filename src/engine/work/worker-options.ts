@@ -4,12 +4,14 @@ import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import type { EventHub } from '../events.ts';
 import type { Execution } from './execution.ts';
 import type { JobContext } from './job-context.ts';
+import type { Producers } from './producers.ts';
 import type { HandlerRegistry } from './registry.ts';
 
 export type WorkerOptions = {
   database: Database;
   policies: PolicyCache;
   registry: HandlerRegistry;
+  producers: Producers;
   events: EventHub;
   workerId: number;
   slots: number;

@@ -1,5 +1,5 @@
 import type { Lease } from '../../ledger/attempts/start-jobs.ts';
-import type { StartedJob, Taken } from '../../ledger/attempts/take-jobs.ts';
+import type { StartedJob } from '../../ledger/attempts/take-jobs.ts';
 import { askPolicy } from './ask-policy.ts';
 import { BegunLeases } from './begun-leases.ts';
 import { Claims } from './claims.ts';
@@ -14,7 +14,7 @@ import { type Claim, Producer } from './producer.ts';
 import { Settling } from './settling.ts';
 import { lateExecution, Starter, startedExecution, type Unstarted } from './starter.ts';
 import { Sweeper } from './sweeper.ts';
-import { type Take, takingAhead, takingOf } from './taking.ts';
+import { takingAhead, takingOf } from './taking.ts';
 import { runnableOf } from './unrunnable.ts';
 import type { WorkerOptions } from './worker-options.ts';
 
@@ -91,6 +91,7 @@ export class Worker {
   /** Begins to look for work. */
   start(): void {
     this.#sweeper.start();
+    if (!this.#options.startsApart) this.#options.producers.add(this.#producer);
     this.wake();
   }
 
@@ -103,11 +104,6 @@ export class Worker {
     this.#producer.wake();
   }
 
-  /** Somebody is about to send a statement that may bring jobs. Null: it is not sent. */
-  offer(take: Take): Promise<Taken> | null {
-    return this.#options.startsApart ? null : this.#producer.offer(take);
-  }
-
   /** Looks in these queues from now on. */
   serve(queues: readonly string[]): void {
     this.#producer.serve(queues);
@@ -118,6 +114,7 @@ export class Worker {
    * is left to a rescuer: a process that is to end must not wait for a database that is away.
    */
   async drain(graceMs: number): Promise<void> {
+    this.#options.producers.remove(this.#producer);
     this.#producer.drain();
     this.#starter.stop();
     this.#ahead.stop();
@@ -153,6 +150,7 @@ export class Worker {
 
   /** The ledger has given this worker up. Its claims stay as they are: they are how a rescuer finds its jobs. */
   abandon(): void {
+    this.#options.producers.remove(this.#producer);
     this.#starter.stop();
     this.#isClosing = true;
     this.#ahead.abandon();

@@ -6,7 +6,6 @@ import type { Caller } from '../../services/execution/context.ts';
 export { problemResponses } from './schemas/problem.ts';
 
 import { actorOf, identityOf, type Scope } from '../shared/identity.ts';
-import { isNamedByCaller } from '../shared/request-id.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -24,7 +23,6 @@ export function callerOf(request: FastifyRequest): Caller {
     keyId: identity.keyId,
     actor: actorOf(identity),
     requestId: request.id,
-    lendsId: !isNamedByCaller(request),
     ...(traceparent === null ? {} : { traceparent }),
   };
 }

@@ -23,7 +23,10 @@ export function submitBatchRoute(http: Http, engine: Engine, admission: Admissio
     const { orgId, actor } = callerOf(request);
     const { total, accepted, rejected, results } = await submitMany(engine, {
       ...readBatch(request.body, askerOf(request)),
-      ...{ orgId, actor, requestId: request.id, knownQueuesOnly: true, admission },
+      orgId,
+      actor,
+      terms: { requestId: request.id, knownQueuesOnly: true },
+      admission,
     });
     return { total, accepted, rejected, results: results.map(renderRow) };
   });

@@ -1,10 +1,8 @@
-import type { FastifyRequest } from 'fastify';
 import type { Engine } from '../../engine/engine.ts';
 import type { Admission } from '../../services/admission/admission.ts';
 import { invalidSubmission } from '../../services/jobs/submission-result.ts';
 import { submitJob } from '../../services/jobs/submit-job.ts';
 import type { Http } from '../door.ts';
-import { isNamedByCaller } from '../shared/request-id.ts';
 import { askerOf, callerOf, judgedByService, needs } from './operation.ts';
 import { readSubmission } from './read-submission.ts';
 import { renderSubmission } from './render.ts';
@@ -25,18 +23,13 @@ const schema = {
   },
 };
 
-/** A request that was given its id here lends it to the job, which then need not remember it. */
-const optionsOf = (request: FastifyRequest) =>
-  isNamedByCaller(request)
-    ? { requestId: request.id, knownQueuesOnly: true }
-    : { id: request.id, knownQueuesOnly: true };
-
 export function submitJobRoute(http: Http, engine: Engine, admission: Admission): void {
   http.post('/jobs', { schema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
     const { orgId, actor } = callerOf(request);
     const { submission, issues } = readSubmission(request.body, askerOf(request));
     if (issues.length > 0) throw invalidSubmission(issues);
-    const result = await submitJob(engine, { orgId, submission, actor, options: optionsOf(request), admission });
+    const terms = { requestId: request.id, knownQueuesOnly: true };
+    const result = await submitJob(engine, { orgId, submission, actor, terms, admission });
     return reply.code(result.status === 'ACCEPTED' ? 202 : 200).send(renderSubmission(result));
   });
 }

@@ -74,7 +74,12 @@ export const BACKOFF_MEMBERS = {
   jitter: 'jitter',
 } as const;
 
-const OTHER_MEMBERS = { next_cursor: 'nextCursor', reset_attempts: 'resetAttempts', retry_after: 'retryAfterMs' };
+const OTHER_MEMBERS = {
+  next_cursor: 'nextCursor',
+  reset_attempts: 'resetAttempts',
+  retry_after: 'retryAfterMs',
+  time_range: 'timeRange',
+};
 
 const WIRE_NAMES = new Map<string, string>(
   [SUBMISSION_MEMBERS, BACKOFF_MEMBERS, OTHER_MEMBERS].flatMap((members) =>

@@ -23,27 +23,27 @@ export class OwnedTransaction implements Queryable {
   readonly id: string;
   /** The job ends with the commit: it cannot be written to any more. */
   readonly completesJob: boolean;
-  readonly #client: Queryable;
+  readonly client: Queryable;
   readonly #release: unknown;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(client: Queryable, id: string, completesJob = false) {
     this.id = id;
     this.completesJob = completesJob;
-    this.#client = client;
+    this.client = client;
     this.#release = (client as ClientState).release;
   }
 
   /** False: the transaction has ended. True: it is open as far as the client knows. */
   get isOpen(): boolean {
-    const client = this.#client as ClientState;
+    const client = this.client as ClientState;
     // A pool gives the client a new `release` each time it lends it out.
     return client.release === this.#release && client.getTransactionStatus?.() !== 'I';
   }
 
   query(config: { name?: string; text: string; values?: unknown[] }): Promise<QueryResult> {
     if (!this.isOpen) return Promise.reject(new Error('The transaction that held the job has ended.'));
-    return this.#client.query(config);
+    return this.client.query(config);
   }
 
   /** Runs `work` alone, after the work before it. Concurrent callers share one transaction and one set of savepoints. */

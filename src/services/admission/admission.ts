@@ -1,23 +1,23 @@
 import type pg from 'pg';
-import type { AppError } from '../../core/errors.ts';
+import { type AppError, isAppError } from '../../core/errors.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { rowHeld } from '../../engine/submit/job-writer.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import { isContended, isLockedOut, type Queryable, translated } from '../../ledger/driver/statement.ts';
 
-/** Given a client, it is inside a transaction in which so many jobs more fit. */
+/** With a client, the work is done in its transaction, in which `room` more jobs fit. */
 export type Work<T> = (client?: pg.ClientBase, room?: number) => Promise<T>;
 
-/** How many jobs the work adds at most, and with how much room it is to be tried at all. */
+/** How many jobs the work adds at most, and how much room it needs to be tried. Without jobs it needs none. */
 export type Load = { readonly jobs: number; readonly least: number };
 
 export type AdmissionOptions = {
   queueSize: number;
-  /** How many jobs wait, counted no further than the size; locked, until the transaction ends nobody else admits any. */
+  /** How many jobs wait, counted up to the size. Locked, no other process admits jobs until the transaction ends. */
   depth: { read(db: Queryable): Promise<number>; readLocked(db: Queryable): Promise<number> };
   full(current: number, cause?: unknown): AppError;
-  /** What a failure of the work is to be called. */
-  explain?(error: unknown): unknown;
+  /** Reports an overflow of the submitter as a full queue. */
+  isOverflowFull?: boolean;
 };
 
 type Waiter = Load & {
@@ -29,26 +29,26 @@ type Waiter = Load & {
 };
 
 const ONE: Load = Object.freeze({ jobs: 1, least: 1 });
-/** How long a reading of the queue is trusted, with what was admitted since, for each margin of room that it leaves. */
+/** How long a count of the queue is used, for each margin of room that it leaves. Jobs admitted since are added to it. */
 const READING_MS = 200;
-/** A count that takes long is asked for less often: it may cost the database a twentieth of a core. */
+/** A slow count is repeated less often, so that counting costs the database at most a twentieth of a core. */
 const PAUSE_PER_READING = 20;
 /**
- * Nearer to the limit than this nothing is trusted but a count under the lock. Wide enough for what other processes admit
- * in the time for which one margin of room is trusted, and what is on its way to the ledger while it is counted.
+ * Nearer to the limit than this, only a count under the lock is exact. Wide enough for the jobs that other processes admit while
+ * a count is in use, and for jobs in flight while it is taken.
  */
 const SMALLEST_MARGIN = 2_000;
 const MAX_BATCH = 100;
 const MAX_WAITING = 2_000;
-/** How long work may wait for a lock of another transaction, which may be a user's, while all others wait for it. */
+/** How long work may wait for a lock of another transaction, which may be a user's. All callers in line wait with it. */
 const LOCK_WAIT_MS = 2;
 /** When work that met such a lock is tried again, and for how long. */
 const RETRY_MS = 100;
 const PATIENCE_MS = 5_000;
 
 /**
- * Lets jobs into the queue while there is room. Far from the limit a reading of the last moment is enough, and nobody waits
- * for the next. Near it admissions of all processes stand in line behind one lock and count, so that the limit is met exactly.
+ * Admits jobs to the queue while there is room. Far from the limit a recent count is enough, and no caller waits for a new one.
+ * Near the limit all processes count under one lock, so that the limit is exact.
  */
 export class Admission {
   readonly #engine: Pick<Engine, 'database'>;
@@ -58,6 +58,7 @@ export class Admission {
   #readAtMs = Number.NEGATIVE_INFINITY;
   #trustedMs = READING_MS;
   #reading: Promise<void> | null = null;
+  readonly #refusals = new WeakSet<AppError>();
   #line: Waiter[] = [];
   #isServing = false;
 
@@ -67,8 +68,9 @@ export class Admission {
     this.#margin = Math.max(SMALLEST_MARGIN, Math.floor(options.queueSize / 10));
   }
 
-  /** Does the work, on a client inside a transaction where one is given, or refuses it and does nothing. */
+  /** Does the work, or refuses it and does nothing. */
   admit<T>(work: Work<T>, load: Load = ONE): Promise<T> {
+    if (load.jobs === 0) return this.#pass(work);
     if (this.#options.queueSize <= this.#margin) return this.#standInLine(work, load);
     const first = this.#keepReading();
     return first === undefined ? this.#admitByReading(work, load) : first.then(() => this.#admitByReading(work, load));
@@ -77,24 +79,34 @@ export class Admission {
   #admitByReading<T>(work: Work<T>, load: Load): Promise<T> {
     if (this.#depth + load.jobs + this.#margin > this.#options.queueSize) return this.#standInLine(work, load);
     this.#depth += load.jobs;
-    return this.pass(work);
+    return this.#pass(work);
   }
 
-  /** For work that needs no room: only its writing can be too much. */
-  pass<T>(work: () => Promise<T>): Promise<T> {
+  #pass<T>(work: Work<T>): Promise<T> {
     return work().catch((error) => {
       throw this.#explained(error);
     });
   }
 
-  /** What work is to say that does not fit in the room it was given. */
+  /** The error for work that does not fit in the room it was given. */
   refusal(room: number): AppError {
-    return this.#options.full(this.#options.queueSize - room);
+    return this.#full(this.#options.queueSize - room);
+  }
+
+  /** Whether the work was refused because the queue is full. */
+  isFull(error: unknown): error is AppError {
+    return this.#refusals.has(error as AppError);
+  }
+
+  #full(current: number, cause?: unknown): AppError {
+    const refusal = this.#options.full(current, cause);
+    this.#refusals.add(refusal);
+    return refusal;
   }
 
   /**
-   * Only the first is waited for. What this process admits is counted at once, so that an old reading misses what others do, and
-   * the one that is asked for with the first request after a pause has that.
+   * Only the first count is waited for. This process adds what it admits, so an old count misses only what other processes admit.
+   * The first request after a pause starts a new count.
    */
   #keepReading(): Promise<void> | undefined {
     if (this.#readAtMs === Number.NEGATIVE_INFINITY) return this.#read();
@@ -102,7 +114,7 @@ export class Admission {
     return undefined;
   }
 
-  /** One question at a time; whoever comes meanwhile waits for the same. */
+  /** One count at a time; concurrent callers share it. */
   #read(): Promise<void> {
     this.#reading ??= this.#countUp().finally(() => {
       this.#reading = null;
@@ -124,7 +136,7 @@ export class Admission {
   }
 
   #standInLine<T>(work: Work<T>, load: Load): Promise<T> {
-    if (this.#line.length >= MAX_WAITING) return Promise.reject(this.#options.full(this.#depth));
+    if (this.#line.length >= MAX_WAITING) return Promise.reject(this.#full(this.#depth));
     return new Promise((resolve, reject) => {
       const untilMs = performance.now() + PATIENCE_MS;
       this.#line.push({ ...load, work, untilMs, resolve: resolve as Waiter['resolve'], reject });
@@ -132,14 +144,14 @@ export class Admission {
     });
   }
 
-  /** One transaction at a time in this process: those in line must not hold every connection. */
+  /** One transaction at a time in this process: callers in line must not use up the connections. */
   async #serve(): Promise<void> {
     if (this.#isServing) return;
     this.#isServing = true;
     while (this.#line.length > 0) {
       const batch = this.#line.splice(0, MAX_BATCH);
       await this.#admitExactly(batch).catch((error) => {
-        const refusal = isLockedOut(error) ? this.#options.full(this.#depth, error) : error;
+        const refusal = isLockedOut(error) ? this.#full(this.#depth, error) : error;
         for (const { reject } of batch) reject(refusal);
       });
     }
@@ -150,7 +162,7 @@ export class Admission {
     const answers = await inTransaction(this.#engine.database.api, async (client) => {
       const depth = await this.#options.depth.readLocked(client);
       const made: (() => void)[] = [];
-      // Below nothing where others, who are not limited, added more than fits.
+      // Negative when unlimited submissions filled the queue beyond its size.
       let room = this.#options.queueSize - depth;
       for (const waiter of batch) {
         made.push(await this.#attempt(client, waiter, room));
@@ -163,8 +175,8 @@ export class Admission {
   }
 
   /**
-   * Work that fails leaves no trace and does not spoil that of the others. The answer is given once all is committed. Work that
-   * meets a lock of another transaction is tried again later: nobody in line waits for that transaction.
+   * A savepoint isolates failing work from the rest of the batch. Callers get their results after the commit. Work that meets a lock
+   * of another transaction is tried again later, so that the line does not wait for that transaction.
    */
   async #attempt(client: pg.ClientBase, waiter: Waiter, room: number): Promise<() => void> {
     const { work, least, resolve, reject } = waiter;
@@ -190,6 +202,8 @@ export class Admission {
   }
 
   #explained(error: unknown): unknown {
-    return translated(this.#options.explain?.(error) ?? error);
+    // More submissions wait to be written than the submitter accepts, which is a full queue as well.
+    const isOverflow = isAppError(error, 'QUOTA_EXCEEDED') && !this.isFull(error);
+    return translated(isOverflow && this.#options.isOverflowFull ? this.#full(this.#depth, error) : error);
   }
 }

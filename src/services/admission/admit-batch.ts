@@ -1,13 +1,12 @@
 import type pg from 'pg';
 import type { AppError } from '../../core/errors.ts';
-import type { Engine } from '../../engine/engine.ts';
 import { findKeys } from '../../ledger/jobs/find-key.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import { keyScopeOf } from '../../ledger/jobs/key-scope.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import type { Admission } from './admission.ts';
 
-/** What became of a job of a batch: written, known, or not let in. */
+/** The result for a job of a batch: written, a repeat, or refused. */
 export type Outcome = Written | AppError;
 
 export type BatchToWrite = {
@@ -18,14 +17,14 @@ export type BatchToWrite = {
   write(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Outcome[]>;
 };
 
-/** Writes as many jobs as there is room for, in order. Repeats of what was written before need none. */
-export function admitBatch(engine: Engine, admission: Admission | undefined, batch: BatchToWrite): Promise<Outcome[]> {
+/** Writes as many jobs as there is room for, in order. Repeats need no room. */
+export function admitBatch(admission: Admission | undefined, batch: BatchToWrite): Promise<Outcome[]> {
   if (admission === undefined) return batch.write(batch.entries);
   return admission.admit<Outcome[]>(
     (client, room = 0) =>
       client === undefined
         ? batch.write(batch.entries)
-        : writeFitting(engine, { client, room, refusal: admission.refusal(room) }, batch),
+        : writeFitting({ client, room, refusal: admission.refusal(room) }, batch),
     { jobs: batch.entries.length, least: 0 },
   );
 }
@@ -33,7 +32,6 @@ export function admitBatch(engine: Engine, admission: Admission | undefined, bat
 type Place = { client: pg.ClientBase; room: number; refusal: AppError };
 
 async function writeFitting(
-  engine: Engine,
   { client, room, refusal }: Place,
   { orgId, entries, isWhole, write }: BatchToWrite,
 ): Promise<Outcome[]> {
@@ -41,7 +39,6 @@ async function writeFitting(
   if (isWhole && fitting.length < entries.length) throw refusal;
   if (fitting.length === 0) return entries.map(() => refusal);
   const written = await write(fitting, client);
-  engine.hintLater();
   const outcomes = new Map<JobToWrite, Outcome>(fitting.map((entry, index) => [entry, written[index] as Outcome]));
   return entries.map((entry) => outcomes.get(entry) ?? refusal);
 }

@@ -4,7 +4,7 @@ import type { UrlGuard } from '../../core/target-url.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { ExecutionMetrics } from '../../telemetry/execution-metrics.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
-import type { Admission } from './admission.ts';
+import type { Admission } from '../admission/admission.ts';
 
 /** What registering and managing webhooks needs beside the ledger. */
 export type WebhookParts = {
@@ -34,7 +34,5 @@ export type Caller = {
   readonly keyId: string;
   readonly actor: string;
   readonly requestId: string;
-  /** The request was given its id here: a job that it makes has the same, and need not remember it. */
-  readonly lendsId?: boolean;
   readonly traceparent?: string;
 };

@@ -1,4 +1,3 @@
-import type pg from 'pg';
 import { fingerprint } from '../../core/canonical-json.ts';
 import { AppError } from '../../core/errors.ts';
 import {
@@ -16,7 +15,6 @@ import { findKey } from '../../ledger/jobs/find-key.ts';
 import type { LogFields } from '../../telemetry/log.ts';
 import type { SubmissionResult } from '../jobs/submission-result.ts';
 import { resultOf, submitJob } from '../jobs/submit-job.ts';
-import { isQueueFull } from './admission.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { ownedExecution } from './read-execution.ts';
 import { sharedClock } from './shared-clock.ts';
@@ -101,45 +99,38 @@ type Writing = {
   traceparent: string;
 };
 
-/** Only a job that is due enters the queue now; one for later enters it at its time, however full it is. */
-function enqueue(c: ExecutionContext, writing: Writing): Promise<SubmissionResult> {
-  const { request, timing } = writing;
-  const { clientId: orgId } = writing.caller;
+/** A job for later enters the queue at its time, so it needs no room now. */
+async function enqueue(c: ExecutionContext, writing: Writing): Promise<SubmissionResult> {
+  const { caller, request, timing } = writing;
+  const { clientId: orgId, actor, requestId } = caller;
   const asked = isRepeatable(c, request) ? fingerprintOf(request) : null;
   const key = keyOf(request, asked);
-  const result = write(c, writing, { asked, key });
-  if (key === null || asked === null) return result;
-  return result.catch(async (error) => {
-    const first = timing.is === 'past' || isQueueFull(error) ? await firstOf(c, { orgId, key, asked }) : null;
-    if (first === null) throw error;
+  if (timing.is === 'past') {
+    const first = key === null ? null : await firstOf(c, { orgId, key, asked });
+    if (first === null) throw tooLate(timing.now);
     return first;
+  }
+  const terms = { profile: profileFor(c, request), fingerprint: asked ?? undefined, requestId };
+  return submitJob(c.engine, {
+    orgId,
+    actor,
+    submission: submissionFor(writing, key),
+    terms,
+    admission: c.admission,
+    needsRoom: timing.is === 'now',
   });
 }
 
-type Keyed = { asked: string | null; key: string | null };
-
-function write(c: ExecutionContext, writing: Writing, { asked, key }: Keyed): Promise<SubmissionResult> {
-  const { caller, request, timing } = writing;
-  if (timing.is === 'past') return Promise.reject(tooLate(timing.now));
-  const { clientId: orgId, actor } = caller;
-  const submission = submissionFor(writing, key);
-  const options = { profile: profileFor(c, request), fingerprint: asked ?? undefined, ...namedBy(caller) };
-  const submit = (client?: pg.ClientBase) => submitJob(c.engine, { orgId, submission, actor, client, options });
-  return timing.is === 'now' ? c.admission.admit(submit) : c.admission.pass(submit);
-}
-
-/** A repeat adds nothing: however full the queue and however late it is, it is answered with the job it repeats. */
+/** A repeat that comes after its time still returns the job that it repeats. */
 async function firstOf(
   { engine }: ExecutionContext,
-  { orgId, key, asked }: { orgId: string; key: string; asked: string },
+  { orgId, key, asked }: { orgId: string; key: string; asked: string | null },
 ): Promise<SubmissionResult | null> {
   const found = await findKey(engine.database.api, orgId, { scope: EXECUTION_TYPE, key });
   if (found === null) return null;
   const { jobId: existingId, fingerprint } = found;
   return resultOf(engine, { orgId, written: { kind: 'duplicate', existingId, sameRequest: fingerprint === asked } });
 }
-
-const namedBy = ({ requestId, lendsId }: Caller) => (lendsId === true ? { id: requestId } : { requestId });
 
 /** Only then is there something to compare: a fingerprint took 5 us of each request. */
 const isRepeatable = ({ settings }: ExecutionContext, { idempotencyKey }: ExecutionRequest): boolean =>

@@ -5,11 +5,15 @@ import { type Breakdown, countJobs as countInLedger, type JobCounts } from '../.
 
 export type { JobCounts };
 
-export type CountParams = { orgId: string; timeRange?: DurationInput; breakdownBy?: readonly Breakdown[] };
+export type CountParams = {
+  orgId: string;
+  timeRange?: DurationInput;
+  breakdownBy?: readonly Breakdown[];
+};
 
 const DEFAULT_RANGE_MS = 3_600_000;
 
-/** Counts, rates and latencies of an org. `timeRange` is how far back finished jobs count; one hour unless given. */
+/** Counts, rates and latencies of an org. `timeRange` is how far back finished jobs count; by default one hour. */
 export function countJobs(engine: Engine, { orgId, timeRange, breakdownBy }: CountParams): Promise<JobCounts> {
   const sinceMs = timeRange === undefined ? DEFAULT_RANGE_MS : readRange(timeRange);
   return countInLedger(engine.database.api, orgId, { sinceMs, breakdownBy });
@@ -18,9 +22,9 @@ export function countJobs(engine: Engine, { orgId, timeRange, breakdownBy }: Cou
 function readRange(timeRange: DurationInput): number {
   const parsed = parseDuration(timeRange);
   if (parsed.ok && parsed.ms > 0) return parsed.ms;
-  const message = `time_range: ${parsed.ok ? 'must be longer than nothing' : parsed.message}`;
+  const message = `timeRange ${parsed.ok ? 'must be greater than zero' : parsed.message}`;
   throw new AppError('INVALID_REQUEST', {
     message,
-    details: [{ field: 'time_range', code: 'INVALID_DURATION', message }],
+    details: [{ field: 'timeRange', code: 'INVALID_DURATION', message }],
   });
 }

@@ -4,7 +4,14 @@ import type { Submission } from '../../core/submission.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { firstRun } from '../../engine/upkeep/scheduler.ts';
 import { readClock } from '../../ledger/driver/clock.ts';
-import { type Missed, putSchedule, type Schedule } from '../../ledger/queues/schedules.ts';
+import {
+  listSchedules as listInLedger,
+  type Missed,
+  putSchedule,
+  removeSchedule as removeFromLedger,
+  type Schedule,
+} from '../../ledger/queues/schedules.ts';
+import { prepareSubmission } from './prepare-submission.ts';
 import { invalidSubmission } from './submission-result.ts';
 
 export type ScheduleParams = {
@@ -13,29 +20,38 @@ export type ScheduleParams = {
   /** Five or six fields, or a nickname such as `@daily`. */
   cron: string;
   timeZone?: string;
-  /** What becomes of times that passed while no process was there: drop them, run once, or run each. */
+  /** What to do about times that passed while no process was running: nothing, one run, or one run each. */
   missed?: Missed;
   submission: Submission;
 };
 
 const MAX_KEY = 200;
 
-/** Submits a job again and again. Announced a second time under its key, the schedule is replaced and keeps its place in time. */
+/** Submits a job repeatedly, by cron expression. A second call with the same key replaces the schedule. */
 export async function scheduleJob(engine: Engine, params: ScheduleParams): Promise<Schedule> {
   const { orgId, key, cron, timeZone = 'UTC', missed = 'one', submission } = params;
   if (typeof key !== 'string' || key.length < 1 || key.length > MAX_KEY) {
-    throw refusal('key', `A schedule's key has 1 to ${MAX_KEY} characters.`);
+    throw refusal('key', `The key of a schedule must have 1 to ${MAX_KEY} characters.`);
   }
-  if (!isStorable(key)) throw refusal('key', "A schedule's key must be valid Unicode without the NUL character.");
-  if (!['none', 'one', 'all'].includes(missed)) throw refusal('missed', `missed is none, one or all, not "${missed}".`);
-  // A schedule is kept as JSON, which would make something else of them.
+  if (!isStorable(key)) throw refusal('key', 'The key of a schedule must be valid Unicode without the NUL character.');
+  if (!['none', 'one', 'all'].includes(missed))
+    throw refusal('missed', `missed must be none, one or all, not "${missed}".`);
+  // A schedule is stored as JSON, which cannot hold bytes.
   if (submission?.payload instanceof Uint8Array)
-    throw refusal('payload', 'The payload of a schedule is an object, not bytes.');
-  const prepared = await engine.submitter.prepare(orgId, submission, null);
+    throw refusal('payload', 'The payload of a schedule must be an object, not bytes.');
+  const prepared = await prepareSubmission(engine, { orgId, submission, actor: null });
   if (!prepared.ok) throw invalidSubmission(prepared.issues);
   const from = await readClock(engine.database.api);
   const nextAt = firstRun({ cron, timeZone, from });
   return putSchedule(engine.database.api, orgId, { key, cron, timeZone, missed, submission, nextAt });
+}
+
+export const listSchedules = (engine: Engine, { orgId }: { orgId: string }): Promise<Schedule[]> =>
+  listInLedger(engine.database.api, orgId);
+
+/** Returns whether there was such a schedule. */
+export async function removeSchedule(engine: Engine, { orgId, key }: { orgId: string; key: string }): Promise<boolean> {
+  return isStorable(key) && removeFromLedger(engine.database.api, orgId, key);
 }
 
 const refusal = (field: string, message: string) =>

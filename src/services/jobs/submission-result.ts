@@ -2,7 +2,7 @@ import { AppError, type Issue } from '../../core/errors.ts';
 import type { JobState } from '../../core/states.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 
-/** What a submitter learns at once. */
+/** What the caller of a submission gets at once. */
 export type SubmissionResult =
   | { jobId: string; status: 'ACCEPTED'; state: JobState; createdAt: Date; scheduledFor: Date | null }
   | {
@@ -25,7 +25,7 @@ export function acceptedResult({
 
 export type RejectedSubmission = { jobId: null; status: 'REJECTED'; error: AppError };
 
-/** A submission that cannot be accepted as it is. `details` names every member that is wrong. */
+/** The error for an invalid submission. `details` names every member that is wrong. */
 export function invalidSubmission(issues: readonly Issue[]): AppError {
   const first = issues[0];
   const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : '';

@@ -1,8 +1,7 @@
 import type pg from 'pg';
 import { AppError } from '../../core/errors.ts';
-import type { Submission } from '../../core/submission.ts';
 import type { Engine } from '../../engine/engine.ts';
-import type { SubmitOptions } from '../../engine/submit/submitter.ts';
+import type { SubmissionRequest } from '../../engine/submit/prepared.ts';
 import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
 import { findKey } from '../../ledger/jobs/find-key.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
@@ -10,7 +9,7 @@ import { keyScopeOf } from '../../ledger/jobs/key-scope.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import { getJob } from '../../ledger/reads/get-job.ts';
 import type { Admission } from '../admission/admission.ts';
-import { isQueueFull } from '../admission/queue-admission.ts';
+import { prepareSubmission } from './prepare-submission.ts';
 import {
   acceptedResult,
   conflictingSubmission,
@@ -18,48 +17,50 @@ import {
   type SubmissionResult,
 } from './submission-result.ts';
 
-export type SubmitJobParams = {
-  orgId: string;
-  submission: Submission;
-  actor: string | null;
-  /** A client inside the caller's own transaction: the job exists exactly when that commits. */
+export type SubmitJobParams = SubmissionRequest & {
+  /** A client inside the caller's transaction: the job exists when that commits. It is not limited. */
   client?: pg.ClientBase;
-  options?: SubmitOptions;
-  /** Where whoever asks may fill the queue only so far; in the caller's own transaction nothing is limited. */
+  /** The limit of the door. */
   admission?: Admission;
+  /** False for a job that does not enter the queue now. */
+  needsRoom?: boolean;
 };
 
-/** Accepts one job. A repeat of the same request answers with the first one's job; another request with its key is refused. */
+/** Accepts one job. A repeat of a request returns the job of the first one; another request with the same key is refused. */
 export async function submitJob(engine: Engine, params: SubmitJobParams): Promise<SubmissionResult> {
-  const { orgId, submission, actor, client, options, admission } = params;
+  const { orgId, client } = params;
   if (client !== undefined) await requireTransaction(client);
-  const preparing = engine.submitter.prepare(orgId, submission, actor, options);
+  const preparing = prepareSubmission(engine, params);
   const prepared = preparing instanceof Promise ? await preparing : preparing;
   if (!prepared.ok) throw invalidSubmission(prepared.issues);
-  const { entry } = prepared;
-  const limit = client === undefined ? admission : undefined;
-  const written = await (limit === undefined ? write(engine, entry, client) : admit(engine, entry, limit));
+  const written = await admit(engine, prepared.entry, params);
   return written.kind === 'accepted' ? acceptedResult(written) : resultOf(engine, { orgId, written, client });
+}
+
+function admit(engine: Engine, entry: JobToWrite, params: SubmitJobParams): Promise<Written> {
+  const { client: own, admission, needsRoom = true } = params;
+  if (own !== undefined || admission === undefined) return write(engine, entry, own);
+  const jobs = needsRoom ? 1 : 0;
+  const written = admission.admit((client) => write(engine, entry, client), { jobs, least: jobs });
+  if (entry.job.idempotencyKey === null) return written;
+  return written.catch((error) => repeatOf(engine, entry, { error, admission }));
 }
 
 async function write(engine: Engine, entry: JobToWrite, client?: pg.ClientBase): Promise<Written> {
   if (client === undefined) return engine.submitter.accept(entry);
-  const [written] = await engine.submitter.writePlaced([entry], client);
-  engine.hintLater();
+  const [written] = await engine.writer.writeTogether([entry], client);
   return written as Written;
 }
 
-/** A repeat adds nothing to the queue: full or not, it is answered with the job it repeats. */
-function admit(engine: Engine, entry: JobToWrite, admission: Admission): Promise<Written> {
-  const written = admission.admit((client) => write(engine, entry, client));
-  const { idempotencyKey: key, fingerprint } = entry.job;
-  if (key === null) return written;
-  return written.catch(async (error) => {
-    if (!isQueueFull(error)) throw error;
-    const found = await findKey(engine.database.api, entry.orgId, { scope: keyScopeOf(entry.job), key });
-    if (found === null) throw error;
-    return { kind: 'duplicate', existingId: found.jobId, sameRequest: found.fingerprint === fingerprint };
-  });
+type Refusal = { error: unknown; admission: Admission };
+
+/** A repeat needs no room: even when the queue is full, it returns the job that it repeats. */
+async function repeatOf(engine: Engine, { orgId, job }: JobToWrite, { error, admission }: Refusal): Promise<Written> {
+  if (!admission.isFull(error)) throw error;
+  const key = { scope: keyScopeOf(job), key: job.idempotencyKey as string };
+  const found = await findKey(engine.database.api, orgId, key);
+  if (found === null) throw error;
+  return { kind: 'duplicate', existingId: found.jobId, sameRequest: found.fingerprint === job.fingerprint };
 }
 
 export async function resultOf(
@@ -72,7 +73,9 @@ export async function resultOf(
   const job =
     client === undefined ? await engine.reader.get(orgId, existingId) : await getJob(client, orgId, existingId);
   if (job === null)
-    throw new AppError('NOT_FOUND', { message: `Job ${existingId}, which holds the idempotency key, is gone.` });
+    throw new AppError('NOT_FOUND', {
+      message: `Job ${existingId}, which used the idempotency key, no longer exists.`,
+    });
   const { state, createdAt, scheduledFor } = job;
   return { jobId: existingId, status: 'DUPLICATE', existingJobId: existingId, state, createdAt, scheduledFor };
 }

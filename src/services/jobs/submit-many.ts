@@ -4,13 +4,13 @@ import type { Submission } from '../../core/submission.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { keyHeld } from '../../engine/submit/job-writer.ts';
 import { RefusedEntries } from '../../engine/submit/placement.ts';
-import type { Prepared } from '../../engine/submit/submitter.ts';
+import type { Prepared, SubmissionTerms } from '../../engine/submit/prepared.ts';
 import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import type { Admission } from '../admission/admission.ts';
 import { admitBatch, type Outcome } from '../admission/admit-batch.ts';
-import { isQueueFull } from '../admission/queue-admission.ts';
+import { prepareSubmission } from './prepare-submission.ts';
 import {
   acceptedResult,
   conflictingSubmission,
@@ -26,7 +26,7 @@ export type BatchResult = {
   total: number;
   accepted: number;
   rejected: number;
-  results: (SubmissionResult | RejectedSubmission)[];
+  results: Result[];
 };
 
 export type SubmitManyParams = {
@@ -35,16 +35,14 @@ export type SubmitManyParams = {
   atomic: boolean;
   actor: string | null;
   client?: pg.ClientBase;
-  /** By index: why a door does not take a submission. Such a submission is rejected. */
+  /** Submissions that the door refuses, by index. They are rejected with these errors. */
   refused?: ReadonlyMap<number, AppError>;
-  /** Of the request that brought them all. */
-  requestId?: string;
-  knownQueuesOnly?: boolean;
-  /** Where whoever asks may fill the queue only so far; in the caller's own transaction nothing is limited. */
+  terms?: SubmissionTerms;
+  /** The limit of the door. It does not hold in the caller's transaction. */
   admission?: Admission;
 };
 
-type Answer = SubmissionResult | RejectedSubmission;
+type Result = SubmissionResult | RejectedSubmission;
 
 /** Accepts 1 to 1000 jobs: all or none when atomic, the valid ones otherwise. */
 export async function submitMany(engine: Engine, params: SubmitManyParams): Promise<BatchResult> {
@@ -58,21 +56,20 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
   const entries: JobToWrite[] = [];
   for (const each of prepared) if (each.ok) entries.push(each.entry);
   if (atomic) return submitAll(engine, params, entries);
-  const answers = await submitEach(engine, params, entries);
-  return summary(prepared.map((each) => (each.ok ? (answers.shift() as Answer) : rejected(each.error))));
+  const results = await submitEach(engine, params, entries);
+  return summary(prepared.map((each) => (each.ok ? (results.shift() as Result) : rejected(each.error))));
 }
 
 type Judged = { ok: true; entry: JobToWrite } | { ok: false; error: AppError };
 
 function prepareAll(engine: Engine, params: SubmitManyParams): Promise<Judged[]> {
-  const { orgId, submissions, actor, refused, requestId, knownQueuesOnly } = params;
-  const options = { requestId, knownQueuesOnly };
-  // All at once: what is new to the ledger in a batch is introduced together.
+  const { orgId, submissions, actor, refused, terms } = params;
+  // All at once, so that new policies and queues of a batch share their statements.
   return Promise.all(
     submissions.map((submission, index): Judged | Promise<Judged> => {
       const error = refused?.get(index);
       if (error !== undefined) return { ok: false, error };
-      const preparing = engine.submitter.prepare(orgId, submission, actor, options);
+      const preparing = prepareSubmission(engine, { orgId, submission, actor, terms });
       return preparing instanceof Promise ? preparing.then(judged) : judged(preparing);
     }),
   );
@@ -84,23 +81,23 @@ const judged = (prepared: Prepared): Judged =>
 async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {
   try {
     const written = await writeAll(engine, params, entries);
-    return summary(await answersOf(engine, params, written));
+    return summary(await resultsOf(engine, params, written));
   } catch (error) {
-    if (error instanceof BatchConflict) return summary(error.answers);
+    if (error instanceof BatchConflict) return summary(error.results);
     if (error instanceof RefusedEntries) return summary(entries.map((entry) => refusalOf(error.refused.get(entry))));
-    // Of jobs that stand each for itself, the others must be told what became of them.
-    if (params.atomic || !isQueueFull(error)) throw error;
+    // In a batch that is not atomic, a full queue rejects this job and the others still get their results.
+    if (params.atomic || params.admission?.isFull(error) !== true) throw error;
     return summary(entries.map(() => rejected(error)));
   }
 }
 
-/** A key that stands for another request refuses the whole batch, so the keys are looked at before the commit. */
+/** A key that belongs to another request refuses the whole batch, so keys are checked before the commit. */
 async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Outcome[]> {
   const { orgId, client: own, admission } = params;
   const write = (all: readonly JobToWrite[], client?: pg.ClientBase) =>
-    engine.submitter.writePlaced(all, client, refuseConflicts);
-  if (own === undefined) return admitBatch(engine, admission, { orgId, entries, isWhole: true, write });
-  // The caller's transaction holds what was written; its error tells the caller to roll it back.
+    engine.writer.writeTogether(all, client, refuseConflicts);
+  if (own === undefined) return admitBatch(admission, { orgId, entries, isWhole: true, write });
+  // The caller's transaction contains the writes, so the error must tell the caller to roll back.
   return write(entries, own).catch((error) => {
     throw error instanceof BatchConflict ? error.first : error;
   });
@@ -118,57 +115,54 @@ type Conflict = Written & { kind: 'duplicate' };
 const isConflict = (written: Written): written is Conflict => written.kind === 'duplicate' && !written.sameRequest;
 
 class BatchConflict extends Error {
-  readonly answers: RejectedSubmission[];
+  readonly results: RejectedSubmission[];
 
-  constructor(answers: RejectedSubmission[]) {
-    super('a key of the batch stands for another request');
-    this.answers = answers;
+  constructor(results: RejectedSubmission[]) {
+    super('an idempotency key of the batch belongs to another request');
+    this.results = results;
   }
 
   get first(): AppError | undefined {
-    return this.answers.find(({ error }) => error.code === 'DUPLICATE')?.error;
+    return this.results.find(({ error }) => error.code === 'DUPLICATE')?.error;
   }
 }
 
-/** Jobs without dependencies share statements; with them each stands alone, so that one refusal spares the others. */
-async function submitEach(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Answer[]> {
+/** Jobs without dependencies share statements. Jobs with dependencies are written one by one, so that a refusal affects only one. */
+async function submitEach(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Result[]> {
   if (entries.length === 0) return [];
   if (entries.every((entry) => entry.job.dependsOn.length === 0)) {
     const { orgId, client: own, admission } = params;
-    if (own !== undefined) return answersOf(engine, params, await engine.submitter.writePlaced(entries, own));
+    if (own !== undefined) return resultsOf(engine, params, await engine.writer.writeTogether(entries, own));
     const write = (all: readonly JobToWrite[], client?: pg.ClientBase) =>
-      client === undefined ? engine.submitter.writeEach(all) : writeBeside(engine, all, client);
-    const written = await admitBatch(engine, admission, { orgId, entries, isWhole: false, write });
-    return answersOf(engine, params, written);
+      client === undefined ? engine.writer.writeEach(all) : writeUnheld(engine, all, client);
+    const written = await admitBatch(admission, { orgId, entries, isWhole: false, write });
+    return resultsOf(engine, params, written);
   }
-  const answers: Answer[] = [];
-  for (const entry of entries) {
-    const { results } = await submitAll(engine, params, [entry]);
-    answers.push(results[0] as Answer);
-  }
-  return answers;
+  const results: Result[] = [];
+  for (const entry of entries) results.push(...(await submitAll(engine, params, [entry])).results);
+  return results;
 }
 
-/** For the transaction that admits jobs of many callers: it must not wait for a held key. */
-async function writeBeside(engine: Engine, entries: readonly JobToWrite[], client: pg.ClientBase): Promise<Outcome[]> {
-  const attempted = await engine.submitter.write(client, entries);
+/** The transaction that admits jobs of many callers must not wait for a held key. */
+async function writeUnheld(engine: Engine, entries: readonly JobToWrite[], client: pg.ClientBase): Promise<Outcome[]> {
+  const attempted = await engine.writer.write(entries, client);
   return attempted.map((each) => (each.kind === 'held' ? keyHeld() : each));
 }
 
-/** The jobs of repeats are read together; in the caller's transaction one after the other. */
-async function answersOf(engine: Engine, params: SubmitManyParams, outcomes: readonly Outcome[]): Promise<Answer[]> {
-  if (params.client === undefined) return Promise.all(outcomes.map((each) => answerTo(engine, params, each)));
-  const answers: Answer[] = [];
-  for (const each of outcomes) answers.push(await answerTo(engine, params, each));
-  return answers;
+/** The jobs of repeats are read concurrently; in the caller's transaction one after the other. */
+async function resultsOf(engine: Engine, params: SubmitManyParams, outcomes: readonly Outcome[]): Promise<Result[]> {
+  if (params.client === undefined) return Promise.all(outcomes.map((each) => resultFor(engine, params, each)));
+  const results: Result[] = [];
+  for (const each of outcomes) results.push(await resultFor(engine, params, each));
+  return results;
 }
 
-function answerTo(engine: Engine, params: SubmitManyParams, outcome: Outcome): Answer | Promise<Answer> {
+function resultFor(engine: Engine, params: SubmitManyParams, outcome: Outcome): Result | Promise<Result> {
   if (outcome instanceof AppError) return rejected(outcome);
-  return outcome.kind === 'accepted' ? acceptedResult(outcome) : answerOf(engine, params, outcome);
+  return outcome.kind === 'accepted' ? acceptedResult(outcome) : repeatResult(engine, params, outcome);
 }
 
-async function answerOf(engine: Engine, { orgId, client }: SubmitManyParams, written: Written): Promise<Answer> {
+async function repeatResult(engine: Engine, { orgId, client }: SubmitManyParams, written: Written): Promise<Result> {
   try {
     return await resultOf(engine, { orgId, written, client });
   } catch (error) {
@@ -177,7 +171,7 @@ async function answerOf(engine: Engine, { orgId, client }: SubmitManyParams, wri
   }
 }
 
-function summary(results: Answer[]): BatchResult {
+function summary(results: Result[]): BatchResult {
   const count = results.filter((result) => result.status === 'REJECTED').length;
   return { total: results.length, accepted: results.length - count, rejected: count, results };
 }
@@ -188,13 +182,14 @@ const refusalOf = (issues: readonly Issue[] | undefined): RejectedSubmission =>
 const rejected = (error: AppError): RejectedSubmission => ({ jobId: null, status: 'REJECTED', error });
 
 function aborted(): RejectedSubmission {
-  const message = 'Another job of the batch is not valid, and the batch is all or nothing.';
+  const message =
+    'Another job of the batch is not valid, and the batch is atomic. Correct that job, or send atomic: false.';
   return rejected(
     new AppError('INVALID_REQUEST', { message, details: [{ field: 'jobs', code: 'BATCH_ABORTED', message }] }),
   );
 }
 
 function wrongSize(size: number | undefined): AppError {
-  const message = `A batch has 1 to ${MAX_BATCH} jobs, this one has ${size ?? 'none'}.`;
+  const message = `A batch must have 1 to ${MAX_BATCH} jobs; this one has ${size ?? 0}.`;
   return new AppError('INVALID_REQUEST', { message, details: [{ field: 'jobs', code: 'OUT_OF_RANGE', message }] });
 }

@@ -21,9 +21,9 @@ export async function updateJob(
   const checked = checkUpdate(update, engine.limits);
   if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
   const { type } = checked.change;
-  if (type !== undefined && !engine.knowsType(type)) throw unknownType(type);
+  if (type !== undefined && engine.registrationOf(type) === undefined) throw unknownType(type);
   if (!isUuid(id)) return null;
-  if (checked.change.callbackUrl != null) await engine.submitter.callbackOrgs.ensure(orgId);
+  if (checked.change.callbackUrl != null) await engine.callbackOrgs.ensure(orgId);
   const asked = { orgId, id, change: checked.change, reservedPrefixes: RESERVED_PREFIXES };
   const updated = await engine.heldJobs.run((client) => updateInLedger(client, asked));
   if (updated.kind === 'not_found') return null;

@@ -34,16 +34,19 @@ const atOnce: TakeTurn = (_, work) => work();
 /** Everything that turns events into deliveries and deliveries into jobs, without the handler that sends them. */
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { engine, settings, retentionMs, slots, breaker, disableAfterMs, takeTurn = atOnce } = options;
-  const { database, events, submitter } = engine;
+  const { database, events, writer } = engine;
   const wake = () => promoter.wake();
   const policy = deliveryPolicy(settings);
   const desk = new DeliveryDesk({ engine, breaker, backoff: policy.backoff, disableAfterMs, takeTurn, wake });
   const dispatcher = new Dispatcher({ database, events, onQueued: wake });
   const promoter = new Promoter({
-    ...{ database, events, submitter, retentionMs },
+    database,
+    events,
+    writer,
+    prepare: (request) => engine.prepare(request),
+    retentionMs,
     policy,
     bounds: boundsOf(slots, breaker.threshold),
-    onPromoted: () => engine.hint('ready'),
     bury: (dead) => desk.bury(dead),
   });
   return { desk, dispatcher, promoter, services: [dispatcher, promoter], wake };

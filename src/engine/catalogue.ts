@@ -1,5 +1,5 @@
 import { AppError } from '../core/errors.ts';
-import { STANDING_QUEUES } from '../core/submission-fields.ts';
+import { type QueueNames, STANDING_QUEUES } from '../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { hasOrgCaps } from '../ledger/access/orgs.ts';
 import { type Batcher, createBatcher } from '../ledger/driver/batcher.ts';
@@ -11,8 +11,8 @@ import { Periodic } from './periodic.ts';
 
 const REFRESH_MS = 1_000;
 
-/** What every process needs to know of queues and types, read from the ledger and at most a second old. */
-export class Settings extends Periodic {
+/** The queues, job types and caps that the ledger knows, at most a second old. */
+export class Catalogue extends Periodic {
   readonly #database: Database;
   readonly #onChange: () => void;
   #queues = new Map<string, 'fifo' | 'fair'>();
@@ -23,12 +23,15 @@ export class Settings extends Periodic {
   readonly #introducing: Batcher<string, string>;
 
   constructor(params: { database: Database; events: EventHub; onChange(): void }) {
-    super({ name: 'settings', events: params.events });
+    super({ name: 'catalogue', events: params.events });
     this.#database = params.database;
     this.#onChange = params.onChange;
     this.#introducing = createBatcher<string, string>({
       send: (names) => this.#introduce(names),
-      ...{ maxItems: 10_000, maxInFlight: 1, maxWaiting: 100_000, overflow: tooManyQueues },
+      maxItems: 10_000,
+      maxInFlight: 1,
+      maxWaiting: 100_000,
+      overflow: tooManyQueues,
     });
   }
 
@@ -45,7 +48,7 @@ export class Settings extends Periodic {
     return this.#fair;
   }
 
-  /** What the newest worker said about a type that this process has no handler for. */
+  /** The defaults that the newest worker registered for the type. */
   registrationOf(type: string): RegistrationPolicy | undefined {
     return this.#types.get(type);
   }
@@ -54,11 +57,10 @@ export class Settings extends Periodic {
     return this.#hasOrgCaps || types.some((type) => this.#cappedTypes.has(type));
   }
 
-  knowsQueue(name: string): boolean {
-    return this.#queues.has(name);
-  }
+  /** For submissions that may name only queues that exist. */
+  readonly queueNames: QueueNames = { has: (name) => this.#queues.has(name), list: () => this.queues };
 
-  /** Makes sure the queue is on the list that workers serve. All who ask at one moment share a statement. */
+  /** Adds the queue to those that workers serve. Concurrent callers share a statement. */
   async ensureQueue(name: string): Promise<void> {
     if (!this.#queues.has(name)) await this.#introducing.add(name);
   }
@@ -66,7 +68,7 @@ export class Settings extends Periodic {
   async #introduce(names: readonly string[]): Promise<(string | AppError)[]> {
     const { api } = this.#database;
     const standing = names.filter((name) => STANDING_QUEUES.includes(name));
-    // However many others there are, these are never too many.
+    // The standing queues do not count towards the limit.
     if (standing.length > 0) await introduceQueues(api, standing, STANDING_QUEUES.length + MAX_QUEUES);
     const there = await introduceQueues(api, names);
     for (const name of there) if (!this.#queues.has(name)) this.#queues.set(name, 'fifo');
@@ -90,15 +92,15 @@ export class Settings extends Periodic {
   }
 }
 
-// Every worker looks for jobs in each queue, so that a name for every customer would slow them all down.
+// Every worker looks for jobs in each queue, so one queue per customer would slow all workers down.
 const tooManyQueues = (): AppError =>
   new AppError('QUOTA_EXCEEDED', {
-    message: `There are ${MAX_QUEUES} queues, and submissions introduce no more. Use fewer names: tags tell jobs apart, and a fair queue lets orgs take turns.`,
+    message: `There are already ${MAX_QUEUES} queues, the most that submissions may create. Use fewer queues: tags can tell jobs apart, and a fair queue lets orgs take turns.`,
     quota: { limit: 'queues', current: MAX_QUEUES, maximum: MAX_QUEUES, retryAfterMs: 60_000 },
   });
 
-// One object per type and reading: policies resolved from the same layer are recognised by identity. A function of the
-// application is there as long as a worker is that has it.
+// One object per type and refresh: the policy cache recognises policies resolved from the same layer by identity. A custom backoff
+// is a function of the application, so it counts only while a worker that has it is alive.
 const layerOf = ({ defaults, customBackoff, isServed }: JobType): RegistrationPolicy => ({
   ...defaults,
   hasCustomBackoff: customBackoff && isServed,

@@ -1,14 +1,14 @@
-import { AppError } from '../core/errors.ts';
-import { isUuid } from '../core/ids.ts';
-import { refuseReservedName } from '../core/reserved-names.ts';
-import { FIELD_LIMITS, Issues, readText, readWord } from '../core/submission-fields.ts';
-import type { Engine } from '../engine/engine.ts';
-import { setOrgCap } from '../ledger/access/orgs.ts';
-import { pauseType, resumeType, setTypeConcurrency } from '../ledger/queues/job-types.ts';
-import { type ClaimOrder, configureQueue, type Queue, readQueues } from '../ledger/queues/queues.ts';
+import { AppError } from '../../core/errors.ts';
+import { isUuid } from '../../core/ids.ts';
+import { refuseReservedName } from '../../core/reserved-names.ts';
+import { FIELD_LIMITS, Issues, readText, readWord } from '../../core/submission-fields.ts';
+import type { Engine } from '../../engine/engine.ts';
+import { setOrgCap } from '../../ledger/access/orgs.ts';
+import { pauseType, resumeType, setTypeConcurrency } from '../../ledger/queues/job-types.ts';
+import { type ClaimOrder, configureQueue, type Queue, readQueues } from '../../ledger/queues/queues.ts';
 
-/** What an operator can turn: queues, types and caps, for all processes at once. */
-export class Queues {
+/** What an operator can change while jobs run: queues, types and caps, for all processes at once. */
+export class QueueControls {
   readonly #engine: Engine;
 
   constructor(engine: Engine) {
@@ -64,15 +64,15 @@ export class Queues {
   }
 
   async #changed(): Promise<void> {
-    await this.#engine.settings.refresh();
-    this.#engine.hint('settings');
+    await this.#engine.catalogue.refresh();
+    this.#engine.hint('catalogue');
     this.#engine.hint('ready');
   }
 }
 
 type Named = 'queue' | 'type';
 
-/** Queues and types from before the rule on reserved names can still be paused and resumed. */
+/** Queues and types that are older than the rule on reserved names can still be paused and resumed. */
 function checkName(name: string, field: Named): void {
   const issues = new Issues();
   readText(name, { field, max: FIELD_LIMITS[field], isName: true }, issues);

@@ -1,0 +1,65 @@
+import type { Issue } from '../../core/errors.ts';
+import type { Policy } from '../../core/policy.ts';
+import { type NewJob, normalizeSubmission, type SubmissionLimits } from '../../core/submission.ts';
+import type { QueueNames } from '../../core/submission-fields.ts';
+import type { RegistrationPolicy } from '../../core/submission-policy.ts';
+import type { Prepared, SubmissionRequest, SubmissionTerms } from '../../engine/submit/prepared.ts';
+import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
+import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
+import type { CallbackOrgs } from '../../ledger/webhooks/callback-orgs.ts';
+import { newJobId } from './new-job-id.ts';
+
+/** What preparing a submission needs to know. An engine has all of it. */
+export type Intake = {
+  /** The policy of jobs whose submission and handler leave everything open. */
+  readonly profile: Policy;
+  readonly limits: SubmissionLimits;
+  readonly policies: Pick<PolicyCache, 'known' | 'idOf'>;
+  readonly callbackOrgs: Pick<CallbackOrgs, 'has' | 'ensure'>;
+  readonly catalogue: { readonly queueNames: QueueNames; ensureQueue(name: string): Promise<void> };
+  /** The defaults that handlers of the type registered. */
+  registrationOf(type: string): RegistrationPolicy | undefined;
+};
+
+const NO_TERMS: SubmissionTerms = Object.freeze({});
+
+/**
+ * Validates a submission, resolves its policy and assigns its id. Every job comes through here, from whichever door. Returns
+ * without a promise when the policy and the queue are known, which spares most callers a turn of the event loop.
+ */
+export function prepareSubmission(intake: Intake, request: SubmissionRequest): Prepared | Promise<Prepared> {
+  const normalized = normalize(intake, request);
+  if (!normalized.ok) return normalized;
+  const { job } = normalized;
+  const { orgId, actor } = request;
+  const policyId = intake.policies.known(job.policy);
+  const isNewCallback = job.callbackUrl !== null && !intake.callbackOrgs.has(orgId);
+  const isKnown = policyId !== undefined && !isNewCallback && intake.catalogue.queueNames.has(job.queue);
+  const entry = { id: newJobId(), orgId, job, policyId: policyId ?? 0, actor, placement: null };
+  return isKnown ? { ok: true, entry } : introduce(intake, entry);
+}
+
+/** Writes what the ledger does not know yet. Submissions of one batch share a statement for each kind of news. */
+async function introduce({ policies, catalogue, callbackOrgs }: Intake, entry: JobToWrite): Promise<Prepared> {
+  const { policy, queue, callbackUrl } = entry.job;
+  const [policyId] = await Promise.all([policies.idOf(policy), catalogue.ensureQueue(queue)]);
+  if (callbackUrl !== null) await callbackOrgs.ensure(entry.orgId);
+  return { ok: true, entry: { ...entry, policyId } };
+}
+
+type Normalized = { ok: true; job: NewJob } | { ok: false; issues: readonly Issue[] };
+
+function normalize(intake: Intake, { submission, terms = NO_TERMS }: SubmissionRequest): Normalized {
+  const { catalogue, limits } = intake;
+  const { fingerprint, requestId } = terms;
+  const hasOwnProfile = terms.profile !== undefined || typeof submission?.type !== 'string';
+  return normalizeSubmission(submission, {
+    nowMs: Date.now(),
+    registration: hasOwnProfile ? undefined : intake.registrationOf(submission.type),
+    limits,
+    profile: terms.profile ?? intake.profile,
+    fingerprint,
+    requestId,
+    queues: terms.knownQueuesOnly ? catalogue.queueNames : undefined,
+  });
+}

@@ -1,0 +1,35 @@
+/** What writes jobs, without an engine: nothing is announced, and no worker of this process is idle. */
+import { type Policy, PROFILES } from '../../src/core/policy.ts';
+import { DEFAULT_LIMITS } from '../../src/core/submission.ts';
+import type { RegistrationPolicy } from '../../src/core/submission-policy.ts';
+import { JobWriter } from '../../src/engine/submit/job-writer.ts';
+import { Submitter } from '../../src/engine/submit/submitter.ts';
+import { CallbackOrgs } from '../../src/ledger/webhooks/callback-orgs.ts';
+import type { Intake } from '../../src/services/jobs/prepare-submission.ts';
+import type { TestLedger } from '../ledger/fixture.ts';
+
+type Registrations = (type: string) => RegistrationPolicy | undefined;
+
+export function submitParts(ledger: TestLedger, registrationOf: Registrations = () => undefined) {
+  const { db: database, policies } = ledger;
+  const fairQueues = () => new Set<string>();
+  const writer = new JobWriter({ database, fairQueues, onAccepted: () => {} });
+  const submitter = new Submitter({
+    database,
+    writer,
+    fairQueues,
+    producers: { claimWith: () => null },
+    hasSpareSession: () => true,
+    notify: () => {},
+    onAccepted: () => {},
+  });
+  const intake: Intake = {
+    profile: PROFILES.gopherqueue as Policy,
+    limits: DEFAULT_LIMITS,
+    policies,
+    callbackOrgs: new CallbackOrgs(database.api),
+    catalogue: { queueNames: { has: () => true, list: () => [] }, ensureQueue: async () => {} },
+    registrationOf,
+  };
+  return { writer, submitter, intake };
+}
