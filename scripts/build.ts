@@ -1,7 +1,8 @@
-// Makes dist/, or the folder named: the compiled sources, and the migrations, which the compiler does not know about.
+// Makes dist/, or the folder named: the compiled sources, the migrations, and the files of the API page.
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { gzipSync } from 'node:zlib';
 
 const root = join(import.meta.dirname, '..');
 const dist = resolve(process.argv[2] ?? join(root, 'dist'));
@@ -25,6 +26,19 @@ function copyMigrations(): void {
   }
 }
 
+/** Swagger UI is 12 MB with all its variants and source maps. The page needs two files, 0.5 MB compressed. */
+function copyApiPage(): void {
+  const from = join(root, 'node_modules/swagger-ui-dist');
+  const to = join(dist, 'http/system/swagger-ui');
+  mkdirSync(to, { recursive: true });
+  for (const name of ['swagger-ui-bundle.js', 'swagger-ui.css']) {
+    writeFileSync(join(to, `${name}.gz`), gzipSync(readFileSync(join(from, name)), { level: 9 }));
+  }
+  for (const name of ['LICENSE', 'NOTICE', 'swagger-ui-bundle.js.LICENSE.txt'])
+    cpSync(join(from, name), join(to, name));
+}
+
 rmSync(dist, { recursive: true, force: true });
 compile();
 copyMigrations();
+copyApiPage();

@@ -13,6 +13,7 @@ import { installQueryValues } from './shared/query-values.ts';
 import { installQuietContinue } from './shared/quiet-continue.ts';
 import { requestIdOf } from './shared/request-id.ts';
 import { installSafeJson } from './shared/safe-json.ts';
+import { installApiPage } from './system/api-page.ts';
 import { installErrorPages } from './system/error-pages.ts';
 import { installMetrics } from './system/metrics.ts';
 import { installSystem } from './system/routes.ts';
@@ -55,7 +56,7 @@ export async function buildServer(options: ServerOptions): Promise<Http> {
     reply.header('x-request-id', request.id);
     done();
   });
-  installCors(http, options.corsOrigins ?? []);
+  await installCors(http, options.corsOrigins ?? []);
   installInFlight(http, { maxInFlight, requestTimeoutMs });
   installSafeJson(http);
   installQueryValues(http);
@@ -65,6 +66,7 @@ export async function buildServer(options: ServerOptions): Promise<Http> {
   await installOpenApi(http, options);
   installSystem(http, options);
   if (options.telemetry !== undefined) installMetrics(http, { engine, telemetry: options.telemetry });
+  installApiPage(http);
   installErrorPages(http);
   for (const door of doors) {
     await http.register(async (scope) => door.register(scope as unknown as Http, engine), { prefix: door.prefix });

@@ -1,69 +1,42 @@
-/** As much of a browser as the API page needs: elements, text, and what a person types. */
-import { runInNewContext } from 'node:vm';
-
-class Element {
-  readonly children: (Element | string)[] = [];
-  readonly attributes = new Map<string, string>();
-  readonly #listeners = new Map<string, (() => void)[]>();
-  value = '';
-  open = false;
-
-  setAttribute(name: string, value: string): void {
-    this.attributes.set(name, value);
-  }
-
-  append(...children: (Element | string)[]): void {
-    this.children.push(...children);
-  }
-
-  replaceChildren(...children: (Element | string)[]): void {
-    this.children.splice(0, this.children.length, ...children);
-  }
-
-  addEventListener(event: string, listener: () => void): void {
-    this.#listeners.set(event, [...(this.#listeners.get(event) ?? []), listener]);
-  }
-
-  dispatch(event: string): void {
-    for (const listener of this.#listeners.get(event) ?? []) listener();
-  }
-
-  get textContent(): string {
-    return this.children.map((child) => (typeof child === 'string' ? child : child.textContent)).join('');
-  }
-
-  set textContent(text: string) {
-    this.replaceChildren(text);
-  }
-}
+/** Opens the API page in jsdom, which runs its scripts as a browser does. jsdom enforces no content security policy. */
+import { JSDOM } from 'jsdom';
+import { onTestFinished } from 'vitest';
+import { until } from '../library/fixture.ts';
 
 export class Page {
-  readonly #byId: Map<string, Element>;
+  readonly #dom: JSDOM;
 
-  private constructor(byId: Map<string, Element>) {
-    this.#byId = byId;
+  private constructor(dom: JSDOM) {
+    this.#dom = dom;
   }
 
-  /** Loads /docs of the server and runs the script that is in it. */
+  /** Loads /docs of the server and waits until it shows the operations. */
   static async load(url: string): Promise<Page> {
-    const html = await (await fetch(`${url}/docs`)).text();
-    const byId = new Map([...html.matchAll(/ id="(\w+)"/g)].map(([, id]) => [id as string, new Element()]));
-    const script = html.match(/<script>([\s\S]+)<\/script>/)?.[1] as string;
-    await runInNewContext(script.trim().replace(/^'use strict';\n/, ''), {
-      ...{ setTimeout, encodeURIComponent, location: { origin: url, hash: '' } },
-      fetch: (path: string) => fetch(`${url}${path}`),
-      document: { createElement: () => new Element(), getElementById: (id: string) => byId.get(id) },
+    const dom = await JSDOM.fromURL(`${url}/docs`, {
+      runScripts: 'dangerously',
+      resources: 'usable',
+      pretendToBeVisual: true,
+      beforeParse(window) {
+        // jsdom has no fetch and does not scroll; the page does both.
+        const fromServer = (path: string) => fetch(new URL(path, url));
+        Object.assign(window, { fetch: fromServer, Request, Response, Headers, scrollTo: () => {} });
+      },
     });
-    return new Page(byId);
+    onTestFinished(() => dom.window.close());
+    const page = new Page(dom);
+    await until(() => page.all('.opblock').length > 0);
+    return page;
   }
 
-  text(id: string): string {
-    return this.#byId.get(id)?.textContent ?? '';
+  all(selector: string): Element[] {
+    return [...this.#dom.window.document.querySelectorAll(selector)];
   }
 
-  type(id: string, text: string): void {
-    const input = this.#byId.get(id) as Element;
-    input.value = text;
-    input.dispatch('input');
+  get title(): string {
+    return this.#dom.window.document.title;
+  }
+
+  get text(): string {
+    return this.#dom.window.document.body.textContent ?? '';
   }
 }

@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { queueDoor } from '../../src/http/queue/door.ts';
-import { DOCS_PAGE } from '../../src/http/shared/docs-page.ts';
-import { Page } from './docs-browser.ts';
 import { bodyOf, serve, testDoor } from './server-fixture.ts';
 
 type Operation = {
@@ -102,45 +100,5 @@ describe('the document of the whole API', () => {
     expect(refs.size).toBeGreaterThan(5);
     for (const ref of refs)
       expect(document.components.schemas).toHaveProperty([ref.replace('#/components/schemas/', '')]);
-  });
-});
-
-describe('GET /docs', () => {
-  it('is a page that needs nothing from anywhere else', async () => {
-    const { url } = await serve();
-    const answer = await fetch(`${url}/docs`);
-    expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8');
-    const html = await answer.text();
-    expect(html).toBe(DOCS_PAGE);
-    expect(html).not.toMatch(/https?:\/\//);
-    expect(html).not.toMatch(/<(?:script|link|img)[^>]+(?:src|href)=/);
-    expect(answer.headers.get('content-security-policy')).toContain("default-src 'self'");
-  });
-
-  it('shows every operation with its parameters, bodies, answers and a curl line', async () => {
-    const { url } = await serve({ doors: [queueDoor] });
-    const page = await Page.load(url);
-    const document: Document = await bodyOf(await fetch(`${url}/openapi.json`));
-    const shown = page.text('operations');
-    for (const [path, item] of Object.entries(document.paths)) {
-      expect(shown).toContain(path);
-      for (const { summary } of Object.values(item)) expect(shown).toContain(summary);
-    }
-    expect(shown).toContain(`curl -s -X POST '${url}/queue/v1/jobs'`);
-    expect(shown).toContain("-H 'Authorization: Bearer YOUR_API_KEY'");
-    expect(shown).toContain('include_history');
-    expect(shown).toContain('idempotency_key');
-    expect(shown).toContain('Needs an API key with jobs:read.');
-    page.type('find', '/healthz');
-    expect(page.text('operations')).toContain('Open to everybody.');
-    expect(page.text('operations')).not.toContain('Authorization');
-    page.type('find', '');
-    page.type('key', 'mr_secret');
-    expect(page.text('operations')).toContain("-H 'Authorization: Bearer mr_secret'");
-    page.type('find', 'explain');
-    expect(page.text('operations')).toContain('/queue/v1/jobs/{id}/explain');
-    expect(page.text('operations')).not.toContain('/queue/v1/stats');
-    page.type('find', 'nothing has this name');
-    expect(page.text('operations')).toBe('No operation matches.');
   });
 });

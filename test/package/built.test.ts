@@ -63,3 +63,17 @@ test('what a build makes is packed, and packing builds', () => {
   expect(manifest.files).toEqual(expect.arrayContaining(['bin', 'dist']));
   expect(manifest.scripts.prepack).toBe('npm run build');
 });
+
+test('the API page is there, without the package that it was made from', async () => {
+  writeFileSync(
+    join(project, 'page.mjs'),
+    `import { buildServer } from './node_modules/millrace/dist/http/server.js';
+     const http = await buildServer({ engine: {}, authenticator: {}, limiter: {}, doors: [], version: '0' });
+     for (const file of ['swagger-ui-bundle.js', 'swagger-ui.css']) {
+       const { statusCode, headers, rawPayload } = await http.inject('/docs/' + file);
+       console.log(statusCode, headers['content-encoding'], rawPayload.length > 10_000);
+     }
+     await http.close();`,
+  );
+  expect(await node('page.mjs')).toBe('200 gzip true\n200 gzip true\n');
+});

@@ -2,7 +2,6 @@ import swagger from '@fastify/swagger';
 import type { FastifyContextConfig, FastifySchema, RouteOptions } from 'fastify';
 import { Type } from 'typebox';
 import type { Door, Http } from '../door.ts';
-import { DOCS_PAGE } from './docs-page.ts';
 import { doorOf } from './errors.ts';
 
 /** What every error answer holds; a door may add members. */
@@ -35,7 +34,7 @@ const ERROR_RESPONSES = {
 
 type OpenApiOptions = { doors: readonly Door[]; version: string };
 
-/** Collects the schemas of all routes registered after it into one document, shown as JSON and as a page. */
+/** Collects the schemas of all routes registered after it into one document, served as JSON. */
 export async function installOpenApi(http: Http, { doors, version }: OpenApiOptions): Promise<void> {
   http.addSchema(ErrorSchema);
   await http.register(swagger, {
@@ -114,13 +113,4 @@ function serveDocument(http: Http, webhooks: Readonly<Record<string, unknown>>):
     text ??= JSON.stringify({ ...http.swagger(), webhooks });
     return reply.type('application/json; charset=utf-8').send(text);
   });
-  // Whoever opens the address that was printed wants to see something.
-  http.get('/', { schema: { hide: true } }, async (_request, reply) => reply.redirect('/docs'));
-  http.get('/docs', { schema: { hide: true } }, async (_request, reply) =>
-    reply
-      .type('text/html; charset=utf-8')
-      .header('content-security-policy', "default-src 'self'; script-src 'unsafe-inline'; style-src 'unsafe-inline'")
-      .header('cache-control', 'no-cache')
-      .send(DOCS_PAGE),
-  );
 }
