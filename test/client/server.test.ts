@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { MillraceClient, NotFoundError, ValidationError } from '../../src/client/index.ts';
-import { SCOPES } from '../../src/http/shared/identity.ts';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { serveEvents } from '../http/events-fixture.ts';
 import { randomId, useQueue } from '../http/queue-fixture.ts';
 import { useLedger } from '../ledger/fixture.ts';
@@ -12,7 +12,7 @@ const ledger = useLedger();
 
 async function connect(): Promise<MillraceClient> {
   const orgId = await queue.ledger.newOrg();
-  return new MillraceClient({ baseUrl: queue.url, apiKey: await queue.keyOf(orgId, SCOPES) });
+  return new MillraceClient({ baseUrl: queue.url, apiKey: await queue.keyOf(orgId, API_KEY_SCOPES) });
 }
 
 const act = (...given: Parameters<typeof queue.acting>) =>
@@ -43,7 +43,7 @@ test('waitFor follows the stream of the job rather than asking again and again',
     if (String(input).endsWith('/events')) gate.open();
     return fetch(input, init);
   };
-  const apiKey = await queue.keyOf(orgId, SCOPES);
+  const apiKey = await queue.keyOf(orgId, API_KEY_SCOPES);
   const client = new MillraceClient({ baseUrl: queue.url, apiKey, fetch: watched });
   const { job_id } = await client.submit(act(() => gate.pass()));
   asked.length = 0;

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { RESERVED_NAMES } from '../../src/core/reserved-names.ts';
-import { SCOPES } from '../../src/http/shared/identity.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import type { TestClient } from '../http/execution-fixture.ts';
 import { register, useWebhookApi } from '../http/webhook-fixture.ts';
@@ -22,7 +22,7 @@ async function submitPlain(client: string): Promise<Response> {
 }
 
 const keyOf = async ({ clientId }: TestClient): Promise<string> =>
-  (await createKey(server.ledger.db, { orgId: clientId, scopes: SCOPES })).key;
+  (await createKey(server.ledger.db, { orgId: clientId, scopes: API_KEY_SCOPES })).key;
 
 beforeAll(async () => {
   const hostile = await server.client();

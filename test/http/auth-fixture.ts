@@ -1,7 +1,8 @@
 /** A server whose routes answer who called, with real keys on a real ledger. */
 import { onTestFinished } from 'vitest';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import type { Door } from '../../src/http/door.ts';
-import { type RateLimiter, SCOPES, type Scope } from '../../src/http/shared/identity.ts';
+import type { RateLimiter, Scope } from '../../src/http/shared/identity.ts';
 import { KeyAuthenticator, type KeyAuthenticatorOptions } from '../../src/http/shared/key-authenticator.ts';
 import { observeStatements, type StatementObserver } from '../../src/ledger/driver/statement.ts';
 import { serve } from './server-fixture.ts';
@@ -21,7 +22,7 @@ const whoDoor: Door = {
     route('open', undefined);
     route('any', []);
     route('two', ['jobs:read', 'jobs:cancel']);
-    for (const scope of SCOPES) route(scope.replace(':', '-'), [scope]);
+    for (const scope of API_KEY_SCOPES) route(scope.replace(':', '-'), [scope]);
   },
 };
 

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { API_KEY_RANDOM_BYTES, formatApiKey } from '../../src/core/api-key.ts';
-import { SCOPES, type Scope } from '../../src/http/shared/identity.ts';
+import { API_KEY_RANDOM_BYTES, API_KEY_SCOPES, formatApiKey } from '../../src/core/api-key.ts';
+import type { Scope } from '../../src/http/shared/identity.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { revokeKey } from '../../src/services/access/revoke-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
@@ -14,7 +14,7 @@ const pathOf = (scope: Scope) => scope.replace(':', '-');
 const serveHere = () => serveWho({ database: ledger.db });
 const aKeyOfNobody = () => formatApiKey(randomBytes(API_KEY_RANDOM_BYTES)).key;
 
-async function newKey(scopes: readonly Scope[] = SCOPES, orgId?: string) {
+async function newKey(scopes: readonly Scope[] = API_KEY_SCOPES, orgId?: string) {
   return createKey(ledger.db, { orgId: orgId ?? (await ledger.newOrg()), scopes });
 }
 
@@ -33,12 +33,12 @@ function idBytes(key: string): Uint8Array {
 }
 
 describe('a route that names scopes', () => {
-  it.each(SCOPES)(
+  it.each(API_KEY_SCOPES)(
     'lets a key with %s alone through where that is needed, and nowhere else [GA-6.19]',
     async (scope) => {
       const who = await serveHere();
       const { key } = await newKey([scope]);
-      for (const other of SCOPES) {
+      for (const other of API_KEY_SCOPES) {
         const { status, body } = await who.ask(pathOf(other), bearer(key));
         expect([other, status]).toEqual([other, other === scope ? 200 : 403]);
         if (other !== scope) {
@@ -55,7 +55,7 @@ describe('a route that names scopes', () => {
       [['jobs:read'], 403],
       [['jobs:cancel'], 403],
       [['jobs:read', 'jobs:cancel'], 200],
-      [SCOPES, 200],
+      [API_KEY_SCOPES, 200],
     ] as const) {
       expect((await who.ask('two', bearer((await newKey(scopes)).key))).status).toBe(status);
     }

@@ -1,6 +1,7 @@
 /** The event routes on a real socket. The key of a caller is the id of its org. */
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { AppError } from '../../src/core/errors.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import type { Http } from '../../src/http/door.ts';
@@ -8,7 +9,6 @@ import { type EventStreamSettings, registerEventRoutes } from '../../src/http/qu
 import { renderError } from '../../src/http/queue/render.ts';
 import { ApiError, ErrorDetail, QuotaError } from '../../src/http/queue/schemas/error.ts';
 import { buildServer } from '../../src/http/server.ts';
-import { SCOPES } from '../../src/http/shared/identity.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
 
@@ -20,7 +20,7 @@ export async function serveEvents(ledger: TestLedger, settings: EventStreamSetti
     async authenticate(authorization: string | undefined) {
       const orgId = authorization?.replace('Bearer ', '') ?? '';
       if (orgId === '' || revoked.has(orgId)) throw new AppError('FORBIDDEN', { message: 'The API key was revoked.' });
-      return { orgId, keyId: 'k1', projectId: null, scopes: new Set(SCOPES) };
+      return { orgId, keyId: 'k1', projectId: null, scopes: new Set(API_KEY_SCOPES) };
     },
   };
   const http = await buildServer({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { clientTypes, type OpenApiDocument } from '../../scripts/client-types.ts';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { PROBLEM_CODES } from '../../src/core/execution/problems.ts';
-import { SCOPES } from '../../src/http/shared/identity.ts';
 import type { Operation } from './contract.ts';
 import { useExecution } from './execution-fixture.ts';
 
@@ -51,7 +51,7 @@ describe('the document of the execution API', () => {
       expect(operation).toMatchObject({ tags: ['execution'], summary: expect.any(String) });
       const scopes = operation.security.flatMap(({ bearer = [] }) => bearer);
       expect(scopes).toEqual(scope === null ? [] : [scope]);
-      expect(SCOPES).toEqual(expect.arrayContaining(scopes));
+      expect(API_KEY_SCOPES).toEqual(expect.arrayContaining(scopes));
       expect(statusesOf(operation)).toEqual(expect.arrayContaining(declared));
       // Whoever cannot be refused for a key is told of no such refusal.
       if (id === 'getExecutionHealth') expect(statusesOf(operation)).not.toContain(401);

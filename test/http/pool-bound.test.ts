@@ -1,9 +1,10 @@
 import type { AddressInfo } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer } from '../../src/http/server.ts';
-import { type Identity, SCOPES } from '../../src/http/shared/identity.ts';
+import type { Identity } from '../../src/http/shared/identity.ts';
 import { BoundedPool, type PoolBounds } from '../../src/ledger/driver/bounded-pool.ts';
 import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
@@ -22,7 +23,7 @@ async function serve(bounds: Partial<PoolBounds> = {}) {
   const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   const orgId = await ledger.newOrg();
-  const identity: Identity = { orgId, keyId: 'k', projectId: null, scopes: new Set(SCOPES) };
+  const identity: Identity = { orgId, keyId: 'k', projectId: null, scopes: new Set(API_KEY_SCOPES) };
   const http = await buildServer({
     ...{ engine, doors: [queueDoor], version: '0.0.0-test' },
     authenticator: { authenticate: async () => identity },

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { SCOPES, type Scope } from '../../src/http/shared/identity.ts';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
+import type { Scope } from '../../src/http/shared/identity.ts';
 import type { TestJob } from '../ledger/fixture.ts';
 import { type Answer, type Caller, QUEUE, useQueue } from './queue-fixture.ts';
 
@@ -146,7 +147,7 @@ describe.each(Object.entries(CASES))('%s', (_operation, { scope, call, wrongOrg 
   });
 
   it('is refused to a key with every scope but its own [GA-6.19]', async () => {
-    const others = SCOPES.filter((each) => each !== scope);
+    const others = API_KEY_SCOPES.filter((each) => each !== scope);
     const caller = await (await queue.caller()).with(...others);
     const { status, body } = await call(caller, await foreignJob());
     expect([status, body.code]).toEqual([403, 'FORBIDDEN']);

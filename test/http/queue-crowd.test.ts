@@ -1,11 +1,12 @@
 /** A server with few connections, and many more callers at once than may wait for one. */
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import type { Http } from '../../src/http/door.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer } from '../../src/http/server.ts';
-import { type Identity, SCOPES } from '../../src/http/shared/identity.ts';
+import type { Identity } from '../../src/http/shared/identity.ts';
 import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from '../ledger/fixture.ts';
@@ -23,7 +24,7 @@ beforeAll(async () => {
   const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   orgId = await ledger.newOrg();
-  const identity: Identity = { orgId, keyId: 'k', projectId: null, scopes: new Set(SCOPES) };
+  const identity: Identity = { orgId, keyId: 'k', projectId: null, scopes: new Set(API_KEY_SCOPES) };
   http = await buildServer({
     ...{ engine, doors: [queueDoor], version: '0.0.0-test' },
     authenticator: { authenticate: async () => identity },

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { SCOPES } from '../../src/http/shared/identity.ts';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { Caller, randomId, useQueue } from './queue-fixture.ts';
@@ -18,7 +18,7 @@ async function shown(caller: Caller, more: object, headers: Record<string, strin
 }
 
 async function ofProject(caller: Caller, projectId: string): Promise<Caller> {
-  const { key } = await createKey(queue.ledger.db, { orgId: caller.orgId, projectId, scopes: SCOPES });
+  const { key } = await createKey(queue.ledger.db, { orgId: caller.orgId, projectId, scopes: API_KEY_SCOPES });
   return new Caller(queue, caller.orgId, key);
 }
 

@@ -1,12 +1,13 @@
 /** The queue API on a real socket, with real keys, a worker in the same process, and every exchange held to the document. */
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll } from 'vitest';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Handler, Registration } from '../../src/engine/work/registry.ts';
 import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
-import { SCOPES, type Scope } from '../../src/http/shared/identity.ts';
+import type { Scope } from '../../src/http/shared/identity.ts';
 import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
@@ -163,7 +164,7 @@ export class QueueServer {
   /** A new org, through a key that may do everything. */
   async caller(): Promise<Caller> {
     const orgId = await this.ledger.newOrg();
-    return new Caller(this, orgId, await this.keyOf(orgId, SCOPES));
+    return new Caller(this, orgId, await this.keyOf(orgId, API_KEY_SCOPES));
   }
 
   nobody(): Caller {

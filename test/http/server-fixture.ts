@@ -4,17 +4,18 @@ import type { AddressInfo, Socket } from 'node:net';
 import { connect } from 'node:net';
 import { Type } from 'typebox';
 import { onTestFinished } from 'vitest';
+import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { AppError } from '../../src/core/errors.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Door, Http } from '../../src/http/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
-import { type Identity, SCOPES } from '../../src/http/shared/identity.ts';
+import type { Identity } from '../../src/http/shared/identity.ts';
 
 export const IDENTITY: Identity = {
   orgId: '11111111-1111-4111-8111-111111111111',
   keyId: 'k1',
   projectId: null,
-  scopes: new Set(SCOPES),
+  scopes: new Set(API_KEY_SCOPES),
 };
 
 /** What stands in for an engine where no route asks for one. */

@@ -3,7 +3,7 @@ import type { ApiKeyScope as Scope } from '../../core/api-key.ts';
 import { AppError } from '../../core/errors.ts';
 
 /** A route names the scopes it needs; a key without one of them is refused. */
-export { API_KEY_SCOPES as SCOPES, type ApiKeyScope as Scope } from '../../core/api-key.ts';
+export type { ApiKeyScope as Scope } from '../../core/api-key.ts';
 
 /** Who calls: always one org, through one of its keys. */
 export type Identity = {
