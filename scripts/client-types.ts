@@ -1,4 +1,4 @@
-/** OpenAPI 3.1 to TypeScript, as far as our own document goes: what it does not know, it refuses. */
+/** Turns the OpenAPI 3.1 document of this server into TypeScript. It throws at a schema that it does not know. */
 
 export type Schema = {
   $ref?: string;
@@ -30,12 +30,10 @@ export type OpenApiDocument = {
   components: { schemas: Record<string, Schema> };
 };
 
-const HEADER = `// Generated from the OpenAPI document by scripts/generate-client-types.ts. Do not edit: run that script.
-// biome-ignore-all format: as the generator writes it
-`;
+const HEADER = '// Generated from the OpenAPI document. Do not edit: run "npm run types".\n';
 const REF = '#/components/schemas/';
 
-/** Lists of words that the document spells out wherever it uses them, and the names they get. */
+/** The document repeats these lists of words wherever it uses them. Here each gets a name. */
 const WORDS = new Map([
   ['PENDING|DELAYED|SCHEDULED|RUNNING|RETRYING|COMPLETED|FAILED|DEAD_LETTER|CANCELLED', 'JobState'],
   ['CRITICAL|HIGH|NORMAL|LOW|BULK', 'Priority'],

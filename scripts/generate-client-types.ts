@@ -1,4 +1,5 @@
-// Makes src/client/api-types.ts, the types of the client library, from the OpenAPI document of the server.
+// Writes src/client/api-types.ts, the types of the client library, from the OpenAPI document of the server. Git ignores the
+// file: npm ci and npm run typecheck write it.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { queueDoor } from '../src/http/queue/door.ts';
@@ -8,7 +9,7 @@ import { clientTypes, type OpenApiDocument } from './client-types.ts';
 const FILE = join(import.meta.dirname, '../src/client/api-types.ts');
 
 const http = await buildServer({
-  // Nothing of these is used: the document is made from the routes alone.
+  // The document needs the routes only.
   engine: {} as never,
   authenticator: {} as never,
   limiter: {} as never,

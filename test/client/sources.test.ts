@@ -24,7 +24,7 @@ test('the client uses no global that a browser or an edge runtime lacks', () => 
   expect(sources.filter(([, text]) => foreign.test(code(text))).map(([file]) => file)).toEqual([]);
 });
 
-test('the committed types are those of the document that the server serves', async () => {
+test('the generated types are those of the document that the server serves', async () => {
   const document = (await (await fetch(`${queue.url}/openapi.json`)).json()) as OpenApiDocument;
-  expect(read('api-types.ts')).toBe(clientTypes(document, 'queue'));
+  expect(read('api-types.ts'), 'The types are out of date: run "npm run types".').toBe(clientTypes(document, 'queue'));
 });
