@@ -40,7 +40,7 @@ const WORDS = new Map([
   ['TEMPORARY|PERMANENT|TIMEOUT|SYSTEM', 'FailureCategory'],
 ]);
 
-/** One type for each shape that the operations of a tag use, and one for the query of each operation that has one. */
+/** Writes one type for each schema that the operations of a tag use, and one for the query of each operation. */
 export function clientTypes(document: OpenApiDocument, tag: string): string {
   const operations = Object.values(document.paths)
     .flatMap((methods) => Object.values(methods))
@@ -48,7 +48,7 @@ export function clientTypes(document: OpenApiDocument, tag: string): string {
   const queries = operations.flatMap((operation) => queryOf(operation));
   const shapes = reachable(document, operations).map((name) => [name, document.components.schemas[name]] as const);
   const types = [...shapes, ...queries].map(([name, schema]) => {
-    if (schema === undefined) throw new Error(`The document has no shape named ${name}.`);
+    if (schema === undefined) throw new Error(`The document has no schema named ${name}.`);
     return `${comment(schema, '')}export type ${name} = ${render(schema, '')};\n`;
   });
   const words = [...WORDS].map(
@@ -71,7 +71,7 @@ function queryOf({ operationId, parameters = [] }: Operation): [string, Schema][
   return [[name, { type: 'object', properties, required, additionalProperties: false }]];
 }
 
-/** The names of all shapes that can be met from the operations, in the order of the document. */
+/** The names of all schemas that the operations use, in the order of the document. */
 function reachable(document: OpenApiDocument, operations: readonly Operation[]): string[] {
   const found = new Set<string>();
   const visit = (value: unknown): void => {
@@ -88,7 +88,7 @@ function reachable(document: OpenApiDocument, operations: readonly Operation[]):
 }
 
 function nameOf(ref: string): string {
-  if (!ref.startsWith(REF)) throw new Error(`${ref} is not a shape of the document.`);
+  if (!ref.startsWith(REF)) throw new Error(`${ref} is not a schema of the document.`);
   return ref.slice(REF.length);
 }
 
@@ -138,7 +138,7 @@ const literal = (value: unknown): string =>
 
 const quoted = (name: string): string => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : literal(name));
 
-/** A description may stand on the schema, or on the alternative of a union that is not null. */
+/** The description is on the schema, or on an alternative of its union. */
 function comment(schema: Schema, indent: string): string {
   const description = schema.description ?? schema.anyOf?.find((each) => each.description !== undefined)?.description;
   if (description === undefined) return '';

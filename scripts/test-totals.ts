@@ -10,7 +10,7 @@ type Report = {
 const [reportPath] = process.argv.slice(2);
 if (reportPath === undefined) throw new Error('usage: test-totals.ts REPORT.json');
 const report: Report = JSON.parse(readFileSync(reportPath, 'utf8'));
-// A file that could not be loaded, or whose hooks failed, has no failed test of its own and still is a failure.
+// A file that failed to load, or whose hooks failed, has no failed test but counts as a failure.
 const brokenFiles = report.testResults.filter(
   (file) => file.status === 'failed' && !file.assertionResults.some((test) => test.status === 'failed'),
 );

@@ -39,8 +39,8 @@ export class MillraceClient {
   }
 
   /**
-   * Submits a job. Without an idempotency key it gets one, the same for every try, so that a try whose answer was lost never
-   * makes a second job.
+   * Submits a job. A job without an idempotency key gets one that every retry repeats, so that a lost response never leads to a
+   * second job.
    */
   async submit(submission: JobSubmission, { signal }: CallOptions = {}): Promise<SubmissionResult> {
     const body = withKey(submission);
@@ -62,7 +62,7 @@ export class MillraceClient {
     return this.#transport.json({ method: 'GET', path: pathOf(jobId), query, signal });
   }
 
-  /** All jobs that match, fetched a page at a time as they are asked for. */
+  /** Iterates over all matching jobs and fetches pages as needed. */
   search(search: JobSearch = {}, options: CallOptions = {}): AsyncGenerator<JobStatus, void> {
     const read = async (cursor: string | undefined) => {
       const { jobs, next_cursor } = await this.searchPage({ ...search, cursor }, options);
@@ -79,7 +79,7 @@ export class MillraceClient {
     return this.#transport.json({ method: 'GET', path: '/stats', query, signal });
   }
 
-  /** A job that does not exist is an answer (`status: 'NOT_FOUND'`), not an error. */
+  /** Returns `status: 'NOT_FOUND'` for a job that does not exist, instead of throwing. */
   cancel(
     jobId: string,
     body: CancellationRequest = {},
@@ -96,7 +96,7 @@ export class MillraceClient {
     return this.#transport.json({ method: 'GET', path: `${pathOf(jobId)}/failure`, query, signal });
   }
 
-  /** All failures that match, fetched a page at a time as they are asked for. */
+  /** Iterates over all matching failures and fetches pages as needed. */
   searchFailures(search: FailureSearch = {}, options: CallOptions = {}): AsyncGenerator<FailureDetails, void> {
     const read = async (cursor: string | undefined) => {
       const pagination = { ...search.pagination, cursor };
@@ -111,8 +111,8 @@ export class MillraceClient {
   }
 
   /**
-   * Runs a failed or dead-lettered job again. Tried again by itself only when the server refused it for its rate: a lost answer
-   * may mean that the job already runs. A job that does not exist is an answer (`status: 'NOT_FOUND'`), not an error.
+   * Runs a failed or dead-lettered job again. The client repeats this call only after a 429, because after a lost response the job
+   * may already be running. Returns `status: 'NOT_FOUND'` for a job that does not exist, instead of throwing.
    */
   retry(jobId: string, body: RetryRequest = {}, { signal }: CallOptions = {}): Promise<RetryResult | RetryNotFound> {
     const path = `${pathOf(jobId)}/retry`;
@@ -123,17 +123,17 @@ export class MillraceClient {
     return this.#transport.json({ method: 'PATCH', path: pathOf(jobId), body, signal });
   }
 
-  /** Why a job is where it is, and what keeps it there. */
+  /** Explains why a job is in its state and what it waits for. */
   explain(jobId: string, { signal }: CallOptions = {}): Promise<Explanation> {
     return this.#transport.json({ method: 'GET', path: `${pathOf(jobId)}/explain`, signal });
   }
 
-  /** Answers the job with its result once it has ended, however it has ended. */
+  /** Returns the job with its result after it has ended, whatever the outcome. */
   waitFor(jobId: string, options: WaitOptions = {}): Promise<JobStatus> {
     return waitForJob(this, jobId, options);
   }
 
-  /** Every change of state in the org, from now on or after `lastEventId`. Goes on by itself when the connection breaks. */
+  /** Follows every change of state in the org, from now on or after `lastEventId`. Reconnects when the connection breaks. */
   events({
     lastEventId,
     signal,
@@ -151,7 +151,7 @@ export class MillraceClient {
     });
   }
 
-  /** The history of one job, then each change as it happens; ends after the event that ends the job. */
+  /** Yields the history of one job, then each change as it happens. Ends with the event that ends the job. */
   jobEvents(
     jobId: string,
     { lastEventId, signal, maxFailures }: FollowOptions & { maxFailures?: number } = {},
@@ -168,14 +168,14 @@ const withKey = (submission: JobSubmission): JobSubmission => ({
   idempotency_key: submission.idempotency_key ?? newKey(),
 });
 
-/** A page that did not come over https has no `randomUUID`, but random bytes. */
+/** A web page without https has no `randomUUID`, only random bytes. */
 function newKey(): string {
   if (typeof crypto.randomUUID === 'function') return crypto.randomUUID();
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Nobody else knows a key made here: a repeat of it is our own second try, and the job is the one this call made. */
+/** A duplicate of a key made here is a retry of this call, so the job counts as accepted. */
 function asFirst<R extends { status: string; existing_job_id?: string }>(result: R): R {
   if (result.status !== 'DUPLICATE') return result;
   const { existing_job_id: _, ...rest } = result;

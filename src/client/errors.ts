@@ -1,7 +1,7 @@
 import type { APIError, ErrorDetail, QuotaError as Quota } from './api-types.ts';
 
 export type ApiErrorFacts = {
-  /** 0 when no answer came. */
+  /** 0 when no response arrived. */
   status: number;
   code: string;
   message: string;
@@ -11,13 +11,13 @@ export type ApiErrorFacts = {
   cause?: unknown;
 };
 
-/** Anything the server refused, or that kept it from answering. Match `code`; the wording of the message may change. */
+/** A request failed, at the server or on the way. Match `code`; the wording of the message may change. */
 export class ApiError extends Error {
-  /** The HTTP status; 0 when no answer came (`NETWORK_ERROR`, `TIMED_OUT`). */
+  /** The HTTP status, or 0 when no response arrived (`NETWORK_ERROR`, `TIMED_OUT`). */
   readonly status: number;
   readonly code: string;
   readonly details: readonly ErrorDetail[];
-  /** Tell it to whoever runs the server. */
+  /** Quote it when you report the error to the operator of the server. */
   readonly requestId: string | null;
   readonly retryAfterMs: number | null;
 
@@ -37,12 +37,12 @@ export class ValidationError extends ApiError {
   override readonly name = 'ValidationError';
 }
 
-/** There is no such job, or it belongs to another org. */
+/** The job does not exist, or it belongs to another org. */
 export class NotFoundError extends ApiError {
   override readonly name = 'NotFoundError';
 }
 
-/** A limit is reached; `retryAfterMs` says when to come back. */
+/** A limit is reached; `retryAfterMs` says when to retry. */
 export class QuotaError extends ApiError {
   override readonly name = 'QuotaError';
   readonly quota: Quota | null;
@@ -53,14 +53,14 @@ export class QuotaError extends ApiError {
   }
 }
 
-/** The answer of a server, or of something between it and us, as an error. */
+/** Makes an error of a response, which may come from the server or from a proxy. */
 export function errorOf(response: Response, text: string): ApiError {
   const body = bodyOf(text);
   const { status } = response;
   const facts: ApiErrorFacts = {
     status,
     code: body.code ?? `HTTP_${status}`,
-    message: body.message ?? `The server answered ${status}.`,
+    message: body.message ?? `The server returned status ${status}.`,
     details: Array.isArray(body.details) ? body.details : [],
     requestId: body.request_id ?? response.headers.get('x-request-id'),
     retryAfterMs: retryAfterMs(response.headers.get('retry-after')),

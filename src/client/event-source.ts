@@ -1,4 +1,4 @@
-/** One block of a stream of server-sent events; without a name it only moves the id or keeps the connection alive. */
+/** One block of an event stream. A block without a name only updates the id or keeps the connection alive. */
 export type ServerSentEvent = { id: string | null; event: string | null; data: string };
 
 const MAX_BLOCK = 1_048_576;
@@ -39,13 +39,13 @@ function take(block: Block, line: string): void {
   else if (name === 'event') block.event = value;
 }
 
-/** Lines end with CR, LF or both, and may be cut anywhere. */
+/** Lines end with CR, LF or both, and a chunk may end anywhere. */
 class LineSplitter {
   #rest = '';
 
   push(text: string): string[] {
     const all = this.#rest + text;
-    // A CR at the end may be half of a CRLF.
+    // A CR at the end may be the first half of a CRLF.
     const isCut = all.endsWith('\r');
     const lines = (isCut ? all.slice(0, -1) : all).split(/\r\n|\r|\n/);
     this.#rest = (lines.pop() ?? '') + (isCut ? '\r' : '');

@@ -4,7 +4,7 @@ import { readEvents, type ServerSentEvent } from './event-source.ts';
 import { type Call, Deadline, delayOf, mayPass, networkError, pause, type Transport } from './transport.ts';
 
 export type FollowedEvent = {
-  /** Give it as `lastEventId` to go on after this event. */
+  /** Pass it as `lastEventId` to continue after this event. */
   id: string;
   /** For example `job.completed`. */
   event: string;
@@ -12,7 +12,7 @@ export type FollowedEvent = {
 };
 
 export type FollowOptions = {
-  /** Go on after this event instead of from now. */
+  /** Continue after this event instead of from now on. */
   lastEventId?: string;
   signal?: AbortSignal;
 };
@@ -21,19 +21,19 @@ export type Follow = FollowOptions & {
   transport: Transport;
   path: string;
   query?: Call['query'];
-  /** A stream of one job is over after the event that ends the job; others never are. */
+  /** A stream of one job ends with the event that ends the job. Other streams never end. */
   isOfOneJob: boolean;
   maxFailures?: number;
 };
 
-/** The server sends something every 15 seconds. */
+/** The server sends at least a comment every 15 seconds. */
 const SILENCE_MS = 45_000;
-/** Failures in a row after which it is given up; about five minutes. */
+/** Gives up after this many consecutive failures, about five minutes. */
 const MAX_FAILURES = 60;
 export const TERMINAL: ReadonlySet<JobState> = new Set(['COMPLETED', 'FAILED', 'DEAD_LETTER', 'CANCELLED']);
 const REFUSALS = new Set(['UNAUTHORIZED', 'FORBIDDEN']);
 
-/** The events of a stream. A stream that breaks is opened again after the last event: nothing is missed or told twice. */
+/** Yields the events of a stream. It reconnects after the last event, so no event is missed or repeated. */
 export async function* follow(params: Follow): AsyncGenerator<FollowedEvent, void> {
   const { isOfOneJob, signal, maxFailures = MAX_FAILURES } = params;
   const place: Place = { lastEventId: params.lastEventId, isOver: false };
@@ -85,12 +85,12 @@ function toEvent({ id, event, data }: ServerSentEvent): FollowedEvent | null {
   return { id, event, data: JSON.parse(data) as JobEvent };
 }
 
-/** What the server says when it ends a stream early; all but a refused key is a reason to come back. */
+/** The server ended the stream early. The client reconnects unless its key was refused. */
 function farewell({ code, message }: StreamError): ApiError {
   return new ApiError({ status: REFUSALS.has(code) ? 403 : 503, code, message });
 }
 
-/** Aborts a connection on which nothing has come for long: it may be dead without having been closed. */
+/** Aborts an idle connection, which may be dead although it was never closed. */
 class Watchdog {
   readonly #deadline: Deadline;
   #timer: ReturnType<typeof setTimeout> | undefined;

@@ -6,8 +6,8 @@ const FIRST_WAIT_MS = 100;
 const MAX_WAIT_MS = 1_000;
 
 /**
- * All items of all pages. A server that answers with nothing and the same cursor says that more may come in a moment: jobs that
- * are just being submitted could still come before the newest it knows.
+ * Yields the items of all pages. An empty page with the same cursor means that more items may follow: jobs that are being
+ * submitted right now can still sort before the newest known job.
  */
 export async function* allPages<T>(params: {
   cursor: string | undefined;

@@ -1,14 +1,14 @@
 import { ApiError, errorOf } from './errors.ts';
 
 export type ClientOptions = {
-  /** Where the server is, for example `http://127.0.0.1:8484`. */
+  /** The address of the server, for example `http://127.0.0.1:8484`. */
   baseUrl: string | URL;
   apiKey: string;
-  /** Another fetch than the global one. */
+  /** Replaces the global fetch. */
   fetch?: typeof fetch;
-  /** How often a request is tried again; 4 unless given. */
+  /** How often a failed request is repeated. Default 4. */
   retries?: number;
-  /** Milliseconds one try may take; 30 000 unless given. */
+  /** Milliseconds that one attempt may take. Default 30 000. */
   timeout?: number;
 };
 
@@ -23,9 +23,9 @@ export type Call = {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
-  /** A second try could do the work twice: try again only where the server has said that it did nothing. */
+  /** Repeating the call could do the work twice. Repeat it only when the server rejected it before doing anything. */
   isUnrepeatable?: boolean;
-  /** Answers that are results although they are errors. */
+  /** Error statuses that count as results. */
   accepts?: readonly number[];
 };
 
@@ -33,9 +33,9 @@ const PREFIX = '/queue/v1';
 const FIRST_DELAY_MS = 200;
 const MAX_DELAY_MS = 5_000;
 const MAX_RETRY_AFTER_MS = 60_000;
-const PASSING = new Set([502, 503, 504]);
+const TEMPORARY = new Set([502, 503, 504]);
 
-/** Sends requests: with the key, within their time, and again when the trouble may pass. */
+/** Sends requests with the API key and a timeout, and repeats them after temporary errors. */
 export class Transport {
   readonly retries: number;
   readonly #fetch: typeof fetch;
@@ -48,7 +48,7 @@ export class Transport {
     this.#timeoutMs = options.timeout ?? 30_000;
     this.#apiKey = options.apiKey;
     this.#base = String(options.baseUrl).replace(/\/+$/, '');
-    // Called as a plain function: browsers refuse their fetch as a method of something else.
+    // Browsers throw when fetch is called as a method of another object.
     const given = options.fetch ?? fetch;
     this.#fetch = (input, init) => given(input, init);
   }
@@ -64,7 +64,7 @@ export class Transport {
     }
   }
 
-  /** Opens a stream of server-sent events; the caller aborts it by `signal`. Not tried again here. */
+  /** Opens an event stream. The caller aborts it by `signal` and reconnects if needed. */
   async open(call: Call & { signal: AbortSignal }): Promise<Response> {
     const response = await this.#send(
       { ...call, headers: { accept: 'text/event-stream', ...call.headers } },
@@ -109,7 +109,7 @@ function parse<T>(response: Response, text: string): T {
   try {
     return JSON.parse(text) as T;
   } catch (cause) {
-    const message = 'The answer is not JSON: is this the address of a Millrace server?';
+    const message = 'The response is not JSON. Check that baseUrl is the address of a Millrace server.';
     throw new ApiError({ status: response.status, code: 'INVALID_ANSWER', message, cause });
   }
 }
@@ -124,16 +124,16 @@ function searchOf(query: Call['query'] = {}): string {
   return text === '' ? '' : `?${text}`;
 }
 
-/** Whether the trouble may be over when the request comes again. */
+/** Whether a repeated request may succeed. */
 export const mayPass = ({ status, code }: ApiError): boolean =>
-  status === 429 || PASSING.has(status) || code === 'NETWORK_ERROR' || code === 'TIMED_OUT';
+  status === 429 || TEMPORARY.has(status) || code === 'NETWORK_ERROR' || code === 'TIMED_OUT';
 
 function mayRepeat(error: ApiError, call: Call): boolean {
   if ((error.retryAfterMs ?? 0) > MAX_RETRY_AFTER_MS) return false;
   return call.isUnrepeatable === true ? error.status === 429 : mayPass(error);
 }
 
-/** Spread over the whole time, so that clients cut off together do not come back together. */
+/** Full jitter, so that clients that lost their connection together do not reconnect together. */
 export function delayOf(error: ApiError | null, attempt: number): number {
   const spreadMs = Math.random() * Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** attempt);
   return error?.retryAfterMs == null ? spreadMs : error.retryAfterMs + spreadMs;
@@ -155,12 +155,17 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
 }
 
 const timedOut = (ms: number): ApiError =>
-  new ApiError({ status: 0, code: 'TIMED_OUT', message: `No answer came within ${ms} ms.` });
+  new ApiError({ status: 0, code: 'TIMED_OUT', message: `No response arrived within ${ms} ms.` });
 
 export const networkError = (cause: unknown): ApiError =>
-  new ApiError({ status: 0, code: 'NETWORK_ERROR', message: 'The server could not be reached.', cause });
+  new ApiError({
+    status: 0,
+    code: 'NETWORK_ERROR',
+    message: 'The server could not be reached. Check baseUrl and that the server is running.',
+    cause,
+  });
 
-/** Aborts when its time is up or its caller has had enough, and can tell which. */
+/** Aborts after a timeout or when the caller aborts. `hasPassed` tells which. */
 export class Deadline {
   hasPassed = false;
   readonly #controller = new AbortController();

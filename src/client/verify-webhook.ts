@@ -1,4 +1,4 @@
-/** What a webhook of the server tells; `data` holds more members for some events. */
+/** The body of a webhook. `data` has more members for some events. */
 export type WebhookEvent = {
   /** `job.succeeded`, `job.failed`, `webhook.test`, … */
   type: string;
@@ -12,20 +12,20 @@ export type WebhookHeaders = { get(name: string): string | null | undefined } | 
 type PlainHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
 export type VerifyWebhookParams = {
-  /** As it came: parsed and written again it may differ. */
+  /** The received body, unparsed. Parsing and serialising it again may change it. */
   body: string | Uint8Array;
   headers: WebhookHeaders;
-  /** `whsec_…`; both of them while a secret is being replaced. */
+  /** `whsec_…`; pass both secrets while one is being replaced. */
   secret: string | readonly string[];
-  /** How far the time of the message may be from now; 300 unless given. */
+  /** How many seconds the time of the message may differ from now. Default 300. */
   toleranceSeconds?: number;
-  /** Milliseconds; the time of this machine unless given. */
+  /** The current time in milliseconds. Default: the clock of this machine. */
   now?: () => number;
 };
 
 export type WebhookRefusal = 'MISSING_HEADER' | 'MALFORMED' | 'TOO_OLD' | 'TOO_NEW' | 'NO_MATCH' | 'BAD_SECRET';
 
-/** The message is not to be believed. Match `code`; the wording of the message may change. */
+/** The message cannot be trusted. Match `code`; the wording of the message may change. */
 export class WebhookVerificationError extends Error {
   override readonly name = 'WebhookVerificationError';
   readonly code: WebhookRefusal;
@@ -42,13 +42,14 @@ const MIN_SECRET_BYTES = 24;
 const MAX_SECRET_BYTES = 64;
 const HMAC = { name: 'HMAC', hash: 'SHA-256' } as const;
 
-/** Answers the event of a webhook that came from the server a moment ago and was not changed; throws for any other. */
+/** Returns the event of a webhook that the server sent recently and nothing changed since. Throws for any other message. */
 export async function verifyWebhook<T = WebhookEvent>(params: VerifyWebhookParams): Promise<T> {
   const { body, headers, secret, toleranceSeconds = TOLERANCE_SECONDS, now = Date.now } = params;
   if (!Number.isFinite(toleranceSeconds) || toleranceSeconds < 0)
     throw new RangeError('toleranceSeconds must be a number of seconds, 0 or more');
   const secrets = (typeof secret === 'string' ? [secret] : secret).map(readSecret);
-  if (secrets.length === 0) throw new WebhookVerificationError('BAD_SECRET', 'No secret was given.');
+  if (secrets.length === 0)
+    throw new WebhookVerificationError('BAD_SECRET', 'No secret was given. Pass the secret of the webhook endpoint.');
   const id = readHeader(headers, 'webhook-id');
   const timestamp = readHeader(headers, 'webhook-timestamp');
   const signatures = readSignatures(readHeader(headers, 'webhook-signature'));
@@ -56,14 +57,20 @@ export async function verifyWebhook<T = WebhookEvent>(params: VerifyWebhookParam
   const bytes = typeof body === 'string' ? new TextEncoder().encode(body) : body;
   const signed = concatenate(new TextEncoder().encode(`${id}.${timestamp}.`), bytes);
   if (!(await anyMatches({ secrets, signatures, signed })))
-    throw new WebhookVerificationError('NO_MATCH', 'No signature of the message fits the secret.');
+    throw new WebhookVerificationError(
+      'NO_MATCH',
+      'No signature of the message matches the secret. Check the secret, and pass the body as it was received.',
+    );
   return parse<T>(bytes);
 }
 
 function readHeader(headers: WebhookHeaders, name: string): string {
   const value = hasGet(headers) ? headers.get(name) : lookUp(headers, name);
   if (typeof value === 'string' && value !== '') return value;
-  throw new WebhookVerificationError('MISSING_HEADER', `The message has no header ${name}.`);
+  throw new WebhookVerificationError(
+    'MISSING_HEADER',
+    `The message has no ${name} header. Pass all headers of the request.`,
+  );
 }
 
 const hasGet = (headers: WebhookHeaders): headers is Exclude<WebhookHeaders, PlainHeaders> =>
@@ -72,7 +79,7 @@ const hasGet = (headers: WebhookHeaders): headers is Exclude<WebhookHeaders, Pla
 function lookUp(headers: PlainHeaders, name: string): string | undefined {
   for (const [key, value] of Object.entries(headers)) {
     if (key.toLowerCase() !== name) continue;
-    // Repeated, it says nothing certain.
+    // A repeated header is ambiguous.
     return typeof value === 'string' ? value : value?.length === 1 ? value[0] : undefined;
   }
   return undefined;
@@ -81,10 +88,13 @@ function lookUp(headers: PlainHeaders, name: string): string | undefined {
 function readSecret(text: string): Uint8Array<ArrayBuffer> {
   const bytes = decode(text.startsWith(PREFIX) ? text.slice(PREFIX.length) : text);
   if (bytes !== null && bytes.length >= MIN_SECRET_BYTES && bytes.length <= MAX_SECRET_BYTES) return bytes;
-  throw new WebhookVerificationError('BAD_SECRET', `The secret is not one: it begins with ${PREFIX}.`);
+  throw new WebhookVerificationError(
+    'BAD_SECRET',
+    `The secret is not valid. Pass it whole, with ${PREFIX} at its beginning.`,
+  );
 }
 
-/** Those of the version that is known here; there may be others beside them. */
+/** The signatures of version 1. The header may also have signatures of other versions. */
 function readSignatures(header: string): Uint8Array<ArrayBuffer>[] {
   return header.split(' ').flatMap((part) => {
     const [version, text = ''] = part.split(',');

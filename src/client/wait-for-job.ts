@@ -4,7 +4,7 @@ import { TERMINAL } from './follow.ts';
 import { Deadline, pause } from './transport.ts';
 
 export type WaitOptions = {
-  /** Milliseconds; without it the wait is as long as the job. */
+  /** Milliseconds to wait. By default there is no limit. */
   timeout?: number;
   signal?: AbortSignal;
 };
@@ -17,7 +17,7 @@ type Jobs = {
 const FIRST_POLL_MS = 100;
 const MAX_POLL_MS = 2_000;
 
-/** Waits on the job's own event stream; where there is none to be had, it asks again and again, less often each time. */
+/** Waits on the event stream of the job. Falls back to polling, with growing pauses, when the stream is unavailable. */
 export async function waitForJob(
   jobs: Jobs,
   jobId: string,
@@ -40,7 +40,7 @@ export async function waitForJob(
   }
 }
 
-/** Whether the stream came to the job's end. */
+/** Returns whether the stream reached the end of the job. */
 async function followToEnd(jobs: Jobs, jobId: string, signal: AbortSignal): Promise<boolean> {
   try {
     for await (const _ of jobs.jobEvents(jobId, { signal, maxFailures: 0 }));

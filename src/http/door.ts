@@ -11,7 +11,7 @@ import type {
 import type { AppError } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 
-/** A Fastify whose routes take their types from TypeBox schemas. */
+/** A Fastify server whose routes take their types from TypeBox schemas. */
 export type Http = FastifyInstance<
   RawServerDefault,
   IncomingMessage,
@@ -20,7 +20,7 @@ export type Http = FastifyInstance<
   TypeBoxTypeProvider
 >;
 
-/** An error answer as a door gives it. */
+/** An error response of a door. */
 export type ErrorResponse = {
   readonly status: number;
   readonly contentType: string;
@@ -34,21 +34,21 @@ export type DescribedRoute = {
   readonly config: FastifyContextConfig;
 };
 
-/** One contract: its routes below a prefix, and its own way of saying what went wrong. */
+/** One API: its routes below a prefix, and its own form of errors. */
 export type Door = {
   readonly prefix: string;
   /** The tag of its operations in the OpenAPI document. */
   readonly tag: string;
   readonly description: string;
-  /** Never answers with an interim status (1xx). */
+  /** The door never sends an interim status (1xx). */
   readonly isFinalOnly?: boolean;
-  /** The requests that it makes itself, for the document. */
+  /** The requests that the door sends, for the OpenAPI document. */
   readonly webhooks?: Readonly<Record<string, unknown>>;
   register(http: Http, engine: Engine): void | Promise<void>;
-  /** The body of an error answer. */
+  /** Returns the body of an error response. */
   render(error: AppError, requestId: string): unknown;
-  /** The whole of an error answer, where a door has statuses and a media type of its own. */
+  /** Returns the whole error response, for a door with its own statuses and media type. */
   respond?(error: AppError, request: FastifyRequest): ErrorResponse;
-  /** The error answers that any of its routes may give, for the document; the route's own words win. */
+  /** The error responses of every route, for the OpenAPI document. A route can override them. */
   errorResponses?(route: DescribedRoute): Record<number, unknown>;
 };

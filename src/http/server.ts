@@ -24,7 +24,7 @@ export type ServerOptions = {
   authenticator: Authenticator;
   limiter: RateLimiter;
   version: string;
-  /** How long a request may take once it has been received whole. */
+  /** How long a request may take after its last byte was received. */
   requestTimeoutMs?: number;
   maxInFlight?: number;
   bodyLimitBytes?: number;
@@ -34,7 +34,7 @@ export type ServerOptions = {
   /** How long a client may take to send the headers, and the whole of a request. */
   headersTimeoutMs?: number;
   receiveTimeoutMs?: number;
-  /** What the process counts is then answered at /metrics. */
+  /** Enables /metrics. */
   telemetry?: Telemetry;
   onFault?: FaultObserver;
 };
@@ -48,7 +48,7 @@ const MAX_HEADER_BYTES = 16_384;
 const MAX_PARAM_LENGTH = 200;
 const BODY_LIMIT_BYTES = 32 * 1_048_576;
 
-/** The HTTP server: bounds, identity, limits and errors in one place, then the doors. It does not listen yet. */
+/** Builds the HTTP server: limits, authentication and errors for all doors, then the doors. It does not listen yet. */
 export async function buildServer(options: ServerOptions): Promise<Http> {
   const { doors, engine, requestTimeoutMs = HANDLER_TIMEOUT_MS, maxInFlight = MAX_IN_FLIGHT } = options;
   const http = bareServer(options);
@@ -83,12 +83,12 @@ function bareServer(options: ServerOptions): Http {
     requestTimeout: receiveTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     trustProxy: options.trustProxy ?? false,
-    // Whoever still has a connection while the server closes is answered, and told to come back on another.
+    // While the server closes, it still answers requests on open connections and asks the client to reconnect.
     return503OnClosing: false,
     http: {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: headersTimeoutMs,
-      // The timeouts above are only noticed this often.
+      // Node checks the timeouts above at this interval.
       connectionsCheckingInterval: Math.min(1_000, headersTimeoutMs),
     },
     genReqId: requestIdOf,

@@ -99,7 +99,7 @@ describe('a hostile JSON body', () => {
       {
         field: 'jobs[1].tags.x',
         code: 'INVALID_TEXT',
-        message: 'jobs[1].tags.x holds a NUL character',
+        message: 'jobs[1].tags.x must not contain a NUL character',
       },
     ]);
   });

@@ -90,7 +90,7 @@ describe('an error', () => {
     expect(answer.headers.get('content-type')).toBe('application/json; charset=utf-8');
     expect(await answer.json()).toEqual({
       code: 'NOT_FOUND',
-      message: 'There is no GET /nowhere.',
+      message: 'There is no GET /nowhere. /openapi.json lists every operation.',
       details: [],
       request_id: answer.headers.get('x-request-id'),
     });

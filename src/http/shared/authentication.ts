@@ -17,12 +17,12 @@ type Guards = { authenticator: Authenticator; limiter: RateLimiter };
 type Gate = { scopes: readonly Scope[]; isOpenCall: boolean };
 
 /**
- * Routes that name scopes are for callers whose key has them all, within the rate of their org. Every other route is open and
- * sees no identity, as are open calls that show no key.
+ * A route that names scopes requires a key with all of them and counts against the rate limit of the org. Every other route is
+ * open and gets no identity. An open call without a key gets none either.
  */
 export function installAuthentication(http: Http, guards: Guards): void {
   http.decorateRequest('identity', null);
-  // Streams outlive the check at their start and ask again while they are open.
+  // A stream stays open after its first check, so it authenticates again from time to time.
   if (!http.hasDecorator('authenticator')) http.decorate('authenticator', guards.authenticator);
   http.addHook('onRoute', (route) => {
     const { scopes, isOpenCall = false } = route.config ?? {};
@@ -31,13 +31,13 @@ export function installAuthentication(http: Http, guards: Guards): void {
   });
 }
 
-/** Most requests are judged at once; only a key or a limit that the ledger must be asked for makes one wait. */
+/** Admits most requests synchronously. A request waits only when its key or its limit must be read from the ledger. */
 function gateOf({ authenticator, limiter }: Guards, { scopes, isOpenCall }: Gate): onRequestHookHandler {
   const admit = (identity: Identity, request: FastifyRequest, reply: FastifyReply): void | Promise<void> => {
     requireScopes(identity, scopes);
     const verdict = limiter.take(identity.orgId);
     const pass = (judged: LimitVerdict) => {
-      sayLimit(reply, judged);
+      setLimitHeaders(reply, judged);
       if (!judged.allowed) throw overLimit(judged);
       request.identity = identity;
     };
@@ -46,7 +46,7 @@ function gateOf({ authenticator, limiter }: Guards, { scopes, isOpenCall }: Gate
   return (request, reply, done) => {
     const { authorization } = request.headers;
     if (isOpenCall && authorization === undefined) return done();
-    const refuse = (error: Error) => done(toldHow(error, reply));
+    const refuse = (error: Error) => done(withChallenge(error, reply));
     try {
       const known = authenticator.recall?.(authorization) ?? null;
       const admitted =
@@ -61,8 +61,8 @@ function gateOf({ authenticator, limiter }: Guards, { scopes, isOpenCall }: Gate
   };
 }
 
-/** Whoever is not known is told how to make himself known. */
-function toldHow(error: Error, reply: FastifyReply): Error {
+/** Adds the WWW-Authenticate header to a 401 response. */
+function withChallenge(error: Error, reply: FastifyReply): Error {
   if (error instanceof AppError && error.code === 'UNAUTHORIZED')
     reply.header('www-authenticate', 'Bearer realm="millrace"');
   return error;
@@ -71,7 +71,7 @@ function toldHow(error: Error, reply: FastifyReply): Error {
 function requireScopes(identity: Identity, scopes: readonly Scope[]): void {
   const missing = scopes.filter((scope) => !identity.scopes.has(scope));
   if (missing.length === 0) return;
-  const message = `The API key lacks the scope ${missing.join(', ')}.`;
+  const message = `The API key lacks the scope ${missing.join(', ')}. Use a key that has it.`;
   const details = [{ field: 'authorization', code: 'MISSING_SCOPE', message }];
   throw refusedTo(identity.orgId, new AppError('FORBIDDEN', { message, details }));
 }
@@ -89,8 +89,8 @@ function policyOf(limit: number): string {
   return policyText;
 }
 
-/** The fields of draft-ietf-httpapi-ratelimit-headers. */
-function sayLimit(reply: FastifyReply, { allowed, limit, remaining, resetMs }: LimitVerdict): void {
+/** Sets the headers of draft-ietf-httpapi-ratelimit-headers. */
+function setLimitHeaders(reply: FastifyReply, { allowed, limit, remaining, resetMs }: LimitVerdict): void {
   reply.header('ratelimit-policy', policyOf(limit));
   reply.header('ratelimit', `"${LIMIT_NAME}";r=${remaining};t=${secondsUp(resetMs)}`);
   if (!allowed) reply.header('retry-after', secondsUp(resetMs));
@@ -98,7 +98,7 @@ function sayLimit(reply: FastifyReply, { allowed, limit, remaining, resetMs }: L
 
 function overLimit({ limit, remaining, resetMs }: LimitVerdict): AppError {
   return new AppError('QUOTA_EXCEEDED', {
-    message: `The org may send ${limit} requests a minute.`,
+    message: `The org has used its ${limit} requests of this minute. Retry after the time in the Retry-After header.`,
     quota: { limit: LIMIT_NAME, current: limit - remaining, maximum: limit, retryAfterMs: secondsUp(resetMs) * 1_000 },
   });
 }

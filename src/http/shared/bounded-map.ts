@@ -1,4 +1,4 @@
-/** A map of at most `capacity` entries; the one that was set longest ago makes room. */
+/** A map of at most `capacity` entries. When it is full, it discards the entry that was set longest ago. */
 export class BoundedMap<V> {
   readonly #entries = new Map<string, V>();
   readonly #capacity: number;

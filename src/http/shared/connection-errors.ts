@@ -6,13 +6,13 @@ import { renderPlainly } from './errors.ts';
 
 type ConnectionError = Error & { code?: string };
 
-/** What is no HTTP, or too slow or too long to become a request, is answered here: no route ever sees it. */
+/** Answers bytes that never become a request: they are not valid HTTP, too slow or too long. No route sees them. */
 export function answerConnectionError(error: ConnectionError, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
   }
-  const { status, message } = complaint(error.code);
+  const { status, message } = describe(error.code);
   const requestId = randomUUID();
   const body = JSON.stringify(renderPlainly(new AppError('INVALID_REQUEST', { message }), requestId));
   const head = [
@@ -25,8 +25,13 @@ export function answerConnectionError(error: ConnectionError, socket: Socket): v
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());
 }
 
-function complaint(code: string | undefined): { status: number; message: string } {
-  if (code === 'HPE_HEADER_OVERFLOW') return { status: 431, message: 'The headers are larger than 16 KiB.' };
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return { status: 408, message: 'The request did not arrive in time.' };
-  return { status: 400, message: 'This is not a valid HTTP request.' };
+function describe(code: string | undefined): { status: number; message: string } {
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return { status: 431, message: 'The headers are larger than 16 KiB. Send fewer or shorter ones.' };
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return { status: 408, message: 'The request did not arrive in time. Send it again.' };
+  return {
+    status: 400,
+    message: 'This is not a valid HTTP request. Check that the client uses HTTP/1.1 without TLS on this port.',
+  };
 }

@@ -6,7 +6,7 @@ export async function installCors(http: Http, origins: readonly string[]): Promi
   if (origins.length === 0) return;
   const allowed = new Set(origins);
   await http.register(cors, {
-    // A list would answer preflight requests of every origin, so this function decides.
+    // With a list the plugin would return 204 to preflight requests of every origin.
     origin: (origin, decide) => decide(null, origin !== undefined && allowed.has(origin) ? origin : false),
     methods: ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'],
     allowedHeaders: ['authorization', 'content-type', 'content-encoding', 'last-event-id', 'x-request-id'],

@@ -5,7 +5,7 @@ import { bodyTooLarge } from './safe-json.ts';
 import { statusOf } from './statuses.ts';
 import { issuesOf } from './validation-issues.ts';
 
-/** The error body of everything that is behind no door. */
+/** The error body for addresses outside every door. */
 export type ErrorBody = {
   code: string;
   message: string;
@@ -13,15 +13,15 @@ export type ErrorBody = {
   request_id: string;
 };
 
-/** Told of errors nobody expected; the client is not. */
+/** Receives unexpected errors, whose details the client does not see. */
 export type FaultObserver = (fault: { error: unknown; requestId: string; method: string; url: string }) => void;
 
 const RETRY_AFTER_MS = 1_000;
 
-/** SQLSTATEs that blame a value of the request: it does not fit its type, or is too complex. */
+/** SQLSTATEs that mean that a value of the request does not fit its type or is too complex. */
 const REFUSED_VALUE = /^(?:22[0-9A-Z]{3}|54001)$/;
 
-/** One way for every error of every route to become an answer. */
+/** Turns every error of every route into a response. */
 export function installErrors(http: Http, doors: readonly Door[], onFault: FaultObserver = () => {}): void {
   http.setErrorHandler((error, request, reply) => {
     const known = toAppError(error, request);
@@ -31,7 +31,7 @@ export function installErrors(http: Http, doors: readonly Door[], onFault: Fault
     return sendError({ error: known, request, reply, doors });
   });
   http.setNotFoundHandler((request, reply) => {
-    const message = `There is no ${request.method} ${pathOf(request.url).slice(0, 200)}.`;
+    const message = `There is no ${request.method} ${pathOf(request.url).slice(0, 200)}. /openapi.json lists every operation.`;
     return sendError({ error: new AppError('NOT_FOUND', { message }), request, reply, doors });
   });
 }
@@ -45,7 +45,7 @@ export function sendError({ error, request, reply, doors }: ErrorAnswer): Fastif
     reply.header('retry-after', Math.max(1, Math.ceil((error.retryAfterMs ?? RETRY_AFTER_MS) / 1_000)));
   }
   if (hasLongUpload(request)) reply.header('connection', 'close');
-  // Said here as text: an error must not fail on the schema of the answer it stands in for.
+  // Bypasses the response schema of the route, which describes the success and could reject the error.
   return reply.serializer(JSON.stringify).send(body);
 }
 
@@ -58,7 +58,7 @@ function responseTo(error: AppError, request: FastifyRequest, door: Door | undef
   };
 }
 
-/** The rest of a body must be read before the connection can serve again; beyond this it is cheaper to make a new one. */
+/** A connection can serve again only after the rest of the body was read. Above this size a new connection is cheaper. */
 const LONG_UPLOAD_BYTES = 65_536;
 
 function hasLongUpload({ raw, headers }: FastifyRequest): boolean {
@@ -73,7 +73,7 @@ export const renderPlainly = ({ code, message, details }: AppError, requestId: s
   request_id: requestId,
 });
 
-/** The door whose prefix the address has, whether or not there is such a route. */
+/** Finds the door by the prefix of the address, even when no route matches. */
 export function doorOf(url: string, doors: readonly Door[]): Door | undefined {
   const path = pathOf(url);
   return doors.find(({ prefix }) => path === prefix || path.startsWith(`${prefix}/`));
@@ -81,26 +81,28 @@ export function doorOf(url: string, doors: readonly Door[]): Door | undefined {
 
 const pathOf = (url: string): string => url.split('?', 1)[0] as string;
 
-/** Everything the program or its HTTP library may throw, as an error of the catalogue. */
+/** Maps anything that the program or Fastify throws to an error of the catalogue. */
 export function toAppError(error: unknown, request: FastifyRequest): AppError {
-  // A door with finer words than the catalogue knows what to say of such an error.
+  // An error with a problem code is described by its door.
   if (isAppError(error)) return statusOf(error.code) === 500 && error.problem === undefined ? fault(error) : error;
   const { code, validation, validationContext, statusCode } = (error ?? {}) as FastifyError;
   if (validation !== undefined) {
     const details = issuesOf(validation, validationContext ?? 'body');
     return new AppError('INVALID_REQUEST', { message: details[0]?.message, details });
   }
-  const isOfLibrary = typeof code === 'string' && code.startsWith('FST_ERR_');
+  const isFastifyError = typeof code === 'string' && code.startsWith('FST_ERR_');
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return bodyTooLarge(request.routeOptions.bodyLimit);
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return unsupportedMediaType();
-  if (isOfLibrary && statusCode === 503) return new AppError('UNAVAILABLE', { retryAfterMs: RETRY_AFTER_MS });
-  if (isOfLibrary && statusCode === 404) return new AppError('NOT_FOUND');
-  if (isOfLibrary && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
+  if (isFastifyError && statusCode === 503) return new AppError('UNAVAILABLE', { retryAfterMs: RETRY_AFTER_MS });
+  if (isFastifyError && statusCode === 404) return new AppError('NOT_FOUND');
+  if (isFastifyError && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
     return new AppError('INVALID_REQUEST', { message: (error as Error).message });
   }
   if (typeof code === 'string' && REFUSED_VALUE.test(code)) return new AppError('INVALID_REQUEST', { cause: error });
   return isBrokenUpload(error)
-    ? new AppError('INVALID_REQUEST', { message: 'The body ended too early.' })
+    ? new AppError('INVALID_REQUEST', {
+        message: 'The body ended before its announced length. Send the request again.',
+      })
     : fault(error);
 }
 
@@ -113,7 +115,7 @@ function unsupportedMediaType(): AppError {
 const isBrokenUpload = (error: unknown): boolean =>
   ['ECONNRESET', 'ERR_STREAM_PREMATURE_CLOSE'].includes(String((error as NodeJS.ErrnoException | null)?.code));
 
-/** The message stays here: it may name tables, files or addresses. */
+/** Hides the original message, which may name tables, files or addresses. */
 function fault(cause: unknown): AppError {
   return new AppError('INTERNAL_ERROR', { cause });
 }

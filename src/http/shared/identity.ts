@@ -2,10 +2,10 @@ import type { FastifyRequest } from 'fastify';
 import type { ApiKeyScope as Scope } from '../../core/api-key.ts';
 import { AppError } from '../../core/errors.ts';
 
-/** A route names the scopes it needs; a key without one of them is refused. */
+/** A route names the scopes it needs and refuses a key that lacks one. */
 export type { ApiKeyScope as Scope } from '../../core/api-key.ts';
 
-/** Who calls: always one org, through one of its keys. */
+/** The caller: an org and the API key that it used. */
 export type Identity = {
   readonly orgId: string;
   readonly keyId: string;
@@ -13,30 +13,31 @@ export type Identity = {
   readonly scopes: ReadonlySet<Scope>;
 };
 
-/** The actor as the ledger writes it. */
+/** The caller in the form that the ledger records. */
 export const actorOf = (identity: Identity): string => `api_key:${identity.keyId}`;
 
-/** Proves who calls from the Authorization header; throws UNAUTHORIZED or FORBIDDEN. */
+/** Authenticates a caller by the Authorization header. */
 export type Authenticator = {
+  /** Throws UNAUTHORIZED or FORBIDDEN. */
   authenticate(authorization: string | undefined): Promise<Identity>;
-  /** The same when it can be said at once: null means that `authenticate` must be asked. */
+  /** Returns a cached identity without waiting. Null means that the caller has to use `authenticate`. */
   recall?(authorization: string | undefined): Identity | null;
-  /** A key was changed: what is remembered of it is no longer true. */
+  /** Discards the cached state of a key that has changed. */
   forget?(keyId: string): void;
 };
 
 const refusedOrgs = new WeakMap<AppError, string>();
 
-/** Notes whose key was refused: no caller is told, but a log should say it. */
+/** Attaches the org of a refused key to the error. The log shows it; the response does not. */
 export function refusedTo(orgId: string, error: AppError): AppError {
   refusedOrgs.set(error, orgId);
   return error;
 }
 
-/** The org whose key was refused; null when there is no such key. */
+/** The org whose key was refused, or null when the key does not exist. */
 export const orgRefused = (error: AppError): string | null => refusedOrgs.get(error) ?? null;
 
-/** What the limiter says of one request; headers are set from it whether or not it is allowed. */
+/** The limiter's decision on one request. The response headers report it in either case. */
 export type LimitVerdict = {
   readonly allowed: boolean;
   readonly limit: number;
@@ -44,7 +45,7 @@ export type LimitVerdict = {
   readonly resetMs: number;
 };
 
-/** Counts requests of an org over all processes. Never waits for the database on the request's path. */
+/** Counts the requests of an org over all processes. It returns a promise only when it has to wait for the database. */
 export type RateLimiter = { take(orgId: string): LimitVerdict | Promise<LimitVerdict> };
 
 declare module 'fastify' {
@@ -52,14 +53,14 @@ declare module 'fastify' {
     identity: Identity | null;
   }
   interface FastifyContextConfig {
-    /** Scopes the caller's key must have. A route without this member is open to everybody. */
+    /** Scopes that the caller's key must have. A route without this member is open to everyone. */
     scopes?: readonly Scope[];
-    /** Callers who show no key at all are let in too, without an identity; those who show one are held to its scopes. */
+    /** Also admits callers without a key, who get no identity. A caller with a key still needs the scopes. */
     isOpenCall?: boolean;
   }
 }
 
-/** The caller of a route that names scopes; such a route is never reached without one. */
+/** The caller of a route that names scopes. Authentication guarantees that there is one. */
 export function identityOf(request: FastifyRequest): Identity {
   if (request.identity === null) throw new AppError('UNAUTHORIZED');
   return request.identity;

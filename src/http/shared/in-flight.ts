@@ -4,7 +4,7 @@ import type { Http } from '../door.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Answered even when too much is under way: whoever asks wants to know just that. */
+    /** Exempt from the limit on requests in flight, so that a busy server still reports its health. */
     isProbe?: boolean;
   }
 }
@@ -22,8 +22,8 @@ const RETRY_AFTER_MS = 1_000;
 const LONGEST_SWEEP_MS = 250;
 
 /**
- * Bounds how many requests are under way and how long each may take from the moment it has been received whole. One timer
- * looks at all of them: a timer for each would cost more than most requests do.
+ * Limits the number of requests in flight, and how long each may take after its last byte was received. One timer checks all of
+ * them, because a timer for each would cost more than most requests do.
  */
 export function installInFlight(http: Http, { maxInFlight, requestTimeoutMs }: InFlightOptions): void {
   const underWay = new UnderWay();
@@ -40,8 +40,8 @@ export function installInFlight(http: Http, { maxInFlight, requestTimeoutMs }: I
 }
 
 /**
- * Places that are used again. In a Map or Set every request would outlive its answer: their outgrown tables still hold what was
- * there, and one that got old keeps the next alive, and so on, until a full collection. Scavenging those cost 7 of 55 us a request.
+ * A list of requests with reusable slots. A Map or Set replaces its internal table as it grows, and the old table keeps finished
+ * requests alive until a full garbage collection. That cost 7 of 55 us a request.
  */
 class UnderWay {
   readonly #places: (Entry | null)[] = [];
@@ -73,7 +73,7 @@ function sweep(underWay: UnderWay, requestTimeoutMs: number): void {
   const nowMs = performance.now();
   for (const entry of underWay.all()) {
     if (entry === null) continue;
-    // Answered, or handed to whoever streams: from here on the socket's own bounds hold.
+    // The response was sent, or a stream took it over. From here on the limits of the socket apply.
     if (entry.reply.sent) underWay.leave(entry);
     else if (!entry.request.raw.complete) continue;
     else if (entry.receivedAtMs === null) entry.receivedAtMs = nowMs;
@@ -82,12 +82,16 @@ function sweep(underWay: UnderWay, requestTimeoutMs: number): void {
 }
 
 const busy = (): AppError =>
-  new AppError('UNAVAILABLE', { message: 'Too many requests are under way.', retryAfterMs: RETRY_AFTER_MS });
+  new AppError('UNAVAILABLE', {
+    message: 'Too many requests are in flight. Retry after the time in the Retry-After header.',
+    retryAfterMs: RETRY_AFTER_MS,
+  });
 
 function late(): AppError {
-  const message = 'The request took too long. What it asked for may still happen.';
+  const message = 'The request took too long and may still take effect. Check its result before you send it again.';
   return new AppError('UNAVAILABLE', {
-    ...{ message, retryAfterMs: RETRY_AFTER_MS },
+    message,
+    retryAfterMs: RETRY_AFTER_MS,
     details: [{ field: 'request', code: 'REQUEST_TIMEOUT', message }],
   });
 }

@@ -1,12 +1,12 @@
-/** Deepest nesting of objects and arrays that is read. */
+/** The deepest accepted nesting of objects and arrays. */
 export const MAX_DEPTH = 64;
 
-/** What a look at the bytes tells before anything is parsed. */
+/** What the bytes show before they are parsed. */
 export type Scan = {
   readonly isTooDeep: boolean;
-  /** Some string holds a \u escape, which may stand for anything. */
+  /** A string has a \u escape, which can stand for any character. */
   readonly hasUnicodeEscape: boolean;
-  /** Some number has an exponent or so many digits that it may be too large for a double. */
+  /** A number has an exponent or so many digits that it may exceed a double. */
   readonly hasGreatNumber: boolean;
 };
 
@@ -19,7 +19,7 @@ const CLOSE_BRACE = 0x7d;
 const CLOSE_BRACKET = 0x5d;
 const MANY_DIGITS = 300;
 
-/** One pass over the bytes of a text that may not even be JSON; wrong syntax is left to the parser. */
+/** Scans the bytes once. It accepts wrong syntax, which the parser reports later. */
 export function scanJson(bytes: Uint8Array): Scan {
   let depth = 0;
   let digits = 0;
@@ -41,7 +41,7 @@ export function scanJson(bytes: Uint8Array): Scan {
     } else if (byte >= 0x30 && byte <= 0x39) {
       if (++digits > MANY_DIGITS) hasGreatNumber = true;
     } else {
-      // 0x20 makes a letter small: e or E after a digit.
+      // OR with 0x20 turns a letter into lower case: this matches e or E after a digit.
       if (digits > 0 && (byte | 0x20) === 0x65) hasGreatNumber = true;
       digits = 0;
     }

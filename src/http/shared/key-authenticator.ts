@@ -8,39 +8,39 @@ import { type Authenticator, type Identity, refusedTo, type Scope } from './iden
 
 export type KeyAuthenticatorOptions = {
   database: Engine['database'];
-  /** How long a reading of a key is trusted: a revoked key works no longer than this. */
+  /** How long a cached key is valid. A revoked key stops working within this time. */
   trustMs?: number;
   capacity?: number;
 };
 
 const TRUST_MS = 3_000;
 const UNKNOWN_TRUST_MS = 1_000;
-/** A reading older than this is doubted where the secret does not fit: the key may have another since. */
+/** When a secret does not match, a reading older than this is checked again: the key may have a new secret. */
 const FRESH_MS = 100;
-/** So that wrong secrets do not become a way to make the ledger work. */
-const DOUBT_EVERY_MS = 1_000;
+/** Limits these checks, so that wrong secrets cannot load the ledger. */
+const CHECK_AGAIN_EVERY_MS = 1_000;
 const CAPACITY = 10_000;
 const MAX_WAIT_MS = 1_500;
 const AFTER_FAILURE_MS = 250;
 const NOTE_USE_EVERY_MS = 10_000;
 
-/** What the ledger said of a key, and when it was asked on the monotonic clock. */
+/** A key as read from the ledger. `askedAtMs` is the monotonic time before the query. */
 type Reading = { readonly key: StoredApiKey; readonly identity: Identity; readonly askedAtMs: number };
 
 /**
- * Knows keys by their id from readings of the ledger a few seconds old. A key in use is read again in the background before
- * its reading is too old, so its requests never wait. Unknown ids are remembered apart: guessing cannot push out real keys.
+ * Caches API keys by id for a few seconds. A key in use is refreshed in the background before its reading expires, so its
+ * requests never wait. Unknown ids have a cache of their own, so that guesses cannot evict real keys.
  */
 export class KeyAuthenticator implements Authenticator {
   readonly #lookup: KeyLookup;
   readonly #trustMs: number;
   readonly #known: BoundedMap<Reading>;
   readonly #unknown: BoundedMap<number>;
-  /** When the secret of a key was last doubted, and when a key was last forgotten. */
-  readonly #doubted: BoundedMap<number>;
+  /** When a key was last checked again for a wrong secret, and when it was last forgotten. */
+  readonly #checkedAgain: BoundedMap<number>;
   readonly #forgotten: BoundedMap<number>;
   readonly #asking = new Map<string, Promise<Reading | null>>();
-  /** Headers whose key was let in since use was last written, as they came: reading and hashing them again is a tenth of a submit. */
+  /** Parsed headers of admitted keys. Parsing and hashing a header takes a tenth of the time of a submit. */
   readonly #met = new Map<string, ParsedApiKey>();
   readonly #used = new Set<string>();
   readonly #capacity: number;
@@ -53,7 +53,7 @@ export class KeyAuthenticator implements Authenticator {
     this.#capacity = capacity;
     this.#known = new BoundedMap(capacity);
     this.#unknown = new BoundedMap(capacity);
-    this.#doubted = new BoundedMap(capacity);
+    this.#checkedAgain = new BoundedMap(capacity);
     this.#forgotten = new BoundedMap(capacity);
   }
 
@@ -70,11 +70,11 @@ export class KeyAuthenticator implements Authenticator {
     const { id, secretHash } = credential;
     let reading = this.#trusted(id) ?? (await this.#read(id));
     let isSame = reading !== null && isSameSecret(secretHash, reading.key.secretHash);
-    if (reading !== null && !isSame && this.#isToDoubt(id, reading)) {
+    if (reading !== null && !isSame && this.#shouldCheckAgain(id, reading)) {
       reading = await within(MAX_WAIT_MS, this.#askLedger(id));
       isSame = reading !== null && isSameSecret(secretHash, reading.key.secretHash);
     }
-    // The same refusal for an id that nobody has and for a wrong secret.
+    // An unknown id and a wrong secret return the same error, so that a caller cannot tell them apart.
     if (reading === null) throw refuse('UNKNOWN');
     const { orgId } = reading.identity;
     if (!isSame) throw refusedTo(orgId, refuse('UNKNOWN'));
@@ -85,25 +85,25 @@ export class KeyAuthenticator implements Authenticator {
     return reading.identity;
   }
 
-  /** The next request with the key is judged by what the ledger says then. */
+  /** Makes the next request with the key read it from the ledger. */
   forget(id: string): void {
     this.#known.delete(id);
     this.#unknown.delete(id);
-    this.#doubted.delete(id);
-    // An answer under way may tell what was before: nobody else waits for it, and it is not kept.
+    this.#checkedAgain.delete(id);
+    // A query in flight may return the old state. Later callers do not join it, and its result is not cached.
     this.#asking.delete(id);
     this.#forgotten.set(id, performance.now());
   }
 
-  #isToDoubt(id: string, { askedAtMs }: Reading): boolean {
+  #shouldCheckAgain(id: string, { askedAtMs }: Reading): boolean {
     const nowMs = performance.now();
-    const doubtedAtMs = this.#doubted.get(id) ?? Number.NEGATIVE_INFINITY;
-    if (nowMs - askedAtMs < FRESH_MS || nowMs - doubtedAtMs < DOUBT_EVERY_MS) return false;
-    this.#doubted.set(id, nowMs);
+    const checkedAtMs = this.#checkedAgain.get(id) ?? Number.NEGATIVE_INFINITY;
+    if (nowMs - askedAtMs < FRESH_MS || nowMs - checkedAtMs < CHECK_AGAIN_EVERY_MS) return false;
+    this.#checkedAgain.set(id, nowMs);
     return true;
   }
 
-  /** Writes what is still to be written of the keys' use. */
+  /** Writes the pending times of last use. */
   async close(): Promise<void> {
     if (this.#noting !== null) clearTimeout(this.#noting);
     await this.#writeUse();
@@ -125,7 +125,7 @@ export class KeyAuthenticator implements Authenticator {
     return within(MAX_WAIT_MS, this.#ask(id));
   }
 
-  /** One question at a time about one key. */
+  /** Concurrent callers share one query for each key. */
   #ask(id: string): Promise<Reading | null> {
     const asked = this.#asking.get(id);
     if (asked !== undefined) return asked;
@@ -153,7 +153,7 @@ export class KeyAuthenticator implements Authenticator {
     return reading;
   }
 
-  /** The ledger failed a moment ago: asking again now would only make callers wait for the same answer. */
+  /** The last query failed a moment ago. Callers fail at once instead of waiting for another failure. */
   #isFailing(): boolean {
     return performance.now() - this.#failedAtMs < AFTER_FAILURE_MS;
   }
@@ -170,7 +170,7 @@ export class KeyAuthenticator implements Authenticator {
     const ids = [...this.#used];
     this.#used.clear();
     this.#met.clear();
-    // Nobody waits for it, and the next use says the same again.
+    // Best effort: a failed write is repeated after the next use.
     if (ids.length > 0) await this.#lookup.noteUse(ids).catch(() => {});
   }
 }
@@ -178,7 +178,9 @@ export class KeyAuthenticator implements Authenticator {
 const isExpired = ({ key, askedAtMs }: Reading): boolean => performance.now() - askedAtMs >= key.expiresInMs;
 
 const identityOfKey = ({ id, orgId, projectId, scopes }: StoredApiKey): Identity => ({
-  ...{ keyId: id, orgId, projectId },
+  keyId: id,
+  orgId,
+  projectId,
   scopes: new Set(scopes as Scope[]),
 });
 
@@ -193,11 +195,11 @@ function credentialOf(authorization: string | undefined) {
 }
 
 const REFUSALS = {
-  MISSING: ['UNAUTHORIZED', 'An API key is needed: send it as "Authorization: Bearer mr_...".'],
-  MALFORMED: ['UNAUTHORIZED', 'This is not an API key of Millrace: it was mistyped or cut short.'],
-  UNKNOWN: ['UNAUTHORIZED', 'The API key is not known.'],
-  EXPIRED: ['UNAUTHORIZED', 'The API key has expired.'],
-  REVOKED: ['FORBIDDEN', 'The API key was revoked.'],
+  MISSING: ['UNAUTHORIZED', 'The API key is missing. Send it as "Authorization: Bearer mr_...".'],
+  MALFORMED: ['UNAUTHORIZED', 'The API key is not valid: it was mistyped or cut short. Copy it again.'],
+  UNKNOWN: ['UNAUTHORIZED', 'The API key is not known. Check that it belongs to this server.'],
+  EXPIRED: ['UNAUTHORIZED', 'The API key has expired. Create a new one.'],
+  REVOKED: ['FORBIDDEN', 'The API key was revoked. Create a new one.'],
 } as const satisfies Record<string, readonly [ErrorCode, string]>;
 
 function refuse(reason: keyof typeof REFUSALS): AppError {

@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import type { Door, Http } from '../door.ts';
 import { doorOf } from './errors.ts';
 
-/** What every error answer holds; a door may add members. */
+/** The members of every error response. A door may add others. */
 const ErrorSchema = Type.Object(
   {
     code: Type.String({ description: 'What went wrong, for programs.' }),
@@ -18,7 +18,7 @@ const ErrorSchema = Type.Object(
     ),
     request_id: Type.String({ description: 'The id of the request, as in the header X-Request-Id.' }),
   },
-  { $id: 'Error', additionalProperties: true, description: 'An error answer.' },
+  { $id: 'Error', additionalProperties: true, description: 'An error response.' },
 );
 
 const RETRY_AFTER = { 'Retry-After': { type: 'integer', minimum: 1, description: 'Seconds to wait.' } };
@@ -26,10 +26,10 @@ const ERROR_RESPONSES = {
   400: { description: 'The request is not valid; the details name what to correct.' },
   401: { description: 'The API key is missing or not valid.' },
   403: { description: 'The API key does not allow this.' },
-  404: { description: 'There is no such thing, or it belongs to another org.' },
+  404: { description: 'It does not exist, or it belongs to another org.' },
   429: { description: 'A limit is reached.', headers: RETRY_AFTER },
-  500: { description: 'Something failed that was not expected.' },
-  503: { description: 'The service cannot answer now.', headers: RETRY_AFTER },
+  500: { description: 'An unexpected error.' },
+  503: { description: 'The service is temporarily unavailable.', headers: RETRY_AFTER },
 } as const;
 
 type OpenApiOptions = { doors: readonly Door[]; version: string };
@@ -65,7 +65,7 @@ export async function installOpenApi(http: Http, { doors, version }: OpenApiOpti
 
 type Documented = { schema: FastifySchema | undefined; url: string; route: RouteOptions; doors: readonly Door[] };
 
-/** What a route need not say itself: its door's tag, the key it asks for, and the errors any route may answer. */
+/** Adds what a route does not declare: the tag of its door, the key that it requires, and the errors of every route. */
 function documented({ schema = {}, url, route, doors }: Documented): FastifySchema {
   const door = doorOf(url, doors);
   const config = route.config ?? {};
@@ -80,7 +80,7 @@ function documented({ schema = {}, url, route, doors }: Documented): FastifySche
   } as FastifySchema;
 }
 
-/** An empty list says that the operation takes no key; an empty member, that a key may be left out. */
+/** An empty list means that the operation takes no key. An empty member means that the key is optional. */
 function securityOf({ scopes, isOpenCall }: FastifyContextConfig): Record<string, string[]>[] {
   if (scopes === undefined) return [];
   const key = { bearer: [...scopes] };

@@ -5,8 +5,8 @@ type MemberSchema = { type?: string | string[]; anyOf?: MemberSchema[]; items?: 
 type Reader = { name: string; isList: boolean; types: ReadonlySet<string> };
 
 /**
- * A query string holds only text. What the schema of a route says is a number, a boolean or a list becomes one before it is
- * checked; text that is none stays text, so that the check can name it. Bodies are never converted.
+ * Converts query parameters to the numbers, booleans and lists that the schema of the route declares, before validation. Text
+ * that does not convert stays text, so that validation reports it. Bodies are never converted.
  */
 export function installQueryValues(http: Http): void {
   http.addHook('onRoute', (route) => {

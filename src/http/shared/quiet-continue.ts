@@ -2,8 +2,8 @@ import type { Door, Http } from '../door.ts';
 import { doorOf } from './errors.ts';
 
 /**
- * Doors that answer with final statuses alone never say "100 Continue": the request is taken as it is, and its body comes
- * when the client has waited long enough. Elsewhere the wait is spared.
+ * Sends "100 Continue" to a client that waits for it, except at doors that return final statuses only. There the client sends
+ * the body after its own timeout.
  */
 export function installQuietContinue(http: Http, doors: readonly Door[]): void {
   http.server.on('checkContinue', (request, response) => {

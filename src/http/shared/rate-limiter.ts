@@ -5,12 +5,12 @@ import type { LimitVerdict, RateLimiter } from './identity.ts';
 
 export type OrgRateLimiterOptions = {
   database: Engine['database'];
-  /** For orgs without a limit of their own. */
+  /** The limit of orgs that have none configured. */
   requestsPerMinute?: number;
 };
 
 const DEFAULT_REQUESTS_PER_MINUTE = 600;
-/** Length of the window that limits count in. */
+/** The length of the window in which requests are counted. */
 export const RATE_WINDOW_SECONDS = 60;
 
 const MAX_ORGS = 10_000;
@@ -19,14 +19,14 @@ const AFTER_FAILURE_MS = 250;
 const QUICKLY_USED_MS = 1_000;
 const SLOWLY_USED_MS = 5_000;
 
-/** What this process may still let through for one org in the current window. */
+/** The permits that this process holds for one org in the current window. */
 type Share = {
   permits: number;
   limit: number;
-  /** Over all processes, when last heard. */
+  /** Permits leased by all processes, as of the last query. */
   leased: number;
   endsAtMs: number;
-  /** How many permits to ask for. */
+  /** How many permits to lease next. */
   block: number;
   leasedAtMs: number;
   waiting: number;
@@ -34,9 +34,9 @@ type Share = {
 };
 
 /**
- * Exact over all processes without asking the ledger for each request: a process takes blocks of permits from the org's limit
- * of the minute and counts inside its block alone. The next block is taken before the last is used up. Blocks grow with use
- * and stay small beside the limit, because what one process holds unused is lost to the others until the minute ends.
+ * Limits the requests of an org exactly over all processes, without a query for each request. A process leases a block of
+ * permits from the org's limit for the minute and leases the next block before this one is used up. Blocks grow with use but
+ * stay small in relation to the limit, because other processes cannot use the permits that a block has left.
  */
 export class OrgRateLimiter implements RateLimiter {
   readonly #leases: PermitLeases;
@@ -54,7 +54,7 @@ export class OrgRateLimiter implements RateLimiter {
     return this.#decide(orgId, share) ?? this.#waitAndTake(orgId, share);
   }
 
-  /** Null: only the ledger can say. */
+  /** Returns null when the permits must be leased from the ledger first. */
   #decide(orgId: string, share: Share): LimitVerdict | null {
     const nowMs = performance.now();
     if (nowMs >= share.endsAtMs) return null;
@@ -73,7 +73,7 @@ export class OrgRateLimiter implements RateLimiter {
         const leftMs = deadlineMs - performance.now();
         if (leftMs <= 0 || (share.leasing === null && this.#isFailing())) throw unavailable();
         await within(leftMs, this.#lease(orgId, share));
-        // What was granted in the last moment of a window may have ended on its way here: ask again, in the next one.
+        // The window of the new permits may already be over. Then the loop leases again, in the next window.
         const verdict = this.#decide(orgId, share);
         if (verdict !== null) return verdict;
       }
@@ -82,7 +82,7 @@ export class OrgRateLimiter implements RateLimiter {
     }
   }
 
-  /** One statement at a time for one org; whoever comes meanwhile waits for the same. */
+  /** Concurrent callers share one statement for each org. */
   #lease(orgId: string, share: Share): Promise<void> {
     share.leasing ??= this.#askLedger(orgId, share).finally(() => {
       share.leasing = null;
@@ -101,7 +101,7 @@ export class OrgRateLimiter implements RateLimiter {
     receive(share, lease ?? { granted: 0, leased: 0, maximum: 0, endsInMs: 1_000 }, askedAtMs);
   }
 
-  /** Permits of a share that is dropped are lost until the minute ends; that is all. */
+  /** Discards another share when there are too many. Its unused permits are lost until the minute ends. */
   #newShare(orgId: string): Share {
     if (this.#shares.size >= MAX_ORGS) {
       for (const [id, { leasing, waiting }] of this.#shares) {
@@ -111,8 +111,14 @@ export class OrgRateLimiter implements RateLimiter {
       }
     }
     const share: Share = {
-      ...{ permits: 0, limit: this.#defaultLimit, leased: 0, endsAtMs: Number.NEGATIVE_INFINITY, block: 0 },
-      ...{ leasedAtMs: Number.NEGATIVE_INFINITY, waiting: 0, leasing: null },
+      permits: 0,
+      limit: this.#defaultLimit,
+      leased: 0,
+      endsAtMs: Number.NEGATIVE_INFINITY,
+      block: 0,
+      leasedAtMs: Number.NEGATIVE_INFINITY,
+      waiting: 0,
+      leasing: null,
     };
     this.#shares.set(orgId, share);
     return share;
@@ -123,15 +129,13 @@ export class OrgRateLimiter implements RateLimiter {
   }
 }
 
-/** Nothing is left to lease for anybody until the window ends. */
+/** No process can lease more permits in this window. */
 const isUsedUp = ({ leased, limit }: Share): boolean => leased >= limit;
 
-/**
- * Counted from before the question was sent, so that no permit outlives its window on the ledger's clock.
- */
+/** Counts the window from before the query was sent, so that no permit outlives its window on the ledger's clock. */
 function receive(share: Share, lease: Omit<RateLease, 'orgId'>, askedAtMs: number): void {
   const endsAtMs = askedAtMs + lease.endsInMs;
-  // Two answers about one window differ by their way here alone.
+  // Two leases of one window differ only by the time that their queries took.
   const isSameWindow = Math.abs(endsAtMs - share.endsAtMs) < (RATE_WINDOW_SECONDS * 1_000) / 2;
   share.permits = (isSameWindow ? share.permits : 0) + lease.granted;
   share.endsAtMs = isSameWindow ? Math.min(endsAtMs, share.endsAtMs) : endsAtMs;

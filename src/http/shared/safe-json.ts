@@ -8,7 +8,7 @@ import { MAX_DEPTH, type Scan, scanJson } from './json-scan.ts';
 
 const unzip = promisify(gunzip);
 
-/** Reads JSON bodies, plain or gzipped, and nothing else. What could harm whoever handles it later is refused here. */
+/** Accepts JSON bodies only, plain or gzipped. It rejects values that could harm the code that handles them later. */
 export function installSafeJson(http: Http): void {
   http.removeAllContentTypeParsers();
   http.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, body, done) => {
@@ -33,7 +33,7 @@ async function decode(request: FastifyRequest, body: Buffer): Promise<unknown> {
   return parseSafely(await inflate(body, request.routeOptions.bodyLimit));
 }
 
-/** This form of gunzip counts its output as it comes and stops at the limit; a stream of zlib would not. */
+/** This form of gunzip counts its output and stops at the limit. A zlib stream ignores `maxOutputLength`. */
 async function inflate(body: Buffer, limit: number): Promise<Buffer> {
   try {
     return await unzip(body, { maxOutputLength: limit });
@@ -43,7 +43,7 @@ async function inflate(body: Buffer, limit: number): Promise<Buffer> {
   }
 }
 
-/** The value of a JSON text, or INVALID_REQUEST. No bytes at all are no body. */
+/** Parses a JSON text or throws INVALID_REQUEST. An empty text is an absent body. */
 export function parseSafely(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   const scan = scanJson(bytes);
@@ -63,15 +63,15 @@ function parse(text: string): unknown {
   }
 }
 
-// Without a \u escape a dangerous name stands in the text as it is.
+// Without a \u escape, a dangerous name appears literally in the text.
 const isSuspicious = (text: string, { hasUnicodeEscape, hasGreatNumber }: Scan): boolean =>
   hasUnicodeEscape || hasGreatNumber || text.includes('__proto__') || text.includes('constructor');
 
-/** Only texts that show a reason are walked; their depth is already bounded. */
+/** Walks a value whose text looks suspicious. Its depth is already limited. */
 function inspect(value: unknown, path: string): void {
   if (typeof value === 'string') inspectText(value, path);
   else if (typeof value === 'number') {
-    if (!Number.isFinite(value)) throw refuse('OUT_OF_RANGE', 'is a number that is too large', path);
+    if (!Number.isFinite(value)) throw refuse('OUT_OF_RANGE', 'is too large: a number must fit a double', path);
   } else if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) inspect(item, `${path}[${index}]`);
   } else if (typeof value === 'object' && value !== null) {
@@ -86,13 +86,13 @@ function inspectMember(owner: Record<string, unknown>, name: string, path: strin
     name === '__proto__' ||
     (name === 'constructor' && typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype'));
   const below = path === '' ? name : `${path}.${name}`;
-  if (isPoison) throw refuse('FORBIDDEN_MEMBER', 'is a name that is not accepted', below);
+  if (isPoison) throw refuse('FORBIDDEN_MEMBER', 'is not an accepted name: rename the member', below);
   inspect(value, below);
 }
 
 function inspectText(text: string, path: string): void {
-  if (text.includes('\0')) throw refuse('INVALID_TEXT', 'holds a NUL character', path);
-  if (!text.isWellFormed()) throw refuse('INVALID_TEXT', 'holds half of a surrogate pair', path);
+  if (text.includes('\0')) throw refuse('INVALID_TEXT', 'must not contain a NUL character', path);
+  if (!text.isWellFormed()) throw refuse('INVALID_TEXT', 'must not contain half of a surrogate pair', path);
 }
 
 export function bodyTooLarge(limit: number): AppError {

@@ -1,6 +1,6 @@
 import { type Static, type TObject, type TSchema, Type } from 'typebox';
 
-/** One of a few words. */
+/** A string that is one of these words. */
 export const word = <const Word extends string>(words: readonly Word[], description?: string) =>
   Type.Unsafe<Word>({ type: 'string', enum: [...words], ...(description === undefined ? {} : { description }) });
 
@@ -14,7 +14,7 @@ export const wordOrNull = <const Word extends string>(words: readonly Word[], de
 export const textOrNull = (description: string) =>
   Type.Unsafe<string | null>({ type: ['string', 'null'], description });
 
-/** A shape with a name in the document. Use it with `named`, and add it to the server once. */
+/** An object with a name in the OpenAPI document. Refer to it with `named`, and add it to the server once. */
 export const shape = <const Id extends string, P extends Record<string, TSchema>>(
   $id: Id,
   properties: P,
@@ -27,15 +27,15 @@ export const shape = <const Id extends string, P extends Record<string, TSchema>
   };
 };
 
-/** A reference to a shape, by its name. */
+/** A reference to a named schema. */
 export const named = <T extends TSchema & { $id: string }>(schema: T, options: { description?: string } = {}) =>
   Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#`, ...options });
 
-/** An answer with its meaning. */
+/** A response with a description. */
 export const answer = <T extends TSchema & { $id: string }>(schema: T, description: string) =>
   named(schema, { description });
 
-/** As answers show it; requests may use any offset and leave out seconds. */
+/** A time as responses show it. Requests may use any offset and omit seconds. */
 export const timestamp = (description: string) =>
   Type.String({ format: 'date-time', description, examples: ['2024-01-15T10:30:00.000Z'] });
 

@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../core/errors.ts';
 
-/** The HTTP status of the errors a caller can meet; every other code of the catalogue is a fault of ours. */
+/** The HTTP status of each error that a caller can cause. Every other code of the catalogue is a 500. */
 const STATUSES: Partial<Record<ErrorCode, number>> = {
   INVALID_REQUEST: 400,
   NOT_SERIALIZABLE: 400,

@@ -3,7 +3,7 @@ import { lookUp } from '../../core/dictionary.ts';
 import type { Issue } from '../../core/errors.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 
-/** What the validator says; `parentSchema` is there because it is told to be verbose. */
+/** An error of the validator. The option `verbose` adds `parentSchema`. */
 type Violation = FastifySchemaValidationError & { parentSchema?: { properties?: object } };
 
 const MAX_ISSUES = 100;
@@ -27,7 +27,7 @@ const CODES: Readonly<Record<string, string>> = {
   unevaluatedProperties: 'UNKNOWN_MEMBER',
 };
 
-/** A validator's complaints in the words of the catalogue, at most a hundred of them. */
+/** Translates the errors of the validator to issues of the catalogue, at most a hundred. */
 export function issuesOf(violations: readonly FastifySchemaValidationError[], context: string): Issue[] {
   return withoutAlternatives(violations)
     .slice(0, MAX_ISSUES)
@@ -35,8 +35,8 @@ export function issuesOf(violations: readonly FastifySchemaValidationError[], co
 }
 
 /**
- * When no alternative of a union fits, the validator complains about each. What lies deeper than the union is worth saying;
- * otherwise one sentence about the union is.
+ * When no alternative of a union matches, the validator reports an error for each. This keeps the errors inside an alternative,
+ * or replaces all of them by one error about the union.
  */
 function withoutAlternatives(violations: readonly Violation[]): Violation[] {
   let kept = [...violations];

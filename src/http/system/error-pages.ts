@@ -12,7 +12,7 @@ table { width: 100%; border-collapse: collapse; } td, th { text-align: left; ver
 th { color: var(--dim); font-weight: 600; }
 `;
 
-/** What the `type` of a problem leads to: a page for people, the same as JSON for programs. */
+/** Serves the address in the `type` of a problem, as HTML for people and as JSON for programs. */
 export function installErrorPages(http: Http): void {
   const hidden = { schema: { hide: true }, config: { isProbe: true } } as const;
   http.get('/docs/errors', hidden, async (request, reply) =>
@@ -27,7 +27,7 @@ export function installErrorPages(http: Http): void {
 
 const entryOf = (code: ProblemCode) => ({ code, ...PROBLEMS[code] });
 
-/** Browsers name text/html, programs that care name JSON; whoever names neither gets the page. */
+/** A request that accepts JSON and not HTML gets JSON. Every other request gets the page. */
 function wantsJson({ headers: { accept = '' } }: FastifyRequest): boolean {
   return /\bapplication\/(?:problem\+)?json\b/i.test(accept) && !/\btext\/html\b/i.test(accept);
 }

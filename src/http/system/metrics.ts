@@ -8,11 +8,11 @@ const MEDIA_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 const MetricsText = Type.String({ description: 'One line for each number, with its name, labels and value.' });
 
-/** What the process counts, for Prometheus. Open to everybody, like the other probes. */
+/** Serves the metrics of the process to Prometheus, without a key like the other probes. */
 export function installMetrics(http: Http, { engine, telemetry }: { engine: Engine; telemetry: Telemetry }): void {
   const { metrics } = telemetry;
   const depth = metrics.gauge('job_queue_depth', 'Jobs of /v1 that wait in the queue, over all processes.');
-  const workers = metrics.gauge('workers_alive', 'Workers that were heard of lately, over all processes.');
+  const workers = metrics.gauge('workers_alive', 'Workers with a recent heartbeat, over all processes.');
   metrics.onScrape(async () => {
     const load = await measureLoad(engine);
     depth.set(load.queueDepth);
@@ -20,7 +20,7 @@ export function installMetrics(http: Http, { engine, telemetry }: { engine: Engi
   });
   const schema = {
     operationId: 'getMetrics',
-    summary: 'What does this process count?',
+    summary: 'Get the metrics of this process',
     description: 'In the text format of Prometheus, version 0.0.4.',
     tags: ['system'],
     produces: [MEDIA_TYPE],

@@ -11,21 +11,23 @@ const READY_MEMBERS = {
     reachable: Type.Boolean(),
     latency_ms: Type.Union([Type.Number(), Type.Null()]),
   }),
-  workers: Type.Union([Type.Integer(), Type.Null()], { description: 'Workers alive; null when nobody can tell.' }),
+  workers: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'Workers alive; null when the database cannot be reached.',
+  }),
   reasons: Type.Array(Type.String(), { description: 'Why the server is not ready.' }),
 };
 
-const Ready = Type.Object(READY_MEMBERS, { description: 'Jobs are accepted, and there is a worker.' });
-const NotReady = Type.Object(READY_MEMBERS, { description: 'Not now; the reasons say why.' });
+const Ready = Type.Object(READY_MEMBERS, { description: 'The server accepts jobs, and a worker is alive.' });
+const NotReady = Type.Object(READY_MEMBERS, { description: 'The server is not ready; `reasons` says why.' });
 
 const Version = Type.Object(
   { name: Type.Literal('millrace'), version: Type.String(), node: Type.String() },
-  { description: 'The versions of the program and of what runs it.' },
+  { description: 'The versions of Millrace and of Node.' },
 );
 
 const PROBE = { isProbe: true } as const;
 
-/** What load balancers and people ask before anything else. Open to everybody. */
+/** Health, readiness and version, for load balancers and people. No key is needed. */
 export function installSystem(http: Http, { engine, version }: { engine: Engine; version: string }): void {
   const health = { operationId: 'getHealth', summary: 'Is the process alive?', tags: ['system'] };
   http.get('/healthz', { config: PROBE, schema: { ...health, response: { 200: Health } } }, async () => ({
@@ -34,7 +36,7 @@ export function installSystem(http: Http, { engine, version }: { engine: Engine;
   const ready = {
     operationId: 'getReadiness',
     summary: 'Can jobs be accepted, and is there a worker to do them?',
-    description: 'The database must answer within a second and some worker must be alive.',
+    description: 'Ready means that the database answers within a second and at least one worker is alive.',
     tags: ['system'],
   };
   const readySchema = { ...ready, response: { 200: Ready, 503: NotReady } };
