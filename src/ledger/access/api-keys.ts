@@ -1,3 +1,4 @@
+import { FIRST_API_KEY_LOCK, waitForLock } from '../driver/advisory-locks.ts';
 import { textArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
@@ -39,9 +40,7 @@ const TOUCH = statement(
 
 const HAVE_ANY = statement('have_api_keys', 'SELECT EXISTS (SELECT FROM millrace.api_keys) AS found');
 
-// Serialises the first start of several processes: without it each would make a first key.
-const FIRST_KEY_LOCK = 0x4d694b79; // "MiKy"
-const LOCK = statement('lock_first_api_key', `SELECT pg_advisory_xact_lock(${FIRST_KEY_LOCK})`);
+const LOCK = statement('lock_first_api_key', `SELECT ${waitForLock(FIRST_API_KEY_LOCK)}`);
 
 export type NewApiKey = {
   id: string;

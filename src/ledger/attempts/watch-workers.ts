@@ -1,7 +1,5 @@
+import { tryLock, trySessionLock, WORKER_LOCK_CLASS, workerLock } from '../driver/advisory-locks.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
-
-/** The first key of every worker's advisory lock; the second is `workers.lock_no`. The bytes spell "mill". */
-const WORKER_LOCK_CLASS = 0x6d69_6c6c;
 
 /** Identifies the newest beat of worker `w`: the microsecond it was written, by the database's clock. */
 export const BEAT = `(extract(epoch FROM w.beat_at) * 1000000)::int8`;
@@ -52,7 +50,7 @@ const DECLARE_DEAD = statement(
      WHERE w.id = $1::int8 AND w.stopped_at IS NULL AND ${BEAT} = $2::int8 FOR UPDATE SKIP LOCKED
    ), dead AS MATERIALIZED (
      SELECT id FROM worker
-     WHERE is_long_gone OR (lock_no IS NOT NULL AND pg_try_advisory_xact_lock(${WORKER_LOCK_CLASS}, lock_no))
+     WHERE is_long_gone OR (lock_no IS NOT NULL AND ${tryLock(workerLock('lock_no'))})
    )
    UPDATE millrace.workers w SET stopped_at = millrace.clock() FROM dead WHERE w.id = dead.id RETURNING 1`,
 );
@@ -70,7 +68,7 @@ const HOLD = statement(
   `WITH next AS MATERIALIZED (
      SELECT nextval('millrace.worker_lock_no')::int4 AS lock_no WHERE pg_backend_pid() = $2::int4
    ), taken AS MATERIALIZED (
-     SELECT lock_no FROM next WHERE pg_try_advisory_lock(${WORKER_LOCK_CLASS}, lock_no)
+     SELECT lock_no FROM next WHERE ${trySessionLock(workerLock('lock_no'))}
    )
    UPDATE millrace.workers w SET lock_no = (SELECT lock_no FROM taken), beat_at = millrace.clock()
    WHERE w.id = $1::int8 AND w.stopped_at IS NULL RETURNING w.lock_no IS NOT NULL AS "isHeld"`,

@@ -2,11 +2,11 @@
 // its own: a new record would look older than everything that was read long ago. So the ledger counts with an offset. When it finds
 // that its rows were restored, it raises the offset until new numbers lie above all old ones: see decision 0023.
 import type pg from 'pg';
+import { RESTORE_LOCK, waitForLock } from './advisory-locks.ts';
 import { inTransaction } from './database.ts';
 import { NEXT_TXID } from './horizon.ts';
 import { run, statement } from './statement.ts';
 
-const ADVISORY_LOCK = 0x4d69_6c63; // "Milc"
 /** Beyond the highest number restored. A follower of events may hold a higher one, of events that came after the dump. */
 const GAP = 2 ** 32;
 
@@ -20,7 +20,7 @@ const CHECK = statement(
    FROM (SELECT) one LEFT JOIN millrace.cluster c ON true`,
 );
 
-const LOCK = statement('lock_cluster', 'SELECT pg_advisory_xact_lock($1::int8)');
+const LOCK = statement('lock_cluster', `SELECT ${waitForLock(RESTORE_LOCK)}`);
 
 const HIGHEST = statement(
   'highest_txid',
@@ -83,7 +83,7 @@ export async function recogniseRestore(pool: pg.Pool): Promise<boolean> {
 }
 
 async function renumber(client: pg.PoolClient): Promise<boolean> {
-  await run(client, LOCK, [ADVISORY_LOCK]);
+  await run(client, LOCK);
   // A statement that waits for this lock is planned again behind it, with the new offset.
   await client.query('LOCK TABLE millrace.records, millrace.webhooks IN SHARE ROW EXCLUSIVE MODE');
   const [state] = await run<State>(client, CHECK);

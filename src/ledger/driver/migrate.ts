@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type pg from 'pg';
 import { AppError } from '../../core/errors.ts';
+import { MIGRATION_LOCK, waitForLock } from './advisory-locks.ts';
 import { recogniseRestore } from './cluster.ts';
 import { inTransaction } from './database.ts';
 
@@ -8,7 +9,6 @@ export type Migration = { version: number; name: string; sql: string };
 export type MigrationReport = { version: number; applied: string[] };
 
 const FOLDER = new URL('../migrations/', import.meta.url);
-const ADVISORY_LOCK = 0x4d696c6c; // "Mill"
 
 export function readMigrations(): Migration[] {
   return readdirSync(FOLDER)
@@ -41,7 +41,7 @@ async function applyMissing(pool: pg.Pool, migrations: readonly Migration[]): Pr
   const known = migrations.at(-1)?.version ?? 0;
   if ((await schemaVersion(pool)) === known) return { version: known, applied: [] };
   return inTransaction(pool, async (client) => {
-    await client.query('SELECT pg_advisory_xact_lock($1)', [ADVISORY_LOCK]);
+    await client.query(`SELECT ${waitForLock(MIGRATION_LOCK)}`);
     await client.query('CREATE SCHEMA IF NOT EXISTS millrace');
     await client.query(`CREATE TABLE IF NOT EXISTS millrace.migrations
       (version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())`);

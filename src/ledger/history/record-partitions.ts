@@ -1,8 +1,8 @@
 import type pg from 'pg';
+import { PARTITION_LOCK, waitForLock } from '../driver/advisory-locks.ts';
 import { inTransaction } from '../driver/database.ts';
 import { run, sqlStateOf, statement } from '../driver/statement.ts';
 
-const ADVISORY_LOCK = 0x4d69_6c65; // "Mile"
 const LOCK_NOT_AVAILABLE = '55P03';
 /** Whoever waits for a lock on the whole history holds up every job behind it, so it waits briefly and tries again later. */
 const LOCK_TIMEOUT = `SET LOCAL lock_timeout = '80ms'`;
@@ -10,7 +10,7 @@ const LOCK_TIMEOUT = `SET LOCAL lock_timeout = '80ms'`;
 const MAX_MOVED = 10_000;
 const MAX_SWEPT = 10_000;
 
-const LOCK = statement('lock_partitions', 'SELECT pg_advisory_xact_lock($1::int8)');
+const LOCK = statement('lock_partitions', `SELECT ${waitForLock(PARTITION_LOCK)}`);
 
 // The days to come, and the days of rows that no partition was there for.
 const MISSING = statement(
@@ -86,7 +86,7 @@ export async function ensurePartitions(
     const [next] = await run<Day>(pool, MISSING, [daysAhead, maxMoved]);
     if (next === undefined) return { made, isComplete: true };
     const outcome = await unlessLocked(pool, async (client) => {
-      await run(client, LOCK, [ADVISORY_LOCK]);
+      await run(client, LOCK);
       const missing = await run<Day>(client, MISSING, [daysAhead, maxMoved]);
       if (!missing.some(({ day }) => day === next.day)) return 'there';
       await createPartition(client, next.day);

@@ -1,3 +1,4 @@
+import { joinsLock, waitForLock } from '../driver/advisory-locks.ts';
 import { int8Array } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
@@ -20,10 +21,7 @@ const WALK = statement(
 SELECT EXISTS (SELECT FROM awaited WHERE seq = ANY ($3::int8[])) AS found`,
 );
 
-const LOCK = statement(
-  'lock_joins',
-  `SELECT pg_advisory_xact_lock(hashtextextended('millrace joins ' || $1::text, 0))`,
-);
+const LOCK = statement('lock_joins', `SELECT ${waitForLock(joinsLock('$1::text'))}`);
 
 /**
  * Until the transaction of `client` ends, no other child of the org that is joined and has dependencies is written. Only such

@@ -1,3 +1,4 @@
+import { ADMISSION_LOCK, OTHER_ADMISSION_LOCK, waitForLock } from '../driver/advisory-locks.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
 const DEPTH = 'coalesce(sum(cardinality(seqs) - taken), 0)::int4 AS depth';
@@ -14,10 +15,8 @@ const COUNT_BESIDE = statement(
    FROM (SELECT seqs, taken FROM millrace.ready WHERE job_type <> ALL ($1::text[]) LIMIT $2::int4) AS waiting`,
 );
 
-// Whoever holds it knows that nobody else adds to a queue that is nearly full. One for each limit.
-const ADMISSION_LOCK = 0x4d694164; // "MiAd"
-const LOCK = statement('lock_admission', `SELECT pg_advisory_xact_lock(${ADMISSION_LOCK})`);
-const LOCK_BESIDE = statement('lock_admission_beside', `SELECT pg_advisory_xact_lock(${ADMISSION_LOCK + 1})`);
+const LOCK = statement('lock_admission', `SELECT ${waitForLock(ADMISSION_LOCK)}`);
+const LOCK_BESIDE = statement('lock_admission_beside', `SELECT ${waitForLock(OTHER_ADMISSION_LOCK)}`);
 
 export type Waiting = { queue: string; jobType: string; atMost: number };
 

@@ -1,11 +1,9 @@
+import { PROMOTER_LOCK, tryLock } from '../driver/advisory-locks.ts';
 import { uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { ORIGIN_NEXT_AT, STANDING } from './callback-origins.ts';
 
-const PROMOTER_LOCK = 7_305_112;
-
-// One promoter at a time: what it counts, in a later statement, holds until it has written.
-const LOCK_PROMOTER = statement('lock_promoter', `SELECT pg_try_advisory_xact_lock(${PROMOTER_LOCK}) AS is_mine`);
+const LOCK_PROMOTER = statement('lock_promoter', `SELECT ${tryLock(PROMOTER_LOCK)} AS is_mine`);
 
 const COUNT_LIVE = statement(
   'count_live_lanes',
