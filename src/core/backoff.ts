@@ -61,8 +61,7 @@ function formulaDelayMs(policy: BackoffPolicy, retry: number): number {
       return policy.initialDelayMs * retry;
     case 'EXPONENTIAL':
     case 'CUSTOM':
-      // Zero times an overflow to Infinity is NaN, so an initial delay of zero is answered first.
-      return policy.initialDelayMs === 0 ? 0 : policy.initialDelayMs * policy.multiplier ** (retry - 1);
+      return grownMs(policy.initialDelayMs, retry - 1, policy.multiplier);
   }
 }
 
@@ -74,4 +73,49 @@ function customDelayMs({ policy, retry, custom }: BackoffParams): number | null 
   } catch {
     return null;
   }
+}
+
+// Zero times an overflow to Infinity is NaN, so a first delay of zero is handled first.
+const grownMs = (firstMs: number, failures: number, multiplier: number): number =>
+  firstMs === 0 ? 0 : firstMs * multiplier ** failures;
+
+/** A delay that doubles with each failure up to a limit. */
+export interface Pause {
+  readonly firstMs: number;
+  readonly maxMs: number;
+  /** `full` picks a delay between zero and the computed one; `half` picks from its upper half. Without it, the delay is exact. */
+  readonly jitter?: 'full' | 'half';
+}
+
+/** Every delay that the program itself takes before it repeats work. The delays of jobs come from their policies instead. */
+export const PAUSES = {
+  /** A statement lost a race inside the database and is repeated on the spot. */
+  lostRace: { firstMs: 20, maxMs: 80, jitter: 'full' },
+  /** The database failed a statement that a worker must repeat until it succeeds. */
+  databaseFailed: { firstMs: 50, maxMs: 2_000, jitter: 'full' },
+  /** The same for a failure that is unlikely to end soon. */
+  databaseRefuses: { firstMs: 50, maxMs: 30_000, jitter: 'full' },
+  /** The result of a webhook call could not be written. */
+  deliveryNotWritten: { firstMs: 50, maxMs: 1_000, jitter: 'full' },
+  /** A round of a loop failed. */
+  roundFailed: { firstMs: 100, maxMs: 5_000, jitter: 'full' },
+  /** Another transaction holds a key or a row that a request needs. */
+  requestHeld: { firstMs: 20, maxMs: 200, jitter: 'half' },
+  /** Another transaction holds the row of a job whose outcome is to be written. */
+  outcomeHeld: { firstMs: 50, maxMs: 1_000, jitter: 'half' },
+  /** A notification could not be sent. */
+  notificationFailed: { firstMs: 50, maxMs: 5_000, jitter: 'half' },
+  /** The rescue of one worker's jobs failed. */
+  rescueFailed: { firstMs: 1_000, maxMs: 30_000, jitter: 'half' },
+  /** Upkeep of one item failed; the other items go on. */
+  itemFailed: { firstMs: 1_000, maxMs: 300_000, jitter: 'half' },
+  /** The embedded PostgreSQL ended and could not be started again. */
+  restartFailed: { firstMs: 250, maxMs: 30_000, jitter: 'half' },
+} as const satisfies Record<string, Pause>;
+
+/** The longest delay is `firstMs` for 0 failures and doubles with each. `random` is in [0, 1). */
+export function pauseMs({ firstMs, maxMs, jitter }: Pause, failures: number, random: number): number {
+  const longestMs = Math.min(maxMs, grownMs(firstMs, failures, 2));
+  if (jitter === undefined) return longestMs;
+  return longestMs * (jitter === 'full' ? random : 0.5 + random / 2);
 }

@@ -1,3 +1,5 @@
+import { pauseMs } from './backoff.ts';
+
 export type BreakerPolicy = {
   /** After so many failed attempts in a row the next delivery waits. */
   readonly threshold: number;
@@ -56,5 +58,5 @@ export function isHopeless(
 }
 
 function waitMs(failures: number, { initialMs, maxMs }: BreakerPolicy): number {
-  return Math.min(maxMs, initialMs * 2 ** Math.min(failures - 1, 40));
+  return pauseMs({ firstMs: initialMs, maxMs }, failures - 1, 1);
 }

@@ -1,3 +1,5 @@
+import { PAUSES, pauseMs } from '../core/backoff.ts';
+
 /** Everything that lives long obeys this: `start` once, `stop` waits until nothing of it runs any more. */
 export type Service = { start(): void | Promise<void>; stop(): Promise<void> };
 
@@ -9,8 +11,6 @@ export type LoopOptions = {
   /** The first round comes within this time and not at once, so that what can wait does not crowd a start. */
   firstWithinMs?: number;
 };
-
-const MAX_ERROR_DELAY_MS = 5_000;
 
 /** A poll loop that no error ends: after a failed round it waits, longer each time, with jitter. */
 export class Loop implements Service {
@@ -54,7 +54,7 @@ export class Loop implements Service {
         failures = 0;
       } catch (error) {
         this.#options.onError(error, this.#options.name);
-        delayMs = Math.random() * Math.min(MAX_ERROR_DELAY_MS, 100 * 2 ** Math.min(failures++, 6));
+        delayMs = pauseMs(PAUSES.roundFailed, failures++, Math.random());
       }
       if (!this.#isWoken && !this.#isStopping) await this.#sleep(delayMs);
     }

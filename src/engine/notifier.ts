@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
+import { PAUSES, pauseMs } from '../core/backoff.ts';
 import type { Database } from '../ledger/driver/database.ts';
 import { listen, newListener, notifyHints } from '../ledger/driver/notify.ts';
 import type { Queryable } from '../ledger/driver/statement.ts';
@@ -15,8 +16,6 @@ const GAP_MS = 2;
 /** When so many jobs came within the gap, workers have enough to do: hints then share a statement for longer. */
 const FLOOD_JOBS = 32;
 const FLOOD_GAP_MS = 10;
-const BACKOFF_MS = 50;
-const MAX_BACKOFF_MS = 5_000;
 const MAX_FAILURES = 8;
 const PROBE_MS = 5_000;
 const SEPARATOR = ' ';
@@ -102,7 +101,7 @@ export class Notifier implements Service {
   }
 
   #gapMs(): number {
-    if (this.#failures > 0) return Math.min(MAX_BACKOFF_MS, BACKOFF_MS * 2 ** this.#failures);
+    if (this.#failures > 0) return pauseMs(PAUSES.notificationFailed, this.#failures, Math.random());
     return this.#jobs >= FLOOD_JOBS ? FLOOD_GAP_MS : GAP_MS;
   }
 

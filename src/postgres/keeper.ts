@@ -1,8 +1,8 @@
 /** Starts the embedded server again when it has ended although a process still uses it. */
+import { PAUSES, pauseMs } from '../core/backoff.ts';
 import { messageOf } from './failure.ts';
 
 const LOOK_EVERY_MS = 250;
-const MAX_PAUSE_MS = 30_000;
 
 export type KeeperParams = {
   /** Named in notices. */
@@ -33,7 +33,7 @@ export function keepServer(params: KeeperParams): Keeper {
     const isLost = !params.isRunning();
     if (isLost && (await restart(params, { isStopped: () => isStopped, isFirst: failures === 0 }))) failures = 0;
     else if (isLost) failures++;
-    later(failures === 0 ? LOOK_EVERY_MS : pauseAfter(failures));
+    later(failures === 0 ? LOOK_EVERY_MS : pauseMs(PAUSES.restartFailed, failures, Math.random()));
   };
   later(LOOK_EVERY_MS);
   return {
@@ -59,6 +59,3 @@ async function restart(params: KeeperParams, { isStopped, isFirst }: Attempt): P
     return false;
   }
 }
-
-const pauseAfter = (failures: number): number =>
-  Math.min(MAX_PAUSE_MS, LOOK_EVERY_MS * 2 ** failures) * (0.5 + Math.random() / 2);

@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BACKOFF_STRATEGIES, type BackoffPolicy, backoffDelayMs, DEFAULT_BACKOFF } from '../../src/core/backoff.ts';
+import {
+  BACKOFF_STRATEGIES,
+  type BackoffPolicy,
+  backoffDelayMs,
+  DEFAULT_BACKOFF,
+  pauseMs,
+} from '../../src/core/backoff.ts';
+import { readSourceTree } from '../architecture/source-tree.ts';
 
 const HOUR = 3_600_000;
 const exact: BackoffPolicy = { ...DEFAULT_BACKOFF, jitter: false };
@@ -124,5 +131,21 @@ describe('any policy', () => {
     const policy: BackoffPolicy = { ...exact, maxDelayMs: 5_000 };
     expect(backoffDelayMs({ policy, retry: 1, random: 0, retryAfterMs: 60_000 }).delayMs).toBe(60_000);
     expect(backoffDelayMs({ policy, retry: 3, random: 0, retryAfterMs: 10 }).delayMs).toBe(4_000);
+  });
+});
+
+describe('the pauses of the program itself', () => {
+  it('double with each failure up to their limit, with the jitter that each names', () => {
+    const full = { firstMs: 50, maxMs: 300, jitter: 'full' } as const;
+    expect([0, 1, 2, 3, 5_000].map((failures) => pauseMs(full, failures, 1))).toEqual([50, 100, 200, 300, 300]);
+    expect(pauseMs(full, 1, 0)).toBe(0);
+    expect([0, 1].map((random) => pauseMs({ ...full, jitter: 'half' }, 1, random))).toEqual([50, 100]);
+    expect([0, 1].map((random) => pauseMs({ firstMs: 50, maxMs: 300 }, 1, random))).toEqual([100, 100]);
+  });
+
+  it('are computed in one place', () => {
+    const sources = readSourceTree('src');
+    const copies = [...sources].filter(([, text]) => /Math\.min\([^\n]*\* 2 \*\* /.test(text)).map(([path]) => path);
+    expect(copies).toEqual(['src/client/transport.ts']); // The client imports nothing.
   });
 });

@@ -1,3 +1,4 @@
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import { AppError } from '../../core/errors.ts';
 import { isContended } from '../../ledger/driver/statement.ts';
 
@@ -20,9 +21,6 @@ export type HeldLaneOptions = {
   maxWaiting?: number;
   maxWaitingOfOrg?: number;
 };
-
-const FIRST_PAUSE_MS = 20;
-const LONGEST_PAUSE_MS = 200;
 
 /**
  * Work that met a lock of another transaction, which may be a user's. Each task is tried alone until it succeeds or its time is over. An
@@ -76,10 +74,10 @@ export class HeldLane {
     try {
       task.resolve(await task.attempt());
     } catch (error) {
-      const pauseMs = pauseAfter(task.tries++);
+      const delayMs = pauseMs(PAUSES.requestHeld, task.tries++, Math.random());
       if (!isContended(error)) task.reject(error);
-      else if (performance.now() + pauseMs >= task.untilMs) task.reject(refused(task.refusal, error));
-      else setTimeout(() => this.#retry(task), pauseMs);
+      else if (performance.now() + delayMs >= task.untilMs) task.reject(refused(task.refusal, error));
+      else setTimeout(() => this.#retry(task), delayMs);
     }
   }
 
@@ -99,10 +97,6 @@ export class HeldLane {
 
 const refused = (message: string, cause?: unknown): AppError =>
   new AppError('UNAVAILABLE', { message, retryAfterMs: 1_000, cause });
-
-/** With jitter: tasks that lost to the same lock do not come back together. */
-const pauseAfter = (tries: number): number =>
-  Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** tries) * (0.5 + Math.random() / 2);
 
 /** Tasks of many orgs, one of each org in turn. */
 class Turns {

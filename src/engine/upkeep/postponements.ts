@@ -1,5 +1,5 @@
-const FIRST_MS = 1_000;
-const LONGEST_MS = 300_000;
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
+
 const MOST = 10_000;
 
 /** What failed and is not to be tried again yet: after a second at first, then after twice as long, at most five minutes. */
@@ -18,9 +18,9 @@ export class Postponements {
   /** Beyond ten thousand names the oldest is forgotten, and is tried sooner than it should be. */
   add(name: string): void {
     const failures = (this.#entries.get(name)?.failures ?? 0) + 1;
-    const delayMs = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures - 1, 20));
+    const delayMs = pauseMs(PAUSES.itemFailed, failures - 1, Math.random());
     this.#entries.delete(name);
-    this.#entries.set(name, { failures, untilMs: this.#nowMs() + delayMs * (0.5 + Math.random() / 2) });
+    this.#entries.set(name, { failures, untilMs: this.#nowMs() + delayMs });
     const [oldest] = this.#entries.keys();
     if (this.#entries.size > MOST && oldest !== undefined) this.#entries.delete(oldest);
   }

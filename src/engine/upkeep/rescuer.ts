@@ -1,3 +1,4 @@
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import { CANCELLED_FAILURE } from '../../core/failure.ts';
 import type { Policy } from '../../core/policy.ts';
 import { findOrphans, type Orphan, type OrphanCursor } from '../../ledger/attempts/find-orphans.ts';
@@ -13,7 +14,6 @@ import { WorkerWatch } from './worker-watch.ts';
 
 const LIMIT = 500;
 const POLL_MS = 1_000;
-const MAX_BACKOFF_MS = 30_000;
 
 type Rescue = { orphan: Orphan } & ReturnType<typeof settlement>;
 
@@ -53,7 +53,7 @@ export class Rescuer extends Periodic {
       await this.#alone(worker.id, () => declareDead(this.#options.database.workers, worker));
     }
     for (const [workerId, { againMs }] of this.#failed) {
-      if (performance.now() > againMs + MAX_BACKOFF_MS) this.#failed.delete(workerId);
+      if (performance.now() > againMs + PAUSES.rescueFailed.maxMs) this.#failed.delete(workerId);
     }
     let cursor: OrphanCursor | undefined;
     do cursor = await this.#rescuePage(cursor);
@@ -90,7 +90,7 @@ export class Rescuer extends Periodic {
       this.#failed.delete(workerId);
     } catch (error) {
       const failures = (failed?.failures ?? 0) + 1;
-      const delayMs = Math.min(MAX_BACKOFF_MS, POLL_MS * 2 ** Math.min(failures, 10));
+      const delayMs = pauseMs(PAUSES.rescueFailed, failures, Math.random());
       this.#failed.set(workerId, { failures, againMs: performance.now() + delayMs });
       this.#options.events.emit('error', { error, where: 'rescuer' });
     }

@@ -1,3 +1,4 @@
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import { type Completed, completeJobs, completeLateJobs } from '../../ledger/attempts/complete-jobs.ts';
 import { fitting } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
@@ -32,8 +33,6 @@ const MAX_PER_STATEMENT = 500;
 /** How long outcomes gather while jobs wait in line, and how many make a statement that is worth sending at once. */
 const GATHER_MS = 10;
 const GATHERED = 250;
-/** Jobs that another transaction holds are tried again after this long, longer each time. */
-const HELD_RETRY_MS = { first: 50, most: 1_000 };
 /** After a batch met a lock, batches skip locked rows for this long. */
 const CAREFUL_MS = 1_000;
 
@@ -191,7 +190,7 @@ export class Finisher {
   #retryLater(locked: readonly Finished[]): void {
     if (this.#options.persister.isStopped) return;
     this.#held.push(...locked);
-    const delayMs = Math.min(HELD_RETRY_MS.most, HELD_RETRY_MS.first * 2 ** this.#heldTries);
+    const delayMs = pauseMs(PAUSES.outcomeHeld, this.#heldTries, Math.random());
     this.#heldTimer ??= setTimeout(() => {
       this.#heldTimer = null;
       this.#retryHeld();

@@ -1,3 +1,4 @@
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import { startedBefore, startFreeJobs, unstartedOf } from '../../ledger/attempts/start-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { EventHub } from '../events.ts';
@@ -9,7 +10,6 @@ const MAX_PER_STATEMENT = 500;
 const MAX_UNDER_WAY = 4;
 /** A job that another transaction holds is tried again after this long. It delays no other. */
 const HELD_RETRY_MS = 50;
-const MAX_DELAY_MS = 2_000;
 
 type Waiting = { execution: Execution; resolve(hasStarted: boolean): void };
 type Answer = { started: ReadonlySet<number>; held: ReadonlySet<number> };
@@ -68,7 +68,7 @@ export class LateStarts {
     for (let failures = 0; !this.#isClosed; failures++) {
       const answer = await this.#start(batch, failures > 0).catch((error) => this.#report(error));
       if (answer !== null) return this.#conclude(batch, answer);
-      const delayMs = Math.random() * Math.min(MAX_DELAY_MS, 50 * 2 ** Math.min(failures, 8));
+      const delayMs = pauseMs(PAUSES.databaseFailed, failures, Math.random());
       await new Promise((resolve) => setTimeout(resolve, delayMs));
     }
     this.#conclude(batch, { started: new Set(), held: new Set() });

@@ -1,7 +1,5 @@
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import { isOverlong, isPassing } from '../../ledger/driver/statement.ts';
-
-const MAX_PAUSE_MS = 2_000;
-const MAX_LONG_PAUSE_MS = 30_000;
 
 /** The writer was told to stop before the database took what it had. */
 export class StoppedError extends Error {
@@ -74,10 +72,10 @@ export class Persister {
 
   /** Longer with every failure, at random, and over when it is stopped. `isLong`: for what nobody expects to pass soon. */
   async pause(failures: number, { isLong = false } = {}): Promise<void> {
-    const mostMs = Math.min(isLong ? MAX_LONG_PAUSE_MS : MAX_PAUSE_MS, 50 * 2 ** Math.min(failures, 10));
     if (this.#isStopped) return;
+    const kind = isLong ? PAUSES.databaseRefuses : PAUSES.databaseFailed;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, Math.random() * mostMs);
+    const timer = setTimeout(resolve, pauseMs(kind, failures, Math.random()));
     this.#sleepers.add(resolve);
     await promise;
     clearTimeout(timer);

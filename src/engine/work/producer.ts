@@ -1,3 +1,4 @@
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import type { StartedJob, Taken, TakeParams } from '../../ledger/attempts/take-jobs.ts';
 import type { EventHub } from '../events.ts';
 import type { Claims } from './claims.ts';
@@ -37,7 +38,6 @@ export type ServedJob = { readonly type: string; readonly queue: string };
 type Flight = TakeParams & Claim & { runs: number; wakes: number };
 
 const MAX_PER_STATEMENT = 500;
-const MAX_ERROR_DELAY_MS = 2_000;
 const SECOND_LOOK_MS = 100;
 /** Another process holds what is first in line for the length of a statement, or it was gone. */
 const CONTENDED_MS = 10;
@@ -215,7 +215,7 @@ export class Producer {
     this.#report(error);
     // A statement that lost its connection may still be running over there, and commit later.
     this.#suspectUntilMs = performance.now() + SUSPICION_MS;
-    const delayMs = Math.random() * Math.min(MAX_ERROR_DELAY_MS, 50 * 2 ** Math.min(this.#failures++, 8));
+    const delayMs = pauseMs(PAUSES.databaseFailed, this.#failures++, Math.random());
     await new Promise((resolve) => setTimeout(resolve, delayMs));
     this.#flights--;
     this.wake();

@@ -1,3 +1,4 @@
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import type { Policy } from '../../core/policy.ts';
 import type { ClaimedJob } from '../../ledger/attempts/claim-jobs.ts';
 import { returnJobs } from '../../ledger/attempts/return-jobs.ts';
@@ -36,7 +37,6 @@ export type StarterOptions = {
 const MAX_PER_STATEMENT = 500;
 /** A statement that waits for a row lock does not hold up the others. */
 const MAX_UNDER_WAY = 4;
-const MAX_DELAY_MS = 2_000;
 
 type Leases = ReadonlySet<number>;
 type Answer = { started: ReadonlyMap<number, StartedAttempt>; returned: Leases; cancelled: Leases };
@@ -106,7 +106,7 @@ export class Starter {
         this.#jobs[order] -= batch.length;
         return this.#conclude(batch, { ...answer, sentMs });
       }
-      const delayMs = Math.random() * Math.min(MAX_DELAY_MS, 50 * 2 ** Math.min(failures, 8));
+      const delayMs = pauseMs(PAUSES.databaseFailed, failures, Math.random());
       await new Promise((resolve) => setTimeout(resolve, delayMs));
     }
     this.#jobs[order] -= batch.length;

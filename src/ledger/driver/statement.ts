@@ -1,4 +1,5 @@
 import type { QueryResult } from 'pg';
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import { AppError, isAppError } from '../../core/errors.ts';
 
 /** One constant SQL text with a name. Every statement of the ledger is made here, so a test can prepare them all. */
@@ -50,7 +51,7 @@ export const MAX_TRIES = 3;
 
 /** Before what lost a race is tried again: the winner needs a moment, and the losers different ones. */
 export const pauseAfter = (attempt: number): Promise<void> =>
-  new Promise((resolve) => setTimeout(resolve, Math.random() * 20 * 2 ** attempt));
+  new Promise((resolve) => setTimeout(resolve, pauseMs(PAUSES.lostRace, attempt, Math.random())));
 
 /**
  * The one gate between the program and PostgreSQL: names, times and, for lost races, repeats a statement up to `maxTries` times in

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type BackoffPolicy, backoffDelayMs } from '../../core/backoff.ts';
+import { type BackoffPolicy, backoffDelayMs, PAUSES, pauseMs } from '../../core/backoff.ts';
 import { type BreakerPolicy, breakerAfter, type Health, isHopeless, originBreakerAfter } from '../../core/breaker.ts';
 import type { LoadedDelivery } from '../../core/loaded-delivery.ts';
 import { type DisabledReason, disabledBody, messageIdOf } from '../../core/public-events.ts';
@@ -51,8 +51,6 @@ export type DeskOptions = {
   /** Lanes may have come due. */
   wake(): void;
 };
-
-const MAX_PAUSE_MS = 1_000;
 
 type Finished = {
   readonly live: LiveDelivery;
@@ -152,7 +150,7 @@ export class DeliveryDesk {
       } catch (error) {
         if (signal.aborted || !isPassing(error)) throw error;
         events.emit('error', { error, where: 'webhooks' });
-        await delay(Math.random() * Math.min(MAX_PAUSE_MS, 50 * 2 ** failures));
+        await delay(pauseMs(PAUSES.deliveryNotWritten, failures, Math.random()));
       }
     }
   }
