@@ -1,5 +1,6 @@
 import { AppError } from '../core/errors.ts';
 import type { EngineEvents } from '../engine/events.ts';
+import { raceWithTimeout } from '../engine/race-with-timeout.ts';
 import type { Queryable } from '../ledger/driver/statement.ts';
 import { hasDueWork } from '../ledger/queues/due-work.ts';
 import { expireJobs } from '../ledger/upkeep/expire-jobs.ts';
@@ -36,7 +37,7 @@ export async function runRound<Jobs extends JobTypes>({ millrace, db, limitMs }:
       });
       if (!(await hasDueWork(db))) break;
       if (performance.now() > deadlineMs) throw await tooLong(millrace, limitMs, lastError);
-      await firstOf(woken, LOOK_MS);
+      await raceWithTimeout(woken, LOOK_MS, () => {});
     }
     await millrace.drain();
   } catch (error) {
@@ -45,12 +46,6 @@ export async function runRound<Jobs extends JobTypes>({ millrace, db, limitMs }:
   } finally {
     for (const stop of stops) stop();
   }
-}
-
-async function firstOf(woken: Promise<void>, delayMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  await Promise.race([woken, new Promise((resolve) => (timer = setTimeout(resolve, delayMs)))]);
-  clearTimeout(timer);
 }
 
 async function tooLong<Jobs extends JobTypes>(

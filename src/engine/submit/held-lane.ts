@@ -1,4 +1,5 @@
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
+import { BoundedTasks } from '../../core/bounded-tasks.ts';
 import { AppError } from '../../core/errors.ts';
 import { isContended } from '../../ledger/driver/statement.ts';
 
@@ -33,11 +34,15 @@ export class HeldLane {
   readonly #again = new Turns();
   readonly #waitingOfOrg = new Map<string, number>();
   #waiting = 0;
-  #running = 0;
+  readonly #tasks: BoundedTasks;
   #idleWaiters: (() => void)[] = [];
 
   constructor(options: HeldLaneOptions = {}) {
     this.#options = { maxAtOnce: 4, patienceMs: 5_000, maxWaiting: 4_096, maxWaitingOfOrg: 256, ...options };
+    this.#tasks = new BoundedTasks(this.#options.maxAtOnce, () => {
+      const task = this.#fresh.shift() ?? this.#again.shift();
+      return task && (() => this.#try(task));
+    });
   }
 
   /** Tries again whenever the attempt fails because of a lock, and refuses once the time is over. Other failures are final. */
@@ -50,24 +55,12 @@ export class HeldLane {
     return new Promise<T>((resolve, reject) => {
       const untilMs = performance.now() + patienceMs;
       this.#fresh.push({ orgId, attempt, refusal, tries: 0, untilMs, resolve: resolve as Task['resolve'], reject });
-      this.#pump();
+      this.#tasks.pump();
     }).finally(() => this.#leave(orgId));
   }
 
   async idle(): Promise<void> {
     if (this.#waiting > 0) await new Promise<void>((resolve) => this.#idleWaiters.push(resolve));
-  }
-
-  #pump(): void {
-    while (this.#running < this.#options.maxAtOnce) {
-      const task = this.#fresh.shift() ?? this.#again.shift();
-      if (task === undefined) return;
-      this.#running++;
-      void this.#try(task).finally(() => {
-        this.#running--;
-        this.#pump();
-      });
-    }
   }
 
   async #try(task: Task): Promise<void> {
@@ -83,7 +76,7 @@ export class HeldLane {
 
   #retry(task: Task): void {
     this.#again.push(task);
-    this.#pump();
+    this.#tasks.pump();
   }
 
   #leave(orgId: string): void {

@@ -1,4 +1,5 @@
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
+import { BoundedTasks, type Task } from '../../core/bounded-tasks.ts';
 import { startedBefore, startFreeJobs, unstartedOf } from '../../ledger/attempts/start-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { EventHub } from '../events.ts';
@@ -21,7 +22,7 @@ type Answer = { started: ReadonlySet<number>; held: ReadonlySet<number> };
 export class LateStarts {
   readonly #options: LateStartsOptions;
   #waiting: Waiting[] = [];
-  #underWay = 0;
+  readonly #tasks = new BoundedTasks(MAX_UNDER_WAY, () => this.#nextBatch());
   #isScheduled = false;
   #isClosed = false;
 
@@ -50,18 +51,13 @@ export class LateStarts {
     this.#isScheduled = true;
     queueMicrotask(() => {
       this.#isScheduled = false;
-      this.#pump();
+      this.#tasks.pump();
     });
   }
 
-  #pump(): void {
-    while (this.#waiting.length > 0 && this.#underWay < MAX_UNDER_WAY) {
-      this.#underWay++;
-      void this.#send(this.#waiting.splice(0, MAX_PER_STATEMENT)).then(() => {
-        this.#underWay--;
-        this.#pump();
-      });
-    }
+  #nextBatch(): Task | undefined {
+    const batch = this.#waiting.splice(0, MAX_PER_STATEMENT);
+    return batch.length > 0 ? () => this.#send(batch) : undefined;
   }
 
   async #send(batch: readonly Waiting[]): Promise<void> {
@@ -106,7 +102,7 @@ export class LateStarts {
   #retry(held: readonly Waiting[]): void {
     this.#waiting.push(...held);
     if (this.#isClosed) this.close();
-    else this.#pump();
+    else this.#tasks.pump();
   }
 
   #report(error: unknown): null {

@@ -1,4 +1,5 @@
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
+import { BoundedTasks, type Task } from '../../core/bounded-tasks.ts';
 import type { Policy } from '../../core/policy.ts';
 import type { ClaimedJob } from '../../ledger/attempts/claim-jobs.ts';
 import { returnJobs } from '../../ledger/attempts/return-jobs.ts';
@@ -52,7 +53,7 @@ export class Starter {
   readonly #options: StarterOptions;
   readonly #waiting: Record<Order, Unstarted[]> = { start: [], return: [] };
   readonly #jobs: Record<Order, number> = { start: 0, return: 0 };
-  #underWay = 0;
+  readonly #tasks = new BoundedTasks(MAX_UNDER_WAY, () => this.#nextBatch());
   #isStopped = false;
   #isClosed = false;
 
@@ -73,7 +74,7 @@ export class Starter {
   add(unstarted: readonly Unstarted[], order: Order = 'start'): void {
     this.#jobs[order] += unstarted.length;
     this.#waiting[order].push(...unstarted);
-    this.#pump();
+    this.#tasks.pump();
   }
 
   /** Starts nothing more: jobs that are not on their way are returned. */
@@ -86,16 +87,10 @@ export class Starter {
     this.#isClosed = true;
   }
 
-  #pump(): void {
-    for (const order of ['start', 'return'] as const) {
-      while (this.#waiting[order].length > 0 && this.#underWay < MAX_UNDER_WAY) {
-        this.#underWay++;
-        void this.#send(this.#waiting[order].splice(0, MAX_PER_STATEMENT), order).then(() => {
-          this.#underWay--;
-          this.#pump();
-        });
-      }
-    }
+  #nextBatch(): Task | undefined {
+    const order = this.#waiting.start.length > 0 ? 'start' : 'return';
+    const batch = this.#waiting[order].splice(0, MAX_PER_STATEMENT);
+    return batch.length > 0 ? () => this.#send(batch, order) : undefined;
   }
 
   async #send(batch: readonly Unstarted[], order: Order): Promise<void> {

@@ -1,5 +1,6 @@
 import { DELIVERY_TYPE } from '../../core/delivery-policy.ts';
 import type { Engine } from '../../engine/engine.ts';
+import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
 import { listWorkers, type WorkerInfo } from '../../ledger/attempts/workers.ts';
 
 export type Readiness = {
@@ -16,7 +17,8 @@ const SILENT_AFTER_MS = 30_000;
 /** Whether work can be accepted and would be done: the ledger answers in time, and some worker is alive. */
 export async function checkReadiness(engine: Engine): Promise<Readiness> {
   const startedAtMs = performance.now();
-  const workers = await withinMs(LEDGER_MS, listWorkers(engine.database.maintenance));
+  const listed = listWorkers(engine.database.maintenance).catch(() => null);
+  const workers = await raceWithTimeout(listed, LEDGER_MS, () => null);
   if (workers === null) {
     const reasons = ['The database does not answer.'];
     return { ready: false, ledger: { reachable: false, latencyMs: null }, workers: null, reasons };
@@ -27,15 +29,4 @@ export async function checkReadiness(engine: Engine): Promise<Readiness> {
   const alive = workers.filter(isAlive).length;
   const reasons = alive === 0 ? ['No worker is alive: jobs are accepted and wait.'] : [];
   return { ready: alive > 0, ledger: { reachable: true, latencyMs }, workers: alive, reasons };
-}
-
-/** Null when it fails or takes longer. */
-async function withinMs<T>(ms: number, work: Promise<T>): Promise<T | null> {
-  const { promise, resolve } = Promise.withResolvers<null>();
-  const timer = setTimeout(() => resolve(null), ms);
-  try {
-    return await Promise.race([work.catch(() => null), promise]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -1,5 +1,6 @@
 import { AppError } from '../../core/errors.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
+import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
 import { listWorkers, type WorkerInfo } from '../../ledger/attempts/workers.ts';
 import type { ExecutionContext } from './context.ts';
 
@@ -12,7 +13,7 @@ export async function checkExecutionHealth({
   engine,
 }: Pick<ExecutionContext, 'engine'>): Promise<{ workers: number; latencyMs: number }> {
   const startedAtMs = performance.now();
-  const known = await inTime(listWorkers(engine.database.maintenance));
+  const known = await raceWithTimeout(listWorkers(engine.database.maintenance), LEDGER_MS, late);
   const workers = known.filter(isAlive).length;
   if (workers > 0) return { workers, latencyMs: Math.round((performance.now() - startedAtMs) * 10) / 10 };
   throw new AppError('UNAVAILABLE', {
@@ -25,19 +26,10 @@ export async function checkExecutionHealth({
 const isAlive = ({ types, stoppedAt, silentMs }: WorkerInfo): boolean =>
   types.includes(EXECUTION_TYPE) && stoppedAt === null && silentMs < SILENT_AFTER_MS;
 
-async function inTime<T>(asked: Promise<T>): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(late()), LEDGER_MS);
-  try {
-    return await Promise.race([asked, promise]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-const late = (): AppError =>
-  new AppError('TIMED_OUT', {
+function late(): never {
+  throw new AppError('TIMED_OUT', {
     message: `The database gave no answer within ${LEDGER_MS} ms.`,
     problem: 'RFA_DEPENDENCY_TIMEOUT',
     retryAfterMs: RETRY_AFTER_MS,
   });
+}
