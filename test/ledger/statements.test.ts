@@ -40,6 +40,14 @@ test('every statement of the ledger can be prepared on a migrated database', asy
   expect(rows[0].prepared).toBeGreaterThanOrEqual(known.size);
 });
 
+test('only submissions, which write many jobs to a row, write tokens by SQL of their own', () => {
+  const writers = files().filter((file) => {
+    const text = readFileSync(new URL(file, LEDGER), 'utf8');
+    return /INSERT INTO millrace\.(?:ready|timers) |INSERT INTO millrace\.releases \(org_id, seq\) /.test(text);
+  });
+  expect(writers.filter((file) => !/^jobs\/submit-/.test(file))).toEqual(['tokens.ts']);
+});
+
 test('statement names fit into what PostgreSQL keeps of a name', async () => {
   await importLedger();
   expect(allStatements().filter(({ name }) => name.length > 63)).toEqual([]);

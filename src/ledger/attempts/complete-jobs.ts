@@ -1,6 +1,7 @@
 import { float4Array, int8Array, jsonArray, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
+import { closedText, releasedText } from '../tokens.ts';
 import { MAY_RUN, startedAtText } from './start-jobs.ts';
 
 /** A job whose handler returned; its result is JSON text. */
@@ -85,11 +86,7 @@ function completeText(variant: Variant, { skipsLocked }: { skipsLocked: boolean 
   FROM ${skipsLocked ? 'free' : 'finished'} f WHERE ${isOurs}
   RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, ${variant.took},
     j.has_dependents OR j.joins_parent AS is_awaited
-), released AS (
-  INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM done WHERE is_awaited
-), closed AS (
-  DELETE FROM millrace.claims c USING unnest($6::int8[]) AS k(claim_no) WHERE c.worker_id = $1::int8 AND c.claim_no = k.claim_no
-)${variant.recordedStart}, recorded AS (
+), ${releasedText('done')}, ${closedText('$6')}${variant.recordedStart}, recorded AS (
   ${recordedText({
     source: 'done',
     from: `'running'`,

@@ -1,6 +1,7 @@
 import { int8Array } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText } from '../history/record-events.ts';
+import { closedText, readyText, releasedText } from '../tokens.ts';
 import { leasesIn } from './complete-jobs.ts';
 import { type Lease, leaseArrays } from './start-jobs.ts';
 import { BEAT } from './watch-workers.ts';
@@ -50,19 +51,14 @@ const returnText = ({
 ), returned AS (
   UPDATE millrace.jobs j SET worker_id = NULL FROM heeded h WHERE j.org_id = h.org_id AND j.seq = h.seq AND NOT h.is_cancelled
   RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq
-), made_ready AS (
-  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
-  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM returned
-), cancelled AS (
+), ${readyText('returned')}, cancelled AS (
   UPDATE millrace.jobs j SET worker_id = NULL, state = 'cancelled', completed_at = millrace.clock(), updated_at = millrace.clock(),
     ${countedText()}
   FROM heeded h WHERE j.org_id = h.org_id AND j.seq = h.seq AND h.is_cancelled
   RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round,
     j.has_dependents OR j.joins_parent AS is_awaited, h.actor,
     CASE WHEN h.reason IS NOT NULL THEN json_build_object('reason', h.reason) END AS detail
-), released AS (
-  INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM cancelled WHERE is_awaited
-), recorded AS (
+), ${releasedText('cancelled')}, recorded AS (
   ${recordedText({
     source: 'cancelled',
     from: `'scheduled'`,
@@ -81,11 +77,7 @@ const RETURN = statement(
   'return_jobs',
   returnText({
     before: [],
-    after: [
-      `closed AS (
-  DELETE FROM millrace.claims c USING unnest($5::int8[]) AS k(claim_no) WHERE c.worker_id = $1::int8 AND c.claim_no = k.claim_no
-)`,
-    ],
+    after: [closedText('$5')],
     condition: '',
     lock: 'FOR NO KEY UPDATE OF j',
   }),

@@ -4,6 +4,7 @@ import type { Reason } from '../../core/transitions.ts';
 import { boolArray, byteaArray, int8Array, jsonArray, textArray, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { RECORD, RECORD_ID, recordedText, tookText } from '../history/record-events.ts';
+import { closedText, readyText, releasedText, timedText } from '../tokens.ts';
 import { leasesIn } from './complete-jobs.ts';
 import { type Lease, leaseArrays } from './start-jobs.ts';
 
@@ -87,20 +88,10 @@ const SETTLED = `settled AS (
     l.becomes_held OR (l.to_state <> 'retrying' AND (j.has_dependents OR j.joins_parent)) AS is_awaited
 )`;
 
-const TOKENS = `made_ready AS (
-  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
-  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM settled WHERE requeues
-), timed AS (
-  INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
-  SELECT run_at, lifetime_deadline, seq, org_id FROM settled WHERE state = 'retrying'
-), held_back AS (
+const TOKENS = `${readyText('settled WHERE requeues')}, ${timedText(`settled WHERE state = 'retrying'`)}, held_back AS (
   INSERT INTO millrace.waiting (dies_at, seq, org_id) SELECT lifetime_deadline, seq, org_id FROM settled WHERE becomes_held
   ON CONFLICT (org_id, seq) DO UPDATE SET dies_at = excluded.dies_at
-), released AS (
-  INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM settled WHERE is_awaited
-), closed AS (
-  DELETE FROM millrace.claims c USING unnest($13::int8[]) AS k(claim_no) WHERE c.worker_id = $1::int8 AND c.claim_no = k.claim_no
-)`;
+), ${releasedText('settled')}, ${closedText('$13')}`;
 
 // What the rescuer settles bears no worker: \`checkLanded\` tells by it that the worker itself did not.
 const historyText = ({ actor }: SettleVariant) => `recorded AS (

@@ -4,7 +4,7 @@ import { MAY_RUN } from '../attempts/start-jobs.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
 import { IS_LEASED } from '../reads/job-row.ts';
-import { withdrawnText } from './withdraw-tokens.ts';
+import { releasedText, withdrawnText } from '../tokens.ts';
 
 export type CancelParams = {
   orgId: string;
@@ -55,9 +55,7 @@ const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIAL
 ), ${withdrawnText('locked', `l.state = 'scheduled'`)}
 , forgotten AS (
   DELETE FROM millrace.waiting w USING cancelled c WHERE w.org_id = $1::uuid AND w.seq = c.seq
-), released AS (
-  INSERT INTO millrace.releases (org_id, seq) SELECT $1::uuid, seq FROM cancelled WHERE is_awaited
-), recorded AS (
+), ${releasedText('cancelled', '$1::uuid')}, recorded AS (
   ${recordedText({
     ...{
       source: 'cancelled',

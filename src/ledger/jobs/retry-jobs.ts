@@ -4,6 +4,7 @@ import type { JobState } from '../../core/states.ts';
 import { isReserved } from '../../core/submission-members.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { RECORD, RECORD_ID, recordedText } from '../history/record-events.ts';
+import { readyText, timedText } from '../tokens.ts';
 
 export type RetryParams = {
   orgId: string;
@@ -69,13 +70,7 @@ const RETRY = statement(
     record_ids = j.record_ids || array_fill(${RECORD_ID}, ARRAY[1 + $12::bool::int4])
   WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.event_count = $3::int4
   RETURNING j.*
-), made_ready AS (
-  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
-  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM retried WHERE state = 'scheduled'
-), timed AS (
-  INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
-  SELECT run_at, lifetime_deadline, seq, org_id FROM retried WHERE state = 'delayed'
-), forgotten AS (
+), ${readyText(`retried WHERE state = 'scheduled'`)}, ${timedText(`retried WHERE state = 'delayed'`)}, forgotten AS (
   DELETE FROM millrace.cancel_requests r USING retried j WHERE r.org_id = j.org_id AND r.seq = j.seq
 ), dropped AS (
   ${recordedText({

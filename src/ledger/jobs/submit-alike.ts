@@ -3,8 +3,8 @@ import { jsonArray, jsonbArray, textArray, uuidArray } from '../driver/binary-ar
 import { type Queryable, run, type Statement } from '../driver/statement.ts';
 import { type Flush, flushVariants } from '../history/flush-log.ts';
 import { RECORD, RECORD_ID } from '../history/record-events.ts';
+import { RUN_OF_NEIGHBOURS } from '../tokens.ts';
 import type { JobToWrite } from './job-to-write.ts';
-import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
 
 // Most statements bring jobs of one kind: one caller's batch, or what many callers of one service sent in the same moment. What
 // they share is sent once, and nothing has to be grouped.

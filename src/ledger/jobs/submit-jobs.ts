@@ -4,10 +4,10 @@ import { int2Array, int4Array, int8Array, jsonArray, textArray, uuidArray } from
 import { isContended, isLockedOut, isOurs, type Queryable, run, type Statement } from '../driver/statement.ts';
 import { type Flush, flushVariants } from '../history/flush-log.ts';
 import { RECORD, RECORD_ID } from '../history/record-events.ts';
+import { RUN_OF_NEIGHBOURS } from '../tokens.ts';
 import type { JobToWrite, Placement } from './job-to-write.ts';
 import { heldText, type KeyMode, patienceText } from './key-buckets.ts';
 import { keyScopeText } from './key-scope.ts';
-import { RUN_OF_NEIGHBOURS } from './ready-runs.ts';
 import { areAlike, type HowToSubmit, submitAlike } from './submit-alike.ts';
 
 export type Written =

@@ -1,7 +1,7 @@
 import type { JobState } from '../../core/states.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
+import { readyText, withdrawnText } from '../tokens.ts';
 import { keyedTypeText } from './key-scope.ts';
-import { withdrawnText } from './withdraw-tokens.ts';
 
 /** What may be changed of a job that has not ended; undefined leaves a member as it is, null clears it. */
 export type JobChange = {
@@ -43,11 +43,7 @@ const UPDATE = statement(
     callback_url = CASE WHEN $9::bool THEN $10::text ELSE j.callback_url END
   FROM allowed a WHERE j.org_id = a.org_id AND j.seq = a.seq
   RETURNING j.seq
-), made_ready AS (
-  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
-  SELECT order_key, lifetime_deadline, org_id, coalesce($4::int2, priority), queue, coalesce($3::text, job_type), ARRAY[seq]
-  FROM allowed WHERE moves
-), ${withdrawnText('allowed', 'l.moves')}
+), ${readyText('allowed WHERE moves', { priority: 'coalesce($4::int2, priority)', jobType: 'coalesce($3::text, job_type)' })}, ${withdrawnText('allowed', 'l.moves')}
 SELECT l.state, l.is_final, l.is_reserved, l.job_type, EXISTS (SELECT FROM changed) AS updated FROM locked l`,
 );
 

@@ -1,6 +1,7 @@
 import { LIFETIME_FAILURE } from '../../core/failure.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText } from '../history/record-events.ts';
+import { releasedText } from '../tokens.ts';
 
 // Every job that waits has a token with its deadline, so a sweep over three narrow tables finds them all. A token past its
 // deadline goes in any case: its job ends here, or left it behind (a manual retry, which alone sets a new deadline, writes
@@ -45,9 +46,7 @@ const EXPIRE = statement(
   FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
   RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
     j.has_dependents OR j.joins_parent AS is_awaited
-), released AS (
-  INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM expired WHERE is_awaited
-), recorded AS (
+), ${releasedText('expired')}, recorded AS (
   ${recordedText({
     ...{
       source: 'expired',

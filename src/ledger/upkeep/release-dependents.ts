@@ -5,6 +5,7 @@ import { transitions } from '../../core/transitions.ts';
 import { int4Array, int8Array, jsonArray, textArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
+import { readyText, releasedText, timedText } from '../tokens.ts';
 import { adoptDependents } from './adopt-dependents.ts';
 import {
   arraysOf,
@@ -87,17 +88,9 @@ const WRITE = statement(
     j.event_count, j.attempts_started, j.round, i.from_state, i.reason, i.failure,
     CASE WHEN i.from_state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
     i.to_state IS NOT NULL AND (j.has_dependents OR j.joins_parent) AS is_awaited
-), made_ready AS (
-  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
-  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM moved WHERE state = 'scheduled'
-), timed AS (
-  INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
-  SELECT run_at, lifetime_deadline, seq, org_id FROM moved WHERE state = 'delayed'
-), forgotten AS (
+), ${readyText(`moved WHERE state = 'scheduled'`)}, ${timedText(`moved WHERE state = 'delayed'`)}, forgotten AS (
   DELETE FROM millrace.waiting w USING moved m WHERE w.org_id = m.org_id AND w.seq = m.seq
-), released AS (
-  INSERT INTO millrace.releases (org_id, seq) SELECT org_id, seq FROM moved WHERE is_awaited
-), recorded AS (
+), ${releasedText('moved')}, recorded AS (
   ${recordedText({
     ...{ source: 'moved', from: 'from_state', to: 'state', reason: 'reason', detail: 'failure', tookMs: 'took_ms' },
     groupBy: ['from_state', 'state', 'reason'],

@@ -1,5 +1,6 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText } from '../history/record-events.ts';
+import { readyText } from '../tokens.ts';
 
 // The lower bound spares a walk over the entries of timers that are gone. A timer written late may lie below it, so the
 // caller lets go of the bound now and then. A due job that somebody else holds is not waited for: its timer goes to the back of the
@@ -30,10 +31,7 @@ const STAGE = statement(
   FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
   RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq, j.event_count,
     j.attempts_started, j.round, j.id, j.tags, l.state AS from_state
-), made_ready AS (
-  INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
-  SELECT order_key, lifetime_deadline, org_id, priority, queue, job_type, ARRAY[seq] FROM staged
-), recorded AS (
+), ${readyText('staged')}, recorded AS (
   ${recordedText({
     ...{ source: 'staged', from: 'from_state', to: `'scheduled'`, groupBy: ['from_state'] },
     reason: `CASE from_state WHEN 'delayed' THEN 'delay_elapsed' ELSE 'backoff_elapsed' END`,
