@@ -2,7 +2,7 @@ import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { PROFILES } from '../../src/core/policy.ts';
-import { reportProgress } from '../../src/ledger/attempts/report-progress.ts';
+import { reportProgress } from '../../src/ledger/attempts/fenced-writes.ts';
 import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import type { LeasedTestJob } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';

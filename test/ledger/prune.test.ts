@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { TERMINAL_STATES } from '../../src/core/states.ts';
-import { reportProgress } from '../../src/ledger/attempts/report-progress.ts';
-import { saveCheckpoint } from '../../src/ledger/attempts/save-checkpoint.ts';
+import { reportProgress, saveCheckpoint } from '../../src/ledger/attempts/fenced-writes.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { getJob } from '../../src/ledger/reads/get-job.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { attemptIdOf } from '../../src/core/ids.ts';
-import { reportProgress } from '../../src/ledger/attempts/report-progress.ts';
+import { reportProgress } from '../../src/ledger/attempts/fenced-writes.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { getJob, getJobs } from '../../src/ledger/reads/get-job.ts';

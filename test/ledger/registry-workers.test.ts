@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { loadCheckpoint, reportProgress, saveCheckpoint } from '../../src/ledger/attempts/fenced-writes.ts';
 import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
-import { reportProgress } from '../../src/ledger/attempts/report-progress.ts';
-import { loadCheckpoint, saveCheckpoint } from '../../src/ledger/attempts/save-checkpoint.ts';
 import { listWorkers, registerWorker, stopWorker, updateWorker } from '../../src/ledger/attempts/workers.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { type LeasedTestJob, useLedger } from './fixture.ts';

@@ -1,11 +1,9 @@
 /** What a worker may still write with a lease it lost, though it holds the very job again by a newer one. */
 import { expect } from 'vitest';
-import { assertOwned } from '../../src/ledger/attempts/assert-owned.ts';
 import { completeJobs, completeLateJobs } from '../../src/ledger/attempts/complete-jobs.ts';
+import { assertOwned, reportProgress, saveCheckpoint } from '../../src/ledger/attempts/fenced-writes.ts';
 import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
-import { reportProgress } from '../../src/ledger/attempts/report-progress.ts';
 import { returnExpired, returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
-import { saveCheckpoint } from '../../src/ledger/attempts/save-checkpoint.ts';
 import { settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
 import { presumeStarted, settleOrphans } from '../../src/ledger/attempts/settle-orphans.ts';
 import { startedBefore, startFreeJobs, startJobs, unstartedOf } from '../../src/ledger/attempts/start-jobs.ts';

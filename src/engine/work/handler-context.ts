@@ -5,9 +5,13 @@ import { attemptIdOf } from '../../core/ids.ts';
 import { encodeOutput } from '../../core/payload.ts';
 import type { Submission } from '../../core/submission.ts';
 import { FIELD_LIMITS } from '../../core/submission-fields.ts';
-import { assertOwned } from '../../ledger/attempts/assert-owned.ts';
-import { type FencedAnswer, reportProgress } from '../../ledger/attempts/report-progress.ts';
-import { loadCheckpoint, saveCheckpoint } from '../../ledger/attempts/save-checkpoint.ts';
+import {
+  assertOwned,
+  type FencedAnswer,
+  loadCheckpoint,
+  reportProgress,
+  saveCheckpoint,
+} from '../../ledger/attempts/fenced-writes.ts';
 import { settleJobs } from '../../ledger/attempts/settle-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { currentTransaction, isNeverSent, OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
