@@ -1,6 +1,15 @@
-// PostgreSQL array parameters in the wire's binary format. node-postgres writes arrays as text, which costs an escape of
-// every element here and a parse of every element there; a Buffer it sends as it is, in binary.
-// Encoding 1000 submissions of 8 columns took 0.8 to 1.5 ms; text arrays were not measured beside it.
+// Array parameters in PostgreSQL's binary format. node-postgres sends a Buffer as it is. It would write an array as text, and then this
+// process escapes every element and the server parses it.
+//
+// Measured against a text encoder of 20 lines, whole statements, medians of three alternating runs without flushes of the log:
+//                          binary      text
+//   submit 1 job           0.34 ms     0.34 ms
+//   submit 50 alike        0.92 ms     1.02 ms   + 11 %
+//   submit 50 of 2 types   1.11 ms     1.25 ms   + 13 %
+//   submit 1000 alike      9.8 ms      11.8 ms   + 20 %
+//   submit 1000 of 2 types 13.8 ms     16.2 ms   + 17 %
+//   take 64 jobs           1.74 ms     1.74 ms
+//   complete 64 jobs       0.97 ms     1.05 ms   + 8 %
 
 const HEADER_BYTES = 20;
 
@@ -31,7 +40,7 @@ function emptyArray(oid: number): Buffer {
   return buffer;
 }
 
-/** Elements of one width. `write` puts a value at an offset. */
+/** Elements of one width. `write` writes a value at an offset. */
 function fixedArray<T>(
   values: readonly (T | null)[],
   shape: { oid: number; width: number; write: (buffer: Buffer, value: T, offset: number) => void },
@@ -76,7 +85,7 @@ function stringArray(values: readonly (string | null)[], oid: number): Buffer {
       hasNull = true;
       offset = buffer.writeInt32BE(-1, offset);
     } else if (value === previous) {
-      // Queues and types repeat: copying the bytes is much cheaper than encoding them again.
+      // Queues and types repeat, and copying bytes is much cheaper than encoding them again.
       const end = previousOffset + 4 + buffer.readInt32BE(previousOffset);
       buffer.copyWithin(offset, previousOffset, end);
       offset += end - previousOffset;
@@ -95,7 +104,7 @@ function stringArray(values: readonly (string | null)[], oid: number): Buffer {
 export const textArray = (values: readonly (string | null)[]): Buffer => stringArray(values, OID.text);
 export const jsonArray = (values: readonly (string | null)[]): Buffer => stringArray(values, OID.json);
 
-/** The wire's jsonb is its text behind a byte that says which form it has. */
+/** The binary form of jsonb is its text after one byte, the version of the form. */
 export const jsonbArray = (values: readonly (string | null)[]): Buffer =>
   stringArray(
     values.map((value) => (value === null ? null : `\u0001${value}`)),
@@ -124,7 +133,7 @@ export const uuidArray = (values: readonly (string | null)[]): Buffer =>
 let lastUuid = '';
 const lastUuidBytes = Buffer.alloc(16);
 
-/** A batch is mostly of one org: its id is read once. */
+/** Most batches belong to one org, whose id is parsed once. */
 function writeUuid(buffer: Buffer, value: string, offset: number): void {
   if (value !== lastUuid) {
     readUuid(value);
@@ -133,7 +142,7 @@ function writeUuid(buffer: Buffer, value: string, offset: number): void {
   buffer.set(lastUuidBytes, offset);
 }
 
-/** Digit by digit: a quarter of what it takes to strip the dashes and decode the rest. */
+/** Parsing digit by digit takes a quarter of the time of removing the dashes and decoding the rest. */
 function readUuid(value: string): void {
   let at = 0;
   for (let byte = 0; byte < 16; byte++) {

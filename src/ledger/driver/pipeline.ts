@@ -1,12 +1,12 @@
 import pg from 'pg';
-import { PreparedQuery } from './prepared-query.ts';
+import { canPrepareOnce, PreparedQuery } from './prepared-query.ts';
 import { type SessionSettings, verifySession } from './session-bounds.ts';
 import type { Queryable } from './statement.ts';
 
 /**
- * One connection that a busy caller keeps. Statements follow each other on the wire without waiting for answers, so the
- * database works on the next while this process reads the last. Each is a transaction of its own; one that fails fails alone.
- * A broken connection is replaced at the next statement.
+ * One connection that a busy caller keeps. It sends statements without waiting for the results of earlier ones, so the database executes
+ * the next statement while this process reads the last result. Each statement is a separate transaction, and a failure affects no
+ * other. A broken connection is replaced at the next statement.
  */
 export class Pipeline implements Queryable {
   readonly isOurs = true;
@@ -20,7 +20,7 @@ export class Pipeline implements Queryable {
     this.#config = { ...config, pipeline: true } as pg.ClientConfig;
   }
 
-  /** Statements that were sent and not answered. */
+  /** Statements in flight. */
   get underWay(): number {
     return this.#underWay;
   }
@@ -36,7 +36,7 @@ export class Pipeline implements Queryable {
 
   async #send({ name, text, values = [] }: pg.QueryConfig): Promise<pg.QueryResult> {
     const client = await (this.#client ?? this.#connect());
-    if (name === undefined) return client.query(text, values);
+    if (name === undefined || !canPrepareOnce) return client.query({ name, text, values });
     return new Promise((resolve, reject) => {
       const callback = (error: Error | null, result: pg.QueryResult) => (error ? reject(error) : resolve(result));
       client.query(new PreparedQuery({ name, text, values, callback }) as unknown as pg.Query);

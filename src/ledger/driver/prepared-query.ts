@@ -9,7 +9,7 @@ type Wire = {
 };
 type WireValue = string | Buffer | null;
 
-/** What node-postgres keeps of a query and its types do not tell. */
+/** Private members of a query of node-postgres. */
 type Internals = {
   name: string;
   callback: Callback;
@@ -19,16 +19,39 @@ type Internals = {
   prepare(connection: Wire): void;
 };
 
-const Base = pg.Query as unknown as new (text: string, values: readonly unknown[]) => Internals;
+type Constructor = new (text: string, values: readonly unknown[]) => Internals;
 
-/** What the rows of each statement look like, for each connection that has said so. */
+/** Lists the private members of node-postgres that `PreparedQuery` needs and this version does not have. */
+export function missingMembers({ Query, Connection }: { Query: unknown; Connection: unknown }): string[] {
+  const query = typeof Query === 'function' ? new (Query as Constructor)('SELECT 1', []) : undefined;
+  const wire = (Connection as { prototype?: Wire } | undefined)?.prototype;
+  const found: Record<string, unknown> = {
+    'Query.prepare': query?.prepare,
+    'Query.handleRowDescription': query?.handleRowDescription,
+    'Query._result.addFields': query?._result?.addFields,
+    'Connection.bind': wire?.bind,
+    'Connection.execute': wire?.execute,
+    'Connection.sync': wire?.sync,
+  };
+  return Object.keys(found).filter((name) => typeof found[name] !== 'function');
+}
+
+const missing = missingMembers(pg);
+/** False with a version of node-postgres that works differently. Statements then take its public and slower way. */
+export const canPrepareOnce = missing.length === 0;
+if (!canPrepareOnce)
+  process.emitWarning(`This version of pg lacks ${missing.join(', ')}. Millrace works, but each statement costs more.`);
+
+const Base = (canPrepareOnce ? pg.Query : class {}) as unknown as Constructor;
+
+/** The columns of each statement, for each connection that has described them. */
 const shapes = new WeakMap<Wire, Map<string, readonly Field[]>>();
 
 export type PreparedParams = { name: string; text: string; values: readonly unknown[]; callback: Callback };
 
 /**
- * A statement that is sent again and again on one connection: asked for the shape of its rows once, and spared the copy that
- * node-postgres makes of a query's description. Measured for a lone submit: 133 us of this process instead of 151.
+ * A statement that one connection sends many times. It asks for the columns of its rows once, and it avoids the copy that node-postgres
+ * makes of a query's description. Measured for a single submit: 133 us of this process instead of 151.
  */
 export class PreparedQuery extends Base {
   #shapes: Map<string, readonly Field[]> | null = null;
