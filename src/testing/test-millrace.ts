@@ -1,8 +1,8 @@
 import type { DurationInput } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
+import { stopClockAt } from '../ledger/driver/clock.ts';
 import { type Database, openDatabase } from '../ledger/driver/database.ts';
-import { stopClockAt } from '../ledger/driver/stop-clock.ts';
 import { type JobOutcome, keepOutcomes, readOutcomes } from '../ledger/history/outcome-journal.ts';
 import { readNextTimes } from '../ledger/queues/due-work.ts';
 import { Millrace } from '../library/millrace.ts';

@@ -2,7 +2,7 @@ import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
-import { setOrgRate } from '../../src/ledger/access/org-admin.ts';
+import { setOrgRate } from '../../src/ledger/access/orgs.ts';
 import { until } from '../library/fixture.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { moveIntoMinute } from './limits-fixture.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readClock } from '../../src/ledger/driver/clock.ts';
-import { stopClockAt } from '../../src/ledger/driver/stop-clock.ts';
+import { readClock, stopClockAt } from '../../src/ledger/driver/clock.ts';
 import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { at, type Event } from './execution-work.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
-import { setOrgRate } from '../../src/ledger/access/org-admin.ts';
+import { setOrgRate } from '../../src/ledger/access/orgs.ts';
 import { leasePermits } from '../../src/ledger/access/rate-leases.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';

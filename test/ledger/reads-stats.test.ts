@@ -4,7 +4,7 @@ import { setOrgCap } from '../../src/ledger/access/orgs.ts';
 import { registerWorker, stopWorker } from '../../src/ledger/attempts/workers.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { pauseType, resumeType, setTypeConcurrency } from '../../src/ledger/queues/job-types.ts';
-import { pauseQueue, resumeQueue } from '../../src/ledger/queues/queues.ts';
+import { configureQueue } from '../../src/ledger/queues/queues.ts';
 import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
 import { explainJob } from '../../src/ledger/reads/explain-job.ts';
 import { type TestJob, useLedger } from './fixture.ts';
@@ -135,10 +135,10 @@ describe('explainJob', () => {
   test('pauses and caps are told with what runs under them', async () => {
     const job = await ledger.submitOne();
     expect(await explain(job)).toMatchObject({ queuePausedAt: null, typePausedAt: null, typeCap: null, orgCap: null });
-    await pauseQueue(ledger.db.api, 'q:default');
+    await configureQueue(ledger.db.api, { name: 'q:default', paused: true });
     await pauseType(ledger.db.api, job.jobType);
     expect(await explain(job)).toMatchObject({ queuePausedAt: expect.any(Date), typePausedAt: expect.any(Date) });
-    await resumeQueue(ledger.db.api, 'q:default');
+    await configureQueue(ledger.db.api, { name: 'q:default', paused: false });
     await resumeType(ledger.db.api, job.jobType);
     await setTypeConcurrency(ledger.db.api, job.jobType, 3);
     await setOrgCap(ledger.db.api, job.orgId, 5);

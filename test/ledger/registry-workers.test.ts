@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { loadCheckpoint, reportProgress, saveCheckpoint } from '../../src/ledger/attempts/fenced-writes.ts';
 import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
-import { listWorkers, registerWorker, stopWorker, updateWorker } from '../../src/ledger/attempts/workers.ts';
+import { listWorkers, registerWorker, stopWorker } from '../../src/ledger/attempts/workers.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { type LeasedTestJob, useLedger } from './fixture.ts';
 
@@ -19,15 +19,12 @@ async function takeAway(job: LeasedTestJob): Promise<LeasedTestJob> {
 }
 
 describe('workers', () => {
-  test('register, change and stop', async () => {
+  test('register and stop', async () => {
     const id = await registerWorker(ledger.db.workers, NEW);
     expect(await workerOf(id)).toMatchObject({ ...NEW, id, stoppedAt: null });
-    expect(await updateWorker(ledger.db.workers, { id, types: ['mail', 'report'], slots: 8 })).toBe(true);
-    expect(await workerOf(id)).toMatchObject({ types: ['mail', 'report'], queues: ['q:default'], slots: 8 });
     expect(await stopWorker(ledger.db.workers, id)).toBe(true);
     expect((await workerOf(id))?.stoppedAt).toBeInstanceOf(Date);
     expect(await stopWorker(ledger.db.workers, id)).toBe(false);
-    expect(await updateWorker(ledger.db.workers, { id, slots: 1 })).toBe(false);
   });
 
   test('silence is measured by the database clock and ends with a beat', async () => {

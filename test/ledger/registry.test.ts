@@ -12,13 +12,7 @@ import {
   resumeType,
   setTypeConcurrency,
 } from '../../src/ledger/queues/job-types.ts';
-import {
-  configureQueue,
-  pauseQueue,
-  raiseVirtualTime,
-  readQueues,
-  resumeQueue,
-} from '../../src/ledger/queues/queues.ts';
+import { configureQueue, raiseVirtualTime, readQueues } from '../../src/ledger/queues/queues.ts';
 import {
   advanceSchedule,
   dueSchedules,
@@ -66,10 +60,10 @@ describe('queues', () => {
   test('what a change does not name stays', async () => {
     await configureQueue(ledger.db.api, { name: 'q:a' });
     expect(await queueOf('q:a')).toEqual({ name: 'q:a', order: 'fifo', pausedAt: null, virtualTime: 0 });
-    await pauseQueue(ledger.db.api, 'q:a');
+    await configureQueue(ledger.db.api, { name: 'q:a', paused: true });
     await configureQueue(ledger.db.api, { name: 'q:a', order: 'fair' });
     expect(await queueOf('q:a')).toMatchObject({ order: 'fair', pausedAt: expect.any(Date) });
-    await resumeQueue(ledger.db.api, 'q:a');
+    await configureQueue(ledger.db.api, { name: 'q:a', paused: false });
     expect(await queueOf('q:a')).toMatchObject({ order: 'fair', pausedAt: null });
   });
 

@@ -4,13 +4,20 @@ export const DEFAULT_ORG_ID = '00000000-0000-4000-8000-000000000000';
 
 const CREATE = statement(
   'create_org',
-  `INSERT INTO millrace.orgs (id, slug, max_running, created_at) VALUES ($1::uuid, $2, $3::int4, millrace.clock())
+  `INSERT INTO millrace.orgs (id, slug, created_at) VALUES ($1::uuid, $2, millrace.clock())
    ON CONFLICT DO NOTHING RETURNING id`,
 );
+
+const FIND = statement('find_org', 'SELECT id, slug, requests_per_minute FROM millrace.orgs WHERE slug = $1');
 
 const SET_CAP = statement(
   'set_org_cap',
   'UPDATE millrace.orgs SET max_running = $2::int4 WHERE id = $1::uuid RETURNING id',
+);
+
+const SET_RATE = statement(
+  'set_org_rate',
+  'UPDATE millrace.orgs SET requests_per_minute = $2::int4 WHERE id = $1::uuid RETURNING id',
 );
 
 const HAS_CAPS = statement(
@@ -18,21 +25,32 @@ const HAS_CAPS = statement(
   'SELECT EXISTS (SELECT FROM millrace.orgs WHERE max_running IS NOT NULL) AS capped',
 );
 
-export type NewOrg = { id: string; slug: string; maxRunning?: number | null };
-
-/** False when the id or the slug is taken. */
-export async function createOrg(db: Queryable, { id, slug, maxRunning }: NewOrg): Promise<boolean> {
-  const rows = await run(db, CREATE, [id, slug, maxRunning ?? null]);
-  return rows.length === 1;
+/** Returns false if the id or the slug is taken. */
+export async function createOrg(db: Queryable, { id, slug }: { id: string; slug: string }): Promise<boolean> {
+  return (await run(db, CREATE, [id, slug])).length === 1;
 }
 
-/** How many jobs of the org may run at once over all workers; null lifts the cap. False when there is no such org. */
+/** `requestsPerMinute` is null if the configured limit applies. */
+export type Org = { id: string; slug: string; requestsPerMinute: number | null };
+
+type Row = { id: string; slug: string; requests_per_minute: number | null };
+
+export async function findOrg(db: Queryable, slug: string): Promise<Org | null> {
+  const [row] = await run<Row>(db, FIND, [slug]);
+  return row === undefined ? null : { id: row.id, slug: row.slug, requestsPerMinute: row.requests_per_minute };
+}
+
+/** Bounds how many jobs of the org run at once over all workers; null removes the bound. Returns false if the org does not exist. */
 export async function setOrgCap(db: Queryable, orgId: string, maxRunning: number | null): Promise<boolean> {
-  const rows = await run(db, SET_CAP, [orgId, maxRunning]);
-  return rows.length === 1;
+  return (await run(db, SET_CAP, [orgId, maxRunning])).length === 1;
 }
 
-/** Whether claims have to count at all. */
+/** Applies from the next block of permits on; null restores the configured limit. Returns false if the org does not exist. */
+export async function setOrgRate(db: Queryable, orgId: string, requestsPerMinute: number | null): Promise<boolean> {
+  return (await run(db, SET_RATE, [orgId, requestsPerMinute])).length === 1;
+}
+
+/** Claims count running jobs only if this returns true. */
 export async function hasOrgCaps(db: Queryable): Promise<boolean> {
   const rows = await run<{ capped: boolean }>(db, HAS_CAPS);
   return rows[0]?.capped === true;

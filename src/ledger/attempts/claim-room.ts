@@ -1,6 +1,6 @@
 import { textArray, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
-import { LEASED } from './leased-jobs.ts';
+import { LEASED } from './owned-jobs.ts';
 import type { Room } from './take-jobs.ts';
 
 // Claims under a cap take turns: the rows that carry the caps are locked first, types before orgs, each in order.

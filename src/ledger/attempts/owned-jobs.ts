@@ -1,9 +1,16 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
-import { LEASED } from './leased-jobs.ts';
 import { MAY_RUN } from './start-jobs.ts';
 
-// Through the claims, so that its cost follows what the worker holds and not the size of the ledger. A job may stand in two
-// claims of one worker, which lost it and got it again: its lease is of the newer, and the older is not its to close.
+/**
+ * Claims `c` and the jobs `j` that they lease, for a FROM. OFFSET 0 keeps the planner from reading every job of an org to find these few.
+ * With a plan made while the tables were empty it did so (measured after 10 000 jobs: 20 000 pages and 50 ms a claim).
+ */
+export const LEASED = `millrace.claims c CROSS JOIN LATERAL unnest(c.seqs) AS s(seq) CROSS JOIN LATERAL (
+     SELECT * FROM millrace.jobs j WHERE j.org_id = c.org_id AND j.seq = s.seq AND j.worker_id = c.worker_id
+       AND j.state IN ('scheduled', 'running') OFFSET 0) j`;
+
+// The statement reads the claims, so its cost depends on the jobs of the worker and not on the size of the ledger. A worker that lost a
+// job and got it again has the job in two claims. The lease belongs to the newer claim, and only that one may be closed with it.
 const OWNED = statement(
   'owned_jobs',
   `SELECT DISTINCT ON (j.org_id, j.seq) j.org_id, j.seq, j.id, j.lease_seq, j.state, j.job_type, j.policy_id, j.attempts_started,

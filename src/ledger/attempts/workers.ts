@@ -10,13 +10,6 @@ const REGISTER = statement(
    VALUES ($1, $2, $3::int4, $4::text[], $5::text[], $6::int4, millrace.clock(), millrace.clock()) RETURNING id`,
 );
 
-const UPDATE = statement(
-  'update_worker',
-  `UPDATE millrace.workers SET types = coalesce($2::text[], types), queues = coalesce($3::text[], queues),
-     slots = coalesce($4::int4, slots)
-   WHERE id = $1::int8 AND stopped_at IS NULL RETURNING id`,
-);
-
 const STOP = statement(
   'stop_worker',
   `UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1::int8 AND stopped_at IS NULL RETURNING id`,
@@ -48,19 +41,6 @@ export async function registerWorker(db: Queryable, worker: NewWorker): Promise<
     worker.slots,
   ]);
   return Number(rows[0]?.id);
-}
-
-export type WorkerChange = { id: number } & Partial<Pick<NewWorker, 'types' | 'queues' | 'slots'>>;
-
-/** False when the worker was stopped or is unknown. */
-export async function updateWorker(db: Queryable, { id, types, queues, slots }: WorkerChange): Promise<boolean> {
-  const rows = await run(db, UPDATE, [
-    id,
-    types === undefined ? null : textArray(types),
-    queues === undefined ? null : textArray(queues),
-    slots ?? null,
-  ]);
-  return rows.length === 1;
 }
 
 /** Ends a worker's leases with it: from here on its heartbeat says it is not alive. Its claims stay until they are empty. */

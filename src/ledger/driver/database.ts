@@ -3,7 +3,6 @@ import { BoundedPool, type PoolBounds } from './bounded-pool.ts';
 import { PROJECTOR } from './horizon.ts';
 import { Pipeline } from './pipeline.ts';
 import { SESSION_BOUNDS, type SessionSettings, toOptions, verifySession } from './session-bounds.ts';
-import { SharedSessions } from './shared-sessions.ts';
 import { isContended, isUnanswered, MAX_TRIES, pauseAfter, translated } from './statement.ts';
 
 /** Pools apart, so that no kind of work can starve another of connections. */
@@ -141,6 +140,31 @@ const inForce = ({ statementTimeoutMs, lockTimeoutMs = LOCK_TIMEOUT_MS, settings
   lock_timeout: String(lockTimeoutMs),
   idle_in_transaction_session_timeout: String(IDLE_IN_TRANSACTION_MS),
 });
+
+/**
+ * Lets several pools of a process share a few sessions. Each pool always has one session, so that no kind of work waits for another.
+ * The first pool that needs a second session gets one of the extra ones, and returns it after a short idle time.
+ */
+class SharedSessions {
+  static readonly POOL = { min: 1, max: 1, idleTimeoutMillis: 2_000 };
+  readonly #pools: pg.Pool[] = [];
+  readonly #extra: number;
+
+  constructor(extra: number) {
+    this.#extra = extra;
+  }
+
+  /** From now on the size of the pool depends on the sessions of the others. */
+  admit(pool: pg.Pool): void {
+    this.#pools.push(pool);
+    Object.defineProperty(pool.options, 'max', { get: () => Math.max(1, pool.totalCount + this.#free()) });
+  }
+
+  #free(): number {
+    const taken = this.#pools.reduce((sum, pool) => sum + Math.max(0, pool.totalCount - 1), 0);
+    return this.#extra - taken;
+  }
+}
 
 function openPool(url: string, { max, bounds, ...kind }: PoolParams): pg.Pool {
   const expected = inForce(kind);

@@ -44,7 +44,7 @@ export type ClaimOrder = 'fifo' | 'fair';
 
 export type QueueChange = { name: string; order?: ClaimOrder; paused?: boolean };
 
-/** Makes the queue if it is new; what is not named stays as it is. */
+/** Creates the queue if it is new, and keeps the options that the change does not name. No job of a paused queue is claimed. */
 export async function configureQueue(db: Queryable, { name, order, paused }: QueueChange): Promise<void> {
   await run(db, CONFIGURE, [name, order ?? null, paused ?? null]);
 }
@@ -58,11 +58,6 @@ export async function introduceQueues(
   const rows = await run<{ name: string }>(db, INTRODUCE, [names, most]);
   return new Set(rows.map(({ name }) => name));
 }
-
-/** Nothing of the queue is claimed until it is resumed; what runs goes on. */
-export const pauseQueue = (db: Queryable, name: string): Promise<void> => configureQueue(db, { name, paused: true });
-
-export const resumeQueue = (db: Queryable, name: string): Promise<void> => configureQueue(db, { name, paused: false });
 
 /** `virtualTime` is the highest stamp a fair queue has given to a worker. */
 export type Queue = { name: string; order: ClaimOrder; pausedAt: Date | null; virtualTime: number };

@@ -1,5 +1,5 @@
 import type { JobState } from '../../core/states.ts';
-import { LEASED } from '../attempts/leased-jobs.ts';
+import { LEASED } from '../attempts/owned-jobs.ts';
 import { DEFAULT_BEAT_MS, IS_LOCK_FREE } from '../attempts/watch-workers.ts';
 import { IS_LIVE } from '../attempts/workers.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';

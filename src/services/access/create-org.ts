@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AppError } from '../../core/errors.ts';
-import { findOrg, type Org, setOrgRate } from '../../ledger/access/org-admin.ts';
-import { createOrg as insertOrg } from '../../ledger/access/orgs.ts';
+import { findOrg, createOrg as insertOrg, type Org, setOrgRate } from '../../ledger/access/orgs.ts';
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
 
 const SLUG = /^[a-z0-9][a-z0-9._-]{0,99}$/;
