@@ -97,14 +97,22 @@ const TOKENS = `${readyText('settled WHERE requeues')}, ${timedText(`settled WHE
 const historyText = ({ actor }: SettleVariant) => `recorded AS (
   ${recordedText({
     source: 'settled WHERE NOT becomes_held',
-    ...{ from: `'running'`, to: 'to_state', reason: 'reason', actor: 'actor', n: 'event_count - requeues::int4' },
-    ...{ tookMs: 'took_ms', detail: 'detail', groupBy: ['to_state', 'reason', 'actor'] },
+    from: `'running'`,
+    to: 'to_state',
+    reason: 'reason',
+    actor: 'actor',
+    n: 'event_count - requeues::int4',
+    tookMs: 'took_ms',
+    detail: 'detail',
+    groupBy: ['to_state', 'reason', 'actor'],
     ...(actor === 'worker' ? { workerId: '$1::int8' } : {}),
   })}
 ), requeued AS (
   ${recordedText({
     source: 'settled WHERE requeues',
-    ...{ from: `'retrying'`, to: `'scheduled'`, groupBy: ['reason'] },
+    from: `'retrying'`,
+    to: `'scheduled'`,
+    groupBy: ['reason'],
     reason: `CASE WHEN reason IN ('released', 'worker_lost') THEN reason ELSE 'backoff_elapsed' END`,
   })}
 )`;

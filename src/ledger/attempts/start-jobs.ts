@@ -46,8 +46,14 @@ export const startText = ({ before, condition, detail }: StartVariant): string =
     ${detail} AS detail
 ), recorded AS (
   ${recordedText({
-    ...{ source: 'started', from: `'scheduled'`, to: `'running'`, reason: `'started'`, at: 'max(started_at)' },
-    ...{ workerId: '$1::int8', tookMs: 'took_ms', detail: 'detail' },
+    source: 'started',
+    from: `'scheduled'`,
+    to: `'running'`,
+    reason: `'started'`,
+    at: 'max(started_at)',
+    workerId: '$1::int8',
+    tookMs: 'took_ms',
+    detail: 'detail',
   })}
 )
 SELECT lease_seq AS "leaseSeq", attempts_started AS "attemptsStarted", assigned_ms AS "assignedMs" FROM started`;

@@ -117,8 +117,12 @@ WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
   SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM started GROUP BY org_id, job_type
 ), recorded AS (
   ${recordedText({
-    ...{ source: 'started', from: `'scheduled'`, to: `'running'`, reason: `'started'` },
-    ...{ workerId: '$1::int8', tookMs: 'took_ms' },
+    source: 'started',
+    from: `'scheduled'`,
+    to: `'running'`,
+    reason: `'started'`,
+    workerId: '$1::int8',
+    tookMs: 'took_ms',
   })}
 )
 SELECT ${startedText('previous_lease_seq')} FROM started

@@ -105,7 +105,16 @@ export function openDatabase({
   const claiming = pipeline({ ...shares, name: 'producer', statementTimeoutMs: CLAIM_TIMEOUT_MS });
   const finishing = pipeline({ ...shares, name: 'completer', statementTimeoutMs: 5_000 });
   return {
-    ...{ url, api, searching, workers, maintenance, projecting, submitting, submittingMore, claiming, finishing },
+    url,
+    api,
+    searching,
+    workers,
+    maintenance,
+    projecting,
+    submitting,
+    submittingMore,
+    claiming,
+    finishing,
     sharesSessions,
     async close() {
       await Promise.all([submitting, submittingMore, claiming, finishing].map((each) => each.close()));

@@ -25,15 +25,15 @@ type Constructor = new (text: string, values: readonly unknown[]) => Internals;
 export function missingMembers({ Query, Connection }: { Query: unknown; Connection: unknown }): string[] {
   const query = typeof Query === 'function' ? new (Query as Constructor)('SELECT 1', []) : undefined;
   const wire = (Connection as { prototype?: Wire } | undefined)?.prototype;
-  const found: Record<string, unknown> = {
-    'Query.prepare': query?.prepare,
-    'Query.handleRowDescription': query?.handleRowDescription,
-    'Query._result.addFields': query?._result?.addFields,
-    'Connection.bind': wire?.bind,
-    'Connection.execute': wire?.execute,
-    'Connection.sync': wire?.sync,
-  };
-  return Object.keys(found).filter((name) => typeof found[name] !== 'function');
+  const members: readonly [string, unknown][] = [
+    ['Query.prepare', query?.prepare],
+    ['Query.handleRowDescription', query?.handleRowDescription],
+    ['Query._result.addFields', query?._result?.addFields],
+    ['Connection.bind', wire?.bind],
+    ['Connection.execute', wire?.execute],
+    ['Connection.sync', wire?.sync],
+  ];
+  return members.flatMap(([name, member]) => (typeof member === 'function' ? [] : [name]));
 }
 
 const missing = missingMembers(pg);

@@ -60,7 +60,10 @@ export class PolicyCache {
     this.#maxRemembered = maxRemembered;
     this.#interning = createBatcher<New, number>({
       send: (policies) => intern(db, policies),
-      ...{ maxItems: MAX_BATCH, maxInFlight: 1, maxWaiting: MAX_WAITING, overflow: tooMany },
+      maxItems: MAX_BATCH,
+      maxInFlight: 1,
+      maxWaiting: MAX_WAITING,
+      overflow: tooMany,
     });
   }
 

@@ -74,12 +74,21 @@ const RETRY = statement(
   DELETE FROM millrace.cancel_requests r USING retried j WHERE r.org_id = j.org_id AND r.seq = j.seq
 ), dropped AS (
   ${recordedText({
-    ...{ source: 'retried WHERE $12::bool', from: `'retrying'`, to: `'failed'`, reason: `'retry_dropped'` },
-    ...{ actor: '$11::text', n: 'event_count - 1' },
+    source: 'retried WHERE $12::bool',
+    from: `'retrying'`,
+    to: `'failed'`,
+    reason: `'retry_dropped'`,
+    actor: '$11::text',
+    n: 'event_count - 1',
   })}
 ), recorded AS (
   ${recordedText({
-    ...{ source: 'retried', from: '$9', to: 'state', reason: '$10::text', actor: '$11::text', groupBy: ['state'] },
+    source: 'retried',
+    from: '$9',
+    to: 'state',
+    reason: '$10::text',
+    actor: '$11::text',
+    groupBy: ['state'],
   })}
 )
 SELECT ceil(extract(epoch FROM run_at) * 1000)::float8 AS run_at_ms, attempt_slot,
@@ -119,8 +128,11 @@ export async function retryJob(db: Queryable, params: RetryParams): Promise<Retr
     ]);
     if (written !== undefined)
       return {
-        ...{ kind: 'queued', state: transition.to, scheduledFor: new Date(written.run_at_ms) },
-        ...{ attemptSlot: written.attempt_slot, updatedAt: new Date(written.updated_at_ms) },
+        kind: 'queued',
+        state: transition.to,
+        scheduledFor: new Date(written.run_at_ms),
+        attemptSlot: written.attempt_slot,
+        updatedAt: new Date(written.updated_at_ms),
       };
     // Someone else moved the job in between: look again.
   }

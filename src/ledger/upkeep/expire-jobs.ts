@@ -48,13 +48,11 @@ const EXPIRE = statement(
     j.has_dependents OR j.joins_parent AS is_awaited
 ), ${releasedText('expired')}, recorded AS (
   ${recordedText({
-    ...{
-      source: 'expired',
-      from: 'from_state',
-      to: `'dead_letter'`,
-      reason: `'lifetime_exceeded'`,
-      detail: '$2::json',
-    },
+    source: 'expired',
+    from: 'from_state',
+    to: `'dead_letter'`,
+    reason: `'lifetime_exceeded'`,
+    detail: '$2::json',
     groupBy: ['from_state'],
   })}
 )

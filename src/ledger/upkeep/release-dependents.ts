@@ -92,7 +92,12 @@ const WRITE = statement(
   DELETE FROM millrace.waiting w USING moved m WHERE w.org_id = m.org_id AND w.seq = m.seq
 ), ${releasedText('moved')}, recorded AS (
   ${recordedText({
-    ...{ source: 'moved', from: 'from_state', to: 'state', reason: 'reason', detail: 'failure', tookMs: 'took_ms' },
+    source: 'moved',
+    from: 'from_state',
+    to: 'state',
+    reason: 'reason',
+    detail: 'failure',
+    tookMs: 'took_ms',
     groupBy: ['from_state', 'state', 'reason'],
   })}
 )

@@ -33,7 +33,10 @@ const STAGE = statement(
     j.attempts_started, j.round, j.id, j.tags, l.state AS from_state
 ), ${readyText('staged')}, recorded AS (
   ${recordedText({
-    ...{ source: 'staged', from: 'from_state', to: `'scheduled'`, groupBy: ['from_state'] },
+    source: 'staged',
+    from: 'from_state',
+    to: `'scheduled'`,
+    groupBy: ['from_state'],
     reason: `CASE from_state WHEN 'delayed' THEN 'delay_elapsed' ELSE 'backoff_elapsed' END`,
   })}
 )

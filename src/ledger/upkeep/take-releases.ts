@@ -98,7 +98,9 @@ export async function takeTurn<T>(
   }
   const isEnd = new Set(orgs).size < limit;
   return {
-    ...{ results, taken: taken.length, failed },
+    results,
+    taken: taken.length,
+    failed,
     nextOrg: isEnd ? FIRST_ORG : (orgs.at(-1) as string),
     again: taken.length >= limit || !isEnd || (afterOrg !== FIRST_ORG && isEnd),
   };
