@@ -1,17 +1,17 @@
 /**
- * Gathers what callers ask for while the previous statement is under way, sends it as one statement, and hands each caller
- * its own answer. An idle batcher sends at once: no timer, no added delay.
+ * Collects the items that callers add while a statement is in flight, sends them as one statement, and gives each caller its result. An
+ * idle batcher sends at once, without a timer.
  */
 export type Batcher<Item, Answer> = {
   add(item: Item): Promise<Answer>;
-  /** Resolves when nothing is waiting or under way. */
+  /** Resolves when no item is waiting or in flight. */
   idle(): Promise<void>;
 };
 
-/** What one statement carries at most, so that it neither outlives its time nor fills the memory. */
+/** The largest statement, in bytes. It bounds the time that a statement takes and the memory that it needs. */
 const MAX_STATEMENT_LENGTH = 8 * 1_048_576;
 
-/** How many of the first `most` items go into one statement: one at least, however long. */
+/** Returns how many of the first `most` items go into one statement. It is at least one, whatever its length. */
 export function fitting<Item>(items: readonly Item[], most: number, lengthOf: (item: Item) => number): number {
   const count = Math.min(most, items.length);
   let length = 0;
@@ -22,7 +22,7 @@ export function fitting<Item>(items: readonly Item[], most: number, lengthOf: (i
   return count;
 }
 
-/** All items in order, cut into what fits into a statement each. */
+/** Divides the items, in order, into groups that each fit into one statement. */
 export function inStatements<Item>(items: readonly Item[], most: number, lengthOf: (item: Item) => number): Item[][] {
   const cut: Item[][] = [];
   let rest = items.slice();
@@ -35,19 +35,19 @@ export function inStatements<Item>(items: readonly Item[], most: number, lengthO
 }
 
 export type BatcherOptions<Item, Answer> = {
-  /** One answer per item, in order. An answer that is an Error rejects its caller only. */
+  /** Returns one result per item, in order. A result that is an Error rejects only the caller of its item. */
   send(items: Item[]): Promise<(Answer | Error)[]>;
   maxItems: number;
-  /** About how many bytes an item is in a statement; without it, none to speak of. */
+  /** The approximate length of an item in bytes. Without it the length is not limited. */
   lengthOf?(item: Item): number;
-  /** Statements under way at once. */
+  /** The maximum number of statements in flight. */
   maxInFlight: number;
-  /** With this many waiting and nothing under way two halves are sent, so that one is answered while the other is written. */
+  /** If this many items wait and no statement is in flight, two halves are sent. One is then executed while the other is written. */
   splitAbove?: number;
-  /** More waiting than this is refused with `overflow()`. */
+  /** Beyond this number of waiting items, `add` rejects with `overflow()`. */
   maxWaiting: number;
   overflow(): Error;
-  /** One that waited longer than this is not sent any more but refused with `expired()`. */
+  /** An item that waited longer than this is not sent: its caller gets `expired()`. */
   maxWaitMs?: number;
   expired?(): Error;
 };
@@ -80,7 +80,7 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
     }
   };
 
-  // Beside a large statement a small one costs more than it gains: its callers go with those whom the large one answers.
+  // A small statement next to a large one costs more than it gains. Its callers wait for the large one to finish.
   const isWorthIt = () => inFlight === 0 || waiting.length * 2 >= lastSize;
 
   const isToSplit = () => options.splitAbove !== undefined && inFlight === 0 && waiting.length >= options.splitAbove;
@@ -112,7 +112,7 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
     }
   };
 
-  // When this turn of the event loop has read its sockets, so that all who came in it share a statement.
+  // Runs after this turn of the event loop has read its sockets, so that all callers of the turn share a statement.
   const schedule = () => {
     if (isScheduled || inFlight >= options.maxInFlight) return;
     isScheduled = true;

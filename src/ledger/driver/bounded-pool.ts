@@ -2,15 +2,15 @@ import pg from 'pg';
 import { AppError } from '../../core/errors.ts';
 
 const RETRY_AFTER_MS = 1_000;
-/** Short enough that whoever asks while the database does not answer is told so within two seconds. */
+/** Short enough that a request is refused within two seconds when the database does not respond. */
 const PATIENCE_MS = 1_800;
 const LONGEST_WAIT_MS = 5_000;
 const MAX_STANDING = 1_000;
 
 export type PoolBounds = {
-  /** How many the pool itself may have waiting. */
+  /** How many callers may wait inside the pool. */
   maxWaiting: number;
-  /** How long the others wait while nobody gets a connection, and how long at most. */
+  /** How long the other callers wait while no caller gets a connection, and the longest wait of all. */
   patienceMs?: number;
   longestWaitMs?: number;
   maxStanding?: number;
@@ -19,12 +19,12 @@ export type PoolBounds = {
 type Ready = (error: Error | undefined, client: pg.PoolClient | undefined, done: (release?: unknown) => void) => void;
 
 /**
- * A pool with a short line of its own. Whoever comes while that is full stands before it, for a bounded time and only while it moves: a
- * crowd that the database serves is served, and one that it does not is refused soon instead of waiting in vain.
+ * A pool with a short queue. When that queue is full, further callers wait outside the pool, for a bounded time and only while
+ * connections become free. So callers are served as long as the database keeps up, and are refused soon if it does not.
  */
 export class BoundedPool extends pg.Pool {
   readonly #bounds: Required<PoolBounds>;
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly #standing = new Set<Ready>();
   #movedAtMs = 0;
 
@@ -34,7 +34,7 @@ export class BoundedPool extends pg.Pool {
     this.#bounds = { maxWaiting: bounds.maxWaiting, patienceMs, longestWaitMs, maxStanding };
   }
 
-  /** How many stand before the pool. */
+  /** How many callers wait outside the pool. */
   get standingCount(): number {
     return this.#standing.size;
   }
@@ -57,7 +57,7 @@ export class BoundedPool extends pg.Pool {
     else process.nextTick(refuse, ready);
   }
 
-  // Those who are about to get a connection that lies idle, or one that is opened for them, do not wait.
+  // Callers that are about to get an idle connection, or one that is being opened for them, do not count as waiting.
   #hasRoom(): boolean {
     return this.totalCount < this.options.max || this.waitingCount - this.idleCount < this.#bounds.maxWaiting;
   }
@@ -79,7 +79,7 @@ export class BoundedPool extends pg.Pool {
     };
     const { patienceMs, longestWaitMs } = this.#bounds;
     const sinceMs = performance.now();
-    // The time goes on within the pool.
+    // The time also counts while the caller waits inside the pool.
     const look = () => {
       const nowMs = performance.now();
       const isMoving = nowMs - this.#movedAtMs < patienceMs;

@@ -1,17 +1,17 @@
-// Records, positions and webhooks carry transaction numbers. A dump keeps these numbers, but the cluster it is restored into counts from
-// its own: a new record would look older than everything that was read long ago. So the ledger counts with an offset. When it finds
-// that its rows were restored, it raises the offset until new numbers lie above all old ones: see decision 0023.
+// Records, positions and webhooks contain transaction numbers. A dump keeps these numbers, but the cluster that it is restored into has
+// its own counter: a new record could look older than records that were read long ago. So the ledger adds an offset to the counter.
+// When it finds that its rows were restored, it raises the offset until new numbers exceed all old ones (decision 0023).
 import type pg from 'pg';
 import { RESTORE_LOCK, waitForLock } from './advisory-locks.ts';
 import { inTransaction } from './database.ts';
 import { NEXT_TXID } from './horizon.ts';
 import { run, statement } from './statement.ts';
 
-/** Beyond the highest number restored. A follower of events may hold a higher one, of events that came after the dump. */
+/** Added to the highest restored number. A reader of events may have seen higher numbers, from events after the dump. */
 const GAP = 2 ** 32;
 
-// The row names the transaction that wrote it. A restored row was written by the restore; a copy of the files keeps its writer. A
-// position that no transaction has reached yet is a second sign.
+// The row contains the number of the transaction that wrote it. A restored row was written by the restore, while a copy of the files
+// keeps the writer. A position that no transaction has reached yet is a second sign of a restore.
 const CHECK = statement(
   'check_cluster',
   `SELECT coalesce(c.xmin = c.written_by::xid AND c.table_oid = 'millrace.cluster'::regclass, false) AS is_original,
@@ -29,15 +29,16 @@ const HIGHEST = statement(
      millrace.txid_offset() AS txid_offset`,
 );
 
-// A process that was connected during the restore may have written before it was noticed. Such a record was written by the transaction
-// that it names; a restored one was not.
+// A process that was connected during the restore may have written before the restore was noticed. Its records were written by the
+// transaction that they name, and restored records were not.
 const isWriter = (txid: string, row: string): string =>
   `CASE WHEN ${txid}::text::int8 >= millrace.txid_offset()
      THEN ${row}.xmin = ((${txid}::text::int8 - millrace.txid_offset())::text::xid8)::xid ELSE false END`;
 
 const writtenHere = (txid: string, row: string): string => `${txid} < ${NEXT_TXID} AND ${isWriter(txid, row)}`;
 
-// A tool that rewrites tables gives the row another writer, too. Then the oldest and the newest record that were read still have theirs.
+// A tool that rewrites tables also changes the writer of the row. In that case the oldest and the newest record that were read still
+// have their writers.
 const readRecord = (
   direction: 'ASC' | 'DESC',
 ): string => `(SELECT ${isWriter('r.txid', 'r')} AS is_own FROM millrace.records r
@@ -73,8 +74,8 @@ type State = { is_original: boolean; is_ahead: boolean; is_mixed: boolean };
 const isWell = ({ is_original, is_ahead, is_mixed }: State): boolean => is_original && !is_ahead && !is_mixed;
 
 /**
- * Recognises a ledger that was restored from a dump and gives transactions numbers above all that it knows. Several processes may call
- * it at once. True: the ledger had been restored.
+ * Detects a ledger that was restored from a dump and gives new transactions numbers above all known ones. Several processes may call it
+ * at once. Returns true if the ledger had been restored.
  */
 export async function recogniseRestore(pool: pg.Pool): Promise<boolean> {
   const [state] = await run<State>(pool, CHECK);
@@ -84,7 +85,7 @@ export async function recogniseRestore(pool: pg.Pool): Promise<boolean> {
 
 async function renumber(client: pg.PoolClient): Promise<boolean> {
   await run(client, LOCK);
-  // A statement that waits for this lock is planned again behind it, with the new offset.
+  // A statement that waits for this lock is planned again after it, with the new offset.
   await client.query('LOCK TABLE millrace.records, millrace.webhooks IN SHARE ROW EXCLUSIVE MODE');
   const [state] = await run<State>(client, CHECK);
   if (state === undefined || isWell(state)) return false;
@@ -107,7 +108,7 @@ async function renumber(client: pg.PoolClient): Promise<boolean> {
 const isContinued = async (client: pg.PoolClient): Promise<boolean> =>
   (await run<{ is_continued: boolean }>(client, CONTINUED))[0]?.is_continued === true;
 
-// DDL takes no parameters; the offset is a number of ours.
+// DDL takes no parameters. The offset is a number that this program computed.
 async function replaceFunctions(client: pg.PoolClient, offset: number): Promise<void> {
   const text = BigInt(offset).toString();
   await client.query(`CREATE OR REPLACE FUNCTION millrace.txid_offset() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE

@@ -5,19 +5,19 @@ import { Pipeline } from './pipeline.ts';
 import { SESSION_BOUNDS, type SessionSettings, toOptions, verifySession } from './session-bounds.ts';
 import { isContended, isUnanswered, MAX_TRIES, pauseAfter, translated } from './statement.ts';
 
-/** Pools apart, so that no kind of work can starve another of connections. */
+/** Separate pools, so that no kind of work takes all connections from another. */
 export type Database = {
   readonly url: string;
   readonly api: pg.Pool;
-  /** For searches, which nobody's write should wait behind: their statements have less time. */
+  /** For searches. Their statements have a shorter timeout, and no write waits behind them. */
   readonly searching: pg.Pool;
   readonly workers: pg.Pool;
   readonly maintenance: pg.Pool;
-  /** For the projector alone: see `horizon.ts`. */
+  /** Only for the projector: see `horizon.ts`. */
   readonly projecting: pg.Pool;
-  /** Kept by the submitter, the producer and the completer, who send one statement after the other. */
+  /** The submitter, the producer and the completer keep one each, because they send one statement after another. */
   readonly submitting: Pipeline;
-  /** For the submitter as well, while the process can spare a session: two statements then share a flush of the log. */
+  /** Also for the submitter, if the process can spare a session: two statements then share a flush of the log. */
   readonly submittingMore: Pipeline;
   readonly claiming: Pipeline;
   readonly finishing: Pipeline;
@@ -25,9 +25,9 @@ export type Database = {
   close(): Promise<void>;
 };
 
-// The hot statements join a handful of known rows to large tables: always by index. Left to its estimates, the planner
-// at times hashes the whole table (measured: 14 of 28 ms of a finish of 500 jobs were one sequential scan). None is worth helpers:
-// to start them takes longer (measured: 10 to 30 ms of a search) than the statement.
+// The hot statements join a few known rows to large tables, and should always use an index. With its own estimates the planner
+// sometimes hashes the whole table (measured: 14 of 28 ms of a finish of 500 jobs were one sequential scan). Parallel workers do not
+// pay off either: starting them takes longer (measured: 10 to 30 ms of a search) than the statement.
 const PLANNER: SessionSettings = {
   plan_cache_mode: 'force_generic_plan',
   enable_hashjoin: 'off',
@@ -37,22 +37,22 @@ const PLANNER: SessionSettings = {
   jit: 'off',
 };
 
-// Rows of claims come and go: an index scan leaves a mark at the dead ones and passes them by the next time, a bitmap reads them
-// all again (measured: 9 400 entries for 15 claims, in each claim under a cap).
+// Rows of claims are short-lived. An index scan marks dead entries and skips them the next time, while a bitmap scan reads all of them
+// again (measured: 9 400 entries for 15 claims, in each claim under a cap).
 export const NO_BITMAPS: SessionSettings = { ...PLANNER, enable_bitmapscan: 'off' };
 
 const LONG_STATEMENTS: SessionSettings = { jit: 'off' };
 
-/** Whatever holds up a claim holds up every job of its worker. */
+/** A claim that waits delays every job of its worker. */
 export const CLAIM_TIMEOUT_MS = 2_000;
-/** A statement that carries jobs of many owners waits no longer for a row that one of them has locked. */
+/** A statement for jobs of many owners waits no longer than this for a row that one owner has locked. */
 const SHARED_LOCK_TIMEOUT_MS = 50;
-/** A search looks at so many jobs and no more: tens of milliseconds. One that takes this long is held up. */
+/** A search reads a bounded number of jobs, which takes tens of milliseconds. A search that takes this long is blocked. */
 const SEARCH_TIMEOUT_MS = 2_000;
 
 const INT8 = 20;
 
-/** bigint as number (sequences stay far below 2^53), everything else as node-postgres has it. */
+/** Returns bigint as a number, because sequences stay far below 2^53, and leaves the other types to node-postgres. */
 export const types = {
   getTypeParser(oid: number, format?: 'text' | 'binary') {
     if (oid === INT8 && format !== 'binary') return Number;
@@ -64,9 +64,9 @@ export type DatabaseParams = {
   url: string;
   apiPool?: number;
   workerPool?: number;
-  /** A process that works: its pools have one session each and one more between them, unless a size is given. */
+  /** For a worker process. Each pool has one session and all of them share one more, unless a size is given. */
   sharesSessions?: boolean;
-  /** How many may wait for a connection of the API, whoever comes then only for a moment; without it, any number. */
+  /** Bounds how many requests wait for a connection of the API. Without it the number is not bounded. */
   apiBounds?: PoolBounds;
 };
 
@@ -76,7 +76,7 @@ type PoolParams = Kind & { max: number | SharedSessions; bounds?: PoolBounds };
 const DEFAULT_POOL = 10;
 const MAINTENANCE_POOL = 4;
 const LOCK_TIMEOUT_MS = 2_000;
-// A process that is frozen between two statements lets go of its locks before whoever waits for them gives up.
+// A process that is frozen between two statements loses its locks before the sessions that wait for them give up.
 const IDLE_IN_TRANSACTION_MS = 3_000;
 
 export function openDatabase({
@@ -134,7 +134,7 @@ function configOf(
     connectionTimeoutMillis: 2_000,
     keepAlive: true,
     statement_timeout: statementTimeoutMs,
-    // A connection that died without a word answers nothing: give up a little after the server would have.
+    // A connection that was lost silently returns nothing. The client gives up shortly after the server would have.
     query_timeout: statementTimeoutMs + 1_000,
     lock_timeout: lockTimeoutMs,
     idle_in_transaction_session_timeout: IDLE_IN_TRANSACTION_MS,
@@ -142,7 +142,7 @@ function configOf(
   };
 }
 
-/** What each session of a kind must have. */
+/** The settings that each session of a kind must have. */
 const inForce = ({ statementTimeoutMs, lockTimeoutMs = LOCK_TIMEOUT_MS, settings }: Kind): SessionSettings => ({
   ...settings,
   statement_timeout: String(statementTimeoutMs),
@@ -180,23 +180,23 @@ function openPool(url: string, { max, bounds, ...kind }: PoolParams): pg.Pool {
   const config: pg.PoolConfig = {
     ...configOf(url, kind),
     ...(typeof max === 'number' ? { max, idleTimeoutMillis: 30_000 } : SharedSessions.POOL),
-    // Not `verify`: a caller whose patience ends while that runs would never return its connection to the pool.
+    // Not `verify`: a caller that gives up while it runs would never return its connection to the pool.
     onConnect: (client: pg.ClientBase) => verifySession(client, expected),
   };
   const made = bounds === undefined ? new pg.Pool(config) : new BoundedPool(config, bounds);
   if (typeof max !== 'number') max.admit(made);
-  made.on('error', () => {}); // An idle connection died. The pool replaces it; the next statement reports if it cannot.
-  // A connection may end in the very read that opened it, before anyone who asked for it can listen.
+  made.on('error', () => {}); // An idle connection ended. The pool replaces it, or the next statement fails.
+  // A connection may end in the same read that opened it, before its caller can add a listener.
   made.on('connect', (client) => client.on('error', () => {}));
   return made;
 }
 
 export type TransactionOptions = {
-  /** The work leaves nothing outside of the transaction, so that it may be done again when it lost a race. */
+  /** The work has no effect outside the transaction, so it may be repeated after a lost race. */
   mayRepeat?: boolean;
-  /** Shorter than the statements of the pool may take. */
+  /** A shorter statement timeout than that of the pool. */
   statementTimeoutMs?: number;
-  /** Shorter than the statements of the pool wait for a lock. */
+  /** A shorter lock timeout than that of the pool. */
   lockTimeoutMs?: number;
 };
 
@@ -223,7 +223,7 @@ const bound = (setting: string, ms: number | undefined): string =>
 async function transact<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();
   let broken = false;
-  // Without a listener a connection that ends between two statements would end the process.
+  // Without a listener, a connection that ends between two statements would end the process.
   const onError = () => {
     broken = true;
   };
@@ -244,7 +244,7 @@ async function transact<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolC
   }
 }
 
-/** Until here nothing has happened; from here on a lost connection leaves that open. */
+/** Before the COMMIT nothing has happened. If the connection is lost during it, the outcome is unknown. */
 async function commit(client: pg.PoolClient): Promise<void> {
   try {
     await client.query('COMMIT');

@@ -1,20 +1,20 @@
-/** Connections of this name only ever add up. Whatever could write a record must have another. */
+/** Connections with this name only maintain sums. A connection that may write a record must have another name. */
 export const PROJECTOR = 'projector';
 
-/** A number of the cluster as the ledger counts: see `cluster.ts`. */
+/** Converts a number of the cluster to a number of the ledger: see `cluster.ts`. */
 const counted = (xid: string): string => `(((${xid})::text::int8 + millrace.txid_offset())::text::xid8)`;
 
 /** No transaction has started at or above this number. */
 export const NEXT_TXID = counted('pg_snapshot_xmax(pg_current_snapshot())');
 
-/** Below this number every transaction is over. */
+/** Every transaction below this number has ended. */
 export const SNAPSHOT_HORIZON = counted('pg_snapshot_xmin(pg_current_snapshot())');
 
 /**
- * Below this number no transaction can write a record any more. As `pg_snapshot_xmin`, but for transactions of the projector: they take
- * longest of all, write none, and held every event back while they lasted. Anyone can give a session that name, so it counts only for
- * sessions of the same role, which can write to the ledger as they like. A number is never used twice, so that the two
- * looks, at the snapshot and at who runs, need not be of one moment.
+ * No transaction below this number can still write a record. It equals `pg_snapshot_xmin`, but ignores transactions of the projector:
+ * these take longest, write no records, and would delay every event. Any session can use the projector's name, so the name counts only
+ * for sessions of the same role, which may write to the ledger anyway. Numbers are never reused, so the snapshot and the list of
+ * running transactions may be read at different moments.
  */
 export const HORIZON = counted(`SELECT coalesce(min(x.xid), pg_snapshot_xmax(pg_current_snapshot()))
     FROM pg_snapshot_xip(pg_current_snapshot()) AS x(xid)

@@ -21,7 +21,7 @@ export function readMigrations(): Migration[] {
     }));
 }
 
-/** Brings the schema to this program's version. Several processes may call it at once; one does the work. */
+/** Migrates the schema to this program's version. Several processes may call it at once, and one of them migrates. */
 export async function migrate(
   pool: pg.Pool,
   migrations: readonly Migration[] = readMigrations(),
@@ -31,7 +31,7 @@ export async function migrate(
   return report;
 }
 
-/** Nothing may be written to a restored ledger before its transactions have numbers above the old ones. */
+/** A restored ledger must not be written to before its transactions have numbers above the old ones. */
 async function afterRestore(pool: pg.Pool): Promise<void> {
   const found = await pool.query(`SELECT to_regclass('millrace.cluster') IS NOT NULL AS there`);
   if (found.rows[0]?.there) await recogniseRestore(pool);
@@ -66,7 +66,7 @@ async function apply(client: pg.PoolClient, migration: Migration): Promise<void>
   ]);
 }
 
-/** Refuses to work on a schema that a newer program made: an old process must not guess what new columns mean. */
+/** Refuses a schema that a newer program created, because an old process must not guess what new columns mean. */
 export async function checkSchema(pool: pg.Pool, migrations: readonly Migration[] = readMigrations()): Promise<void> {
   const known = migrations.at(-1)?.version ?? 0;
   const current = await schemaVersion(pool);

@@ -5,7 +5,7 @@ import { type Queryable, run, statement } from './statement.ts';
 const CHANNEL = 'millrace';
 const TIMEOUT_MS = 2_000;
 
-/** Through a pooler LISTEN would succeed and nothing would ever be heard. */
+/** Through a pooler, LISTEN would succeed and no notification would ever arrive. */
 class VerifiedClient extends pg.Client {
   override connect(): Promise<this>;
   override connect(callback: (error: Error) => void): void;
@@ -21,7 +21,7 @@ class VerifiedClient extends pg.Client {
   }
 }
 
-/** A connection that will hear of hints once `listen` has been answered. */
+/** Creates a connection that receives hints after `listen`. */
 export const newListener = (url: string): pg.Client =>
   new VerifiedClient({
     connectionString: url,
@@ -32,7 +32,7 @@ export const newListener = (url: string): pg.Client =>
     options: SESSION_BOUNDS,
   });
 
-/** Asked again it changes nothing, and tells whether the server can still be reached. */
+/** A repeated call changes nothing and shows whether the server can still be reached. */
 export async function listen(client: pg.Client): Promise<void> {
   await client.query(`LISTEN ${CHANNEL}`);
 }

@@ -3,25 +3,25 @@ import { type Queryable, run, statement } from './statement.ts';
 
 const CURRENT = statement('open_transaction', 'SELECT pg_current_xact_id_if_assigned()::text AS transaction_id');
 
-/** The id of the open transaction of `client`. Null: it has none, or the transaction has written nothing. */
+/** Returns the id of the open transaction of `client`, or null if it has none or the transaction has not written anything. */
 export async function currentTransaction(client: Queryable): Promise<string | null> {
   const [row] = await run<{ transaction_id: string | null }>(client, CURRENT);
   return row?.transaction_id ?? null;
 }
 
-/** What node-postgres clients offer in addition; other clients may lack both. */
+/** Members that node-postgres clients have and other clients may lack. */
 type ClientState = { release?: unknown; getTransactionStatus?(): string | null };
 
 /**
- * A user's transaction that holds the row lock of a running job. Statements about that job run on it while it is open: on any
- * other connection they would wait for the lock that this transaction holds.
+ * A user's transaction that holds the row lock of a running job. While it is open, statements about that job run on it, because on any
+ * other connection they would wait for its lock.
  *
- * The client may have been returned to its pool and serve other code by now. `isOpen` rules out what the client knows. A statement
- * that takes `id` as a parameter also compares it on the server, and does nothing in another transaction.
+ * The client may have been returned to its pool and may serve other code by now. `isOpen` excludes the cases that the client knows
+ * about. A statement that takes `id` as a parameter also compares it on the server, and does nothing in another transaction.
  */
 export class OwnedTransaction implements Queryable {
   readonly id: string;
-  /** The job ends with the commit: it cannot be written to any more. */
+  /** The job ends with the commit, so it can no longer be written to. */
   readonly completesJob: boolean;
   readonly client: Queryable;
   readonly #release: unknown;
@@ -34,10 +34,10 @@ export class OwnedTransaction implements Queryable {
     this.#release = (client as ClientState).release;
   }
 
-  /** False: the transaction has ended. True: it is open as far as the client knows. */
+  /** False if the transaction has ended; true if it is open as far as the client knows. */
   get isOpen(): boolean {
     const client = this.client as ClientState;
-    // A pool gives the client a new `release` each time it lends it out.
+    // A pool assigns a new `release` to the client each time it is checked out.
     return client.release === this.#release && client.getTransactionStatus?.() !== 'I';
   }
 
@@ -68,5 +68,5 @@ export class OwnedTransaction implements Queryable {
   }
 }
 
-/** The statement was not sent: the client is closed, or its connection was lost before. */
+/** True if the statement was not sent, because the client is closed or its connection was already lost. */
 export const isNeverSent = (error: unknown): boolean => error instanceof Error && /not queryable/.test(error.message);

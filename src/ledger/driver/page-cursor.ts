@@ -1,7 +1,7 @@
 import { fingerprint } from '../../core/canonical-json.ts';
 import { AppError } from '../../core/errors.ts';
 
-/** What a cursor belongs to: one list of one org, read with these filters in this order. */
+/** A cursor belongs to one list of one org, read with these filters in this order. */
 export type CursorScope = {
   readonly list: 'JOBS' | 'FAILURES' | 'WEBHOOKS' | 'DELIVERIES';
   readonly orgId: string;
@@ -13,8 +13,8 @@ const VERSION = 2;
 const DIGEST_LENGTH = 24;
 
 /**
- * A cursor carries a digest of its scope, so that another org's cursor and one of other filters are refused. The digest needs no
- * secret: a forged cursor only moves the position inside a list that the caller may read anyway.
+ * A cursor contains a digest of its scope, so that cursors of other orgs or filters are refused. The digest needs no secret: a forged
+ * cursor only moves the position inside a list that the caller may read anyway.
  */
 export function writePageCursor(scope: CursorScope, position: readonly unknown[]): string {
   return Buffer.from(JSON.stringify([VERSION, digestOf(scope), ...position])).toString('base64url');
@@ -45,7 +45,7 @@ function digestOf({ list, orgId, filter, order }: CursorScope): string {
   return fingerprint([list, orgId, normal(filter), order ?? null]).slice(0, DIGEST_LENGTH);
 }
 
-/** Filters that ask for the same thing look the same: a list has no order and no repeats, and an empty object asks for nothing. */
+/** Filters with the same meaning get the same form: lists are sorted without duplicates, and an empty object is left out. */
 function normal(value: unknown): unknown {
   if (Array.isArray(value)) return [...new Set(value)].sort();
   if (typeof value !== 'object' || value === null || value instanceof Date) return value ?? undefined;

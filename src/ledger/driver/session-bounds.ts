@@ -3,15 +3,14 @@ import { AppError } from '../../core/errors.ts';
 import { statement } from './statement.ts';
 
 /**
- * Options of every session of ours. A process that is frozen, or behind a broken network, acknowledges nothing of an answer that is
- * sent to it, and no timeout of a statement ends a session that waits for that: it would keep its locks, its snapshot and its
- * place in the queue of notifications for as long as the process stands still. The server gives such a session up after as long as
- * whoever waits for a lock of it is ready to wait, and one that is idle and cannot be reached after about a minute. Sockets of the
- * file system know none of this.
+ * Options of every session of Millrace. A process that is frozen, or behind a broken network, acknowledges no data. A statement timeout
+ * does not end a session that waits for that acknowledgement, so the session would keep its locks, its snapshot and its place in the
+ * notification queue. With these options the server closes such a session after as long as others wait for its locks. It closes an idle
+ * session that cannot be reached after about a minute. They have no effect on Unix sockets.
  */
 export const SESSION_BOUNDS = '-c tcp_user_timeout=5000 -c tcp_keepalives_idle=60 -c tcp_keepalives_interval=10';
 
-/** Settings by name, as `pg_settings` shows them: times in milliseconds. */
+/** Settings by name, as in `pg_settings`: times are in milliseconds. */
 export type SessionSettings = Readonly<Record<string, string>>;
 
 export const toOptions = (settings: SessionSettings): string =>
@@ -28,12 +27,12 @@ const IN_FORCE = statement(
 type Row = { pid: number; name: string | null; setting: string };
 
 /**
- * Refuses a connection that does not have a session to itself with these settings. A pooler answers in the name of the server and
- * gives the client a process id that it made up; it may also drop settings that the client asked for. Either way time limits,
- * planner settings, prepared statements, LISTEN and session locks would vanish without an error.
+ * Refuses a connection that has no server session for itself with these settings. A pooler responds in place of the server with a
+ * made-up process id, and may drop settings that the client requested. Then time limits, planner settings, prepared statements, LISTEN
+ * and session locks would be lost without an error.
  */
 export async function verifySession(client: pg.ClientBase, expected: SessionSettings): Promise<void> {
-  // Without a name: nothing stays behind on a server process that others share.
+  // Without a name, so that no prepared statement remains on a server process that others share.
   const { rows } = await client.query<Row>({ text: IN_FORCE.text, values: [Object.keys(expected)] });
   const { processID } = client as { processID?: number | null };
   const pid = rows[0]?.pid;
