@@ -15,26 +15,27 @@ import {
   withMoreText,
 } from './take-jobs.ts';
 
-/** A job under lease that has not started: `attemptsStarted` does not count the attempt to come. */
+/** A leased job that has not started: `attemptsStarted` does not include the next attempt. */
 export type ClaimedJob = StartedJob;
 
 const MAY_START_LATE = 'j.attempts_started = 0 AND j.max_attempts > 1';
 
 /**
- * Whether a job that was leased ahead may run before its start is written. If its worker dies meanwhile, the attempt is presumed to have
- * begun and the job gets another one. A job that must not run again, or that has been through this, starts first.
+ * Whether a job that was leased ahead may run before its start is written. If its worker dies before that, the attempt counts as
+ * started and the job gets another one. A job that must not run again, or that already lost an attempt this way, is started first.
  */
 export const mayStartLate = (job: Pick<ClaimedJob, 'attemptsStarted' | 'maxAttempts'>): boolean =>
   job.attemptsStarted === 0 && job.maxAttempts > 1;
 
-// A lease is no state: the row stays scheduled and no event is written until the attempt starts. Nor is it worth a flush of the log: one
-// that is lost with the server's last moments was never made, its start is refused and the job still in line. A start that is kept
-// keeps its claim, which stands before it in the log. Parameters as of `take-jobs.ts`.
+// A lease is not a state: the row stays scheduled, and no event is written before the attempt starts. A lease needs no flush of the log
+// either. If a crash of the server loses it, its start is refused and the job is still in the queue. A start that survives keeps its
+// claim, because the claim precedes it in the log. The parameters are those of `take-jobs.ts`.
 const UNFLUSHED = `unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))`;
 const CLAIMED_AT = 'greatest(millrace.clock(), j.scheduled_at)';
 
-// A job that is leased ahead may run before its start is written, so its lease is flushed like a start. Such a row reads scheduled, with a
-// worker and without `claimed_at`. Only a first attempt of several runs that way; every other job starts apart, as `claimed_at` says.
+// A job that is leased ahead may run before its start is written, so its lease is flushed like a start. Its row is scheduled, with a
+// worker and without `claimed_at`. Only the first of several attempts runs that way. Every other job is started separately and has
+// `claimed_at`.
 const AHEAD = {
   before: '',
   claimedAt: `CASE WHEN ${MAY_START_LATE} THEN NULL ELSE ${CLAIMED_AT} END`,
@@ -65,7 +66,7 @@ const CLAIM = statement('claim_jobs', claimText(IN_LINE, APART));
 const LEASE_AHEAD = statement('lease_ahead', claimText(IN_LINE, AHEAD));
 const CLAIM_CAPPED = statement('claim_capped_jobs', claimText(IN_LINE_WITH_ROOM, APART));
 
-/** Leases ready jobs to a worker without starting them, in claim order, at most `limit`. */
+/** Leases at most `limit` ready jobs to a worker, in claim order, without starting them. */
 export async function claimJobs(db: Queryable, params: TakeParams): Promise<Taken> {
   return takenOf(await run<ClaimedJob>(db, CLAIM, parametersOf(params)));
 }
@@ -75,7 +76,7 @@ export async function leaseAhead(db: Queryable, params: TakeParams): Promise<Tak
   return takenOf(await run<ClaimedJob>(db, LEASE_AHEAD, parametersOf(params)));
 }
 
-/** The same within the room that `claim-room.ts` found and keeps locked. */
+/** The same within the caps that `claim-room.ts` read and keeps locked. */
 export async function claimCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Taken> {
   return takenOf(await run<ClaimedJob>(db, CLAIM_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
 }

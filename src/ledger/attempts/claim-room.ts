@@ -3,7 +3,7 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import { LEASED } from './owned-jobs.ts';
 import type { Room } from './take-jobs.ts';
 
-// Claims under a cap take turns: the rows that carry the caps are locked first, types before orgs, each in order.
+// Claims under a cap run one at a time. They first lock the rows that contain the caps, types before orgs, each in order.
 const LOCK = statement(
   'lock_claim_room',
   `WITH types AS (
@@ -16,8 +16,8 @@ const LOCK = statement(
    UNION ALL SELECT NULL, id, max_running FROM orgs`,
 );
 
-// A second statement, for a snapshot taken after the locks were won: the claim before ours is in it. Counted from leases
-// that live, never from a counter that could leak. A job may stand in two claims of one worker, hence DISTINCT.
+// A second statement, so that its snapshot is taken after the locks and includes the claim before this one. It counts live leases,
+// because a separate counter could drift. A job may be in two claims of one worker, hence DISTINCT.
 const COUNT = statement(
   'count_claim_room',
   `SELECT c.job_type, NULL::uuid AS org_id, count(DISTINCT j.seq)::int4 AS live
@@ -30,7 +30,7 @@ const COUNT = statement(
 type Cap = { job_type: string | null; org_id: string | null; cap: number };
 type Live = { job_type: string | null; org_id: string | null; live: number };
 
-/** Inside a transaction: the room stays true until it ends. */
+/** Must run inside a transaction. The result stays true until the transaction ends. */
 export async function lockRoom(client: Queryable, types: readonly string[]): Promise<Room> {
   const caps = await run<Cap>(client, LOCK, [textArray(types)]);
   const typeRoom = new Map<string, number>();

@@ -1,40 +1,40 @@
-// How ready jobs are found and taken, shared by every statement that claims. Each function takes parameter numbers.
+// SQL that finds and takes ready jobs, shared by every statement that claims. Each function takes parameter numbers.
 
-// Lanes whose queue or type is paused drop out before anything is looked up in them.
+// Lanes whose queue or type is paused are removed before any lookup.
 const IS_OPEN = `NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = l.queue AND q.paused_at IS NOT NULL)
     AND NOT EXISTS (SELECT FROM millrace.job_types t WHERE t.name = l.job_type AND t.paused_at IS NOT NULL)`;
 
-// A few more than asked for, because another process may hold the first ones.
+// A few more than requested, because another process may hold the first ones.
 const withSpare = (limit: number): string => `$${limit}::int4 + least($${limit}::int4, 100)`;
 
 /** Four parameters from `first` on: queues, types, priorities, floors. */
 const laneArrays = (first: number): string =>
   `$${first}::text[], $${first + 1}::text[], $${first + 2}::int2[], $${first + 3}::int8[]`;
 
-/** For a statement that looks whether anything stands in line, in whatever order. */
+/** For a statement that checks whether any job is ready, in any order. */
 export const openLanesText = (first: number): string => `
   SELECT * FROM unnest(${laneArrays(first)}) AS l(queue, job_type, priority, floor) WHERE ${IS_OPEN}`;
 
-/** With the rank of each lane among those of its priority: keys are compared within one rank only. */
+/** With the rank of each lane among the lanes of its priority. Keys are compared only within one rank. */
 export const lanesText = (first: number, ranks: number): string => `
   SELECT * FROM unnest(${laneArrays(first)}, $${ranks}::int2[]) AS l(queue, job_type, priority, floor, rank) WHERE ${IS_OPEN}`;
 
 const LEFT = 'cardinality(r.seqs) - r.taken';
 
-/** How many jobs the runs before this one have, in claim order, within a group. */
+/** How many jobs the preceding runs of a group have, in claim order. */
 const beforeText = (
   of: string,
   partition = '',
 ) => `coalesce(sum(${of}.jobs) OVER (${partition} ORDER BY ${of}.priority, ${of}.rank, ${of}.order_key
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)`;
 
-// Another process may hold the first runs. A run has up to 128 jobs, so that the few that a claim needs may all lie in one. With no other
-// run to turn to, two processes with handlers of 5 ms drained 6 100 and 6 400 jobs/s; with these they drained 8 700 and 9 200.
+// Another process may hold the first runs. A run has up to 128 jobs, so one run may contain all the jobs that a claim needs. Without
+// spare runs, two processes with handlers of 5 ms drained 6 100 and 6 400 jobs/s; with them, 8 700 and 9 200.
 const SPARE_RUNS = 8;
 
 /**
- * The first runs in line, as many as are needed and a few to turn to where others hold those. `runs` is how many are looked at in
- * each lane.
+ * The first runs in claim order: as many as needed, and a few spare ones in case other claims hold the first. `runs` bounds how many
+ * are read in each lane.
  */
 export const candidatesText = ({ limit, runs }: { limit: number; runs: number }): string => `
   SELECT tid, rank, jobs AS allowed, before < ${withSpare(limit)} AS is_needed FROM (
@@ -45,14 +45,14 @@ export const candidatesText = ({ limit, runs }: { limit: number; runs: number })
       ORDER BY r.order_key LIMIT $${runs}::int4) c
   ) line WHERE before < ${withSpare(limit)} OR place <= ${SPARE_RUNS} ORDER BY priority, rank, order_key`;
 
-/** The same lanes, each with the room its type has left in `rooms`. */
+/** The same lanes, each with the remaining cap of its type from `rooms`. */
 export const cappedLanesText = ({ first, ranks, rooms }: { first: number; ranks: number; rooms: number }): string => `
   SELECT * FROM unnest(${laneArrays(first)}, $${ranks}::int2[], $${rooms}::int4[])
     AS l(queue, job_type, priority, floor, rank, room) WHERE l.room > 0 AND ${IS_OPEN}`;
 
 /**
- * Of each type and of each capped org no more than its room, under the locks of `claim-room.ts`. Three parameters from `orgs`
- * on: the capped orgs, their rooms, and those that are full.
+ * Of each type and of each capped org no more jobs than its cap leaves, under the locks of `claim-room.ts`. Three parameters from
+ * `orgs` on: the capped orgs, what their caps leave, and the orgs that are full.
  */
 export const cappedCandidatesText = ({ limit, runs, orgs }: { limit: number; runs: number; orgs: number }): string => `
   SELECT tid, rank, allowed, true AS is_needed FROM (
@@ -74,8 +74,8 @@ export const cappedCandidatesText = ({ limit, runs, orgs }: { limit: number; run
   ) line WHERE before < ${withSpare(limit)} ORDER BY priority, rank, order_key`;
 
 /**
- * From candidates to leases: lock runs that nobody else holds, take jobs from their fronts, give each the next fencing token. A run
- * that another claim shortened meanwhile is not met again under its old address and left out.
+ * Turns candidates into leases: locks runs that no other claim holds, takes jobs from their fronts, and gives each the next fencing
+ * token. A run that another claim shortened in the meantime has another address and is left out.
  */
 export const leasedText = (limit: number): string => `picked AS MATERIALIZED (
   SELECT r.*, c.rank, least(c.allowed, ${LEFT}) AS jobs FROM candidates c
@@ -93,6 +93,6 @@ export const leasedText = (limit: number): string => `picked AS MATERIALIZED (
   FROM cut c CROSS JOIN LATERAL unnest(c.seqs[c.taken + 1 : c.taken + c.cut]) AS u(seq)
 )`;
 
-/** A token may be of a job that moved on, or to another lane, since. */
+/** The job of a token may have left the state or the lane since the token was written. */
 export const IS_STILL_THERE = `j.state = 'scheduled' AND j.worker_id IS NULL AND j.queue = l.queue AND j.job_type = l.job_type
     AND j.priority = l.priority`;

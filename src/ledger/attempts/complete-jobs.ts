@@ -4,10 +4,10 @@ import { countedText, RECORD, recordedText, tookText } from '../history/record-e
 import { closedText, releasedText } from '../tokens.ts';
 import { MAY_RUN, startedAtText } from './start-jobs.ts';
 
-/** A job whose handler returned; its result is JSON text. */
+/** A job whose handler returned. The result is JSON text. */
 type FinishedJob = { orgId: string; seq: number; leaseSeq: number; result: string | null };
 
-/** A job whose start was not written: `agoMs` since its handler was called, `ranMs` until that returned. */
+/** A job whose start was not written. Its handler was called `agoMs` ago and ran for `ranMs`. */
 export type LateJob = FinishedJob & { agoMs: number; ranMs: number };
 
 type Params<Job> = {
@@ -19,10 +19,10 @@ type Params<Job> = {
 
 export type CompleteParams = Params<FinishedJob>;
 
-/** What differs between jobs that were started and jobs whose start is written with their end. */
+/** The difference between jobs that were started and jobs whose start is written together with their end. */
 type Variant = {
   input: string;
-  /** Besides the lease. */
+  /** In addition to the lease. */
   condition: string;
   start: string;
   events: 1 | 2;
@@ -40,7 +40,7 @@ const PLAIN: Variant = {
   recordedStart: '',
 };
 
-// One time stands in the record for all starts of a statement. It is the latest of them, so that no job seems to start before it was ready.
+// A record has one time for all starts of a statement. It is the latest of them, so that no job seems to start before it was ready.
 const LATE: Variant = {
   input:
     '$2::uuid[], $3::int8[], $4::int8[], $5::json[], $7::float4[], $8::float4[]) AS f(org_id, seq, lease_seq, result, ago_ms, ran_ms',
@@ -65,9 +65,9 @@ const LATE: Variant = {
 const isOursText = ({ condition }: Variant): string =>
   `j.org_id = f.org_id AND j.seq = f.seq AND j.lease_seq = f.lease_seq AND ${condition} AND j.worker_id = $1::int8`;
 
-// The plain statement locks rows as it updates them, and so waits for a lock that a handler's own transaction may hold. Its session
-// has a short lock timeout; a batch that meets a lock is sent again by the second statement, which skips locked rows and names them.
-// To lock rows first costs a second write of each row's header, so it is not the rule.
+// The plain statement locks rows as it updates them, so it waits for a lock that a handler's transaction may hold. Its session has a
+// short lock timeout. A batch that meets a lock is sent again by the second statement, which skips locked rows and returns their
+// leases. Locking rows first costs a second write of each row's header, so it is the exception.
 const lockingText = (isOurs: string): string => `, free AS MATERIALIZED (
   SELECT f.* FROM finished f JOIN millrace.jobs j ON ${isOurs} ORDER BY j.seq FOR NO KEY UPDATE OF j SKIP LOCKED
 ), held AS MATERIALIZED (
@@ -75,7 +75,7 @@ const lockingText = (isOurs: string): string => `, free AS MATERIALIZED (
   WHERE NOT EXISTS (SELECT FROM free WHERE free.lease_seq = f.lease_seq)
 )`;
 
-// The hot path out: plain successes. `settle-jobs.ts` writes every other end of an attempt.
+// The hot path out, for plain successes. `settle-jobs.ts` writes every other end of an attempt.
 function completeText(variant: Variant, { skipsLocked }: { skipsLocked: boolean }): string {
   const isOurs = isOursText(variant);
   return `WITH ${RECORD}, finished AS MATERIALIZED (
@@ -106,9 +106,9 @@ const COMPLETE_LATE = statement('complete_late_jobs', completeText(LATE, { skips
 const COMPLETE_LATE_UNLOCKED = statement('complete_unlocked_late_jobs', completeText(LATE, { skipsLocked: true }));
 
 export type Completed = {
-  /** Leases that ended here. A lease that is neither here nor held was no longer this worker's to complete. */
+  /** Leases that ended here. A worker has lost each lease that is neither here nor in `held`. */
   landed: Set<number>;
-  /** Leases whose job another transaction holds: nothing was written for them. */
+  /** Leases whose job another transaction holds. Nothing was written for them. */
   held: Set<number>;
   released: boolean;
 };
@@ -116,7 +116,9 @@ export type Completed = {
 type Row = { landed: string | null; released: boolean; held: string | null };
 type Options = { skipsLocked?: boolean };
 
-/** Completes jobs, each by its lease. With `skipsLocked` it waits for no row lock; else it throws once one lasts too long. */
+/**
+ * Completes jobs, each by its lease. With `skipsLocked` it does not wait for row locks; without, it throws if a lock lasts too long.
+ */
 export async function completeJobs(
   db: Queryable,
   params: CompleteParams,
@@ -126,7 +128,7 @@ export async function completeJobs(
   return completedOf(await run<Row>(db, text, valuesOf(params), { maxTries: 1 }));
 }
 
-/** The same for jobs whose start was not written: writes both, in this order, with the time at which each handler was called. */
+/** The same for jobs whose start was not written. It writes the start and the end, with the time at which each handler was called. */
 export async function completeLateJobs(
   db: Queryable,
   params: Params<LateJob>,
@@ -153,6 +155,6 @@ const completedOf = ([row]: readonly Row[]): Completed => ({
   released: row?.released === true,
 });
 
-/** A list of lease numbers, as statements return it. */
+/** Parses a list of lease numbers that a statement returned. */
 export const leasesIn = (list: string | null | undefined): Set<number> =>
   new Set(list == null ? [] : list.split(',').map(Number));

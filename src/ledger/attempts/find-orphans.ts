@@ -3,7 +3,7 @@ import { isOutdated } from './return-jobs.ts';
 import { MAY_RUN } from './start-jobs.ts';
 import { BEAT, DEFAULT_BEAT_MS } from './watch-workers.ts';
 
-/** A job whose worker fell silent for longer than the job's lease lasts, or stopped without giving it back. */
+/** A job whose worker was silent for longer than the job's lease, or stopped without returning the job. */
 export type Orphan = {
   orgId: string;
   seq: number;
@@ -13,7 +13,7 @@ export type Orphan = {
   worker: OrphansWorker;
   leaseMs: number;
   state: 'scheduled' | 'running';
-  /** Its handler may run although its start was not written. */
+  /** Its handler may be running although its start was not written. */
   mayRun: boolean;
   policyId: number;
   attemptsStarted: number;
@@ -25,14 +25,14 @@ export type Orphan = {
   cancelRequested: boolean;
 };
 
-/** `silent` is what the database's clock says; a step of that clock says so as well. */
+/** `silent` is judged by the database's clock, so a step of that clock also makes a worker silent. */
 export type OrphansWorker =
   | { kind: 'gone' }
   | { kind: 'stopped'; beat: number }
   | { kind: 'silent'; beat: number; beatMs: number; isBeatAhead: boolean };
 
-// From the claims of silent workers to their jobs: nothing here grows with the number of jobs. The shortest lease of all
-// policies spares a look at the jobs of workers that are well. OFFSET 0 keeps the planner from hashing the jobs table.
+// Reads the claims of silent workers and then their jobs, so the cost does not grow with the number of jobs. The shortest lease of all
+// policies excludes workers that are well. OFFSET 0 keeps the planner from hashing the jobs table.
 const FIND = statement(
   'find_orphans',
   `WITH shortest AS MATERIALIZED (
@@ -67,10 +67,10 @@ type Row = Omit<Orphan, 'worker'> & {
   is_beat_ahead: boolean;
 };
 
-/** Where a page ended; the next begins behind it. */
+/** Where a page ended and the next one begins. */
 export type OrphanCursor = Pick<Orphan, 'workerId' | 'seq'>;
 
-/** A look without locks: whoever acts on an orphan checks again under the worker's lock. */
+/** Reads without locks. The caller must check an orphan again under the worker's lock. */
 export async function findOrphans(
   db: Queryable,
   limit: number,
@@ -87,8 +87,8 @@ export async function findOrphans(
   }));
 }
 
-// A lease that was lost never comes back under the same claim, so a claim without jobs is dead whoever made it. Workers that are
-// only silent keep theirs, because a step of the clock makes every worker look silent.
+// A lost lease never returns under the same claim, so a claim without jobs is dead. Workers that are only silent keep their claims,
+// because a step of the clock makes every worker look silent.
 const CLEAR_CLAIMS = statement(
   'clear_claims',
   `DELETE FROM millrace.claims c
@@ -98,14 +98,14 @@ const CLEAR_CLAIMS = statement(
   RETURNING 1`,
 );
 
-// A worker's row outlives it, because the history of its attempts names it.
+// The row of a worker is kept for a time, because the history of its attempts names it.
 const BURY = statement(
   'bury_workers',
   `DELETE FROM millrace.workers w WHERE w.stopped_at < millrace.clock() - interval '90 days'
     AND NOT EXISTS (SELECT FROM millrace.claims c WHERE c.worker_id = w.id) RETURNING 1`,
 );
 
-/** Forgets the claims that dead workers left behind, and in time the workers that stopped. */
+/** Removes the claims of dead workers and, after a time, the rows of workers that stopped. */
 export async function buryWorkers(db: Queryable): Promise<{ claims: number; deleted: number }> {
   const claims = await run(db, CLEAR_CLAIMS);
   const workers = await run(db, BURY);

@@ -1,7 +1,7 @@
 import { int8Array, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// One statement for a worker and all its jobs: the beat renews every lease, so no job's row is written.
+// One statement for a worker and all its jobs. The beat renews every lease, so no row of a job is written.
 const HEARTBEAT = statement(
   'heartbeat',
   `WITH beat AS (
@@ -30,7 +30,7 @@ export type HeartbeatParams = {
   beatMs?: number;
 };
 
-/** `alive` is false for a worker that was stopped or is unknown; `lost` and `cancels` name leases. */
+/** `alive` is false if the worker was stopped or is unknown. `lost` and `cancels` contain leases. */
 export type Heartbeat = { alive: boolean; lost: number[]; cancels: { leaseSeq: number; force: boolean }[] };
 
 export async function heartbeat(db: Queryable, { workerId, jobs, beatMs }: HeartbeatParams): Promise<Heartbeat> {

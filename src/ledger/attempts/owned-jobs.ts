@@ -27,7 +27,7 @@ export type OwnedJob = {
   id: string;
   leaseSeq: number;
   state: 'scheduled' | 'running';
-  /** Its handler may run although its start was not written. */
+  /** Its handler may be running although its start was not written. */
   mayRun: boolean;
   jobType: string;
   policyId: number;
@@ -54,7 +54,9 @@ type Row = {
   lifetime_left_ms: number | null;
 };
 
-/** What the ledger says a worker holds. It may be more than the worker knows, when an answer was lost on the way. */
+/**
+ * Returns the jobs that a worker holds according to the ledger. The worker may not know some of them, if it never received a result.
+ */
 export async function ownedJobs(db: Queryable, workerId: number): Promise<OwnedJob[]> {
   const rows = await run<Row>(db, OWNED, [workerId]);
   return rows.map((row) => ({

@@ -7,36 +7,36 @@ import { type Lease, leaseArrays } from './start-jobs.ts';
 import { BEAT } from './watch-workers.ts';
 
 /**
- * The worker's row, locked so that no heartbeat comes in between; the parameter holds the beat that the rescuer saw. Nobody waits
- * for the lock: whoever has it is most likely writing a beat.
+ * The worker's row, locked so that no heartbeat comes in between. The parameter contains the beat that the rescuer saw. The statement
+ * does not wait for the lock: its holder is most likely writing a beat.
  */
 export const lockedWorkerText = (beatParameter: string): string => `worker AS MATERIALIZED (
   SELECT w.beat_at, w.stopped_at IS NOT NULL AS is_stopped, ${BEAT} = ${beatParameter}::int8 AS is_unchanged
   FROM millrace.workers w WHERE w.id = $1::int8 FOR UPDATE SKIP LOCKED
 )`;
 
-/** By the database's clock, the beat of worker `w` is older than the lease of job `j`, or was written before the clock was set back. */
+/** True if the beat of worker `w` is older than the lease of job `j`, or was written before the database's clock was set back. */
 export const isOutdated = (lease: string): string =>
   `(w.beat_at + ${lease} < millrace.clock() OR w.beat_at > millrace.clock() + interval '1 minute')`;
 
-/** Whether the locked worker stopped, or sent no beat since the rescuer looked for longer than the lease of job `j` lasts. */
+/** Whether the locked worker stopped, or has sent no beat since the rescuer looked for longer than the lease of job `j`. */
 export const IS_SILENT = `(NOT EXISTS (SELECT FROM millrace.workers g WHERE g.id = $1::int8)
     OR coalesce((SELECT w.is_stopped OR (w.is_unchanged AND ${isOutdated(`(SELECT (p.body->>'leaseMs')::float8 * interval '1 ms'
       FROM millrace.policies p WHERE p.id = j.policy_id)`)}) FROM worker w), false))`;
 
 const IS_HELD = `j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq AND j.state = 'scheduled' AND j.worker_id = $1::int8`;
 
-/** What differs between a worker that returns its leases and a rescuer that takes those of a dead one. */
+/** The difference between a worker that returns its leases and a rescuer that returns the leases of a dead worker. */
 type ReturnVariant = {
-  /** CTEs that come first, and CTEs that come last. */
+  /** The first and the last CTEs. */
   before: readonly string[];
   after: readonly string[];
   condition: string;
   lock: string;
 };
 
-// Somebody may have asked to cancel a job that was leased ahead, because it might have run. It did not, so it is cancelled here. The
-// request is read after the row is locked: one that was made while the statement waited for that lock must not be overlooked.
+// A job that was leased ahead may have a cancel request, because it might have run. It did not run, so it is cancelled here. The
+// statement reads the request after it has locked the row, so that it sees requests that arrived while it waited for the lock.
 const returnText = ({
   before,
   after,
@@ -83,7 +83,7 @@ const RETURN = statement(
   }),
 );
 
-// Skips jobs that a transaction holds: the rescuer finds them again in its next round.
+// Skips jobs that a transaction holds. The rescuer finds them again in its next round.
 const RETURN_EXPIRED = statement(
   'return_expired_jobs',
   returnText({
@@ -99,14 +99,14 @@ export type ReturnParams = { workerId: number; jobs: readonly Lease[]; closedCla
 export type Returned = {
   /** Leases of jobs that are ready again. */
   landed: Set<number>;
-  /** Leases of jobs that somebody had asked to cancel: they ended. */
+  /** Leases of jobs that ended because of a cancel request. */
   cancelled: Set<number>;
   released: boolean;
 };
 
 type ReturnedRow = { returned: string | null; cancelled: string | null; released: boolean };
 
-/** Gives back leases whose attempt never started: the jobs are ready again and their history shows nothing. */
+/** Returns leases whose attempt never started. The jobs are ready again, and their history does not change. */
 export async function returnJobs(db: Queryable, params: ReturnParams): Promise<Returned> {
   const values = [params.workerId, ...leaseArrays(params.jobs), int8Array(params.closedClaims)];
   return returnedOf(await run<ReturnedRow>(db, RETURN, values));
@@ -120,11 +120,11 @@ const returnedOf = ([row]: readonly ReturnedRow[]): Returned => ({
 
 export type RescueParams = {
   workerId: number;
-  /** The beat at which the rescuer saw the worker stand still; null for a worker without a row. */
+  /** The last beat that the rescuer saw; null for a worker without a row. */
   beat: number | null;
 };
 
-/** The same for a worker that fell silent, unless it beat since. */
+/** The same for a worker that fell silent, unless it sent a beat since. */
 export async function returnExpired(
   db: Queryable,
   { workerId, beat, jobs }: RescueParams & { jobs: readonly Lease[] },

@@ -15,14 +15,14 @@ export type SettledJob = {
   leaseSeq: number;
   to: JobState;
   reason: Reason;
-  /** How long a retrying job waits; without a wait it is ready again at once. */
+  /** How long a retrying job waits. Without a delay it is ready again at once. */
   delayMs: number | null;
   failure: string | null;
   result: string | null;
   resultBytes: Uint8Array | null;
-  /** Its completion waits for the children that join it. */
+  /** Its completion waits for its joined children. */
   holds: boolean;
-  /** The attempt ended through no fault of the job and is given back. */
+  /** The job did not cause the end of the attempt, so the attempt does not count. */
   refundsAttempt: boolean;
 };
 
@@ -30,8 +30,8 @@ export type SettleParams = {
   workerId: number;
   jobs: readonly SettledJob[];
   /**
-   * Who settles: the worker by its lease, which never waits for a row lock, or a handler by its lease inside its own transaction. For
-   * the jobs of a dead worker see `settle-orphans.ts`.
+   * A worker settles by its lease and never waits for a row lock. A handler settles by its lease inside its own transaction. For the
+   * jobs of a dead worker see `settle-orphans.ts`.
    */
   by: 'lease' | 'handler';
   closedClaims: readonly number[];
@@ -43,8 +43,8 @@ const INPUT = `input AS MATERIALIZED (
     AS i(org_id, seq, lease_seq, to_state, reason, delay_ms, failure, result, result_bytes, holds, refunds)
 )`;
 
-// A job that holds is asked about its children with the statement's snapshot, which may be older than the end of the last
-// child. So a job that becomes held leaves a release of itself: the releaser looks at the children again.
+// The children of a job that holds are read with the statement's snapshot, which may be older than the end of the last child. So a job
+// that becomes held adds a release of itself, and the releaser reads the children again.
 const lockedText = ({ condition, lock }: SettleVariant) => `locked AS MATERIALIZED (
   SELECT i.*, i.holds AND i.to_state = 'completed' AND EXISTS (
       SELECT FROM millrace.jobs c WHERE c.org_id = j.org_id AND c.parent_seq = j.seq AND c.joins_parent
@@ -55,7 +55,7 @@ const lockedText = ({ condition, lock }: SettleVariant) => `locked AS MATERIALIZ
   ORDER BY j.seq ${lock}
 )`;
 
-// A request to cancel is a promise: an attempt that ended otherwise has no successor. What ended for good stays as it ended.
+// A cancel request is a promise: no further attempt follows. A final outcome stays as it is.
 const HEEDED = `heeded AS MATERIALIZED (
   SELECT l.org_id, l.seq, l.result, l.result_bytes, l.refunds, l.becomes_held, l.delay_ms, s.is_stopped,
     CASE WHEN s.is_stopped THEN 'cancelled' ELSE l.to_state END AS to_state,
@@ -93,7 +93,7 @@ const TOKENS = `${readyText('settled WHERE requeues')}, ${timedText(`settled WHE
   ON CONFLICT (org_id, seq) DO UPDATE SET dies_at = excluded.dies_at
 ), ${releasedText('settled')}, ${closedText('$13')}`;
 
-// What the rescuer settles bears no worker: \`checkLanded\` tells by it that the worker itself did not.
+// Records of the rescuer have no worker, and `checkLanded` uses that to see that the worker itself did not settle the job.
 const historyText = ({ actor }: SettleVariant) => `recorded AS (
   ${recordedText({
     source: 'settled WHERE NOT becomes_held',
@@ -117,7 +117,7 @@ const historyText = ({ actor }: SettleVariant) => `recorded AS (
   })}
 )`;
 
-// Jobs of this worker that another transaction has locked: they were skipped.
+// Jobs of this worker that were skipped because another transaction has locked them.
 const HELD = `(SELECT string_agg(i.lease_seq::text, ',') FROM input i
     JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq AND j.lease_seq = i.lease_seq
     WHERE j.state = 'running' AND j.worker_id = $1::int8 AND NOT EXISTS (SELECT FROM locked l WHERE l.lease_seq = i.lease_seq))`;
@@ -125,12 +125,12 @@ const HELD = `(SELECT string_agg(i.lease_seq::text, ',') FROM input i
 const WAITS = 'FOR NO KEY UPDATE OF j';
 const SKIPS_LOCKED = 'FOR NO KEY UPDATE OF j SKIP LOCKED';
 
-/** What differs between a worker that settles its own jobs, a handler that does so in its transaction, and a rescuer. */
+/** The difference between a worker that settles its own jobs, a handler that does so in its transaction, and a rescuer. */
 export type SettleVariant = {
   actor: 'worker' | 'rescuer';
-  /** CTEs that come first. */
+  /** The first CTEs. */
   before: readonly string[];
-  /** What else must hold of job `j`. */
+  /** An additional condition on job `j`. */
   condition: string;
   lock: typeof WAITS | typeof SKIPS_LOCKED;
 };
@@ -149,11 +149,11 @@ const STATEMENTS = {
 } as const;
 
 export type Settled = {
-  /** What is absent was no longer this worker's to end. */
+  /** Leases that ended here. A worker has lost each lease that is neither here nor in `held`. */
   landed: Set<number>;
-  /** Of those, what would have been tried again, and was cancelled because somebody had asked for that. */
+  /** Of these, the leases of jobs that would have been retried but had a cancel request, and were cancelled. */
   stopped: Set<number>;
-  /** Another transaction holds these jobs: nothing was written for them. */
+  /** Leases whose job another transaction holds. Nothing was written for them. */
   held: Set<number>;
   released: boolean;
 };
@@ -189,7 +189,7 @@ export const settleValues = ({ workerId, jobs, closedClaims }: Omit<SettleParams
   int8Array(closedClaims),
 ];
 
-// OFFSET 0, here and above, keeps the planner from answering EXISTS with a hash of the whole table.
+// OFFSET 0, here and above, keeps the planner from evaluating EXISTS by a hash of the whole table.
 const CHECK = statement(
   'check_landed',
   `SELECT i.lease_seq FROM unnest($1::uuid[], $2::int8[], $3::int8[]) AS i(org_id, seq, lease_seq)
@@ -200,8 +200,8 @@ const CHECK = statement(
 );
 
 /**
- * Which of these attempts their own worker has ended already: its statement was committed although the answer was lost,
- * so it gets the same answer again. An attempt that the rescuer ended, or that has a successor, is lost.
+ * Returns the attempts that their own worker has already ended: its statement was committed, but its result was lost. An attempt that
+ * the rescuer ended, or that has a successor, is lost.
  */
 export async function checkLanded(db: Queryable, jobs: readonly Lease[]): Promise<Set<number>> {
   const rows = await run<{ lease_seq: number }>(db, CHECK, leaseArrays(jobs));

@@ -3,8 +3,8 @@ import { IS_SILENT, lockedWorkerText, type RescueParams } from './return-jobs.ts
 import { type Settled, type SettledJob, type SettledRow, settledOf, settleText, settleValues } from './settle-jobs.ts';
 import { type Lease, MAY_RUN, startArrays, startText } from './start-jobs.ts';
 
-// Skips jobs that a transaction holds, such as one that called `assertOwned`: they are settled in a later round, and meanwhile
-// keep nobody from the others.
+// Skips jobs that a transaction holds, such as one that called `assertOwned`. They are settled in a later round and do not delay the
+// others.
 const SETTLE_ORPHANS = statement(
   'settle_orphans',
   settleText({
@@ -15,8 +15,8 @@ const SETTLE_ORPHANS = statement(
   }),
 );
 
-// Whether the handler was called died with the worker. The history says that it was, and that this is presumed, so that no attempt
-// number is given twice.
+// Only the dead worker knew whether the handler was called. The history says that it was, and marks this as presumed, so that no
+// attempt number is used twice.
 const PRESUME = statement(
   'presume_started',
   startText({
@@ -34,7 +34,7 @@ const PRESUME = statement(
 );
 
 /**
- * Starts the attempts that a worker may have begun before it stopped or fell silent, unless it beat since. Jobs that another
+ * Starts the attempts that a worker may have begun before it stopped or fell silent, unless it sent a beat since. Jobs that another
  * transaction has locked are left for a later round.
  */
 export async function presumeStarted(
@@ -45,7 +45,7 @@ export async function presumeStarted(
   return { presumed: new Set(rows.map(({ leaseSeq }) => leaseSeq)) };
 }
 
-/** Ends the attempts of a worker that stopped or fell silent, unless it beat since the rescuer looked. */
+/** Ends the attempts of a worker that stopped or fell silent, unless it sent a beat since the rescuer looked. */
 export async function settleOrphans(
   db: Queryable,
   { workerId, beat, jobs }: RescueParams & { jobs: readonly SettledJob[] },

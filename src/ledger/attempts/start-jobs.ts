@@ -4,28 +4,28 @@ import { countedText, RECORD, recordedText, tookText } from '../history/record-e
 
 export type Lease = { orgId: string; seq: number; leaseSeq: number };
 
-/** An attempt that started. `assignedMs`: how long the job was under lease before. */
+/** An attempt that started. The job was leased for `assignedMs` before. */
 export type StartedAttempt = { leaseSeq: number; attemptsStarted: number; assignedMs: number };
 
-/** A lease to start. `ranMs`: for how long its handler has run already. */
+/** A lease to start. Its handler has already run for `ranMs`. */
 export type LeaseToStart = Lease & { ranMs?: number };
 
 export type StartParams = { workerId: number; jobs: readonly LeaseToStart[] };
 
 const ASSIGNED_MS = tookText('j.claimed_at', 'j.started_at');
 
-/** A job under lease may run before its start is written; see `claim-jobs.ts`. */
+/** A leased job that may run before its start is written: see `claim-jobs.ts`. */
 export const MAY_RUN = `j.state = 'scheduled' AND j.worker_id IS NOT NULL AND j.claimed_at IS NULL`;
 
-/** What an attempt's start sets in the row of its job. */
+/** The columns of a job that the start of an attempt sets. */
 export const startedAtText = (
   startedAt: string,
 ): string => `previous_lease_seq = j.started_lease_seq, started_lease_seq = j.lease_seq,
     started_at = ${startedAt}, attempts_started = j.attempts_started + 1`;
 
-/** What differs between a worker that starts its jobs and a rescuer that presumes a start of a worker that died. */
+/** The difference between a worker that starts its jobs and a rescuer that presumes the start of a dead worker's job. */
 export type StartVariant = {
-  /** CTEs that come first, and what else must hold of job `j`. */
+  /** The first CTEs, and an additional condition on job `j`. */
   before: readonly string[];
   condition: string;
   detail: string;
@@ -79,7 +79,7 @@ const START_FREE = statement(
 
 const UNSTARTED = statement('unstarted_jobs', `SELECT j.lease_seq AS "leaseSeq" ${LEASED}`);
 
-// Asked by a statement of its own, whose snapshot has whatever the one before it waited for.
+// A separate statement, whose snapshot includes everything that the statement before it waited for.
 const STARTED = statement(
   'started_jobs',
   `SELECT j.lease_seq AS "leaseSeq", j.attempts_started AS "attemptsStarted", ${ASSIGNED_MS} AS "assignedMs"
@@ -88,7 +88,7 @@ const STARTED = statement(
    WHERE j.state = 'running' AND j.worker_id = $1::int8`,
 );
 
-/** Leases in the order of the jobs, so that statements over many jobs never wait for each other in a ring. */
+/** Sorts leases by job, so that statements over many jobs cannot deadlock. */
 export function leaseArrays(leases: readonly Lease[]): [Buffer, Buffer, Buffer] {
   const sorted = leases.toSorted((a, b) => a.seq - b.seq);
   return [
@@ -98,7 +98,7 @@ export function leaseArrays(leases: readonly Lease[]): [Buffer, Buffer, Buffer] 
   ];
 }
 
-/** The same with the time that each handler has run already. */
+/** The same, with the time that each handler has already run. */
 export function startArrays(leases: readonly LeaseToStart[]): Buffer[] {
   const sorted = leases.toSorted((a, b) => a.seq - b.seq);
   return [...leaseArrays(sorted), float4Array(sorted.map(({ ranMs = 0 }) => ranMs))];
@@ -106,23 +106,23 @@ export function startArrays(leases: readonly LeaseToStart[]): Buffer[] {
 
 export type Started = { started: Map<number, StartedAttempt> };
 
-/** Starts an attempt for each lease that still stands; a lease that is gone is absent from the answer. */
+/** Starts an attempt for each lease that is still valid. Other leases are absent from the result. */
 export async function startJobs(db: Queryable, { workerId, jobs }: StartParams): Promise<Started> {
   return byLease(await run<StartedAttempt>(db, START, [workerId, ...startArrays(jobs)]));
 }
 
-/** The same without waiting for a row lock. A job that another transaction holds is absent, and `unstartedOf` finds it. */
+/** The same without waiting for row locks. A job that another transaction holds is absent, and `unstartedOf` finds it. */
 export async function startFreeJobs(db: Queryable, { workerId, jobs }: StartParams): Promise<Started> {
   return byLease(await run<StartedAttempt>(db, START_FREE, [workerId, ...startArrays(jobs)]));
 }
 
-/** Of these leases those that still stand and have not started. */
+/** Returns the leases that are still valid and have not started. */
 export async function unstartedOf(db: Queryable, { workerId, jobs }: StartParams): Promise<Set<number>> {
   const rows = await run<{ leaseSeq: number }>(db, UNSTARTED, [workerId, ...leaseArrays(jobs)]);
   return new Set(rows.map(({ leaseSeq }) => leaseSeq));
 }
 
-/** Those that have started under these leases and still run: for whoever never got the answer to a start. */
+/** Returns the attempts that started under these leases and still run, for a caller that never received the result of a start. */
 export async function startedBefore(db: Queryable, { workerId, jobs }: StartParams): Promise<Started> {
   return byLease(await run<StartedAttempt>(db, STARTED, [workerId, ...leaseArrays(jobs)]));
 }

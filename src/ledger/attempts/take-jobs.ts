@@ -10,14 +10,14 @@ import {
   leasedText,
 } from './claim-text.ts';
 
-// The hot path in: take ready jobs, lease them, start them, in one statement. It runs beside \`complete-jobs.ts\`, each on a
-// connection of its own. Measured on 2 cores with full history and 64 slots: 30 000 to 37 000 jobs/s drained, 29 000 to 32 000
-// when one statement did both, 24 000 with a third for the start. Rejected: two of these at once (they fight for the head of
-// the line); a lease row per job (two index entries a job); FOR UPDATE inside each lane (locks lanes x limit rows).
+// The hot path in: takes ready jobs, leases and starts them in one statement. It runs in parallel with `complete-jobs.ts`, on another
+// connection. Measured on 2 cores with full history and 64 slots: 30 000 to 37 000 jobs/s drained, 29 000 to 32 000 when one statement
+// did both, 24 000 with a third statement for the start. Rejected: two of these at once (they compete for the head of the queue); a
+// lease row per job (two index entries a job); FOR UPDATE inside each lane (locks lanes x limit rows).
 
 /**
- * Where to look for work: one queue, type and priority, from `floor` on. Among lanes of one priority, those of a lower `rank` come
- * first; without one, all are in one line.
+ * A place to look for work: one queue, type and priority, from `floor` on. Among lanes of one priority, a lower `rank` comes first.
+ * Without ranks, their jobs are taken in one order.
  */
 export type Lane = { queue: string; jobType: string; priority: number; floor: number; rank?: number };
 
@@ -41,7 +41,7 @@ export type StartedJob = {
   payload: unknown;
   payloadBytes: Buffer | null;
   idempotencyKey: string | null;
-  /** As given, else the id of the request where that is not the job's own. */
+  /** The caller's value, or the id of the request if that differs from the job's id. */
   correlationId: string | null;
   traceparent: string | null;
   tags: Record<string, string> | null;
@@ -52,18 +52,18 @@ export type TakeParams = {
   lanes: readonly Lane[];
   limit: number;
   claimNo: number;
-  /** How many runs to look at in each lane; a run has one job at least. */
+  /** How many runs to read in each lane. A run has at least one job. */
   runs?: number;
 };
 
 export type Taken = {
-  /** Where they start apart, under lease and not started yet. */
+  /** Where jobs start separately, they are leased and not started yet. */
   jobs: StartedJob[];
-  /** There may be more in line: other claims held it at this moment, or what was met here were tokens of jobs that moved on. */
+  /** There may be more ready jobs: other claims held them at that moment, or the tokens found here belonged to jobs that moved on. */
   hasMore: boolean;
 };
 
-/** Whatever brought the job correlates it where the caller did not. */
+/** The request that submitted the job correlates it if the caller gave no value. */
 export const CORRELATION = 'coalesce(j.correlation_id, j.request_id) AS correlation_id';
 
 const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
@@ -74,7 +74,7 @@ const RETURNED_COLUMNS = STARTED_COLUMNS.replace(/\w+/g, (column) => {
   return column === 'order_key' ? `l.${column}` : `j.${column}`;
 });
 
-/** What a statement that gives jobs to a worker answers, member by member: no row is copied into another shape. */
+/** The columns that a statement returns when it gives jobs to a worker. Their names match the members, so that no row is copied. */
 export const startedText = (
   previousLease: string,
 ): string => `org_id AS "orgId", seq AS "seq", id AS "id", lease_seq AS "leaseSeq",
@@ -85,22 +85,23 @@ export const startedText = (
   payload AS "payload", payload_bytes AS "payloadBytes", idempotency_key AS "idempotencyKey", correlation_id AS "correlationId",
   traceparent AS "traceparent", tags AS "tags"`;
 
-/** One row more, of nulls, where there may be more in line than the limit in `$2` asked for and `given` has. */
+/** Adds a row of nulls if there may be more ready jobs than the limit in `$2` requested and `given` has. */
 export const withMoreText = (
   given: string,
 ): string => `UNION ALL SELECT ${Array.from(startedText('x').matchAll(/ AS "/g), () => 'NULL').join(', ')}
 WHERE (SELECT count(*) FROM ${given}) < $2::int4 AND ((SELECT count(*) FROM candidates) > (SELECT count(*) FROM picked)
   OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM ${given}))`;
 
-/** Where statements that give jobs to a worker look for them, by the parameters below; the second within the room of `claim-room.ts`. */
+/** Where statements look for jobs, by the parameters below. The second stays within the caps of `claim-room.ts`. */
 export const IN_LINE = { lanes: lanesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) };
 export const IN_LINE_WITH_ROOM = {
   lanes: cappedLanesText({ first: 4, ranks: 9, rooms: 10 }),
   candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 11 }),
 };
 
-// Parameters: worker, limit, claim number, the lanes in four, how many runs to look at, the ranks of the lanes. The clock is that of the
-// statement, and a job may be committed between its reading and the snapshot: no job starts before it was ready.
+// Parameters: worker, limit, claim number, the lanes as four arrays, how many runs to read, the ranks of the lanes. The statement reads
+// the clock once, and a job may be committed between that and the snapshot. So the start is never earlier than the time at which the
+// job became ready.
 function takeText({ lanes, candidates }: typeof IN_LINE): string {
   return `
 WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
@@ -132,12 +133,12 @@ ${withMoreText('started')}`;
 const TAKE = statement('take_jobs', takeText(IN_LINE));
 const TAKE_CAPPED = statement('take_capped_jobs', takeText(IN_LINE_WITH_ROOM));
 
-/** Claims and starts ready jobs, in claim order, at most `limit`. */
+/** Claims and starts at most `limit` ready jobs, in claim order. */
 export async function takeJobs(db: Queryable, params: TakeParams): Promise<Taken> {
   return takenOf(await run<StartedJob>(db, TAKE, parametersOf(params)));
 }
 
-/** What a statement that ends in `withMoreText` answered. */
+/** Converts the rows of a statement that ends in `withMoreText`. */
 export function takenOf(rows: StartedJob[]): Taken {
   const hasMore = rows.at(-1)?.seq === null;
   if (hasMore) rows.pop();
@@ -149,12 +150,12 @@ export type Room = { types: ReadonlyMap<string, number>; orgs: ReadonlyMap<strin
 
 const UNLIMITED = 0x7fff_ffff;
 
-/** The same within the room that `claim-room.ts` found and keeps locked. */
+/** The same within the caps that `claim-room.ts` read and keeps locked. */
 export async function takeCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Taken> {
   return takenOf(await run<StartedJob>(db, TAKE_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
 }
 
-/** Four parameters: what `cappedLanesText` and `cappedCandidatesText` ask for. */
+/** The four parameters of `cappedLanesText` and `cappedCandidatesText`. */
 export function roomParametersOf({ lanes }: TakeParams, room: Room): unknown[] {
   const full = [...room.orgs].filter(([, left]) => left <= 0).map(([orgId]) => orgId);
   return [
@@ -165,7 +166,7 @@ export function roomParametersOf({ lanes }: TakeParams, room: Room): unknown[] {
   ];
 }
 
-/** Nine parameters, for every statement that gives jobs to a worker. */
+/** The nine parameters of every statement that gives jobs to a worker. */
 export function parametersOf({ workerId, lanes, limit, claimNo, runs = limit }: TakeParams): unknown[] {
   return [
     workerId,

@@ -1,21 +1,21 @@
 import { tryLock, trySessionLock, WORKER_LOCK_CLASS, workerLock } from '../driver/advisory-locks.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-/** Identifies the newest beat of worker `w`: the microsecond it was written, by the database's clock. */
+/** Identifies the newest beat of worker `w` by the microsecond at which it was written, on the database's clock. */
 export const BEAT = `(extract(epoch FROM w.beat_at) * 1000000)::int8`;
 
-/** The numbers of the workers' locks that sessions hold, as `held_no`. */
+/** The numbers of the worker locks that sessions hold, as `held_no`. */
 const HELD_LOCKS = `SELECT l.objid::int8 AS held_no FROM pg_catalog.pg_locks l
        WHERE l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted AND l.classid = ${WORKER_LOCK_CLASS}
          AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())`;
 
-/** Whether worker `w` says that its session holds a lock, and no session does. */
+/** Whether worker `w` has a lock number and no session holds that lock. */
 export const IS_LOCK_FREE = `(w.lock_no IS NOT NULL AND w.lock_no NOT IN (${HELD_LOCKS}))`;
 
-/** What a worker of an older program does not write down: the longest pause between two of its beats. */
+/** The longest pause between two beats of a worker whose older program does not record it. */
 export const DEFAULT_BEAT_MS = 5_000;
 
-// The view of all locks is read once, whatever the number of workers.
+// Reads the view of all locks once, for any number of workers.
 const WATCH = statement(
   'watch_workers',
   `WITH held AS MATERIALIZED (${HELD_LOCKS})
@@ -30,19 +30,19 @@ export type WatchedWorker = {
   /** Changes with every heartbeat. */
   beat: number;
   beatMs: number;
-  /** Its session held a lock and is gone. False for a worker that holds none. */
+  /** Its session held a lock and is gone. False for a worker without a lock. */
   isLockFree: boolean;
-  /** The database's clock says that it has been silent for a day. */
+  /** By the database's clock it has been silent for a day. */
   isLongGone: boolean;
 };
 
-/** One look at all workers that have not stopped. */
+/** Reads all workers that have not stopped. */
 export async function watchWorkers(db: Queryable): Promise<WatchedWorker[]> {
   return run<WatchedWorker>(db, WATCH);
 }
 
-// The row is locked first. A beat that came in between changed it, and one under way holds it: both keep the worker. A worker
-// that reconnects writes its new lock number into the row, so it waits here and then finds itself stopped.
+// The row is locked first. A beat since then has changed the row, and a beat in flight holds it: both keep the worker alive. A worker
+// that reconnects writes its new lock number into the row, so it waits here and then finds that it was stopped.
 const DECLARE_DEAD = statement(
   'declare_worker_dead',
   `WITH worker AS MATERIALIZED (
@@ -56,8 +56,8 @@ const DECLARE_DEAD = statement(
 );
 
 /**
- * Stops a worker whose session is gone, or that has been silent for a day. Its jobs are then free to take, and its heartbeat says
- * that it is not alive. False if it beat or reconnected since the caller looked.
+ * Stops a worker whose session is gone, or that has been silent for a day. Other workers may then take its jobs, and its heartbeat
+ * returns that it is not alive. Returns false if it sent a beat or reconnected since the caller looked.
  */
 export async function declareDead(db: Queryable, { id, beat }: Pick<WatchedWorker, 'id' | 'beat'>): Promise<boolean> {
   return (await run(db, DECLARE_DEAD, [id, beat])).length === 1;
@@ -75,8 +75,8 @@ const HOLD = statement(
 );
 
 /**
- * Has this session hold a lock for the worker until the session ends. `processId` is what the server told the client at the
- * start: where it is not the session's, a pooler stands between, and the lock would not be this client's. False: it holds none.
+ * Takes a lock for the worker that lasts as long as this session. `processId` is the id that the server sent when the client connected.
+ * If it is not the session's, a pooler is in between and the lock would not belong to this client. Returns false if no lock is held.
  */
 export async function holdWorkerLock(
   db: Queryable,

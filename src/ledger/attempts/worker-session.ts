@@ -5,8 +5,8 @@ import { type Queryable, sqlStateOf } from '../driver/statement.ts';
 import { holdWorkerLock } from './watch-workers.ts';
 
 /**
- * How long the server keeps a session whose client it cannot reach. Such a worker may still run its handlers, so its lock must
- * not fall free before the worker has stopped them. See `Heartbeat`, which stops them earlier than this.
+ * How long the server keeps a session whose client it cannot reach. Such a worker may still run handlers, so its lock must not become
+ * free before the worker has stopped them. `Heartbeat` stops them earlier than this.
  */
 export const UNREACHABLE_MS = 900_000;
 
@@ -21,14 +21,14 @@ export type WorkerSessionOptions = {
 };
 
 /**
- * The one connection that stands for a worker. It holds the worker's lock, which falls free when the process ends. A lost
- * connection is replaced by the next statement, and the new one takes a lock before anything else.
+ * The connection that represents a worker. It holds the worker's lock, which becomes free when the process ends. The next statement
+ * replaces a lost connection, and the new connection takes a lock before anything else.
  */
 export class WorkerSession implements Queryable {
   readonly isOurs = true;
   readonly #options: WorkerSessionOptions;
   #client: Promise<pg.Client> | null = null;
-  /** A connection that no longer answers. It is closed once its successor holds a lock, because the server may see it end first. */
+  /** A connection that no longer responds. It is closed once its successor holds a lock, because the server may see it end first. */
   #unanswering: pg.Client | null = null;
 
   constructor(options: WorkerSessionOptions) {

@@ -1,7 +1,7 @@
 import { textArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-/** Of a worker `w` that is there, as far as anybody can tell. */
+/** Whether worker `w` is alive as far as the ledger can tell. */
 export const IS_LIVE = `w.stopped_at IS NULL AND w.beat_at > millrace.clock() - interval '30 seconds'`;
 
 const REGISTER = statement(
@@ -43,7 +43,7 @@ export async function registerWorker(db: Queryable, worker: NewWorker): Promise<
   return Number(rows[0]?.id);
 }
 
-/** Ends a worker's leases with it: from here on its heartbeat says it is not alive. Its claims stay until they are empty. */
+/** Ends a worker and its leases: its heartbeat now returns that it is not alive. Its claims stay until they are empty. */
 export async function stopWorker(db: Queryable, id: number): Promise<boolean> {
   const rows = await run(db, STOP, [id]);
   return rows.length === 1;
