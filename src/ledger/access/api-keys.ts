@@ -10,7 +10,7 @@ const CREATE = statement(
    RETURNING created_at, expires_at`,
 );
 
-// By id alone: the key is what says which org calls.
+// Looks up by id alone, because the key determines which org calls.
 const FIND = statement(
   'find_api_keys',
   `SELECT id, org_id, project_id, secret_hash, scopes, revoked_at IS NOT NULL AS is_revoked,
@@ -31,7 +31,7 @@ const REVOKE = statement(
    WHERE org_id = $1::uuid AND id = $2 RETURNING revoked_at`,
 );
 
-// Many processes see the same key; the first to say so in a minute writes it.
+// Many processes see the same key. The first one in each minute writes the time.
 const TOUCH = statement(
   'touch_api_keys',
   `UPDATE millrace.api_keys SET last_used_at = millrace.clock()
@@ -64,7 +64,7 @@ export async function createApiKey(
   return { createdAt: row.created_at, expiresAt: row.expires_at };
 }
 
-/** What is needed to judge a key. `expiresInMs` is negative when it has expired. */
+/** The members that decide whether a key is valid. `expiresInMs` is negative if the key has expired. */
 export type StoredApiKey = {
   id: string;
   orgId: string;
@@ -85,7 +85,7 @@ type FoundRow = {
   expires_in_ms: number;
 };
 
-/** Those of the ids that are keys, of whatever org, in no order. */
+/** Returns the keys that exist among these ids, of any org, in no particular order. */
 export async function findApiKeys(db: Queryable, ids: readonly string[]): Promise<StoredApiKey[]> {
   const rows = await run<FoundRow>(db, FIND, [textArray(ids)]);
   return rows.map((row) => ({
@@ -125,7 +125,7 @@ type ListedRow = {
   is_expired: boolean;
 };
 
-/** Oldest first, revoked and expired ones included. */
+/** Returns the oldest keys first, including revoked and expired ones. */
 export async function listApiKeys(db: Queryable, orgId: string): Promise<ApiKeyInfo[]> {
   const rows = await run<ListedRow>(db, LIST, [orgId]);
   return rows.map((row) => ({
@@ -142,18 +142,18 @@ export async function listApiKeys(db: Queryable, orgId: string): Promise<ApiKeyI
   }));
 }
 
-/** When it was revoked, the first time; null when the org has no such key. */
+/** Returns the time of the first revocation, or null if the org has no such key. */
 export async function revokeApiKey(db: Queryable, orgId: string, id: string): Promise<Date | null> {
   const rows = await run<{ revoked_at: Date }>(db, REVOKE, [orgId, id]);
   return rows[0]?.revoked_at ?? null;
 }
 
-/** Notes that the keys were used, at most once a minute each. */
+/** Records that the keys were used, at most once a minute each. */
 export async function touchApiKeys(db: Queryable, ids: readonly string[]): Promise<void> {
   await run(db, TOUCH, [textArray(ids)]);
 }
 
-/** Whether any org has a key. To be asked inside a transaction: nobody else gets an answer until that ends. */
+/** Whether any org has a key. Call it inside a transaction: other callers wait until that ends. */
 export async function haveApiKeys(db: Queryable): Promise<boolean> {
   await run(db, LOCK);
   const rows = await run<{ found: boolean }>(db, HAVE_ANY);

@@ -14,7 +14,7 @@ const ISSUE_FIRST = statement(
    FROM won RETURNING id, created_at, expires_at`,
 );
 
-// The new key may do what the old one could, no more.
+// The new key gets the scopes of the old one.
 const ROTATE = statement(
   'rotate_client_key',
   `WITH ended AS (
@@ -36,7 +36,7 @@ const RENEW = statement(
    RETURNING id, created_at, expires_at`,
 );
 
-// A key ends itself and those that can do no more than it.
+// A key may revoke itself and keys whose scopes it has.
 const REVOKE = statement(
   'revoke_client_key',
   `UPDATE millrace.api_keys k SET revoked_at = coalesce(k.revoked_at, millrace.clock())
@@ -52,7 +52,7 @@ const FIND = statement(
    FROM millrace.api_keys WHERE org_id = $1::uuid AND id = $2`,
 );
 
-/** What may be shown of a key at any time. */
+/** The members of a key that are not secret. */
 export type IssuedKey = { keyId: string; createdAt: Date; expiresAt: Date };
 
 type IssuedRow = { id: string; created_at: Date; expires_at: Date };
@@ -68,7 +68,7 @@ export type FirstKey = {
   lifetimeMs: number;
 };
 
-/** The key of a client that never had one. Null: it has had one. */
+/** Issues the first key of a client. Returns null if the client has had a key before. */
 export async function issueFirstKey(db: Queryable, orgId: string, key: FirstKey): Promise<IssuedKey | null> {
   const { id, name, secretHash, scopes, lifetimeMs } = key;
   const values = [orgId, id, name, Buffer.from(secretHash), textArray(scopes), lifetimeMs];
@@ -77,7 +77,7 @@ export async function issueFirstKey(db: Queryable, orgId: string, key: FirstKey)
 
 export type NextKey = { oldId: string; id: string; secretHash: Uint8Array; lifetimeMs: number };
 
-/** Ends one key and makes its successor. Null: the old key no longer holds. */
+/** Revokes a key and creates its successor. Returns null if the old key is no longer valid. */
 export async function rotateClientKey(db: Queryable, orgId: string, next: NextKey): Promise<IssuedKey | null> {
   const values = [orgId, next.oldId, next.id, Buffer.from(next.secretHash), next.lifetimeMs];
   return issued((await run<IssuedRow>(db, ROTATE, values))[0]);
@@ -85,13 +85,13 @@ export async function rotateClientKey(db: Queryable, orgId: string, next: NextKe
 
 export type NextSecret = { id: string; oldHash: Uint8Array; newHash: Uint8Array; lifetimeMs: number };
 
-/** Another secret and a new life for a key. Null: the key no longer holds, or no longer has the old secret. */
+/** Gives a key another secret and a new lifetime. Returns null if the key is no longer valid or no longer has the old secret. */
 export async function renewClientKey(db: Queryable, orgId: string, next: NextSecret): Promise<IssuedKey | null> {
   const values = [orgId, next.id, Buffer.from(next.oldHash), Buffer.from(next.newHash), next.lifetimeMs];
   return issued((await run<IssuedRow>(db, RENEW, values))[0]);
 }
 
-/** False: there is no such key, or it may do more than the key that asks. Revoking again changes nothing. */
+/** Returns false if the key does not exist or has scopes that the calling key lacks. Revoking again changes nothing. */
 export async function revokeClientKey(
   db: Queryable,
   { orgId, id, byId }: { orgId: string; id: string; byId: string },

@@ -9,7 +9,7 @@ const CREATE = statement(
    INSERT INTO millrace.clients (org_id, created_at) SELECT id, created_at FROM made RETURNING created_at`,
 );
 
-// An org that an operator made, or gave a key, does not get its first key from whoever asks.
+// An org that an operator created or gave a key cannot get its first key without a credential.
 const FIND = statement(
   'find_client',
   `SELECT coalesce(c.created_at, o.created_at) AS created_at, o.requests_per_minute,
@@ -18,7 +18,7 @@ const FIND = statement(
    FROM millrace.orgs o LEFT JOIN millrace.clients c ON c.org_id = o.id WHERE o.id = $1::uuid`,
 );
 
-/** Makes an org that may fetch its first key without a credential. */
+/** Creates an org that may fetch its first key without a credential. */
 export async function createClient(db: Queryable, id: string): Promise<{ createdAt: Date }> {
   const [row] = await run<{ created_at: Date }>(db, CREATE, [id]);
   return { createdAt: (row as { created_at: Date }).created_at };
@@ -26,9 +26,9 @@ export async function createClient(db: Queryable, id: string): Promise<{ created
 
 export type Client = {
   createdAt: Date;
-  /** Whether it ever had a key: from then on only its own keys speak for it. */
+  /** Whether it ever had a key. If so, only its own keys can act for it. */
   hadKey: boolean;
-  /** Null where the configured limit holds. */
+  /** Null if the configured limit applies. */
   requestsPerMinute: number | null;
 };
 

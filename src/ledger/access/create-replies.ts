@@ -1,6 +1,6 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// A repeat that comes while the first is under way waits here until that has committed, or has failed and made room.
+// A repeat waits here while the first request is in flight, until that commits or rolls back.
 const CLAIM = statement(
   'claim_create_reply',
   `INSERT INTO millrace.create_replies AS r (scope, key, fingerprint, reply, expires_at)
@@ -20,7 +20,7 @@ const FIND = statement(
 export type ReplyKey = { scope: string; key: string };
 export type NewReply = ReplyKey & { fingerprint: string; reply: object; lifetimeMs: number };
 
-/** Whether this is the first creation with the key; to be asked in the transaction that creates. */
+/** Whether this is the first creation with the key. Call it in the transaction that creates. */
 export async function claimReply(
   db: Queryable,
   { scope, key, fingerprint, reply, lifetimeMs }: NewReply,

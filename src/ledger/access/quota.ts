@@ -1,8 +1,8 @@
 import { int4Array, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// Requests that are refused count too: what was used before tells each caller whether its own still fit. Who began before
-// midnight and waited for somebody who began after it counts in the new day.
+// Refused requests count too, and the earlier use tells each caller whether its requests still fit. A statement that began before
+// midnight, and waited for one that began after it, counts in the new day.
 const USE = statement(
   'use_quota',
   `INSERT INTO millrace.quota_uses AS q (org_id, day_no, used)
@@ -18,12 +18,12 @@ const USE = statement(
 
 export type QuotaUse = {
   orgId: string;
-  /** In this UTC day over all processes, these requests included. */
+  /** The use of this UTC day over all processes, including these requests. */
   used: number;
   endsInMs: number;
 };
 
-/** Counts requests of orgs, each named once. An org that does not exist is missing from the answer. */
+/** Counts requests of orgs, each org once. An org that does not exist is missing from the result. */
 export async function useQuota(db: Queryable, uses: readonly { orgId: string; wanted: number }[]): Promise<QuotaUse[]> {
   const rows = await run<{ org_id: string; used: number; ends_in_ms: number }>(db, USE, [
     uuidArray(uses.map(({ orgId }) => orgId)),

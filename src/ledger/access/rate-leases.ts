@@ -1,8 +1,8 @@
 import { int4Array, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// Who began before the minute turned and waited for somebody who began after it gets nothing, and the newer window stands;
-// going back would give the new minute's permits twice. A row further ahead than that is left from a clock that was wrong.
+// A statement that began in the last minute, and waited for one that began in the new minute, gets nothing and keeps the newer window.
+// Going back would grant the permits of the new minute twice. A row that is further ahead comes from a clock that was wrong.
 const LEASE = statement(
   'lease_permits',
   `INSERT INTO millrace.rate_leases AS r (org_id, window_no, maximum, leased, granted)
@@ -27,11 +27,11 @@ const LEASE = statement(
 
 export type WantedPermits = { orgId: string; wanted: number };
 
-/** `granted` requests may be let through until the window ends, `endsInMs` after the statement began. */
+/** `granted` requests may pass until the window ends, `endsInMs` after the start of the statement. */
 export type RateLease = {
   orgId: string;
   granted: number;
-  /** Over all processes, this grant included. */
+  /** Over all processes, including this grant. */
   leased: number;
   maximum: number;
   endsInMs: number;
@@ -40,8 +40,8 @@ export type RateLease = {
 type Row = { org_id: string; granted: number; leased: number; maximum: number; ends_in_ms: number };
 
 /**
- * Takes permits of the current minute for orgs, each named once. Whatever is granted over all callers in one minute never
- * exceeds the org's maximum. An org that does not exist is missing from the answer.
+ * Takes permits of the current minute for orgs, each org once. The permits granted to all callers in one minute never exceed the org's
+ * maximum. An org that does not exist is missing from the result.
  */
 export async function leasePermits(
   db: Queryable,

@@ -1,9 +1,9 @@
 import type pg from 'pg';
 import { run, statement, translated } from '../driver/statement.ts';
 
-// Autovacuum analyses each day's partition but never the table they are partitions of, so the planner knows nothing of how values are
-// spread over all days. Once a day is enough for that: what changes within a day is how many rows there are, and those it counts by
-// itself. A ledger that fills up is looked at sooner, whenever it has grown tenfold.
+// Autovacuum analyses each daily partition but never their parent table, so the planner does not know how values are distributed over
+// all days. Once a day is enough: within a day only the number of rows changes, and the planner counts those itself. A growing ledger
+// is analysed sooner, whenever it has grown tenfold.
 const STATISTICS = statement(
   'history_statistics',
   `SELECT current_setting('server_version_num')::int4 AS version, greatest(0, max(p.reltuples))::float8 AS analysed_rows,
@@ -12,16 +12,18 @@ const STATISTICS = statement(
    FROM pg_class p JOIN pg_inherits i ON i.inhparent = p.oid WHERE p.oid = 'millrace.records'::regclass`,
 );
 
-/** With fewer rows any plan is good. */
+/** With fewer rows every plan is good. */
 const MIN_ROWS = 1_000;
 const GROWTH = 10;
-/** From 18 on the partitions, which autovacuum looks after, can be left out. */
+/** From version 18 on ANALYZE can skip the partitions, which autovacuum covers. */
 const CAN_LEAVE_OUT_PARTITIONS = 180_000;
 const TIMEOUT_MS = 600_000;
 
 type Row = { version: number; analysed_rows: number; rows: number | null; is_old: boolean };
 
-/** Analyses the history as a whole if that is due. While one process does so, others pass by. Answers whether it was done here. */
+/**
+ * Analyses the parent table of the history if that is due. While one process does so, the others skip it. Returns whether it ran here.
+ */
 export async function analyzeHistory(pool: pg.Pool): Promise<boolean> {
   const [row] = await run<Row>(pool, STATISTICS);
   const rows = row?.rows ?? 0;
@@ -31,7 +33,7 @@ export async function analyzeHistory(pool: pg.Pool): Promise<boolean> {
   return true;
 }
 
-// No transaction around it: each table is then one of its own, and none is long enough to hold readers of the feed back.
+// Without a surrounding transaction, each table is analysed in its own, and none lasts long enough to delay readers of the feed.
 async function analyze(pool: pg.Pool, text: string): Promise<void> {
   const client = await pool.connect().catch((error) => {
     throw translated(error);

@@ -1,7 +1,7 @@
 import { isTerminal, type JobState } from '../../core/states.ts';
 import { type Reason, TRANSITIONS } from '../../core/transitions.ts';
 
-/** What the row of a job says. */
+/** The row of a job. */
 export type CheckedJob = {
   state: JobState;
   eventCount: number;
@@ -21,12 +21,12 @@ export type CheckedEvent = {
 
 export type Finding = { invariant: 'I4' | 'I5' | 'I6' | 'I9'; what: string };
 
-/** Judges one job by its row and its history, without a look at the clock: times of concurrent transactions may cross. */
+/** Checks one job by its row and its history. It ignores times, because the times of concurrent transactions may overlap. */
 export function checkHistory(job: CheckedJob): Finding[] {
   return [...checkChain(job.events), ...checkPasses(job.events), ...checkLeases(job.events), ...checkRow(job)];
 }
 
-/** I4: numbers without a gap, every pair legal, each event beginning where the one before it ended. */
+/** I4: the numbers have no gap, every transition is legal, and each event begins in the state in which the one before it ended. */
 function* checkChain(events: readonly CheckedEvent[]): Generator<Finding> {
   let previous: CheckedEvent | null = null;
   for (const [index, event] of events.entries()) {
@@ -46,7 +46,7 @@ function* checkChain(events: readonly CheckedEvent[]): Generator<Finding> {
   }
 }
 
-/** I4: a pass from birth or manual retry ends once. I6: nothing starts again without a reason to. */
+/** I4: each pass, from submission or manual retry, ends once. I6: every further start has a reason. */
 function* checkPasses(events: readonly CheckedEvent[]): Generator<Finding> {
   let ends = 0;
   let started = false;
@@ -60,7 +60,7 @@ function* checkPasses(events: readonly CheckedEvent[]): Generator<Finding> {
   }
 }
 
-/** I9: the lease that began an attempt ends it before the next begins, and no lease is used for two attempts. */
+/** I9: the lease that started an attempt ends it before the next attempt starts, and no lease serves two attempts. */
 function* checkLeases(events: readonly CheckedEvent[]): Generator<Finding> {
   let open: CheckedEvent | null = null;
   let newestLease = 0;
@@ -76,7 +76,7 @@ function* checkLeases(events: readonly CheckedEvent[]): Generator<Finding> {
   }
 }
 
-/** I5: the row says what the last event says. I9: and names the holder of the running attempt. */
+/** I5: the row agrees with the last event. I9: the row names the holder of the running attempt. */
 function* checkRow({ state, eventCount, leaseSeq, workerId, events }: CheckedJob): Generator<Finding> {
   const last = events.at(-1);
   if (last === undefined) {

@@ -1,25 +1,25 @@
 import { isPassing, type Queryable, run, type Statement, statement, translated } from '../driver/statement.ts';
 import { RECORD } from './record-events.ts';
 
-// A statement that commits without a flush of the log is seen by others at once. The flush follows on the same connection, and the caller has its
-// answer when that is done. A worker that takes such a job meanwhile flushes its claim, and with that everything before it in the log. So a job
-// between two processes waits for one flush instead of two.
+// Other sessions see a statement that commits without a flush of the log at once. The flush follows on the same connection, and the
+// caller gets its result after that. A worker that takes such a job in the meantime flushes its claim, and with it everything earlier
+// in the log. So a job that passes between two processes waits for one flush instead of two.
 
 /** Whether the commit of a statement flushes the log, or `flushLog` does that afterwards. */
 export type Flush = 'flushed' | 'unflushed';
 
 const UNFLUSHED = RECORD.replace(' AS id', ` AS id, set_config('synchronous_commit', 'off', true)`);
 
-/** A statement that writes a record, in both ways. */
+/** A statement that writes a record, in both variants. */
 export const flushVariants = (name: string, text: string): Record<Flush, Statement> => ({
   flushed: statement(name, text),
   unflushed: statement(`${name}_unflushed`, text.replace(RECORD, UNFLUSHED)),
 });
 
-// Something must be written, or the commit flushes nothing.
+// The transaction must write something, or its commit flushes nothing.
 const FLUSH = statement('flush_log', `SELECT pg_logical_emit_message(true, 'millrace', '')`);
 
-/** Returns when everything that was committed on this connection is as durable as the server makes it. */
+/** Returns when everything that was committed on this connection is durable. */
 export async function flushLog(db: Queryable): Promise<void> {
   try {
     await run(db, FLUSH, [], { maxTries: 1 });

@@ -2,9 +2,9 @@ import type pg from 'pg';
 import type { Failure } from '../../core/failure.ts';
 import { decodePayload } from '../../core/payload.ts';
 
-// The order in which outcomes came about is nowhere in the ledger: a test's clock stands still, and a transaction that was
-// begun first may write last. So a test's database, and no other, notes each as it is written. Not made by `statement`,
-// because these tables are in no migrated database.
+// The ledger does not store the order of outcomes: a test's clock stands still, and the transaction that began first may write last. So
+// a test database records each outcome as it is written. The statements are not made by `statement`, because a migrated database does
+// not have these tables.
 const CREATE = `CREATE SCHEMA millrace_test;
   CREATE TABLE millrace_test.outcomes
     (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, org_id uuid NOT NULL, job_seq bigint NOT NULL, n smallint NOT NULL);
@@ -32,18 +32,18 @@ type Row = {
   result_bytes: Uint8Array | null;
 };
 
-/** How an attempt ended, or a job that ended without one. `attempt` is 0 for a job that never ran. */
+/** How an attempt ended, or a job without an attempt. `attempt` is 0 for a job that never ran. */
 export type JobOutcome = { jobId: string; type: string; attempt: number } & (
   | { state: 'completed'; output: unknown }
   | { state: 'failed' | 'dead_letter' | 'cancelled' | 'retrying'; failure: Failure | null }
 );
 
-/** From now on outcomes are noted in this database. Only for databases that belong to one test. */
+/** Records outcomes in this database from now on. Use it only in a database that belongs to one test. */
 export async function keepOutcomes(pool: pg.Pool): Promise<void> {
   await pool.query(CREATE);
 }
 
-/** The outcomes noted after the one numbered `after`, in the order they came about, and the number of the last. */
+/** Returns the outcomes after number `after`, in the order in which they happened, and the number of the last one. */
 export async function readOutcomes(pool: pg.Pool, after: number): Promise<{ outcomes: JobOutcome[]; last: number }> {
   const { rows } = await pool.query<Row>(READ, [after]);
   return { outcomes: rows.map(toOutcome), last: rows.at(-1)?.note ?? after };
@@ -57,6 +57,6 @@ function toOutcome(row: Row): JobOutcome {
   return { ...facts, state: row.state, output: decodePayload(output) };
 }
 
-// The words of a cancellation stand in the same place; they are no failure.
+// The reason of a cancellation is stored in the same column, and is not a failure.
 const failureIn = (detail: Row['detail']): Failure | null =>
   detail !== null && 'category' in detail ? (detail as unknown as Failure) : null;

@@ -4,7 +4,7 @@ import { HORIZON, NEXT_TXID } from '../driver/horizon.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { eventsIn, recordsFrom } from './positions.ts';
 
-/** A place in the feed. Everything at or before it has been read, and nothing can appear there any more. */
+/** A position in the feed. Everything at or before it has been read, and no event can still appear there. */
 export type FeedPosition = {
   readonly txid: number;
   readonly recordId: number;
@@ -23,18 +23,18 @@ export type FeedEvent = FeedPosition & {
   readonly attempt: number;
 };
 
-/** `hasMore`: the next page can be read at once. */
+/** With `hasMore` the next page can be read at once. */
 export type FeedPage = { readonly events: FeedEvent[]; readonly end: FeedPosition; readonly hasMore: boolean };
 
-/** `xmin`: every transaction below it that could write an event is over. `xmax`: none has started at or above it. */
+/** Every transaction below `xmin` that could write an event has ended. No transaction has started at or above `xmax`. */
 export type FeedHorizon = { readonly xmin: number; readonly xmax: number };
 
 const BOUNDS = statement('feed_horizon', `SELECT ${HORIZON}::text AS xmin, ${NEXT_TXID}::text AS xmax`);
 
 const EVENT_ID = 'e.txid, e.record_id, e.job_seq, e.n';
 
-// The limit counts the events looked at, not those of the orgs asked for: a page costs the same whoever wrote them. A page opens records
-// until they hold enough events. A record that is larger than a page is opened again for the next one; no other is.
+// The limit counts the events that are read, including those of other orgs, so that every page costs the same. A page opens records
+// until they have enough events. Only a record that is larger than a page is opened again for the next page.
 const PAGE = statement(
   'feed_page',
   `WITH h AS MATERIALIZED (SELECT ${HORIZON} AS xmin),
@@ -66,7 +66,7 @@ const PAGE = statement(
    FROM bounds b LEFT JOIN tail t ON true LEFT JOIN known k ON true ORDER BY k.txid, k.record_id, k.job_seq, k.n`,
 );
 
-// One job's events come in the order of its own numbers, which its row lock makes the order of their commits.
+// The events of one job are ordered by their numbers. The row lock of the job makes this the order of their commits.
 const OF_JOB = statement(
   'feed_of_job',
   `SELECT e.txid::text AS txid, e.record_id, e.job_seq, e.n, e.org_id, j.id, j.job_type, e.from_state, e.to_state, e.at, e.reason, e.attempt
@@ -101,7 +101,7 @@ export async function feedHorizon(db: Queryable): Promise<FeedHorizon> {
   return { xmin: Number(row?.xmin), xmax: Number(row?.xmax) };
 }
 
-/** The next events of the orgs after a place, over at most `limit` events of all orgs. */
+/** Returns the next events of the orgs after a position. It reads at most `limit` events of all orgs. */
 export async function readFeed(
   db: Queryable,
   orgIds: readonly string[],
@@ -128,7 +128,7 @@ export async function readJobFeed(
   return (await run<EventRow>(db, OF_JOB, [orgId, jobId, afterN, limit])).map(toEvent);
 }
 
-/** The place before every event of a transaction. */
+/** The position before every event of a transaction. */
 export const startOf = (txid: number): FeedPosition => ({ txid, recordId: 0, jobSeq: 0, n: 0 });
 
 export function isAfter(a: FeedPosition, b: FeedPosition): boolean {

@@ -1,6 +1,7 @@
-// How a statement writes the history of the jobs it moves: one record for all that share org, type, priority and transition.
+// SQL that writes the history of the jobs that a statement moves: one record for all jobs with the same org, type, priority and
+// transition.
 
-/** One number for all that a statement records. Every job it moves appends it to `record_ids`, once for each event. */
+/** One number for all records of a statement. Every job that it moves appends the number to `record_ids`, once for each event. */
 export const RECORD = `record AS MATERIALIZED (SELECT nextval('millrace.record_id') AS id)`;
 
 export const RECORD_ID = '(SELECT id FROM record)';
@@ -8,17 +9,17 @@ export const RECORD_ID = '(SELECT id FROM record)';
 export const countedText = (job = 'j', events: 1 | 2 = 1): string =>
   `event_count = ${job}.event_count + ${events}, record_ids = ${job}.record_ids${` || ${RECORD_ID}`.repeat(events)}`;
 
-/** The milliseconds between two times, as a record keeps them. */
+/** The milliseconds between two times, as records store them. */
 export const tookText = (since: string, until = 'millrace.clock()'): string =>
   `(date_part('epoch', ${until} - ${since}) * 1000)::real`;
 
-/** SQL expressions over the rows of `source`; what is absent is the same for all its rows, or null. */
+/** SQL expressions over the rows of `source`. An absent one is the same for all rows, or null. */
 export type RecordedParams = {
   source: string;
   from: string;
   to: string;
   reason: string;
-  /** When it happened; without it, now. */
+  /** When the transition happened. The default is now. */
   at?: string;
   orgId?: string;
   workerId?: string;
@@ -26,7 +27,7 @@ export type RecordedParams = {
   n?: string;
   tookMs?: string;
   detail?: string;
-  /** Which of the expressions differ between rows. */
+  /** The expressions that differ between rows. */
   groupBy?: readonly string[];
 };
 

@@ -18,17 +18,17 @@ const SET_ASIDE = statement(
    VALUES ($1, $2::uuid, $3::int8, $4::int8, $5::int4, $6::uuid, $7, millrace.clock())`,
 );
 
-/** Data exceptions, violated constraints and exceeded limits: the same item fails again, however often it is tried. */
+/** Data exceptions, violated constraints and exceeded limits. The same item would fail again on every retry. */
 const DATA_ERROR = /^(?:22|23|54)/;
 
-/** An item could not be turned into deliveries, by an error outside of the database. */
+/** An item could not be converted to deliveries, because of an error outside the database. */
 export class Unprocessable extends Error {}
 
-/** Whether the data is at fault, and not the database, its schema or another transaction. */
+/** Whether the data caused the error, and not the database, its schema or another transaction. */
 export const isDataError = (error: unknown): boolean =>
   error instanceof Unprocessable || DATA_ERROR.test(sqlStateOf(error) ?? '');
 
-/** Records what was passed over. Call it in the transaction that moves the position. */
+/** Records an item that was skipped. Call it in the transaction that moves the position. */
 export async function writeSetAside(db: Queryable, item: SetAside): Promise<void> {
   const { projection, orgId, recordId, seq, n, webhookId, error } = item;
   const message = (error instanceof Error ? error.message : String(error)).replaceAll('\u0000', '').slice(0, 1_000);

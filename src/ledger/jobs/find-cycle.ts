@@ -2,9 +2,8 @@ import { joinsLock, waitForLock } from '../driver/advisory-locks.ts';
 import { int8Array } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// A job that is pending waits for its dependencies, and one that lives, for the children that join it; one that has ended waits for
-// nothing. Each job is met once, so the walk ends wherever it leads. Where no job depends on any of the jobs that the walk looks for,
-// it does not begin. OFFSET 0 keeps the walk on the indexes.
+// A pending job waits for its dependencies. A job that has not ended waits for its joined children. The walk visits each job once, so
+// it always ends. If no job depends on any of the target jobs, the walk does not start. OFFSET 0 keeps the walk on the indexes.
 const WALK = statement(
   'find_cycle',
   `WITH RECURSIVE awaited AS (
@@ -24,14 +23,14 @@ SELECT EXISTS (SELECT FROM awaited WHERE seq = ANY ($3::int8[])) AS found`,
 const LOCK = statement('lock_joins', `SELECT ${waitForLock(joinsLock('$1::text'))}`);
 
 /**
- * Until the transaction of `client` ends, no other child of the org that is joined and has dependencies is written. Only such
- * a child can close a cycle, so of two that would close one together the second sees the first.
+ * Until the transaction of `client` ends, no other transaction writes a joined child with dependencies in the org. Only such a child
+ * can close a cycle. So if two children would close a cycle together, the second one sees the first.
  */
 export async function lockJoins(client: Queryable, orgId: string): Promise<void> {
   await run(client, LOCK, [orgId]);
 }
 
-/** Whether one of the jobs waits, over whatever lies between, for one of the others. */
+/** Whether one of the `from` jobs waits, directly or through other jobs, for one of the `to` jobs. */
 export async function leadsTo(
   db: Queryable,
   { orgId, from, to }: { orgId: string; from: readonly number[]; to: readonly number[] },

@@ -10,10 +10,10 @@ const FIND = statement(
 
 export type KeyedJob = { readonly jobId: string; readonly fingerprint: string };
 
-/** `scope` is as in `key-scope.ts`. */
+/** `scope` comes from `key-scope.ts`. */
 export type SoughtKey = { readonly scope: string; readonly key: string };
 
-/** The job that a key stands for, and the request it came with. */
+/** Returns the job of a key, and the fingerprint of the request that used it. */
 export async function findKey(db: Queryable, orgId: string, sought: SoughtKey): Promise<KeyedJob | null> {
   const [found] = await findKeys(db, orgId, [sought]);
   return found ?? null;
@@ -21,7 +21,7 @@ export async function findKey(db: Queryable, orgId: string, sought: SoughtKey): 
 
 type Row = { ord: number; job_id: string; fingerprint: string };
 
-/** One answer for each key, in order. */
+/** Returns one result for each key, in order. */
 export async function findKeys(
   db: Queryable,
   orgId: string,

@@ -2,25 +2,25 @@ import type { Job } from '../../core/job.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
 export type GuardedParent =
-  /** The transaction that the spawn was meant for has ended: nothing was looked at. */
+  /** With `transactionEnded` nothing was read: the transaction that the spawn was meant for has ended. */
   | { landed: false; transactionEnded?: true }
   | {
       landed: true;
       depth: number;
       priority: number;
-      /** Spawned so far by this attempt. */
+      /** How many children this attempt has spawned so far. */
       children: number;
-      /** The parent and everything above it. */
+      /** The parent and all its ancestors. */
       ancestorIds: string[];
-      /** The parent and the jobs above that it joins, each of which ends after it. */
+      /** The parent and the ancestors that it joins, directly or through others. Each of them ends after the parent. */
       joinedSeqs: number[];
-      /** Of the parent: what a child has as well unless it says otherwise. */
+      /** The parent's values that a child inherits unless it has its own. */
       origin: Origin;
     };
 
 export type Origin = Pick<Job, 'requestId' | 'correlationId' | 'projectId' | 'traceparent'>;
 
-// As for progress, a lock that others hold is not waited for.
+// Like a progress report, it does not wait for a lock that others hold.
 const LOCK = statement(
   'lock_parent',
   `WITH place AS MATERIALIZED (
@@ -34,8 +34,8 @@ const LOCK = statement(
 SELECT place.is_right, parent.* FROM place LEFT JOIN parent ON true`,
 );
 
-// A statement of its own: it must see the children of a spawn that the lock waited for. Those of earlier attempts are older than
-// the start of this one.
+// A separate statement, because it must see the children of a spawn that the lock waited for. Children of earlier attempts are older
+// than the start of this attempt.
 const DESCRIBE = statement(
   'describe_parent',
   `WITH RECURSIVE line AS (
@@ -64,8 +64,8 @@ type ParentRow = {
 };
 
 /**
- * Holds a running job still while its attempt spawns children. An attempt that lost its lease spawns nothing. With
- * `transactionId` it locks only if `client` is still in that transaction.
+ * Locks a running job while its attempt spawns children. An attempt that lost its lease spawns no children. With `transactionId` it
+ * locks only if `client` is still in that transaction.
  */
 export async function lockParent(
   client: Queryable,

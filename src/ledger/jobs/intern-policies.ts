@@ -4,8 +4,8 @@ import type { Policy } from '../../core/policy.ts';
 import { type Batcher, createBatcher } from '../driver/batcher.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// Sorted, so that two batches never wait for each other in a ring. The real clock, because caches expire by it. A policy that is
-// being removed at this moment is written anew, with a number of its own.
+// Sorted, so that two batches cannot deadlock. It uses the real clock, because caches expire by it. A policy that is being removed at
+// this moment is written again under a new number.
 const INTERN = statement(
   'intern_policies',
   `INSERT INTO millrace.policies (hash, body)
@@ -31,19 +31,19 @@ async function intern(db: Queryable, wanted: readonly New[]): Promise<number[]> 
   return hashes.map((hash) => ids.get(hash) as number);
 }
 
-/** How long a number may be given to new jobs after the ledger was told that the policy is in use. */
+/** How long new jobs may get a number after the ledger recorded a use of the policy. */
 const LIFE_MS = 3_600_000;
-/** Of each direction. More distinct policies cost round trips, not memory. */
+/** The size of each cache. More distinct policies cost round trips, not memory. */
 const MAX_REMEMBERED = 10_000;
 
-/** A number that may be given to new jobs until then. Both clocks: the monotonic one stands still while a machine sleeps. */
+/** A number that new jobs may get until a deadline. It uses both clocks, because the monotonic clock stops while a machine sleeps. */
 type Handed = { readonly id: number; readonly untilMs: number; readonly untilWallMs: number };
 
 export type PolicyCacheOptions = { lifeMs?: number; maxRemembered?: number };
 
 /**
- * Policies by number and numbers by policy. A number expires, because a policy that was not taken for a long time is removed from
- * the ledger (decision 0026). What a number stands for never changes, so a policy read by its number does not expire.
+ * Caches policies by number and numbers by policy. A number expires, because the ledger removes policies that were not used for a long
+ * time (decision 0026). The policy of a number never changes, so a policy that was read by number does not expire.
  */
 export class PolicyCache {
   readonly #db: Queryable;
@@ -67,20 +67,20 @@ export class PolicyCache {
     });
   }
 
-  /** The number of a policy that was met lately, without a round trip. */
+  /** Returns the number of a cached policy, without a round trip. */
   known(policy: Policy): number | undefined {
     const handed = this.#ids.get(policy);
     return handed !== undefined && isFresh(handed) ? handed.id : undefined;
   }
 
-  /** Callers that meet new policies at the same time share one round trip. */
+  /** Concurrent callers with new policies share one round trip. */
   async idOf(policy: Policy): Promise<number> {
     const known = this.known(policy);
     if (known !== undefined) return known;
     const hash = fingerprint(policy);
     const handed = await this.#handedFor(hash, policy);
     this.#ids.set(policy, handed);
-    // A worker in this process need not ask for what it wrote itself.
+    // A worker in this process need not read a policy that the process wrote.
     if (!this.#policies.has(handed.id)) this.#remember(this.#policies, handed.id, policy);
     return handed.id;
   }
@@ -89,10 +89,10 @@ export class PolicyCache {
     for (let pending = this.#idsByHash.get(hash); pending !== undefined; pending = this.#idsByHash.get(hash)) {
       const found = await pending;
       if (isFresh(found)) return found;
-      // The first caller to notice asks again, and the others wait for its answer.
+      // The first caller that notices asks again, and the others wait for its result.
       if (this.#idsByHash.get(hash) === pending) this.#idsByHash.delete(hash);
     }
-    // Counted from before the statement is sent, so that the ledger never remembers less than this process does.
+    // The time counts from before the statement is sent, so that the ledger keeps the policy at least as long as this cache.
     const fresh = { untilMs: performance.now() + this.#lifeMs, untilWallMs: Date.now() + this.#lifeMs };
     const interning = this.#interning.add({ hash, policy }).then((id) => ({ id, ...fresh }));
     this.#remember(this.#idsByHash, hash, interning);

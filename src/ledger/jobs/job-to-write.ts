@@ -1,6 +1,6 @@
 import type { NewJob } from '../../core/submission.ts';
 
-/** A job ready to be written: checked, with its id, its policy's number and its place among other jobs. */
+/** A validated job with its id, the number of its policy and its relations to other jobs. */
 export type JobToWrite = {
   id: string;
   orgId: string;
@@ -12,7 +12,7 @@ export type JobToWrite = {
   stamp?: number;
 };
 
-/** What ties a job to others. One that `waits` is born pending. */
+/** The relations of a job to others. A job that `waits` starts as pending. */
 export type Placement = {
   priority: number;
   depth: number;

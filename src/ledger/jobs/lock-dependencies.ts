@@ -8,14 +8,14 @@ export type LockedDependency = {
   state: JobState;
   depth: number;
   priority: number;
-  /** How many jobs wait for it or waited for it; 0 once it has ended. */
+  /** How many jobs have waited for it; 0 once it has ended. */
   dependents: number;
 };
 
-// By id alone, then the org as a filter: an index led by the org could be walked from end to end. KEY SHARE keeps the pruner from
-// removing the jobs and holds up nothing else: the caller's transaction may stay open for long. The state may be older than
-// the lock, so only an end that no job ever leaves may be relied on. The releaser looks at everything else after the commit. It
-// also counts the dependents, and only the ones that it has not counted yet are counted here.
+// Looks up by id alone and then filters by org, because an index that starts with the org could be read from end to end. KEY SHARE
+// keeps the pruner from removing the jobs and blocks nothing else, since the caller's transaction may stay open for long. The state may
+// be older than the lock, so only a final state is reliable. The releaser checks everything else after the commit. It also counts the
+// dependents, and this statement counts only the ones that the releaser has not counted yet.
 const LOCK = statement(
   'lock_dependencies',
   `SELECT j.id, j.seq, j.state, j.depth, j.priority, CASE WHEN j.state >= 'completed' THEN 0 ELSE coalesce(c.dependents, 0) + (SELECT count(*)::int4 FROM (
@@ -26,14 +26,14 @@ const LOCK = statement(
 );
 
 /**
- * The jobs a new one is to wait for. They cannot be removed before the caller's transaction ends, and may run and end
- * meanwhile. Jobs of other orgs are not found.
+ * Returns the jobs that a new job depends on. They cannot be removed before the caller's transaction ends, but may run and end. Jobs of
+ * other orgs are not found.
  */
 export async function lockDependencies(
   client: Queryable,
   params: { orgId: string; ids: readonly string[] },
 ): Promise<LockedDependency[]> {
   const rows = await run<LockedDependency>(client, LOCK, [params.orgId, params.ids]);
-  // A client of the user's own transaction gives bigints as text.
+  // A user's client may return bigints as text.
   return rows.map((row) => ({ ...row, seq: Number(row.seq) }));
 }

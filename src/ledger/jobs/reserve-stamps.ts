@@ -2,12 +2,12 @@ import { int8Array, textArray, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import type { JobToWrite } from './job-to-write.ts';
 
-// The order of a fair queue: each org's next job is stamped one after its last, but never before what was claimed already. So orgs take
-// turns, and an org that was idle gains no credit. A fifo queue orders by submission.
+// The order of a fair queue: the stamp of an org's next job is one higher than its last, but not below the stamps that were claimed. So
+// orgs take turns, and an idle org does not save up turns. A fifo queue orders by submission.
 //
 // The row of an org is locked until the transaction ends, and every submission of the org to the queue needs it. So stamps are reserved
-// by a statement that commits at once, never inside a longer transaction. A rollback of the jobs leaves a gap.
-// The commit need not be flushed: the log is flushed in order, so a job that survives a crash has its stamp before it.
+// by a statement that commits at once, never inside a longer transaction. A rollback of the jobs leaves a gap. The commit needs no
+// flush: the log is flushed in order, so a job that survives a crash has its stamp before it.
 const RESERVE = statement(
   'reserve_stamps',
   `INSERT INTO millrace.fair_stamps AS f (queue, org_id, stamp)
@@ -22,7 +22,7 @@ const RESERVE = statement(
 
 type Row = { queue: string; org_id: string; stamp: number };
 
-/** Gives jobs of fair queues their places. `db` must be ours, and outside of a transaction. */
+/** Assigns stamps to jobs of fair queues. `db` must be ours, and outside a transaction. */
 export async function reserveStamps(db: Queryable, jobs: readonly JobToWrite[]): Promise<void> {
   const groups = Map.groupBy(
     jobs.filter(({ stamp }) => stamp === undefined),

@@ -11,11 +11,11 @@ export type RetryParams = {
   id: string;
   resetAttempts: boolean;
   priority: number | null;
-  /** Null: as the job's policy says. */
+  /** Null for the delay of the job's policy. */
   delayMs: number | null;
   /** In [0, 1), for the jitter of that delay. */
   random?: number;
-  /** A job that waits to be tried again by itself counts as failed: this retry takes the place of that one. */
+  /** Also accepts a job that waits for its next attempt: it counts as failed, and this retry replaces the scheduled one. */
   takesOver?: boolean;
   actor: string | null;
 };
@@ -23,11 +23,11 @@ export type RetryParams = {
 export type RetriedJob =
   | { kind: 'queued'; state: 'scheduled' | 'delayed'; scheduledFor: Date; attemptSlot: number; updatedAt: Date }
   /**
-   * `exhausted`: it failed with its last attempt, and its policy grants no more. `beyond_lifetime`: the delay asked for is longer
-   * than the job may live.
+   * `exhausted`: its last attempt failed, and its policy allows no more. `beyond_lifetime`: the delay is longer than the job's
+   * remaining lifetime.
    */
   | { kind: 'exhausted' | 'not_retriable' | 'beyond_lifetime'; state: JobState }
-  /** Its type is reserved, and such a job keeps its priority. */
+  /** Its type is reserved, so its priority cannot change. */
   | { kind: 'reserved'; type: string }
   | { kind: 'not_found' };
 
@@ -52,8 +52,8 @@ const READ = statement(
   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE`,
 );
 
-// The event count guards: a job that moved since it was read has another one. A job that was to be tried again by itself leaves
-// that timer behind, which finds it where it is then.
+// The event count is the guard: a job that moved since it was read has another count. A job that waited for its next attempt leaves its
+// timer behind, and the stager drops a timer that no longer fits.
 const RETRY = statement(
   'retry_job',
   `WITH ${RECORD}, retried AS (
@@ -95,7 +95,7 @@ SELECT ceil(extract(epoch FROM run_at) * 1000)::float8 AS run_at_ms, attempt_slo
   floor(extract(epoch FROM updated_at) * 1000)::float8 AS updated_at_ms FROM retried`,
 );
 
-/** Gives a failed job another attempt because a person asked for it. */
+/** Gives a failed job another attempt on request. */
 export async function retryJob(db: Queryable, params: RetryParams): Promise<RetriedJob> {
   for (;;) {
     const [job] = await run<Found>(db, READ, [params.orgId, params.id]);
@@ -134,6 +134,6 @@ export async function retryJob(db: Queryable, params: RetryParams): Promise<Retr
         attemptSlot: written.attempt_slot,
         updatedAt: new Date(written.updated_at_ms),
       };
-    // Someone else moved the job in between: look again.
+    // Another transaction moved the job in the meantime, so read it again.
   }
 }

@@ -3,7 +3,7 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import { readyText, withdrawnText } from '../tokens.ts';
 import { keyedTypeText } from './key-scope.ts';
 
-/** What may be changed of a job that has not ended; undefined leaves a member as it is, null clears it. */
+/** The members of an unfinished job that may change. Undefined keeps a member, and null clears it. */
 export type JobChange = {
   type?: string;
   priority?: number;
@@ -15,13 +15,13 @@ export type JobChange = {
 export type UpdatedJob =
   | { kind: 'updated' }
   | { kind: 'not_found' }
-  /** Its type is one of `reservedPrefixes`, and what is asked for would change what its makers know it by. */
+  /** Its type has one of the `reservedPrefixes`, and the change affects members that such jobs must keep. */
   | { kind: 'reserved'; type: string }
   | { kind: 'too_late'; state: JobState; field: 'job' | 'priority' | 'type' };
 
-// A job that a worker has taken, now or in an earlier attempt, keeps its type and its priority.
-// No event and no new `updated_at`: neither is a change of state. A ready job that changes its lane gets a new token for the old one;
-// one that stays in its lane keeps what it has, so that it waits once.
+// A job that a worker has claimed, now or in an earlier attempt, keeps its type and priority. The update writes no event and no
+// `updated_at`, because the state does not change. A ready job that changes its lane gets a new token in place of the old one. A job
+// that stays in its lane keeps its token, so that it waits only once.
 const UPDATE = statement(
   'update_job',
   `WITH locked AS MATERIALIZED (
@@ -59,7 +59,7 @@ export type UpdateParams = {
   orgId: string;
   id: string;
   change: JobChange;
-  /** Of the types whose jobs keep their type, priority and tags. */
+  /** Prefixes of types whose jobs keep their type, priority and tags. */
   reservedPrefixes?: readonly string[];
 };
 

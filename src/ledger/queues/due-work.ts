@@ -1,7 +1,7 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// One snapshot over everything the engine's loops look at, so that a job on its way from one to the next is always seen.
-// A scheduled job counts only if a live worker may take it: without a handler, paused or capped at zero it stays.
+// One snapshot over everything that the engine's loops read, so that a job between two of them is always seen. A scheduled job counts
+// only if a live worker may take it, not if it has no handler, is paused or capped at zero.
 const HAS_DUE = statement(
   'has_due_work',
   `SELECT EXISTS (SELECT FROM millrace.jobs WHERE state = 'running' AND NOT is_held)
@@ -17,13 +17,13 @@ const HAS_DUE = statement(
     AND NOT EXISTS (SELECT FROM millrace.orgs o WHERE o.id = j.org_id AND o.max_running = 0)) AS due`,
 );
 
-/** Whether the engine that runs on this ledger still has something to do now. Reads whole tables: for tests. */
+/** Whether the engine still has work to do now. It reads whole tables, so use it only in tests. */
 export async function hasDueWork(db: Queryable): Promise<boolean> {
   const [row] = await run<{ due: boolean }>(db, HAS_DUE);
   return row?.due === true;
 }
 
-// Rounded up, because a clock that is set to the millisecond must not stop short of a time between two of them.
+// Rounded up, because a clock with millisecond precision must not stop before a time between two milliseconds.
 const NEXT_TIMES = statement(
   'next_times',
   `SELECT date_trunc('milliseconds', j.at + interval '999 microseconds') AS job_at,
@@ -34,7 +34,7 @@ const NEXT_TIMES = statement(
 
 export type NextTimes = { jobAt: Date | null; scheduleAt: Date | null };
 
-/** When the next waiting job and the next recurring one come due. */
+/** Returns when the next waiting job and the next schedule are due. */
 export async function readNextTimes(db: Queryable): Promise<NextTimes> {
   const [row] = await run<{ job_at: Date | null; schedule_at: Date | null }>(db, NEXT_TIMES);
   return { jobAt: row?.job_at ?? null, scheduleAt: row?.schedule_at ?? null };

@@ -42,7 +42,7 @@ export type TypeAnnouncement = {
   customBackoff: boolean;
 };
 
-/** The latest word on a type counts. A pause outlives it. */
+/** The latest announcement of a type counts. It does not end a pause. */
 export async function announceType(db: Queryable, type: TypeAnnouncement): Promise<void> {
   await run(db, ANNOUNCE, [type.name, JSON.stringify(type.defaults), type.concurrency, type.customBackoff]);
 }
@@ -55,12 +55,12 @@ export async function resumeType(db: Queryable, name: string): Promise<void> {
   await run(db, RESUME, [name]);
 }
 
-/** How many jobs of the type may run at once over all workers; null lifts the cap. */
+/** Bounds how many jobs of the type run at once over all workers; null removes the bound. */
 export async function setTypeConcurrency(db: Queryable, name: string, concurrency: number | null): Promise<void> {
   await run(db, SET_CONCURRENCY, [name, concurrency]);
 }
 
-/** `isServed`: a worker of the type is alive. */
+/** `isServed` means that a worker of the type is alive. */
 export type JobType = TypeAnnouncement & { pausedAt: Date | null; announcedAt: Date; isServed: boolean };
 
 type Row = {

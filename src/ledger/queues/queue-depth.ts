@@ -20,28 +20,28 @@ const LOCK_BESIDE = statement('lock_admission_beside', `SELECT ${waitForLock(OTH
 
 export type Waiting = { queue: string; jobType: string; atMost: number };
 
-/** Any job but those of these types. */
+/** Jobs of all types except these. */
 export type WaitingBeside = { types: readonly string[]; atMost: number };
 
-/** How many jobs of a type wait for a worker, counted no further than asked. */
+/** Returns how many jobs of a type wait for a worker, counting up to `atMost`. */
 export async function queueDepth(db: Queryable, { queue, jobType, atMost }: Waiting): Promise<number> {
   const [row] = await run<{ depth: number }>(db, COUNT, [queue, jobType, atMost]);
   return (row as { depth: number }).depth;
 }
 
-/** Inside a transaction: the depth cannot grow by anybody else who asks this way until that ends. */
+/** Must run inside a transaction. Until that ends, no other caller of this function can add to the queue. */
 export async function lockedQueueDepth(db: Queryable, waiting: Waiting): Promise<number> {
   await run(db, LOCK);
   return queueDepth(db, waiting);
 }
 
-/** How many jobs of all other types wait, in whatever queue, counted no further than asked. */
+/** Returns how many jobs of all other types wait, in any queue, counting up to `atMost`. */
 export async function depthBeside(db: Queryable, { types, atMost }: WaitingBeside): Promise<number> {
   const [row] = await run<{ depth: number }>(db, COUNT_BESIDE, [types, atMost]);
   return (row as { depth: number }).depth;
 }
 
-/** Inside a transaction, as `lockedQueueDepth`. */
+/** The same as `lockedQueueDepth`, for jobs of all other types. */
 export async function lockedDepthBeside(db: Queryable, waiting: WaitingBeside): Promise<number> {
   await run(db, LOCK_BESIDE);
   return depthBeside(db, waiting);

@@ -42,7 +42,7 @@ const ADVANCE = statement(
    WHERE org_id = $1::uuid AND key = $2`,
 );
 
-/** What becomes of times that passed while no process was there. */
+/** How to handle the times that passed while no process ran. */
 export type Missed = 'none' | 'one' | 'all';
 
 export type ScheduleToPut = {
@@ -83,22 +83,22 @@ export async function listSchedules(db: Queryable, orgId: string): Promise<Sched
   return (await run<Row>(db, LIST, [orgId])).map(toSchedule);
 }
 
-/** A schedule whose time has come, and the time it is by the database's clock. */
+/** A schedule that is due, and the time of the database's clock. */
 export type DueSchedule = { schedule: Schedule; now: Date };
 
-/** Names a due schedule and its place among the others. */
+/** Identifies a due schedule and its position among the others. */
 export type DueReference = { orgId: string; key: string; at: string };
 
 const NIL = '00000000-0000-0000-0000-000000000000';
 
-/** The schedules of all orgs that are due, earliest first; `after` is the last of the page before. */
+/** Returns the due schedules of all orgs, earliest first. `after` is the last one of the previous page. */
 export async function dueSchedules(db: Queryable, after: DueReference | null, limit: number): Promise<DueReference[]> {
   const from = after === null ? [null, NIL, ''] : [after.at, after.orgId, after.key];
   const rows = await run<{ org_id: string; key: string; at: string }>(db, DUE, [...from, limit]);
   return rows.map(({ org_id: orgId, key, at }) => ({ orgId, key, at }));
 }
 
-/** Inside a transaction: locks a schedule that is still due. Null: another process has it or has fired it. */
+/** Locks a schedule that is still due; call it inside a transaction. Returns null if another process holds it or has fired it. */
 export async function lockDueSchedule(client: Queryable, { orgId, key }: DueReference): Promise<DueSchedule | null> {
   const [row] = await run<Row & { now: Date }>(client, LOCK_DUE, [orgId, key]);
   return row === undefined ? null : { schedule: toSchedule(row), now: new Date(row.now) };
