@@ -16,7 +16,7 @@ export type Position = {
 export const recordsFrom = (txid: string, recordId: string, record = 'r'): string =>
   `${record}.txid >= ${txid} AND (${record}.txid, ${record}.id) >= (${txid}, ${recordId})`;
 
-/** Records before a position. Use it together with `recordsFrom`. */
+/** Records before a position, as the upper end of a range that `recordsFrom` begins. */
 export const recordsBefore = (txid: string, recordId: string, record = 'r'): string =>
   `${record}.txid <= ${txid} AND (${record}.txid, ${record}.id) < (${txid}, ${recordId})`;
 

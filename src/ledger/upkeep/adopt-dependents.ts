@@ -2,12 +2,12 @@ import { int8Array } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { arraysOf, laterText, type Release } from './take-releases.ts';
 
-/** Dependencies that one statement looks at, unless a single job has more. */
+/** The dependencies that one statement reads, unless a single job has more. */
 const MAX_EDGES = 2_000;
 
-// Marks the dependencies of jobs that were just submitted, so that their ends leave releases. A completed or cancelled job never
-// ends again and needs no mark; a failed one may be retried by hand. If somebody holds a job that is to be marked, the release of
-// its dependent is put off. Counts are written in one order, because two releasers may count dependents of the same jobs.
+// Marks the dependencies of new jobs, so that their ends add releases. A completed or cancelled job never ends again and needs no mark,
+// but a failed job may be retried by hand. If another transaction holds a job that needs a mark, the release of its dependent is
+// postponed. Counts are written in a fixed order, because two releasers may count dependents of the same jobs.
 const ADOPT = statement(
   'adopt_dependents',
   `WITH sized AS MATERIALIZED (
@@ -47,7 +47,7 @@ SELECT (SELECT count(*)::int4 FROM adopted) AS adopted, (SELECT count(*)::int4 F
 
 export type Adopted = { adopted: number; put_off: number };
 
-/** Tells the dependencies of new jobs that somebody waits for them. Afterwards the releases are like any other. */
+/** Marks the dependencies of new jobs. Afterwards the releases are like any other. */
 export async function adoptDependents(client: Queryable, releases: readonly Release[]): Promise<Adopted> {
   const ids = int8Array(releases.map((release) => release.id));
   const [row] = await run<Adopted>(client, ADOPT, [ids, ...arraysOf(releases)]);

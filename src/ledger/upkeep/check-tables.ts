@@ -1,9 +1,9 @@
 import { type Queryable, run, type Statement, statement } from '../driver/statement.ts';
 import { keyedTypeText, keyScopeText } from '../jobs/key-scope.ts';
 
-const MOST = 1_000; // Of one kind; who has more needs no longer list.
+const MOST = 1_000; // Findings of one kind. A longer list would not help.
 
-// I3: within the window of its key, one job for an org, a scope and a key; and each key row names a job that carries it.
+// I3: while a key is valid, an org has one job for a scope and key, and each row of a key names a job that has the key.
 const ONE_JOB_PER_KEY = statement(
   'check_keys',
   `SELECT 'I3' AS invariant, org_id, id AS job_id,
@@ -21,7 +21,7 @@ const ONE_JOB_PER_KEY = statement(
    LIMIT ${MOST}`,
 );
 
-// I8. Numbers are drawn from one sequence, so a row whose number belongs to a job of another org speaks of that job.
+// I8: all orgs share one sequence, so a row whose number belongs to a job of another org refers to that job.
 const NO_MIXED_ORGS = statement(
   'check_orgs',
   `SELECT 'I8' AS invariant, named.org_id, j.id AS job_id, named.source || ' names a job of org ' || j.org_id AS what
@@ -47,7 +47,7 @@ const NO_MIXED_ORGS = statement(
    LIMIT ${MOST}`,
 );
 
-// T1: a job that waits can be found by whoever moves it on.
+// T1: every waiting job has a token by which the loops find it.
 const EVERY_WAITER_HAS_A_TOKEN = statement(
   'check_tokens',
   `SELECT 'T1' AS invariant, j.org_id, j.id AS job_id, 'a ' || j.state || ' job has no ready token' AS what FROM millrace.jobs j
@@ -65,7 +65,7 @@ const EVERY_WAITER_HAS_A_TOKEN = statement(
    LIMIT ${MOST}`,
 );
 
-// T2: a lease can be found by whoever rescues it.
+// T2: every lease has a claim by which the rescuer finds it.
 const EVERY_LEASE_HAS_A_CLAIM = statement(
   'check_claims',
   `SELECT 'T2' AS invariant, j.org_id, j.id AS job_id, 'no claim of worker ' || j.worker_id || ' contains the job it holds' AS what
@@ -85,7 +85,7 @@ const CHECKS: readonly Statement[] = [
 
 export type TableRow = { invariant: 'I3' | 'I8' | 'T1' | 'T2'; org_id: string; job_id: string; what: string };
 
-/** What can be judged by comparing whole tables, each check in a snapshot of its own. */
+/** Runs the checks that compare whole tables, each in a separate snapshot. */
 export async function checkTables(db: Queryable): Promise<TableRow[]> {
   const rows: TableRow[] = [];
   for (const check of CHECKS) rows.push(...(await run<TableRow>(db, check)));

@@ -3,10 +3,10 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText } from '../history/record-events.ts';
 import { releasedText } from '../tokens.ts';
 
-// Every job that waits has a token with its deadline, so a sweep over three narrow tables finds them all. A token past its
-// deadline goes in any case: its job ends here, or left it behind (a manual retry, which alone sets a new deadline, writes
-// a new token). Only a token of a job that somebody else holds stays, and is looked at again after a minute. Jobs that run are not
-// touched: their worker aborts them, or its rescuer does.
+// Every waiting job has a token with its deadline, so a sweep over three narrow tables finds all of them. A token past its deadline is
+// always removed: either its job ends here, or the job has left the token behind. Only a manual retry sets a new deadline, and it
+// writes a new token. A token stays only if another transaction holds its job, and is checked again after a minute. Running jobs are
+// not touched: their worker or the rescuer aborts them.
 const dyingText = (table: 'ready' | 'timers' | 'waiting', seqs = 'ARRAY[seq]') => `
   SELECT ctid AS tid, org_id, ${seqs} AS seqs FROM millrace.${table} WHERE dies_at < millrace.clock() LIMIT $1::int4 FOR UPDATE SKIP LOCKED`;
 
@@ -65,7 +65,7 @@ export type Expired = { expired: number; released: boolean; again: boolean };
 
 const FAILURE = JSON.stringify(LIFETIME_FAILURE);
 
-/** Ends the waiting jobs that have outlived their total lifetime, except those that somebody holds. */
+/** Ends waiting jobs that have exceeded their total lifetime, except jobs that another transaction holds. */
 export async function expireJobs(db: Queryable, limit: number): Promise<Expired> {
   const [row] = await run<Expired>(db, EXPIRE, [limit, FAILURE]);
   return row as Expired;

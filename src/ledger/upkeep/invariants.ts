@@ -3,7 +3,7 @@ import { type CheckedEvent, type CheckedJob, checkHistory, type Finding } from '
 import { checkDeliveries, type DeliveryFinding } from '../webhooks/check-deliveries.ts';
 import { checkTables, type TableRow } from './check-tables.ts';
 
-// Rows and their history in one statement, so that jobs may move while they are judged.
+// Reads rows and their history in one statement, so that jobs may move during the check.
 const READ_HISTORIES = statement(
   'check_histories',
   `SELECT j.org_id, j.seq, j.id, j.state, j.event_count, j.lease_seq, j.worker_id, e.events
@@ -40,8 +40,8 @@ export type Violation = {
 };
 
 /**
- * Everything that must hold between the tables and does not. It reads the whole ledger, in batches; give it the
- * maintenance pool, whose planner may join large tables.
+ * Returns all violations of the invariants between the tables. It reads the whole ledger in batches. Give it the maintenance pool,
+ * whose planner may join large tables.
  */
 export async function checkInvariants(db: Queryable): Promise<Violation[]> {
   const tables = await checkTables(db);

@@ -21,8 +21,8 @@ const PRUNE_REPLIES = statement(
 export type PrunedAccess = { revokedKeys: number; replies: number };
 
 /**
- * Removes keys revoked longer ago than `revokedKeysMs`, none where that is null, and replies whose time is over, at most `limit` of each
- * kind; call again while a count reaches it. A key that is in force stays, however old.
+ * Removes keys that were revoked more than `revokedKeysMs` ago, or none if that is null, and expired replies. It removes at most
+ * `limit` of each kind, so call it again while a count reaches the limit. A valid key is never removed.
  */
 export async function pruneAccess(
   db: Queryable,

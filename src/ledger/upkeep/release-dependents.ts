@@ -17,18 +17,18 @@ import {
   takeTurn,
 } from './take-releases.ts';
 
-// Why no wake-up is lost. A submission leaves a new release of its job. The releaser first marks the dependencies of the job and
-// commits: from then on each of them that ends leaves a release. Only then does it look at the job. A look locks the jobs that
-// wait, then reads the states of everything they wait for in another statement, whose snapshot is younger than the locks. So of
-// two dependencies that end at the same time, the look that comes second to the lock sees both ends; and a dependency that ends
-// after the look leaves a release. A waiting job that somebody else holds is not waited for: it gets a release for later.
+// Why no wake-up is lost. A submission adds a new release of its job. The releaser first marks the dependencies of the job and commits.
+// From then on, each of them adds a release when it ends. Only then does the releaser check the job. A check locks the waiting jobs,
+// then reads the states of their dependencies in another statement, whose snapshot is newer than the locks. If two dependencies end at
+// the same time, the check that gets the lock second sees both ends. A dependency that ends after the check adds a release. The
+// releaser does not wait for a waiting job that another transaction holds: it adds a release for later.
 
-/** Dependents that one turn looks at. It bounds the transaction, and with it what others wait for. */
+/** The dependents that one turn checks. It bounds the transaction, and so how long others wait for it. */
 const TURN_DEPENDENTS = 500;
-/** Of one release, however many others share the turn. */
+/** The minimum for one release, if many share the turn. */
 const LEAST_PAGE = 5;
 
-// The dependents of a job that ended, a page of them; the held parent that it joins; and the job itself if it waits.
+// One page of the dependents of a job that ended, the held parent that it joins, and the job itself if it waits.
 const FIND = statement(
   'find_dependents',
   `WITH looked_at AS MATERIALIZED (
@@ -56,7 +56,7 @@ LEFT JOIN LATERAL (
     AND (j.state = 'pending' OR (j.state = 'running' AND j.is_held)) FOR NO KEY UPDATE SKIP LOCKED) l ON true`,
 );
 
-// A dependency without a row was removed after its end. Which end is unknown, so it counts as a failure.
+// A dependency without a row was removed after its end. Its outcome is unknown, so it counts as a failure.
 const READ = statement(
   'read_dependencies',
   `SELECT j.org_id, j.seq, j.state, j.dependency_type, CASE WHEN j.state = 'pending' THEN ARRAY(
@@ -70,7 +70,7 @@ FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq) JOIN millrace.jobs j ON j.
 WHERE j.state = 'pending' OR (j.state = 'running' AND j.is_held)`,
 );
 
-// A job that may proceed comes without a state: its own time decides between scheduled and delayed.
+// A job that may proceed has no state here: its run time decides between scheduled and delayed.
 const WRITE = statement(
   'release_dependents',
   `WITH ${RECORD}, input AS MATERIALIZED (
@@ -104,7 +104,7 @@ const WRITE = statement(
 SELECT count(*)::int4 AS moved, coalesce(bool_or(is_awaited), false) AS cascades FROM moved`,
 );
 
-// A release whose dependents are not exhausted goes to the end of its org's line.
+// A release with remaining dependents moves to the end of its org's queue.
 const FINISH = statement(
   'finish_releases',
   `WITH finished AS (
@@ -130,20 +130,20 @@ export type Released = {
   consumed: number;
   /** Jobs that no longer wait. */
   moved: number;
-  /** More releases wait, also those this call made: a failure travels down a graph one level a call. */
+  /** More releases are due, including ones that this call added. A failure moves down a graph by one level per call. */
   again: boolean;
-  /** Some jobs were held by others. They are looked at again a little later. */
+  /** Other transactions held some jobs, which are checked again a little later. */
   putOff: boolean;
   failed: readonly FailedRelease[];
   next: ReleasePosition;
 };
 
-/** The orgs that had their turn last, for new releases and for the others. */
+/** The orgs whose turn was last, for new releases and for the others. */
 export type ReleasePosition = { new: string; old: string };
 
 const START: ReleasePosition = { new: FIRST_ORG, old: FIRST_ORG };
 
-/** Wakes the jobs that waited for jobs which ended, some of each org. */
+/** Moves jobs whose dependencies have ended, some of each org. */
 export async function releaseDependents(db: pg.Pool, limit: number, position = START): Promise<Released> {
   const fresh = await takeTurn(db, { kind: 'new', limit, afterOrg: position.new }, adoptDependents);
   const looked = await takeTurn(db, { kind: 'old', limit, afterOrg: position.old }, lookAtAll);
@@ -179,7 +179,7 @@ async function lookAtAll(
   return { moved, again: cascades || rest.length > 0, putOff: held.length > 0 };
 }
 
-/** The rest of a release whose page was full. */
+/** The remaining part of a release whose page was full. */
 function unfinished(release: Release, found: readonly Found[], page: number): Omit<Release, 'id'>[] {
   const dependents = found.filter(({ id, is_dependent }) => is_dependent && id === release.id);
   if (dependents.length < page) return [];
@@ -187,7 +187,7 @@ function unfinished(release: Release, found: readonly Found[], page: number): Om
   return [{ org_id, seq, after_seq: Math.max(...dependents.map((job) => job.seq)), failures: 0 }];
 }
 
-/** Numbers are drawn from one sequence for all orgs. */
+/** All orgs share one sequence of numbers. */
 const unique = (found: readonly Found[]): JobRef[] => [...new Map(found.map((job) => [job.seq, job])).values()];
 
 async function moveAll(
@@ -227,7 +227,7 @@ function decideMove(job: Waiting): Move | null {
   return { org_id, seq, from, to, reason, failure: JSON.stringify(resolution.failure) };
 }
 
-/** Every pending job has dependencies. If no row of them is left, they were removed, and how they ended is unknown. */
+/** Every pending job has dependencies. If none of their rows is left, they were removed and their outcome is unknown. */
 function statesOf({ dependency_states: states }: Waiting): readonly JobState[] {
   return states === null || states.length === 0 ? ['failed'] : states;
 }

@@ -2,9 +2,9 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText } from '../history/record-events.ts';
 import { readyText } from '../tokens.ts';
 
-// The lower bound spares a walk over the entries of timers that are gone. A timer written late may lie below it, so the
-// caller lets go of the bound now and then. A due job that somebody else holds is not waited for: its timer goes to the back of the
-// line, behind every other that is due.
+// The lower bound skips the index entries of removed timers. A timer that was written late may lie below it, so the caller resets the
+// bound from time to time. The stager does not wait for a due job that another transaction holds: its timer moves behind all other due
+// timers.
 const STAGE = statement(
   'stage_jobs',
   `WITH ${RECORD}, due AS MATERIALIZED (
@@ -51,13 +51,13 @@ SELECT (SELECT count(*) FROM staged) AS staged, (SELECT count(*) FROM held) AS h
 
 export type Staged = {
   staged: number;
-  /** Due, and held by somebody else. */
+  /** Due jobs that other transactions hold. */
   held: number;
-  /** How long until there is more to do, by the database's clock; null if nothing waits. */
+  /** The time until the next timer is due, by the database's clock; null if there is none. */
   nextInMs: number | null;
-  /** Where the next look may begin. */
+  /** The lower bound for the next call. */
   floor: Date | null;
-  /** Only where they were asked for. */
+  /** Only if the caller asked for them. */
   jobs: readonly StagedRow[];
 };
 
@@ -72,7 +72,7 @@ type StagedRow = {
 
 export type StageParams = { limit: number; floor: Date | null; namesJobs?: boolean };
 
-/** Makes the jobs ready whose time has come, except those that somebody holds. A timer that no longer fits its job is dropped. */
+/** Makes due jobs ready, except jobs that another transaction holds. A timer that no longer fits its job is dropped. */
 export async function stageJobs(db: Queryable, params: StageParams): Promise<Staged> {
   type Row = {
     staged: number;

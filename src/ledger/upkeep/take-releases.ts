@@ -7,18 +7,18 @@ export type JobRef = { org_id: string; seq: number };
 
 export type Release = JobRef & {
   id: number;
-  /** The dependents up to this one have been looked at. */
+  /** The dependents up to this one have been checked. */
   after_seq: number;
   failures: number;
 };
 
-/** A release that failed alone, too. It is tried again later. */
+/** A release that failed even alone. It is retried later. */
 export type FailedRelease = { orgId: string; seq: number; error: unknown };
 
 export const FIRST_ORG = '00000000-0000-0000-0000-000000000000';
 
-// Every org that has releases gets the same share of a turn, so the size of one org's backlog does not delay the others. The
-// recursion jumps from org to org in the index, whatever lies between.
+// Every org with releases gets the same share of a turn, so a large backlog of one org does not delay the others. The recursion jumps
+// from org to org in the index.
 const takeText = (isNew: boolean): string => `WITH RECURSIVE found AS (
   (SELECT org_id FROM millrace.releases
    WHERE is_new = ${isNew} AND org_id > $1::uuid AND due_at <= statement_timestamp() ORDER BY org_id LIMIT 1)
@@ -44,8 +44,8 @@ const TAKE_ONE = statement(
 );
 
 /**
- * When to look again at what could not be done: later each time, after 100 ms at first and a minute at last. This is real
- * time and not that of jobs, which stands still in tests.
+ * When to retry failed work: first after 100 ms, with a growing delay of up to a minute. It uses real time and not the time of jobs,
+ * which stands still in tests.
  */
 export const laterText = (failures: string): string =>
   `statement_timestamp() + least(interval '1 minute', interval '50 ms' * 2 ^ least(${failures}, 12))`;
@@ -58,7 +58,7 @@ const PUT_OFF = statement(
 export type Turn = {
   kind: keyof typeof TAKE;
   limit: number;
-  /** The turn goes to the orgs after this one. */
+  /** The turn starts after this org. */
   afterOrg: string;
 };
 
@@ -66,15 +66,15 @@ export type TurnResult<T> = {
   results: T[];
   taken: number;
   failed: FailedRelease[];
-  /** Where the next turn begins. */
+  /** The next turn starts after this org. */
   nextOrg: string;
   /** Another turn may find more. */
   again: boolean;
 };
 
 /**
- * Takes some releases of each org and works on them in one transaction. If that fails, each is worked on alone, and the
- * ones that fail again are put off: a release that cannot be worked on holds up nothing but itself.
+ * Takes some releases of each org and processes them in one transaction. If that fails, each is processed alone, and those that fail
+ * again are postponed. So a release that cannot be processed delays only itself.
  */
 export async function takeTurn<T>(
   db: pg.Pool,
@@ -129,7 +129,7 @@ async function workAlone<T>(
   return results;
 }
 
-/** The database does not answer at all. A statement that took too long is the fault of what it works on. */
+/** Whether the database is unreachable. A statement that took too long is the fault of its input instead. */
 const isAway = (error: unknown): boolean => isUnavailable(error) && !isOverlong(error);
 
 export const arraysOf = (jobs: readonly JobRef[]): [Buffer, Buffer] => [

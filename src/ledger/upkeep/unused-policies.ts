@@ -2,7 +2,7 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 
 const LAST_USED_US = '(extract(epoch FROM last_used_at) * 1000000)::int8';
 
-/** These read the real clock and not `millrace.clock()`: what processes remember of policies expires by real time. */
+/** These statements read the real clock and not `millrace.clock()`, because the policy caches of processes expire by real time. */
 const BEGIN = statement(
   'begin_policy_sweep',
   `UPDATE millrace.policy_sweeps SET begun_at = now()
@@ -42,7 +42,7 @@ const REMOVE = statement(
 
 export type SweepStart = { everyMs: number; unusedMs: number; minCandidates: number };
 
-/** Whether this process is to sweep: none did so lately, and there are enough candidates to be worth a look at all jobs. */
+/** Whether this process should sweep: no process did so lately, and there are enough candidates to justify reading all jobs. */
 export async function beginPolicySweep(
   db: Queryable,
   { everyMs, unusedMs, minCandidates }: SweepStart,
@@ -50,16 +50,16 @@ export async function beginPolicySweep(
   return (await run(db, BEGIN, [everyMs, unusedMs, minCandidates])).length > 0;
 }
 
-/** A policy, and when it was last taken for new jobs: in microseconds, as the database keeps it. */
+/** A policy, and when it was last used for new jobs, in microseconds as the database stores it. */
 export type PolicyCandidate = readonly [id: number, lastUsedUs: number];
 
-/** Policies that no process took for new jobs for so long. Jobs may still have them. */
+/** Returns policies that were not used for new jobs for this long. Existing jobs may still have them. */
 export async function policyCandidates(db: Queryable, unusedMs: number, limit: number): Promise<PolicyCandidate[]> {
   const rows = await run<{ id: number; us: number | string }>(db, CANDIDATES, [unusedMs, limit]);
   return rows.map(({ id, us }) => [id, Number(us)]);
 }
 
-/** A number that every transaction which writes from now on is above. */
+/** Returns a number below that of every transaction that writes from now on. */
 export async function markTransaction(db: Queryable): Promise<string> {
   const [row] = await run<{ txid: string }>(db, MARK);
   return (row as { txid: string }).txid;
@@ -67,7 +67,7 @@ export async function markTransaction(db: Queryable): Promise<string> {
 
 export type SinceMark = { is_settled: boolean; is_foreign: boolean };
 
-/** `is_settled`: all that was written before the mark can be seen. `is_foreign`: this server never gave out the mark. */
+/** `is_settled`: all transactions before the mark have ended. `is_foreign`: the mark does not come from this server. */
 export async function sinceMark(db: Queryable, txid: string): Promise<SinceMark> {
   const [row] = await run<SinceMark>(db, SETTLED, [txid]);
   return row as SinceMark;
@@ -77,7 +77,7 @@ export type JobWindow = { orgId: string; seq: number; policyIds: number[] };
 
 export const FIRST_WINDOW = { orgId: '00000000-0000-0000-0000-000000000000', seq: -1 };
 
-/** The policies of the next jobs after a position, and where to go on; null behind the last job. */
+/** Returns the policies of the next jobs after a position and the position to continue from, or null after the last job. */
 export async function policiesInUse(
   db: Queryable,
   after: { orgId: string; seq: number },
@@ -87,7 +87,7 @@ export async function policiesInUse(
   return row ?? null;
 }
 
-/** Removes those of the policies that were not taken since. Whether one was is told by a change, which no step of a clock hides. */
+/** Removes the policies that were not used since. A use changes the row, so a step of the clock cannot hide it. */
 export async function removePolicies(db: Queryable, candidates: readonly PolicyCandidate[]): Promise<number> {
   const values = [candidates.map(([id]) => id), candidates.map(([, us]) => us)];
   return (await run(db, REMOVE, values)).length;

@@ -8,12 +8,12 @@ const ENSURE = statement(
    ON CONFLICT DO NOTHING`,
 );
 
-/** Notes that jobs of the org may name callbacks, and gives it a secret to sign them with unless it has one. */
+/** Records that jobs of the org may name callbacks, and gives the org a signing secret if it has none. */
 export async function ensureCallbackOrg(db: Queryable, orgId: string): Promise<void> {
   await run(db, ENSURE, [orgId, randomBytes(WEBHOOK_SECRET_BYTES)]);
 }
 
-/** The orgs that this process has seen noted: each is noted once. */
+/** The orgs that this process knows to be recorded. It records each org once. */
 export class CallbackOrgs {
   readonly #known = new Set<string>();
   readonly #noting = new Map<string, Promise<void>>();

@@ -1,13 +1,13 @@
 import type { Health } from '../../core/breaker.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// Callbacks share the health of their origin: jobs may name a URL each, and a host that hangs would be new with every one of them.
+// Callbacks share the health of their origin. Each job may name another URL, so a host that hangs would otherwise look new every time.
 const OF_LANE = 'FROM millrace.callback_origins c WHERE l.is_callback AND c.org_id = l.org_id AND c.origin = l.origin';
 
-/** Until when the origin of the lane `l` is left alone; null unless it is a callback's and failed. */
+/** When the origin of lane `l` may be called again; null unless the lane is a callback's and its origin failed. */
 export const ORIGIN_NEXT_AT = `(SELECT c.next_at ${OF_LANE})`;
 
-/** How much the lane `l` is trusted: 0 it answered last, 1 nothing is known of it, 2 it failed last. */
+/** The health of lane `l`: 0 if its last call succeeded, 1 if nothing is known, 2 if its last call failed. */
 export const STANDING = `CASE WHEN l.failures > 0 THEN 2 ELSE coalesce(
     (SELECT CASE WHEN c.failures > 0 THEN 2 ELSE 0 END ${OF_LANE}), CASE WHEN l.delivered_total > 0 THEN 0 ELSE 1 END) END`;
 
@@ -38,13 +38,15 @@ const FORGET = statement(
 
 export type CallbackOrigin = { readonly orgId: string; readonly url: string };
 
-/** Whether the origin is known and answered last: then a success changes nothing, and no row is waited for. */
+/** Whether the origin's last call succeeded. Then another success changes nothing, and no row need be locked. */
 export async function isSoundOrigin(client: Queryable, { orgId, url }: CallbackOrigin): Promise<boolean> {
   const [row] = await run<{ failures: number }>(client, READ, [orgId, url]);
   return row?.failures === 0;
 }
 
-/** Changes what is known of an origin. Its row is locked until the transaction ends, and always after the lane and the job. */
+/**
+ * Updates the health of an origin. Its row stays locked until the transaction ends, and is always locked after the lane and the job.
+ */
 export async function changeOrigin(
   client: Queryable,
   { orgId, url }: CallbackOrigin,
@@ -59,7 +61,7 @@ export async function changeOrigin(
   await run(client, WRITE, [orgId, url, health.failures, toDate(health.failingSinceMs), toDate(health.nextAtMs)]);
 }
 
-/** Nothing is known any more of the origin of this target, if it is a callback. Only with its lane locked. */
+/** Deletes the health of this target's origin, if the target is a callback. Its lane must be locked. */
 export async function forgetOrigin(client: Queryable, webhookId: string): Promise<void> {
   await run(client, FORGET, [webhookId]);
 }

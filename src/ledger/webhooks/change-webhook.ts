@@ -7,7 +7,7 @@ const LOCK = statement(
   'SELECT webhook_id FROM millrace.webhook_lanes WHERE org_id = $1::uuid AND webhook_id = $2::uuid FOR UPDATE',
 );
 
-// With a snapshot younger than the lock: whoever held it may have deleted the target.
+// The snapshot is newer than the lock, because the last holder may have deleted the target.
 const IS_THERE = statement(
   'webhook_is_there',
   'SELECT id FROM millrace.webhooks WHERE org_id = $1::uuid AND id = $2::uuid AND deleted_at IS NULL',
@@ -31,7 +31,7 @@ const DELETE = statement(
   'UPDATE millrace.webhooks SET deleted_at = millrace.clock() WHERE org_id = $1::uuid AND id = $2::uuid',
 );
 
-// What is more than this goes when its retention ends: nothing is sent to a target that is deleted.
+// Further deliveries are removed when their retention ends. Nothing is sent to a deleted target.
 const DROP_QUEUED = statement(
   'drop_queued_deliveries',
   `DELETE FROM millrace.webhook_deliveries WHERE id = ANY (ARRAY(
@@ -39,8 +39,8 @@ const DROP_QUEUED = statement(
      ORDER BY position LIMIT 10000))`,
 );
 
-// Run with the lane locked. Due when something is queued, nothing is live and the target takes deliveries; not before the
-// breaker and the time of the next attempt allow it, unless that is to forget what was.
+// The lane must be locked. It is due if a delivery is queued, none is live and the target is enabled. Unless earlier failures are to be
+// forgotten, the breaker and the time of the next attempt must allow it, too.
 const DUE = `greatest(millrace.clock(), CASE WHEN NOT $3::boolean THEN greatest(l.due_at, l.next_at, ${ORIGIN_NEXT_AT}) END)`;
 const HAS_WORK = `l.live_delivery IS NULL AND w.disabled_at IS NULL AND w.deleted_at IS NULL
        AND EXISTS (SELECT FROM millrace.webhook_deliveries d WHERE d.webhook_id = l.webhook_id AND d.state = 'queued')`;
@@ -58,7 +58,7 @@ const REFRESH = statement(
    WHERE l.org_id = $1::uuid AND l.webhook_id = $2::uuid AND w.id = l.webhook_id`,
 );
 
-// Its attempts are counted anew: what failed before says nothing of them.
+// Restarts the count of attempts, because earlier failures no longer matter.
 const FORGET_TRIES = statement(
   'forget_tries',
   `UPDATE millrace.webhook_deliveries SET tries = 0 WHERE id = (SELECT id FROM millrace.webhook_deliveries
@@ -75,13 +75,13 @@ export type WebhookChange = {
 
 const UNIQUE_VIOLATION = '23505';
 
-/** Locks the lane of a target until the transaction ends. False: the org has no such target. */
+/** Locks the lane of a target until the transaction ends. Returns false if the org has no such target. */
 export async function lockLane(db: Queryable, orgId: string, webhookId: string): Promise<boolean> {
   await run(db, LOCK, [orgId, webhookId]);
   return (await run(db, IS_THERE, [orgId, webhookId])).length === 1;
 }
 
-/** Makes the lane due if it has something to do; `forgets` closes its breaker. Only with the lane locked. */
+/** Makes the lane due if a delivery is waiting. `forgets` closes its breaker. The lane must be locked. */
 export async function refreshLane(
   db: Queryable,
   orgId: string,
@@ -94,7 +94,7 @@ export async function refreshLane(
   await run(db, REFRESH, [orgId, webhookId, forgets]);
 }
 
-/** In a transaction. `exists`: another webhook has these events for this URL, and the transaction is void. */
+/** Call it in a transaction. `exists` means that another webhook has these events for this URL; roll back then. */
 export async function changeWebhook(
   db: Queryable,
   orgId: string,
@@ -112,12 +112,15 @@ export async function changeWebhook(
     if (sqlStateOf(error) === UNIQUE_VIOLATION) return 'exists';
     throw error;
   }
-  // What failed at another address, or before somebody saw to it, says nothing of what comes.
+  // Failures at another address, or before an operator enabled the target again, say nothing about the next delivery.
   await refreshLane(db, orgId, { webhookId, forgets: enabled === true || url !== undefined });
   return 'changed';
 }
 
-/** In a transaction. What is queued is dropped, what is being sent comes to its end. False: the org has no such target. */
+/**
+ * Call it in a transaction. Queued deliveries are dropped, and deliveries in flight finish. Returns false if the org has no such
+ * target.
+ */
 export async function deleteWebhook(db: Queryable, orgId: string, webhookId: string): Promise<boolean> {
   if (!(await lockLane(db, orgId, webhookId))) return false;
   await run(db, DELETE, [orgId, webhookId]);

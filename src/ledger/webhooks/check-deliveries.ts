@@ -10,10 +10,10 @@ import { uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { outboxJobs } from './outbox-jobs.ts';
 
-/** What is wrong with the deliveries of a job's events. */
+/** A violation in the deliveries of a job's events. */
 export type DeliveryFinding = { invariant: 'I7'; orgId: string; jobId: string; what: string };
 
-// Everything below the position has been dispatched. Read before histories and deliveries, so that neither is older.
+// Everything below the position has been dispatched. The position is read first, so that histories and deliveries are not older.
 const TARGETS = statement(
   'check_webhooks',
   `SELECT o.org_id, (SELECT txid::text::int8 FROM millrace.projections WHERE name = 'webhooks') AS position,
@@ -36,7 +36,7 @@ const DELIVERIES = statement(
    WHERE d.org_id = $1::uuid AND d.job_id = ANY ($2::uuid[])`,
 );
 
-// A job that ended a moment ago may have ended before its outcome was written down; a sweep looks after that.
+// A job may end shortly before its outcome is recorded, and a sweep handles that.
 const LANES = statement(
   'check_lanes',
   `SELECT d.org_id, coalesce(d.job_id, d.id) AS job_id, 'delivery ' || d.id || ' is live, but not the one of its lane' AS what
@@ -52,7 +52,8 @@ const LANES = statement(
    WHERE l.live_delivery IS NOT NULL AND (j.id IS NULL OR j.completed_at < millrace.clock() - interval '1 minute')`,
 );
 
-// What a job tells is read from the job, so it must not go before that. Only what nobody dispatched yet is looked at.
+// Events are built from the job's row, so the job must not be removed before they are dispatched. Only events that were not dispatched
+// yet are checked.
 const UNTOLD = statement(
   'check_untold',
   `SELECT r.org_id, u.seq, r.to_state FROM (SELECT txid FROM millrace.projections WHERE name = 'webhooks') p
@@ -76,7 +77,7 @@ type Delivery = {
   index: number;
 };
 
-/** I7: each event of a job is one delivery for each target that it is for, and nothing else is. */
+/** I7: each event of a job has one delivery for each matching target, and there are no other deliveries. */
 export async function checkDeliveries(db: Queryable): Promise<DeliveryFinding[]> {
   const lanes = await run<{ org_id: string; job_id: string; what: string }>(db, LANES);
   const findings: DeliveryFinding[] = lanes.map((row) => finding(row.org_id, row.job_id, row.what));
@@ -111,7 +112,7 @@ function* judge(job: OutboxJob, deliveries: readonly Delivery[], target: Target)
   const lastN = job.history.at(-1)?.n ?? 0;
   const firstN = job.history[0]?.n ?? 0;
   for (const delivery of deliveries) {
-    // What came after the history was read, or whose record is gone, is not judged.
+    // Deliveries that came after the history was read, or whose record was removed, are not checked.
     if (delivery.n > lastN || delivery.n < firstN) continue;
     const event = known.get(`${delivery.n}:${delivery.index}`);
     if (event === undefined)
@@ -121,7 +122,7 @@ function* judge(job: OutboxJob, deliveries: readonly Delivery[], target: Target)
   }
 }
 
-/** A callback may be changed while its job lives, so only the end that stands is certain to be for the one it has now. */
+/** A callback may change while its job is not finished. So only the final event is certain to match the current callback. */
 function expected(job: OutboxJob, events: readonly PublicEvent[], target: Target): Map<string, PublicEvent> {
   const dispatched = events.filter(({ txid }) => txid < target.position);
   const last = job.history.at(-1);

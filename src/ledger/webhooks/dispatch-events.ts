@@ -25,11 +25,11 @@ import {
 } from './outbox-page.ts';
 import { type Delivery, queueDeliveries, targetsOf } from './queue-deliveries.ts';
 
-/** What one page may hold at most, so that neither its memory nor its statements depend on what a transaction holds. */
+/** The limits of a page, so that its memory and its statements do not depend on the size of a transaction. */
 const PAGE = { records: 512, events: 5_000, history: 30_000, bytes: 8_000_000 };
-/** Longer than a page takes; a process that dies keeps the others waiting for so long. */
+/** Longer than a page takes. After a process dies, the others wait this long. */
 const HOLD_MS = 5_000;
-/** By how much a page shrinks while an item in it fails. */
+/** How much a page shrinks while one of its items fails, in bits. */
 const SHRINK_BITS = 3;
 const HOLDER = randomUUID();
 
@@ -47,20 +47,20 @@ export type Dispatched =
       events: number;
       /** Targets that got deliveries. */
       webhookIds: readonly string[];
-      /** Items that could not be delivered and were passed over. */
+      /** Items that could not be delivered and were skipped. */
       setAside: readonly SetAside[];
       hasTargets: boolean;
       /** More events are ready. */
       hasMore: boolean;
-      /** Jobs have moved since the last round, of whatever org. */
+      /** Jobs of any org have moved since the last round. */
       isLively: boolean;
-      /** There are events that an older transaction still holds back. */
+      /** Some events wait for an older transaction to end. */
       isHeld: boolean;
     };
 
 /**
- * Turns the next page of events into deliveries. Any number of processes may call it. A page is read and matched outside of any
- * transaction that writes; one short statement then writes its deliveries and moves the position, if no other process has moved it.
+ * Converts the next page of events to deliveries. Any number of processes may call it. A page is read and matched outside any writing
+ * transaction. One short statement then writes the deliveries and moves the position, if no other process has moved it.
  */
 export async function dispatchEvents(pool: pg.Pool, limits: Partial<PageLimits> = {}): Promise<Dispatched> {
   const { hasEvents, hasTargets, isHeld } = await peekOutbox(pool);
@@ -73,7 +73,7 @@ export async function dispatchEvents(pool: pg.Pool, limits: Partial<PageLimits> 
   return dispatchPage(pool, await outboxPosition(pool), { records, events });
 }
 
-/** A page with an item that fails is tried again with fewer events, until that item is alone and can be set aside. */
+/** A page that fails is retried with fewer events, until the failing item is alone and can be set aside. */
 async function dispatchPage(pool: pg.Pool, from: Position, limits: PageLimits): Promise<Dispatched> {
   try {
     const matched = await matchPage(pool, from, limits);
@@ -87,7 +87,7 @@ async function dispatchPage(pool: pg.Pool, from: Position, limits: PageLimits): 
 
 type Matched = { readonly page: OutboxPage; readonly matches: readonly Match[] };
 
-/** Reads a page, then matches it with no transaction open: that takes as long as the processor is busy. */
+/** Reads a page, then matches it without an open transaction, because matching takes processor time. */
 async function matchPage(pool: pg.Pool, from: Position, limits: PageLimits): Promise<Matched> {
   return matchJobs(await inTransaction(pool, (client) => readPage(client, from, limits)), from.txid);
 }
@@ -95,7 +95,7 @@ async function matchPage(pool: pg.Pool, from: Position, limits: PageLimits): Pro
 type PageRead = { page: OutboxPage; jobs: readonly OutboxJob[]; webhooks: readonly Webhook[] };
 
 async function readPage(client: pg.ClientBase, position: Position, limits: PageLimits): Promise<PageRead> {
-  // A plan made for small tables outlives them.
+  // The server may keep a plan that was made for small tables.
   await client.query('SET LOCAL enable_seqscan = off');
   const page = await readOutboxPage(client, { position, limits });
   if (page.occurrences.length === 0) return { page, jobs: [], webhooks: [] };
@@ -108,7 +108,7 @@ async function readPage(client: pg.ClientBase, position: Position, limits: PageL
   return { page: short, webhooks, jobs: await withHistories(client, rows.filter(isKept)) };
 }
 
-/** Ends a page earlier where its jobs have long histories. */
+/** Shortens a page whose jobs have long histories. */
 function cutByHistory(page: OutboxPage, rows: readonly OutboxRow[]): OutboxPage {
   const lengths = new Map(rows.map((row) => [keyOf({ orgId: row.org_id, seq: row.seq }), row.record_ids.length]));
   let length = 0;
@@ -126,7 +126,7 @@ function cutAt(page: OutboxPage, count: number): OutboxPage {
   return { ...page, occurrences, end: occurrences.at(-1) as Position, hasMore: true };
 }
 
-/** What goes to which target; ends the page earlier where the bodies are many. */
+/** Matches events with targets. It shortens the page if the bodies are large. */
 function matchJobs({ page, jobs, webhooks }: PageRead, low: number): Matched {
   try {
     const told = new Map(jobs.map((job) => [keyOf(job), publicEventsOf(job)]));
@@ -147,8 +147,8 @@ function matchJobs({ page, jobs, webhooks }: PageRead, low: number): Matched {
 }
 
 /**
- * The events that each transition tells. Two transactions may change a job in the other order than that of their numbers, so
- * an earlier event of a job that is not dispatched yet always comes first.
+ * Returns the events of each transition. Two transactions may change a job in another order than that of their numbers, so an earlier
+ * event of the job that was not dispatched yet always comes first.
  */
 function inOrder(told: ReadonlyMap<string, readonly PublicEvent[]>, low: number): (at: Occurrence) => PublicEvent[] {
   const done = new Map<string, number>();
@@ -180,7 +180,7 @@ function dispatched(
 
 type Failed = { error: unknown; limits: PageLimits };
 
-/** One event that fails. Where only some of its deliveries do, the others are queued. */
+/** Skips one event that fails. If only some of its deliveries fail, the others are queued. */
 async function passOver(pool: pg.Pool, from: Position, { error, limits }: Failed): Promise<Dispatched> {
   const page = await inTransaction(pool, async (client) => {
     await client.query('SET LOCAL enable_seqscan = off');

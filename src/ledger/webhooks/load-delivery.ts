@@ -1,6 +1,7 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// Secrets, the current one first. Those of a callback are the org's. OFFSET 0: the target by its id, and not among all that are enabled.
+// Returns the current secret first. The secrets of a callback belong to the org. OFFSET 0 makes the planner look up the target by its
+// id and not among all enabled targets.
 const LOAD = statement(
   'load_delivery',
   `SELECT d.body, d.created_at, w.url, w.org_id, w.id AS webhook_id, millrace.clock() AS now, CASE WHEN w.kind = 'callback' THEN
@@ -36,7 +37,7 @@ export type SendableDelivery = {
   readonly now: Date;
 };
 
-/** Null unless this job is to deliver it and its target is still there and enabled. */
+/** Returns null unless this job delivers it and its target exists and is enabled. */
 export async function loadDelivery(
   db: Queryable,
   { deliveryId, jobId }: { deliveryId: string; jobId: string },

@@ -17,8 +17,9 @@ const JOBS = statement(
    WHERE j.callback_url IS NOT NULL OR j.org_id = ANY ($3::uuid[])`,
 );
 
-// Each record is opened once, however many of its jobs are asked for. The planner cannot know how many jobs a record holds and opens it
-// for each in a join (10 000 jobs: given up after 30 s; so: 1 s in all). IS TRUE keeps it from making a join of the list of jobs.
+// Each record is opened once for all its jobs. The planner cannot know how many jobs a record has, and a join would open the record for
+// each of them (10 000 jobs: cancelled after 30 s; with this text: 1 s in all). IS TRUE keeps the planner from joining the list of
+// jobs.
 const HISTORIES = statement(
   'outbox_histories',
   `SELECT e.org_id, e.job_seq, e.n, e.txid::text::int8 AS txid, e.from_state, e.to_state, e.at, e.reason, e.attempt,
@@ -58,7 +59,7 @@ type EventRow = {
 
 export type JobKey = { readonly orgId: string; readonly seq: number };
 
-/** The jobs among these that anybody may have to be told of, each with all of its history that is left. */
+/** Returns the jobs that may have targets, each with its remaining history. */
 export async function outboxJobs(
   db: Queryable,
   keys: readonly JobKey[],
@@ -67,7 +68,7 @@ export async function outboxJobs(
   return withHistories(db, await outboxRows(db, keys, orgsWithWebhooks));
 }
 
-/** The same without the histories, which `withHistories` adds: a caller may first see how long they are. */
+/** The same without the histories, which `withHistories` adds. So a caller can first see how long they are. */
 export function outboxRows(
   db: Queryable,
   keys: readonly JobKey[],

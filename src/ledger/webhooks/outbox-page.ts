@@ -3,12 +3,12 @@ import { HORIZON } from '../driver/horizon.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { eventsIn, type Position, recordsBefore, recordsFrom, unreadRecords } from '../history/positions.ts';
 
-// Callbacks do not count here: their orgs are noted, and there may be very many of them.
+// Callbacks are not read here: their orgs are recorded, and there may be very many callbacks.
 const REGISTERED = `millrace.webhooks w WHERE w.kind = 'webhook' AND w.deleted_at IS NULL`;
 const HAS_TARGETS = `(EXISTS (SELECT FROM ${REGISTERED} OFFSET 0) OR EXISTS (SELECT FROM millrace.callback_orgs OFFSET 0))`;
 
-// Most rounds find nothing: to see that takes no lock, no transaction number and no write. Each look has an order and a limit, so that it
-// is one step in the index: without them the planner may read a day's records to find that none of them is held.
+// Most rounds find no events, and this check takes no lock, no transaction number and no write. Each lookup has an order and a limit,
+// so that it is one step in the index. Otherwise the planner may read the records of a whole day.
 const PEEK = statement(
   'outbox_peek',
   `WITH h AS MATERIALIZED (SELECT ${HORIZON} AS xmin)
@@ -18,8 +18,8 @@ const PEEK = statement(
    FROM h`,
 );
 
-// The hold saves other processes the same work. It protects nothing: a write checks that the position is unchanged. So a holder that
-// dies, or a clock that is set back, costs some moments and no event.
+// The hold saves other processes the same work. It protects nothing, because a write checks that the position is unchanged. So a holder
+// that dies, or a clock that is set back, costs a short delay and no event.
 const HOLD = statement(
   'outbox_hold',
   `UPDATE millrace.projections p SET holder = $1::uuid, held_until = clock_timestamp() + $2::float8 * interval '1 ms'
@@ -35,9 +35,9 @@ const POSITION = statement(
   `SELECT txid::text::int8 AS txid, record_id AS "recordId", seq, n FROM millrace.positions WHERE name = 'webhooks'`,
 );
 
-// Below the horizon nothing can appear any more, so no event that commits late is passed over. A page looks at so many records; of those
-// it opens the ones of orgs that have a target, until they hold enough events. The last record opened may hold many more: the events of
-// the page are cut as well. Where no org has a target, the position jumps to the horizon.
+// No event can still appear below the horizon, so no event that commits late is skipped. A page reads a bounded number of records and
+// opens those of orgs with a target, until they have enough events. The last record may have many more, so the events of the page are
+// bounded as well. If no org has a target, the position jumps to the horizon.
 const PAGE = statement(
   'outbox_page',
   `WITH h AS MATERIALIZED (
@@ -77,21 +77,21 @@ type PageRow = { end_txid: number; end_record_id: number; has_more: boolean; has
   | { org_id: string; txid: number; record_id: number; seq: number; n: number }
 );
 
-/** An event by its place in the history. */
+/** An event by its position in the history. */
 export type Occurrence = Position & { readonly orgId: string };
 
 export type OutboxPage = {
   readonly occurrences: readonly Occurrence[];
-  /** Where the next page begins once all of this one is dispatched. */
+  /** Where the next page begins after this one is dispatched. */
   readonly end: Position;
   readonly hasMore: boolean;
   readonly hasTargets: boolean;
 };
 
 export type PageLimits = {
-  /** Records that are looked at. */
+  /** The maximum number of records that are read. */
   readonly records: number;
-  /** Events that are taken. */
+  /** The maximum number of events in the page. */
   readonly events: number;
 };
 
@@ -108,7 +108,7 @@ export async function peekOutbox(db: Queryable): Promise<Peeked> {
   };
 }
 
-/** Takes the next page for this process, or keeps it. False: another process works on it. */
+/** Reserves the next page for this process, or extends the reservation. Returns false if another process works on it. */
 export async function holdOutbox(
   db: Queryable,
   { holder, forMs }: { holder: string; forMs: number },
@@ -120,7 +120,7 @@ export async function outboxPosition(db: Queryable): Promise<Position> {
   return (await run<Position>(db, POSITION))[0] as Position;
 }
 
-/** The events that follow a position, as many as the limits allow. In a transaction that keeps the planner to indexes. */
+/** Returns the events after a position, up to the limits. Call it in a transaction whose planner uses indexes only. */
 export async function readOutboxPage(
   client: pg.ClientBase,
   { position, limits }: { position: Position; limits: PageLimits },

@@ -1,9 +1,9 @@
 import { uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// With a snapshot younger than the locks: what was queued when the lanes were found may have gone out since. Each step is one look
-// into an index: a plan made while nothing was queued yet would else walk all that is queued, for each lane (OFFSET 0 and the id
-// alone in the outer WHERE; what is locked is still queued).
+// The snapshot is newer than the locks, because deliveries that were queued when the lanes were found may have been sent since. Each
+// step is one index lookup. A plan made while the queue was empty would otherwise read all queued deliveries for each lane. OFFSET 0
+// and the id alone in the outer WHERE prevent that; locked deliveries are still queued.
 const TAKE_FIRST = statement(
   'take_first_deliveries',
   `UPDATE millrace.webhook_deliveries d SET state = 'live' FROM (
@@ -15,14 +15,14 @@ const TAKE_FIRST = statement(
    ) first WHERE d.id = first.id RETURNING d.id, d.webhook_id, d.tries`,
 );
 
-// A lane without a delivery to take has nothing due any more.
+// A lane without a queued delivery is no longer due.
 const SET_LIVE = statement(
   'set_lanes_live',
   `UPDATE millrace.webhook_lanes l SET due_at = NULL, is_ready = false, live_delivery = i.delivery_id, live_job = i.job_id
    FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS i(webhook_id, delivery_id, job_id) WHERE l.webhook_id = i.webhook_id`,
 );
 
-// When the next lane comes due; null when none waits.
+// Returns when the next lane is due, or null if none waits.
 const NEXT_DUE = statement(
   'next_due_lane',
   `SELECT (extract(epoch FROM min(due_at) - millrace.clock()) * 1000)::float8 AS wait_ms FROM millrace.webhook_lanes
@@ -32,11 +32,11 @@ const NEXT_DUE = statement(
 export type TakenDelivery = {
   readonly id: string;
   readonly webhookId: string;
-  /** Attempts that it has had of those it is given. */
+  /** Attempts so far, since it was queued. */
   readonly tries: number;
 };
 
-/** The first queued delivery of each of these lanes, which is live from now on. The lanes must be locked. */
+/** Takes the first queued delivery of each of these lanes and makes it live. The lanes must be locked. */
 export async function takeFirstDeliveries(db: Queryable, webhookIds: readonly string[]): Promise<TakenDelivery[]> {
   const rows = await run<{ id: string; webhook_id: string; tries: number }>(db, TAKE_FIRST, [uuidArray(webhookIds)]);
   return rows.map((row) => ({ id: row.id, webhookId: row.webhook_id, tries: row.tries }));
@@ -52,7 +52,7 @@ export async function setLanesLive(db: Queryable, lanes: readonly LiveLane[]): P
   ]);
 }
 
-/** How long until a lane comes due that is not yet; null when none will by itself. */
+/** Returns the time until the next lane is due, or null if none will be due by itself. */
 export async function nextDueMs(db: Queryable): Promise<number | null> {
   const [row] = await run<{ wait_ms: number | null }>(db, NEXT_DUE);
   return row?.wait_ms ?? null;

@@ -4,7 +4,7 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import type { Position } from '../history/positions.ts';
 import { ORIGIN_NEXT_AT, STANDING } from './callback-origins.ts';
 
-// A callback becomes a target when it is first used; one that was deleted becomes another.
+// A callback becomes a target at its first use. A deleted callback becomes a new target.
 const MAKE_TARGETS = statement(
   'make_callback_targets',
   `WITH made AS (
@@ -25,8 +25,8 @@ const FIND_TARGETS = statement(
      AND w.deleted_at IS NULL AND w.url = i.url`,
 );
 
-// One statement checks that nobody moved the position meanwhile, queues the deliveries and moves it: there is no moment between in which
-// the session is idle. What is lost with the server's last moments is dispatched again.
+// One statement checks that the position is unchanged, queues the deliveries and moves the position, so the session is never idle in
+// between. Deliveries that a crash of the server loses are dispatched again.
 const WRITE = statement(
   'write_deliveries',
   `WITH unmoved AS MATERIALIZED (
@@ -48,9 +48,9 @@ const WRITE = statement(
 SELECT ARRAY(SELECT DISTINCT webhook_id FROM written) AS webhook_ids, set_config('synchronous_commit', 'off', true) AS flush FROM moved`,
 );
 
-// One after the other in one order, so that two who make lanes due never wait for each other. What is locked by whoever ends a
-// delivery is waited for: that one may not have seen what was queued meanwhile. OFFSET 0: each lane is one look into an index,
-// however much is queued, whatever the planner thought of the tables when they were empty.
+// Locks lanes in a fixed order, so that two callers cannot deadlock. It waits for a lane that is locked by the end of a delivery,
+// because that transaction may not have seen the new deliveries. OFFSET 0 makes each lane one index lookup, even with a plan that was
+// made while the tables were empty.
 const MAKE_DUE = statement(
   'make_lanes_due',
   `WITH idle AS MATERIALIZED (
@@ -65,7 +65,7 @@ UPDATE millrace.webhook_lanes l SET due_at = greatest(millrace.clock(), l.next_a
 WHERE l.webhook_id = ANY (ARRAY(SELECT webhook_id FROM idle)) AND l.live_delivery IS NULL AND l.due_at IS NULL RETURNING l.webhook_id`,
 );
 
-// From target to target among those that have something queued, and no look at the others.
+// Jumps from target to target among those with queued deliveries, and skips the others.
 const QUEUED_TARGETS = statement(
   'queued_targets',
   `WITH RECURSIVE targets AS (
@@ -82,7 +82,7 @@ export type Callback = { readonly orgId: string; readonly url: string };
 
 const keyOf = ({ orgId, url }: Callback): string => `${orgId} ${url}`;
 
-/** Gives each callback its target; answers how to find it. */
+/** Creates targets for callbacks where needed, and returns a function that finds them. */
 export async function targetsOf(
   db: Queryable,
   callbacks: readonly Callback[],
@@ -102,13 +102,13 @@ export type QueueParams = {
   readonly deliveries: readonly Delivery[];
   readonly from: Position;
   readonly to: Position;
-  /** The same process goes on with the next page. */
+  /** The same process continues with the next page. */
   readonly hasMore: boolean;
 };
 
 /**
- * Queues events for targets, in the order given, and moves the position of the dispatcher; events that were queued before stay as they are.
- * Returns the targets, or null where another process has moved the position meanwhile: then nothing is written.
+ * Queues events for targets in the given order and moves the position of the dispatcher. Events that were already queued stay as they
+ * are. Returns the targets, or null if another process has moved the position; then nothing is written.
  */
 export async function queueDeliveries(db: Queryable, params: QueueParams): Promise<string[] | null> {
   const { deliveries, from, to, hasMore } = params;
@@ -127,7 +127,7 @@ export async function queueDeliveries(db: Queryable, params: QueueParams): Promi
   return row?.webhook_ids ?? null;
 }
 
-/** Lets the first queued delivery of each idle lane start. Without ids: of every lane. Answers how many lanes were idle. */
+/** Makes idle lanes with queued deliveries due: the given lanes, or all lanes without ids. Returns how many lanes were idle. */
 export async function makeLanesDue(db: Queryable, webhookIds: readonly string[] | null): Promise<number> {
   const ids = webhookIds ?? (await run<{ webhook_id: string }>(db, QUEUED_TARGETS)).map((row) => row.webhook_id);
   return ids.length === 0 ? 0 : (await run(db, MAKE_DUE, [uuidArray(ids)])).length;

@@ -18,7 +18,7 @@ const RIPEN = statement(
      ORDER BY due_at LIMIT $1::int4 FOR UPDATE SKIP LOCKED)) RETURNING 1 AS one`,
 );
 
-/** Each value of a column among the ready lanes, one look into the index for each: no matter how many lanes have it. */
+/** Returns each value of a column among the ready lanes, with one index lookup per value, whatever the number of lanes. */
 const walk = (name: string, { column, where }: { column: string; where: string }): string => `${name} AS (
     (SELECT l.${column} FROM millrace.webhook_lanes l WHERE ${where} ORDER BY l.${column} LIMIT 1)
     UNION ALL
@@ -30,9 +30,8 @@ const READY = 'l.is_ready AND l.standing = $1::int2';
 const OF_ORG = `${READY} AND l.org_id = g.org_id`;
 const LIVE = 'FROM millrace.webhook_lanes v WHERE v.live_delivery IS NOT NULL AND v.org_id = g.org_id';
 
-// Both walks begin somewhere and go round, so that who comes first in the index is not always first. An origin whose breaker
-// is open lets nothing through, and then one call at a time until one is answered. Of an org at most so many origins are
-// looked at in a round.
+// Both walks start at a given id and wrap around, so that the first org in the index is not always first. An origin whose breaker is
+// open gets no calls, and then one at a time until a call succeeds. A round reads a bounded number of origins of an org.
 const FIND_READY = statement(
   'find_ready_lanes',
   `WITH RECURSIVE ${walk('orgs_on', { column: 'org_id', where: `${READY} AND l.org_id >= $2::uuid` })},
@@ -61,7 +60,7 @@ const LOCK = statement(
   `SELECT webhook_id FROM millrace.webhook_lanes WHERE webhook_id = ANY ($1::uuid[]) AND is_ready FOR UPDATE SKIP LOCKED`,
 );
 
-// What was known of the origin when they became ready is not so any more.
+// The health of the origin has changed since these lanes became ready.
 const REFILE = statement(
   'refile_lanes',
   `UPDATE millrace.webhook_lanes l SET standing = ${STANDING}, due_at = greatest(l.due_at, ${ORIGIN_NEXT_AT}),
@@ -70,12 +69,12 @@ const REFILE = statement(
      WHERE webhook_id = ANY ($1::uuid[]) AND is_ready FOR UPDATE SKIP LOCKED))`,
 );
 
-/** What may be live at once. */
+/** The maximum number of live deliveries. */
 export type LaneBounds = {
   /** For one org, and for one origin of an org. */
   readonly org: number;
   readonly origin: number;
-  /** For targets that nothing is known of, and for those whose last attempt failed. */
+  /** For targets without a known result, and for targets whose last attempt failed. */
   readonly unknown: number;
   readonly failing: number;
   /** Failures after which the callbacks of an origin are tried one at a time. */
@@ -96,8 +95,8 @@ type ReadyRow = {
 const RIPEN_AT_ONCE = 1_000;
 
 /**
- * Locks lanes whose first delivery may start now, at most `limit` of each standing; null while another promoter is at work. On a
- * connection inside a transaction. `start`: where in the order of ids to begin.
+ * Locks lanes whose first delivery may start now, at most `limit` of each standing. Returns null if another promoter is working. Call
+ * it inside a transaction. The walk begins at id `start`.
  */
 export async function lockReadyLanes(
   client: Queryable,
@@ -133,7 +132,7 @@ async function findReady(client: Queryable, { standing, room, bounds, start }: W
   return found.filter((row) => !row.is_outdated);
 }
 
-/** An org may have lanes of every standing, and its room is for all of them. */
+/** An org may have lanes of every standing, which share its limit. */
 function hasRoom({ org_id, origin, org_room, origin_room }: ReadyRow, taken: Map<string, number>): boolean {
   const [ofOrg, ofOrigin] = [taken.get(org_id) ?? 0, taken.get(`${org_id} ${origin}`) ?? 0];
   if (ofOrg >= org_room || ofOrigin >= origin_room) return false;

@@ -8,7 +8,7 @@ const QUEUE_MESSAGE = statement(
    FROM millrace.webhooks w WHERE w.org_id = $1::uuid AND w.id = $2::uuid AND w.disabled_at IS NULL RETURNING id`,
 );
 
-// A replay goes to the end of its lane: what came meanwhile is not held up by it.
+// A replay goes to the end of its lane, so that it does not delay newer deliveries.
 const REQUEUE_ONE = statement(
   'requeue_delivery',
   `UPDATE millrace.webhook_deliveries SET state = 'queued', tries = 0, ended_at = NULL, position = nextval('millrace.delivery_position')
@@ -35,7 +35,7 @@ const REQUEUE_FAILED = statement(
 
 export type WebhookMessage = { webhookId: string; id: string; event: string; body: string };
 
-/** In a transaction. Queues a message that is of no job. `disabled`: the target takes none. */
+/** Queues a message that belongs to no job; call it in a transaction. `disabled` means that the target is disabled. */
 export async function queueMessage(
   db: Queryable,
   orgId: string,
@@ -48,7 +48,7 @@ export async function queueMessage(
   return 'queued';
 }
 
-/** In a transaction. `waiting`: the delivery has not ended, so there is nothing to repeat. */
+/** Call it in a transaction. `waiting` means that the delivery has not ended, so it cannot be repeated. */
 export async function redeliverOne(
   db: Queryable,
   orgId: string,
@@ -62,7 +62,10 @@ export async function redeliverOne(
   return 'queued';
 }
 
-/** In a transaction. Queues what failed since then, in its order. Answers how many; null: the org has no such target. */
+/**
+ * Queues the deliveries that failed since the given time, in their order; call it in a transaction. Returns how many, or null if the
+ * org has no such target.
+ */
 export async function redeliverFailed(
   db: Queryable,
   orgId: string,

@@ -9,7 +9,7 @@ const LOCK = statement(
    WHERE l.webhook_id = (SELECT webhook_id FROM millrace.webhook_deliveries WHERE id = $1::uuid) FOR UPDATE`,
 );
 
-// With a snapshot younger than the lock. The job's row tells whether the engine would try once more.
+// The snapshot is newer than the lock. The row of the job shows whether the engine would retry.
 const READ = statement(
   'read_live_delivery',
   `SELECT w.id, w.org_id, w.kind, w.url, w.disabled_at IS NOT NULL AS is_disabled, w.deleted_at IS NOT NULL AS is_deleted, d.attempts, d.tries,
@@ -22,8 +22,8 @@ const READ = statement(
    WHERE d.id = $1::uuid AND l.live_delivery = d.id AND l.live_job = $2::uuid`,
 );
 
-// One statement for the attempt, its delivery and its lane. A delivery that is tried again stays the first of its lane and waits
-// for its time without a job; one that has ended leaves the lane to the next, if there is any.
+// One statement for the attempt, its delivery and its lane. A delivery that is retried stays first in its lane and waits without a job.
+// A delivery that has ended leaves the lane to the next one.
 const WRITE = statement(
   'write_attempt',
   `WITH attempt AS (
@@ -53,8 +53,8 @@ const DISABLE = statement(
    WHERE id = $1::uuid AND disabled_at IS NULL RETURNING id`,
 );
 
-// For those of the org that asked for it, and for the webhook itself, which learns it when it is enabled. Their lanes are made due
-// afterwards: to lock them here, with a lane locked already, could be a deadlock.
+// For the webhooks of the org that subscribed to it, and for the disabled webhook, which receives it when it is enabled again. Their
+// lanes are made due afterwards: locking them here, with one lane already locked, could deadlock.
 const NOTIFY = statement(
   'notify_owner',
   `INSERT INTO millrace.webhook_deliveries (id, org_id, webhook_id, position, event, body, state, created_at)
@@ -64,7 +64,7 @@ const NOTIFY = statement(
    RETURNING webhook_id`,
 );
 
-// A delivery whose target was disabled waits at its place, one whose target is gone goes with it.
+// If its target was disabled, a delivery keeps its place and waits. If its target was deleted, the delivery is removed with it.
 const LET_GO = statement(
   'let_delivery_go',
   `WITH removed AS (
@@ -86,19 +86,19 @@ export type LiveDelivery = {
   readonly isEnabled: boolean;
   readonly isDeleted: boolean;
   readonly attempts: number;
-  /** Those since it was queued. */
+  /** The attempts since it was queued. */
   readonly tries: number;
   readonly event: string;
-  /** The job it tells of, and the trace that is in its payload. */
+  /** The job of the event, and the trace in its payload. */
   readonly toldJobId: string | null;
   readonly traceparent: string | null;
-  /** The engine would not try once more. */
+  /** The engine would not retry. */
   readonly isLast: boolean;
-  /** It tried before. */
+  /** The engine has tried before. */
   readonly isRepeat: boolean;
-  /** The engine's newest attempt; null when the job is gone. */
+  /** The engine's newest attempt; null if the job was removed. */
   readonly leaseSeq: number | null;
-  /** What came of that one is written already. */
+  /** The result of that attempt is already written. */
   readonly isWritten: boolean;
   readonly health: Health;
   readonly now: Date;
@@ -128,7 +128,7 @@ type Row = {
 
 export type DeliveryOfJob = { readonly deliveryId: string; readonly jobId: string };
 
-/** Locks the lane of a delivery. Null unless the delivery is live and this job delivers it. */
+/** Locks the lane of a delivery. Returns null unless the delivery is live and this job delivers it. */
 export async function lockLiveDelivery(client: Queryable, live: DeliveryOfJob): Promise<LiveDelivery | null> {
   await run(client, LOCK, [live.deliveryId]);
   const [row] = await run<Row>(client, READ, [live.deliveryId, live.jobId]);
@@ -164,16 +164,16 @@ export type AttemptRow = {
   readonly errorCode: string | null;
   readonly durationMs: number;
   readonly answer: string | null;
-  /** What becomes of the delivery; `queued`: it is tried again. */
+  /** The new state of the delivery. `queued` means that it is retried. */
   readonly state: 'queued' | 'delivered' | 'failed';
-  /** When the lane may go on, at the earliest. */
+  /** The shortest delay before the lane continues. */
   readonly delayMs: number;
   /** Whether the next delivery of the lane may start. */
   readonly goesOn: boolean;
   readonly health: Health;
 };
 
-/** Answers whether its lane has nothing to do now. What is queued while this transaction lasts, it does not see. */
+/** Returns whether the lane is idle now. It does not see deliveries that are queued during this transaction. */
 export async function writeAttempt(client: Queryable, row: AttemptRow): Promise<{ isIdle: boolean }> {
   const { health } = row;
   const [lane] = await run<{ is_idle: boolean }>(client, WRITE, [
@@ -184,7 +184,7 @@ export async function writeAttempt(client: Queryable, row: AttemptRow): Promise<
   return { isIdle: lane?.is_idle === true };
 }
 
-/** Disables a target and queues the news for the webhooks of its org; answers for which. */
+/** Disables a target and notifies the webhooks of its org. Returns the webhooks that are notified. */
 export async function disableWebhook(
   client: Queryable,
   { webhookId, orgId, reason, body }: { webhookId: string; orgId: string; reason: string; body: string },
@@ -195,7 +195,7 @@ export async function disableWebhook(
   return rows.map((row) => row.webhook_id);
 }
 
-/** Takes a delivery from its job without an attempt. Its lane must be locked. */
+/** Detaches a delivery from its job without an attempt. Its lane must be locked. */
 export async function letDeliveryGo(client: Queryable, { deliveryId, jobId }: DeliveryOfJob): Promise<void> {
   await run(client, LET_GO, [deliveryId, jobId]);
 }

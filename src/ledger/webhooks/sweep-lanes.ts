@@ -3,14 +3,14 @@ import { uuidArray } from '../driver/binary-array.ts';
 import { inTransaction } from '../driver/database.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// A worker that dies during the last attempt takes the outcome with it: the engine ends the job, and nobody tells the lane.
+// If a worker dies during the last attempt, its outcome is lost: the engine ends the job, and the lane is not updated.
 const FIND_DEAD = statement(
   'find_dead_deliveries',
   `SELECT l.live_delivery, l.live_job FROM millrace.webhook_lanes l LEFT JOIN millrace.jobs j ON j.id = l.live_job
    WHERE l.live_delivery IS NOT NULL AND (j.id IS NULL OR j.state >= 'completed') ORDER BY l.webhook_id LIMIT $1::int4`,
 );
 
-// Retention. What a job told is kept as long as the job is.
+// Retention: the deliveries of a job are kept as long as the job.
 const PRUNE = statement(
   'prune_deliveries',
   `DELETE FROM millrace.webhook_deliveries WHERE id = ANY (ARRAY(
@@ -28,8 +28,8 @@ const PRUNE_TARGETS = statement(
      LIMIT $2::int4)) RETURNING 1 AS one`,
 );
 
-// A callback goes with its last delivery, and is made anew if a job names it again. One that somebody disabled stays. Locked in a
-// statement of its own: whoever queues something for it meanwhile finds it gone, and begins again.
+// A callback is removed with its last delivery, and is created again if a job names it. A disabled callback stays. It is locked in a
+// separate statement, so that a transaction that queues a delivery for it finds it gone and starts again.
 const LOCK_CALLBACKS = statement(
   'lock_callbacks',
   `SELECT w.id FROM millrace.webhook_lanes l JOIN millrace.webhooks w ON w.id = l.webhook_id
@@ -37,7 +37,7 @@ const LOCK_CALLBACKS = statement(
    FOR UPDATE OF l, w SKIP LOCKED`,
 );
 
-// What is known of its origin goes too; where other callbacks have the same, the next call tells again.
+// The health of its origin is removed, too. If other callbacks share the origin, the next call restores it.
 const PRUNE_CALLBACKS = statement(
   'prune_callbacks',
   `WITH removed AS (
@@ -52,19 +52,19 @@ SELECT count(*) AS count FROM removed`,
 
 export type DeadDelivery = { readonly deliveryId: string; readonly jobId: string };
 
-/** Live deliveries whose job has ended, or is gone. */
+/** Returns live deliveries whose job has ended or was removed. */
 export async function findDeadDeliveries(db: Queryable, limit: number): Promise<DeadDelivery[]> {
   const rows = await run<{ live_delivery: string; live_job: string }>(db, FIND_DEAD, [limit]);
   return rows.map((row) => ({ deliveryId: row.live_delivery, jobId: row.live_job }));
 }
 
-/** Removes old deliveries of jobs that are gone, callbacks with the last of theirs, and deleted targets that nothing is left of. */
+/** Removes old deliveries of removed jobs, callbacks without deliveries, and deleted targets without deliveries. */
 export async function pruneDeliveries(
   pool: pg.Pool,
   { retentionMs, limit }: { retentionMs: number; limit: number },
 ): Promise<number> {
   return inTransaction(pool, async (client) => {
-    // A plan made for small tables outlives them, that of a foreign key, too.
+    // The server may keep a plan that was made for small tables, also for a foreign key.
     await client.query('SET LOCAL enable_seqscan = off');
     const removed = await run<{ webhook_id: string }>(client, PRUNE, [retentionMs, limit]);
     if (removed.length > 0) await pruneCallbacks(client, [...new Set(removed.map((row) => row.webhook_id))]);

@@ -1,15 +1,15 @@
 import { isUuid } from '../../core/ids.ts';
 import { type CursorScope, invalidCursor, readPageCursor, writePageCursor } from '../driver/page-cursor.ts';
 
-/** Where a page of webhooks or deliveries ended: when the last one came, in microseconds, and its id. */
+/** The end of a page of webhooks or deliveries: when the last one was created, in microseconds, and its id. */
 export type WebhookPosition = { createdUs: number; id: string };
 
 type WebhookScope = CursorScope & { readonly list: 'WEBHOOKS' | 'DELIVERIES' };
 
-/** The microseconds of a time as PostgreSQL keeps it, which a Date would lose. */
+/** A time in microseconds, as PostgreSQL stores it. A Date would lose precision. */
 export const microseconds = (time: string): string => `(extract(epoch FROM ${time}) * 1000000)::int8`;
 
-/** The time of a parameter in microseconds; what comes before everything where it is null. */
+/** The time of a parameter in microseconds, or infinity if the parameter is null. */
 export const momentOf = (us: string): string =>
   `coalesce(timestamptz 'epoch' + ${us}::int8 * interval '1 microsecond', 'infinity')`;
 

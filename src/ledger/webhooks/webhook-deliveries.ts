@@ -10,14 +10,14 @@ type DeliveryAttempt = {
   readonly verdict: AttemptVerdict;
   readonly status: number | null;
   readonly errorCode: string | null;
-  /** The beginning of what was answered, masked. */
+  /** The beginning of the response, masked. */
   readonly answer: string | null;
 };
 
 export type Delivery = {
   readonly id: string;
   readonly event: string;
-  /** Null for an event that is of no job. */
+  /** Null for an event that belongs to no job. */
   readonly jobId: string | null;
   readonly state: DeliveryState;
   readonly createdAt: Date;
@@ -58,7 +58,7 @@ export type DeliveryPage = { filter: DeliveryFilter; limit: number; cursor: stri
 
 type Row = Omit<Delivery, 'attempts'>;
 
-/** The deliveries of a target, newest first. */
+/** Returns the deliveries of a target, newest first. */
 export async function listDeliveries(
   db: Queryable,
   orgId: string,
@@ -79,7 +79,7 @@ export async function listDeliveries(
   return { deliveries, nextCursor: last === undefined ? null : writeWebhookCursor(scope, last) };
 }
 
-/** One delivery, with the text that is sent. */
+/** Returns one delivery with its body. */
 export async function findDelivery(
   db: Queryable,
   orgId: string,

@@ -1,6 +1,6 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// Only with the lane locked: the one before the last ends at once, so that never more than two count.
+// The lane must be locked. The secret before the last ends at once, so that at most two are valid.
 const END_OLDER = statement(
   'end_older_webhook_secrets',
   'DELETE FROM millrace.webhook_secrets WHERE org_id = $1::uuid AND webhook_id = $2::uuid AND expires_at IS NOT NULL',
@@ -28,11 +28,11 @@ const ROTATE_CALLBACK = statement(
 
 export type NextWebhookSecret = {
   readonly secret: Uint8Array;
-  /** How long the one before still counts. */
+  /** How long the previous secret stays valid. */
   readonly overlapMs: number;
 };
 
-/** In a transaction, with the lane locked. Answers when the secret before ends; null: there was none. */
+/** Call it in a transaction with the lane locked. Returns when the previous secret ends, or null if there was none. */
 export async function rotateWebhookSecret(
   db: Queryable,
   orgId: string,
@@ -44,7 +44,7 @@ export async function rotateWebhookSecret(
   return before?.expiresAt ?? null;
 }
 
-/** The secret that the callbacks of an org are signed with. Answers when the one before ends; null: there was none. */
+/** Replaces the secret that signs the callbacks of an org. Returns when the previous secret ends, or null if there was none. */
 export async function rotateCallbackSecret(
   db: Queryable,
   orgId: string,

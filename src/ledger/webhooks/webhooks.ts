@@ -3,12 +3,12 @@ import { textArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { LAST_ID, microseconds, momentOf, readWebhookCursor, writeWebhookCursor } from './webhook-cursor.ts';
 
-/** What receives events, and how it has fared. */
+/** A target of events, and its health. */
 export type Webhook = {
   readonly id: string;
   readonly kind: WebhookKind;
   readonly url: string;
-  /** Of a callback empty: its jobs decide. */
+  /** Empty for a callback, whose job decides. */
   readonly events: readonly string[];
   readonly description: string | null;
   readonly createdAt: Date;
@@ -24,7 +24,7 @@ export type Webhook = {
   readonly failuresTotal: number;
 };
 
-// Two registrations of an org wait for each other, so that what the second counts holds when it writes.
+// Two registrations of an org run one after the other, so that the count of the second is still true when it writes.
 const LOCK = statement('lock_webhooks_of_org', 'SELECT id FROM millrace.orgs WHERE id = $1::uuid FOR NO KEY UPDATE');
 
 const COUNT = statement(
@@ -80,11 +80,11 @@ export type NewWebhook = {
   readonly description: string | null;
   readonly secret: Uint8Array;
   readonly createdAt: Date;
-  /** The most that an org may have. */
+  /** The maximum per org. */
   readonly atMost: number;
 };
 
-/** On a connection inside a transaction. `exists`: the same events for the same URL are registered already. */
+/** Call it inside a transaction. `exists` means that the same events are already registered for the same URL. */
 export async function insertWebhook(
   db: Queryable,
   orgId: string,
@@ -124,7 +124,7 @@ export async function listWebhooks(
 
 const webhookOf = ({ createdUs: _, ...webhook }: Webhook & { createdUs: number }): Webhook => webhook;
 
-/** Whose webhook this is, of whatever org: for doors that say of a stranger's that it is a stranger's. */
+/** Returns the org of a webhook, for doors that refuse a webhook of another org with its own error. */
 export async function webhookOwner(db: Queryable, id: string): Promise<string | null> {
   const [owner] = await run<{ orgId: string }>(db, OWNER, [id]);
   return owner?.orgId ?? null;
