@@ -3,10 +3,10 @@ import { AppError } from '../../core/errors.ts';
 import { statement } from './statement.ts';
 
 /**
- * Options of every session of Millrace. A process that is frozen, or behind a broken network, acknowledges no data. A statement timeout
- * does not end a session that waits for that acknowledgement, so the session would keep its locks, its snapshot and its place in the
- * notification queue. With these options the server closes such a session after as long as others wait for its locks. It closes an idle
- * session that cannot be reached after about a minute. They have no effect on Unix sockets.
+ * Options of every session of Millrace. A process that is frozen, or behind a broken network, acknowledges no data, and a statement
+ * timeout does not end a session that waits for that. The session would keep its locks, its snapshot and its place in the notification
+ * queue. With these options the server closes such a session after as long as others wait for its locks. It closes an idle session that
+ * cannot be reached after about a minute. They have no effect on Unix sockets.
  */
 export const SESSION_BOUNDS = '-c tcp_user_timeout=5000 -c tcp_keepalives_idle=60 -c tcp_keepalives_interval=10';
 

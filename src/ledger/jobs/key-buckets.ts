@@ -3,8 +3,8 @@
 // out announced keys.
 //
 // An announcement is a shared advisory lock on the bucket of a key, held until the transaction ends. Each org has 64 buckets, so a
-// transaction with any number of keys takes no more entries of the lock table than a session may by default. Transactions that announce
-// the same bucket do not wait for each other.
+// transaction with many keys takes no more locks than a session may by default. Transactions that announce the same bucket do not wait
+// for each other.
 //
 // A shared statement tries to lock the bucket exclusively, without waiting, and releases the lock in the same expression. It holds no
 // lock while it writes, so two shared statements do not block each other. A transaction may announce a key between this check and the

@@ -6,7 +6,7 @@ import { startNone } from './submit-started.ts';
 
 // The first statement on a connection waits until the connection is open and the plan is made. So each statement is sent once in
 // advance, with no work to do. A failure here is ignored, because the next statement on the connection reports it. Measured alternately
-// in fresh processes: the first job is accepted after 7 to 13 ms instead of 17 to 20, and the first handler runs 38 to 63 ms after the
+// in fresh processes: the first job is accepted after 7 to 13 ms instead of 17 to 20. The first handler runs 38 to 63 ms after the
 // start instead of 63 to 97. The time to open does not change measurably.
 
 const NOTHING = { workerId: 0, claimNo: 0, limit: 0, lanes: [] };

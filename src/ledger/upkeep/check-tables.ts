@@ -3,7 +3,7 @@ import { keyedTypeText, keyScopeText } from '../jobs/key-scope.ts';
 
 const MOST = 1_000; // Findings of one kind. A longer list would not help.
 
-// I3: while a key is valid, an org has one job for a scope and key, and each row of a key names a job that has the key.
+// I3: while a key is valid, an org has one job for a scope and key. Each row of a key names a job that has the key.
 const ONE_JOB_PER_KEY = statement(
   'check_keys',
   `SELECT 'I3' AS invariant, org_id, id AS job_id,

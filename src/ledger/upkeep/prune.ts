@@ -19,10 +19,10 @@ const isDoneText = (job: string): string => `NOT EXISTS (
        AND NOT EXISTS (SELECT FROM millrace.releases r WHERE r.org_id = ${job}.org_id AND r.seq = ${job}.seq OFFSET 0)`;
 
 // Walks the jobs of each org from the oldest on, in windows of the index. It leaves the org at the first window that ends with a job
-// too young for any retention, so the cost depends on what is removed and not on what is kept. A job that the projector has not counted
-// yet stays, and so does a job whose end was not yet dispatched to a webhook or callback: both read the history, and the outbox also
-// reads the job. A job or key that another transaction holds is left for a later round: a submission holds the jobs that it depends on
-// and the key that it repeats. The end is checked again under the row lock, so a manual retry in between keeps the job.
+// too young for any retention. So the cost depends on what is removed and not on what is kept. A job stays until the projector has
+// counted it and its end was dispatched to webhooks and callbacks: both read the history, and the outbox also reads the job. A job or
+// key that another transaction holds is left for a later round: a submission holds the jobs that it depends on and the key that it
+// repeats. The end is checked again under the row lock, so a manual retry in between keeps the job.
 const LOCK_JOBS = statement(
   'lock_jobs_to_prune',
   `WITH told AS MATERIALIZED (

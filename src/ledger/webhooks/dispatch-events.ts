@@ -147,7 +147,7 @@ function matchJobs({ page, jobs, webhooks }: PageRead, low: number): Matched {
 }
 
 /**
- * Returns the events of each transition. Two transactions may change a job in another order than that of their numbers, so an earlier
+ * Returns the events of each transition. Two transactions may change a job in another order than that of their numbers. So an earlier
  * event of the job that was not dispatched yet always comes first.
  */
 function inOrder(told: ReadonlyMap<string, readonly PublicEvent[]>, low: number): (at: Occurrence) => PublicEvent[] {
