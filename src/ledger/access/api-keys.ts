@@ -7,21 +7,21 @@ const CREATE = statement(
   `INSERT INTO millrace.api_keys (org_id, id, project_id, name, secret_hash, scopes, created_at, expires_at)
    VALUES ($1::uuid, $2, $3::uuid, $4, $5::bytea, $6::text[], millrace.clock(),
            millrace.clock() + $7::float8 * interval '1 millisecond')
-   RETURNING created_at, expires_at`,
+   RETURNING created_at AS "createdAt", expires_at AS "expiresAt"`,
 );
 
 // Looks up by id alone, because the key determines which org calls.
 const FIND = statement(
   'find_api_keys',
-  `SELECT id, org_id, project_id, secret_hash, scopes, revoked_at IS NOT NULL AS is_revoked,
-     extract(epoch FROM expires_at - millrace.clock())::float8 * 1000 AS expires_in_ms
+  `SELECT id, org_id AS "orgId", project_id AS "projectId", secret_hash AS "secretHash", scopes,
+     revoked_at IS NOT NULL AS "isRevoked", extract(epoch FROM expires_at - millrace.clock())::float8 * 1000 AS "expiresInMs"
    FROM millrace.api_keys WHERE id = ANY ($1::text[])`,
 );
 
 const LIST = statement(
   'list_api_keys',
-  `SELECT id, org_id, project_id, name, scopes, created_at, expires_at, last_used_at, revoked_at,
-     expires_at <= millrace.clock() AS is_expired
+  `SELECT id, org_id AS "orgId", project_id AS "projectId", name, scopes, created_at AS "createdAt", expires_at AS "expiresAt",
+     last_used_at AS "lastUsedAt", revoked_at AS "revokedAt", expires_at <= millrace.clock() AS "isExpired"
    FROM millrace.api_keys WHERE org_id = $1::uuid ORDER BY created_at, id`,
 );
 
@@ -56,12 +56,9 @@ export async function createApiKey(
   orgId: string,
   { id, projectId, name, secretHash, scopes, lifetimeMs }: NewApiKey,
 ): Promise<{ createdAt: Date; expiresAt: Date }> {
-  const rows = await run<{ created_at: Date; expires_at: Date }>(db, CREATE, [
-    ...[orgId, id, projectId, name, Buffer.from(secretHash)],
-    ...[textArray(scopes), lifetimeMs],
-  ]);
-  const [row] = rows as [{ created_at: Date; expires_at: Date }];
-  return { createdAt: row.created_at, expiresAt: row.expires_at };
+  const values = [orgId, id, projectId, name, Buffer.from(secretHash), textArray(scopes), lifetimeMs];
+  const [created] = await run<{ createdAt: Date; expiresAt: Date }>(db, CREATE, values);
+  return created as { createdAt: Date; expiresAt: Date };
 }
 
 /** The members that decide whether a key is valid. `expiresInMs` is negative if the key has expired. */
@@ -75,28 +72,9 @@ export type StoredApiKey = {
   expiresInMs: number;
 };
 
-type FoundRow = {
-  id: string;
-  org_id: string;
-  project_id: string | null;
-  secret_hash: Uint8Array;
-  scopes: string[];
-  is_revoked: boolean;
-  expires_in_ms: number;
-};
-
 /** Returns the keys that exist among these ids, of any org, in no particular order. */
 export async function findApiKeys(db: Queryable, ids: readonly string[]): Promise<StoredApiKey[]> {
-  const rows = await run<FoundRow>(db, FIND, [textArray(ids)]);
-  return rows.map((row) => ({
-    id: row.id,
-    orgId: row.org_id,
-    projectId: row.project_id,
-    secretHash: row.secret_hash,
-    scopes: row.scopes,
-    isRevoked: row.is_revoked,
-    expiresInMs: row.expires_in_ms,
-  }));
+  return run<StoredApiKey>(db, FIND, [textArray(ids)]);
 }
 
 export type ApiKeyInfo = {
@@ -112,34 +90,9 @@ export type ApiKeyInfo = {
   isExpired: boolean;
 };
 
-type ListedRow = {
-  id: string;
-  org_id: string;
-  project_id: string | null;
-  name: string;
-  scopes: string[];
-  created_at: Date;
-  expires_at: Date;
-  last_used_at: Date | null;
-  revoked_at: Date | null;
-  is_expired: boolean;
-};
-
 /** Returns the oldest keys first, including revoked and expired ones. */
 export async function listApiKeys(db: Queryable, orgId: string): Promise<ApiKeyInfo[]> {
-  const rows = await run<ListedRow>(db, LIST, [orgId]);
-  return rows.map((row) => ({
-    id: row.id,
-    orgId: row.org_id,
-    projectId: row.project_id,
-    name: row.name,
-    scopes: row.scopes,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at,
-    lastUsedAt: row.last_used_at,
-    revokedAt: row.revoked_at,
-    isExpired: row.is_expired,
-  }));
+  return run<ApiKeyInfo>(db, LIST, [orgId]);
 }
 
 /** Returns the time of the first revocation, or null if the org has no such key. */

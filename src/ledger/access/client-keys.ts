@@ -1,6 +1,8 @@
 import { textArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
+const ISSUED = 'id AS "keyId", created_at AS "createdAt", expires_at AS "expiresAt"';
+
 const ISSUE_FIRST = statement(
   'issue_first_key',
   `WITH won AS (
@@ -11,7 +13,7 @@ const ISSUE_FIRST = statement(
    )
    INSERT INTO millrace.api_keys (org_id, id, name, secret_hash, scopes, created_at, expires_at)
    SELECT org_id, $2, $3, $4::bytea, $5::text[], millrace.clock(), millrace.clock() + $6::float8 * interval '1 millisecond'
-   FROM won RETURNING id, created_at, expires_at`,
+   FROM won RETURNING ${ISSUED}`,
 );
 
 // The new key gets the scopes of the old one.
@@ -25,7 +27,7 @@ const ROTATE = statement(
    INSERT INTO millrace.api_keys (org_id, id, project_id, name, secret_hash, scopes, created_at, expires_at)
    SELECT org_id, $3, project_id, name, $4::bytea, scopes, millrace.clock(),
      millrace.clock() + $5::float8 * interval '1 millisecond'
-   FROM ended RETURNING id, created_at, expires_at`,
+   FROM ended RETURNING ${ISSUED}`,
 );
 
 const RENEW = statement(
@@ -33,7 +35,7 @@ const RENEW = statement(
   `UPDATE millrace.api_keys SET secret_hash = $4::bytea, created_at = millrace.clock(),
      expires_at = millrace.clock() + $5::float8 * interval '1 millisecond'
    WHERE org_id = $1::uuid AND id = $2 AND secret_hash = $3::bytea AND revoked_at IS NULL AND expires_at > millrace.clock()
-   RETURNING id, created_at, expires_at`,
+   RETURNING ${ISSUED}`,
 );
 
 // A key may revoke itself and keys whose scopes it has.
@@ -48,17 +50,12 @@ const REVOKE = statement(
 
 const FIND = statement(
   'find_client_key',
-  `SELECT id, created_at, expires_at, revoked_at IS NOT NULL AS is_revoked, expires_at <= millrace.clock() AS is_expired
+  `SELECT ${ISSUED}, revoked_at IS NOT NULL AS "isRevoked", expires_at <= millrace.clock() AS "isExpired"
    FROM millrace.api_keys WHERE org_id = $1::uuid AND id = $2`,
 );
 
 /** The members of a key that are not secret. */
 export type IssuedKey = { keyId: string; createdAt: Date; expiresAt: Date };
-
-type IssuedRow = { id: string; created_at: Date; expires_at: Date };
-
-const issued = (row: IssuedRow | undefined): IssuedKey | null =>
-  row === undefined ? null : { keyId: row.id, createdAt: row.created_at, expiresAt: row.expires_at };
 
 export type FirstKey = {
   id: string;
@@ -72,7 +69,7 @@ export type FirstKey = {
 export async function issueFirstKey(db: Queryable, orgId: string, key: FirstKey): Promise<IssuedKey | null> {
   const { id, name, secretHash, scopes, lifetimeMs } = key;
   const values = [orgId, id, name, Buffer.from(secretHash), textArray(scopes), lifetimeMs];
-  return issued((await run<IssuedRow>(db, ISSUE_FIRST, values))[0]);
+  return (await run<IssuedKey>(db, ISSUE_FIRST, values))[0] ?? null;
 }
 
 export type NextKey = { oldId: string; id: string; secretHash: Uint8Array; lifetimeMs: number };
@@ -80,7 +77,7 @@ export type NextKey = { oldId: string; id: string; secretHash: Uint8Array; lifet
 /** Revokes a key and creates its successor. Returns null if the old key is no longer valid. */
 export async function rotateClientKey(db: Queryable, orgId: string, next: NextKey): Promise<IssuedKey | null> {
   const values = [orgId, next.oldId, next.id, Buffer.from(next.secretHash), next.lifetimeMs];
-  return issued((await run<IssuedRow>(db, ROTATE, values))[0]);
+  return (await run<IssuedKey>(db, ROTATE, values))[0] ?? null;
 }
 
 export type NextSecret = { id: string; oldHash: Uint8Array; newHash: Uint8Array; lifetimeMs: number };
@@ -88,7 +85,7 @@ export type NextSecret = { id: string; oldHash: Uint8Array; newHash: Uint8Array;
 /** Gives a key another secret and a new lifetime. Returns null if the key is no longer valid or no longer has the old secret. */
 export async function renewClientKey(db: Queryable, orgId: string, next: NextSecret): Promise<IssuedKey | null> {
   const values = [orgId, next.id, Buffer.from(next.oldHash), Buffer.from(next.newHash), next.lifetimeMs];
-  return issued((await run<IssuedRow>(db, RENEW, values))[0]);
+  return (await run<IssuedKey>(db, RENEW, values))[0] ?? null;
 }
 
 /** Returns false if the key does not exist or has scopes that the calling key lacks. Revoking again changes nothing. */
@@ -102,7 +99,5 @@ export async function revokeClientKey(
 export type FoundKey = IssuedKey & { isRevoked: boolean; isExpired: boolean };
 
 export async function findClientKey(db: Queryable, orgId: string, id: string): Promise<FoundKey | null> {
-  const [row] = await run<IssuedRow & { is_revoked: boolean; is_expired: boolean }>(db, FIND, [orgId, id]);
-  const key = issued(row);
-  return row === undefined || key === null ? null : { ...key, isRevoked: row.is_revoked, isExpired: row.is_expired };
+  return (await run<FoundKey>(db, FIND, [orgId, id]))[0] ?? null;
 }

@@ -6,22 +6,22 @@ const CREATE = statement(
      INSERT INTO millrace.orgs (id, slug, created_at) VALUES ($1::uuid, 'client-' || $1::uuid, millrace.clock())
      RETURNING id, created_at
    )
-   INSERT INTO millrace.clients (org_id, created_at) SELECT id, created_at FROM made RETURNING created_at`,
+   INSERT INTO millrace.clients (org_id, created_at) SELECT id, created_at FROM made RETURNING created_at AS "createdAt"`,
 );
 
 // An org that an operator created or gave a key cannot get its first key without a credential.
 const FIND = statement(
   'find_client',
-  `SELECT coalesce(c.created_at, o.created_at) AS created_at, o.requests_per_minute,
+  `SELECT coalesce(c.created_at, o.created_at) AS "createdAt", o.requests_per_minute AS "requestsPerMinute",
      c.org_id IS NULL OR c.first_key_issued_at IS NOT NULL
-       OR EXISTS (SELECT FROM millrace.api_keys k WHERE k.org_id = o.id) AS had_key
+       OR EXISTS (SELECT FROM millrace.api_keys k WHERE k.org_id = o.id) AS "hadKey"
    FROM millrace.orgs o LEFT JOIN millrace.clients c ON c.org_id = o.id WHERE o.id = $1::uuid`,
 );
 
 /** Creates an org that may fetch its first key without a credential. */
 export async function createClient(db: Queryable, id: string): Promise<{ createdAt: Date }> {
-  const [row] = await run<{ created_at: Date }>(db, CREATE, [id]);
-  return { createdAt: (row as { created_at: Date }).created_at };
+  const [created] = await run<{ createdAt: Date }>(db, CREATE, [id]);
+  return created as { createdAt: Date };
 }
 
 export type Client = {
@@ -33,7 +33,5 @@ export type Client = {
 };
 
 export async function findClient(db: Queryable, id: string): Promise<Client | null> {
-  const [row] = await run<{ created_at: Date; had_key: boolean; requests_per_minute: number | null }>(db, FIND, [id]);
-  if (row === undefined) return null;
-  return { createdAt: row.created_at, hadKey: row.had_key, requestsPerMinute: row.requests_per_minute };
+  return (await run<Client>(db, FIND, [id]))[0] ?? null;
 }

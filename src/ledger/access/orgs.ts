@@ -8,7 +8,10 @@ const CREATE = statement(
    ON CONFLICT DO NOTHING RETURNING id`,
 );
 
-const FIND = statement('find_org', 'SELECT id, slug, requests_per_minute FROM millrace.orgs WHERE slug = $1');
+const FIND = statement(
+  'find_org',
+  'SELECT id, slug, requests_per_minute AS "requestsPerMinute" FROM millrace.orgs WHERE slug = $1',
+);
 
 const SET_CAP = statement(
   'set_org_cap',
@@ -33,11 +36,8 @@ export async function createOrg(db: Queryable, { id, slug }: { id: string; slug:
 /** `requestsPerMinute` is null if the configured limit applies. */
 export type Org = { id: string; slug: string; requestsPerMinute: number | null };
 
-type Row = { id: string; slug: string; requests_per_minute: number | null };
-
 export async function findOrg(db: Queryable, slug: string): Promise<Org | null> {
-  const [row] = await run<Row>(db, FIND, [slug]);
-  return row === undefined ? null : { id: row.id, slug: row.slug, requestsPerMinute: row.requests_per_minute };
+  return (await run<Org>(db, FIND, [slug]))[0] ?? null;
 }
 
 /** Bounds how many jobs of the org run at once over all workers; null removes the bound. Returns false if the org does not exist. */

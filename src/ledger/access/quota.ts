@@ -13,7 +13,7 @@ const USE = statement(
      used = CASE WHEN q.day_no IN (excluded.day_no, excluded.day_no + 1)
        THEN least(q.used::int8 + excluded.used, 2147483647)::int4 ELSE excluded.used END,
      day_no = CASE WHEN q.day_no = excluded.day_no + 1 THEN q.day_no ELSE excluded.day_no END
-   RETURNING org_id, used, ((day_no + 1) * 86400 - extract(epoch FROM millrace.clock()))::float8 * 1000 AS ends_in_ms`,
+   RETURNING org_id AS "orgId", used, ((day_no + 1) * 86400 - extract(epoch FROM millrace.clock()))::float8 * 1000 AS "endsInMs"`,
 );
 
 export type QuotaUse = {
@@ -25,9 +25,8 @@ export type QuotaUse = {
 
 /** Counts requests of orgs, each org once. An org that does not exist is missing from the result. */
 export async function useQuota(db: Queryable, uses: readonly { orgId: string; wanted: number }[]): Promise<QuotaUse[]> {
-  const rows = await run<{ org_id: string; used: number; ends_in_ms: number }>(db, USE, [
+  return run<QuotaUse>(db, USE, [
     uuidArray(uses.map(({ orgId }) => orgId)),
     int4Array(uses.map(({ wanted }) => wanted)),
   ]);
-  return rows.map((row) => ({ orgId: row.org_id, used: row.used, endsInMs: row.ends_in_ms }));
 }

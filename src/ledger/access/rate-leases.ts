@@ -21,8 +21,8 @@ const LEASE = statement(
      leased = CASE r.window_no WHEN excluded.window_no + 1 THEN r.leased
        WHEN excluded.window_no THEN r.leased + greatest(0, least(excluded.granted, excluded.maximum - r.leased))
        ELSE excluded.granted END
-   RETURNING org_id, granted, leased, maximum,
-     ((window_no + 1) * 60 - extract(epoch FROM millrace.clock()))::float8 * 1000 AS ends_in_ms`,
+   RETURNING org_id AS "orgId", granted, leased, maximum,
+     ((window_no + 1) * 60 - extract(epoch FROM millrace.clock()))::float8 * 1000 AS "endsInMs"`,
 );
 
 export type WantedPermits = { orgId: string; wanted: number };
@@ -37,8 +37,6 @@ export type RateLease = {
   endsInMs: number;
 };
 
-type Row = { org_id: string; granted: number; leased: number; maximum: number; ends_in_ms: number };
-
 /**
  * Takes permits of the current minute for orgs, each org once. The permits granted to all callers in one minute never exceed the org's
  * maximum. An org that does not exist is missing from the result.
@@ -48,16 +46,9 @@ export async function leasePermits(
   wants: readonly WantedPermits[],
   defaultMaximum: number,
 ): Promise<RateLease[]> {
-  const rows = await run<Row>(db, LEASE, [
+  return run<RateLease>(db, LEASE, [
     uuidArray(wants.map(({ orgId }) => orgId)),
     int4Array(wants.map(({ wanted }) => wanted)),
     defaultMaximum,
   ]);
-  return rows.map((row) => ({
-    orgId: row.org_id,
-    granted: row.granted,
-    leased: row.leased,
-    maximum: row.maximum,
-    endsInMs: row.ends_in_ms,
-  }));
 }

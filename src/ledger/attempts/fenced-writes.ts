@@ -20,7 +20,8 @@ const fencedText = (transactionId: string, write: string): string => `WITH place
    FROM place p LEFT JOIN written w ON true
    LEFT JOIN millrace.cancel_requests c ON c.org_id = w.org_id AND c.seq = w.seq`;
 
-const isInTransaction = (id: string): string =>
+/** Whether the session is in the transaction of a parameter. A null parameter stands for any transaction. */
+export const isInTransaction = (id: string): string =>
   `${id}::xid8 IS NULL OR (${id}::xid8 = pg_current_xact_id_if_assigned()) IS TRUE`;
 
 const REPORT = statement(

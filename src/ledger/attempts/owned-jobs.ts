@@ -13,10 +13,10 @@ export const LEASED = `millrace.claims c CROSS JOIN LATERAL unnest(c.seqs) AS s(
 // job and got it again has the job in two claims. The lease belongs to the newer claim, and only that one may be closed with it.
 const OWNED = statement(
   'owned_jobs',
-  `SELECT DISTINCT ON (j.org_id, j.seq) j.org_id, j.seq, j.id, j.lease_seq, j.state, j.job_type, j.policy_id, j.attempts_started,
-          j.max_attempts, c.claim_no, ${MAY_RUN} AS may_run,
-          extract(epoch FROM millrace.clock() - j.started_at)::float8 * 1000 AS running_ms,
-          extract(epoch FROM j.lifetime_deadline - millrace.clock())::float8 * 1000 AS lifetime_left_ms
+  `SELECT DISTINCT ON (j.org_id, j.seq) j.org_id AS "orgId", j.seq, j.id, j.lease_seq AS "leaseSeq", j.state, ${MAY_RUN} AS "mayRun",
+     j.job_type AS "jobType", j.policy_id AS "policyId", j.attempts_started AS "attemptsStarted", j.max_attempts AS "maxAttempts",
+     c.claim_no AS "claimNo", extract(epoch FROM millrace.clock() - j.started_at)::float8 * 1000 AS "runningMs",
+     extract(epoch FROM j.lifetime_deadline - millrace.clock())::float8 * 1000 AS "lifetimeLeftMs"
    FROM ${LEASED} WHERE c.worker_id = $1
    ORDER BY j.org_id, j.seq, c.claim_no DESC`,
 );
@@ -38,40 +38,9 @@ export type OwnedJob = {
   lifetimeLeftMs: number | null;
 };
 
-type Row = {
-  org_id: string;
-  seq: number;
-  id: string;
-  lease_seq: number;
-  state: 'scheduled' | 'running';
-  job_type: string;
-  policy_id: number;
-  attempts_started: number;
-  max_attempts: number;
-  claim_no: number;
-  may_run: boolean;
-  running_ms: number | null;
-  lifetime_left_ms: number | null;
-};
-
 /**
  * Returns the jobs that a worker holds according to the ledger. The worker may not know some of them, if it never received a result.
  */
 export async function ownedJobs(db: Queryable, workerId: number): Promise<OwnedJob[]> {
-  const rows = await run<Row>(db, OWNED, [workerId]);
-  return rows.map((row) => ({
-    orgId: row.org_id,
-    seq: Number(row.seq),
-    id: row.id,
-    leaseSeq: Number(row.lease_seq),
-    state: row.state,
-    mayRun: row.may_run,
-    jobType: row.job_type,
-    policyId: row.policy_id,
-    attemptsStarted: row.attempts_started,
-    maxAttempts: row.max_attempts,
-    claimNo: Number(row.claim_no),
-    runningMs: row.running_ms,
-    lifetimeLeftMs: row.lifetime_left_ms,
-  }));
+  return run<OwnedJob>(db, OWNED, [workerId]);
 }

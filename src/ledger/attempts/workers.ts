@@ -17,8 +17,8 @@ const STOP = statement(
 
 const LIST = statement(
   'list_workers',
-  `SELECT id, name, host, pid, types, queues, slots, started_at, beat_at, stopped_at,
-     extract(epoch FROM millrace.clock() - beat_at)::float8 * 1000 AS silent_ms
+  `SELECT id, name, host, pid, types, queues, slots, started_at AS "startedAt", beat_at AS "beatAt", stopped_at AS "stoppedAt",
+     extract(epoch FROM millrace.clock() - beat_at)::float8 * 1000 AS "silentMs"
    FROM millrace.workers ORDER BY id`,
 );
 
@@ -64,21 +64,6 @@ export type WorkerInfo = {
   silentMs: number;
 };
 
-type Row = Pick<WorkerInfo, 'id' | 'name' | 'host' | 'pid' | 'types' | 'queues' | 'slots'> & {
-  started_at: Date;
-  beat_at: Date;
-  stopped_at: Date | null;
-  silent_ms: number;
-};
-
 export async function listWorkers(db: Queryable): Promise<WorkerInfo[]> {
-  const rows = await run<Row>(db, LIST);
-  return rows.map(({ started_at, beat_at, stopped_at, silent_ms, ...worker }) => ({
-    ...worker,
-    id: Number(worker.id),
-    startedAt: new Date(started_at),
-    beatAt: new Date(beat_at),
-    stoppedAt: stopped_at === null ? null : new Date(stopped_at),
-    silentMs: silent_ms,
-  }));
+  return run<WorkerInfo>(db, LIST);
 }

@@ -1,4 +1,5 @@
 import type { Job } from '../../core/job.ts';
+import { isInTransaction } from '../attempts/fenced-writes.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
 export type GuardedParent =
@@ -24,7 +25,7 @@ export type Origin = Pick<Job, 'requestId' | 'correlationId' | 'projectId' | 'tr
 const LOCK = statement(
   'lock_parent',
   `WITH place AS MATERIALIZED (
-  SELECT $5::xid8 IS NULL OR ($5::xid8 = pg_current_xact_id_if_assigned()) IS TRUE AS is_right
+  SELECT ${isInTransaction('$5')} AS is_right
 ), parent AS (
   SELECT depth, priority, coalesce(request_id, id::text) AS request_id, correlation_id, project_id, traceparent FROM millrace.jobs
   WHERE org_id = $1::uuid AND seq = $2::int8 AND lease_seq = $3::int8 AND state = 'running' AND worker_id = $4::int8

@@ -30,8 +30,9 @@ const SET_CONCURRENCY = statement(
 
 const READ = statement(
   'read_types',
-  `SELECT t.name, t.defaults, t.concurrency, t.custom_backoff, t.paused_at, t.announced_at, EXISTS (
-     SELECT FROM millrace.workers w WHERE ${IS_LIVE} AND t.name = ANY (w.types)) AS is_served
+  `SELECT t.name, t.defaults, t.concurrency, t.custom_backoff AS "customBackoff", t.paused_at AS "pausedAt",
+     t.announced_at AS "announcedAt",
+     EXISTS (SELECT FROM millrace.workers w WHERE ${IS_LIVE} AND t.name = ANY (w.types)) AS "isServed"
    FROM millrace.job_types t ORDER BY t.name`,
 );
 
@@ -63,25 +64,6 @@ export async function setTypeConcurrency(db: Queryable, name: string, concurrenc
 /** `isServed` means that a worker of the type is alive. */
 export type JobType = TypeAnnouncement & { pausedAt: Date | null; announcedAt: Date; isServed: boolean };
 
-type Row = {
-  name: string;
-  defaults: PolicyLayer;
-  concurrency: number | null;
-  custom_backoff: boolean;
-  paused_at: Date | null;
-  announced_at: Date;
-  is_served: boolean;
-};
-
 export async function readTypes(db: Queryable): Promise<JobType[]> {
-  const rows = await run<Row>(db, READ);
-  return rows.map((row) => ({
-    name: row.name,
-    defaults: row.defaults,
-    concurrency: row.concurrency,
-    customBackoff: row.custom_backoff,
-    pausedAt: row.paused_at,
-    announcedAt: row.announced_at,
-    isServed: row.is_served,
-  }));
+  return run<JobType>(db, READ);
 }

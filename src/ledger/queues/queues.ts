@@ -32,7 +32,8 @@ const INTRODUCE = statement(
 
 const READ = statement(
   'read_queues',
-  'SELECT name, claim_order, paused_at, virtual_time FROM millrace.queues ORDER BY name',
+  `SELECT name, claim_order AS "order", paused_at AS "pausedAt", virtual_time AS "virtualTime"
+   FROM millrace.queues ORDER BY name`,
 );
 
 const RAISE_VIRTUAL_TIME = statement(
@@ -62,16 +63,8 @@ export async function introduceQueues(
 /** `virtualTime` is the highest stamp of a fair queue that a worker has claimed. */
 export type Queue = { name: string; order: ClaimOrder; pausedAt: Date | null; virtualTime: number };
 
-type Row = { name: string; claim_order: ClaimOrder; paused_at: Date | null; virtual_time: number };
-
 export async function readQueues(db: Queryable): Promise<Queue[]> {
-  const rows = await run<Row>(db, READ);
-  return rows.map((row) => ({
-    name: row.name,
-    order: row.claim_order,
-    pausedAt: row.paused_at,
-    virtualTime: Number(row.virtual_time),
-  }));
+  return run<Queue>(db, READ);
 }
 
 /** Records how far a fair queue was claimed. It never lowers the value. */

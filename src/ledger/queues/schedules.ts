@@ -1,6 +1,7 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-const COLUMNS = 'org_id, key, cron, time_zone, missed, submission, next_at, last_fired_at, created_at';
+const COLUMNS = `org_id AS "orgId", key, cron, time_zone AS "timeZone", missed, submission, next_at AS "nextAt",
+     last_fired_at AS "lastFiredAt", created_at AS "createdAt"`;
 
 const PUT = statement(
   'put_schedule',
@@ -8,7 +9,7 @@ const PUT = statement(
    VALUES ($1::uuid, $2, $3, $4, $5, $6::json, $7::timestamptz, millrace.clock())
    ON CONFLICT (org_id, key) DO UPDATE SET cron = excluded.cron, time_zone = excluded.time_zone, missed = excluded.missed,
      submission = excluded.submission,
-     -- Announced again unchanged, by a process that restarts, a schedule keeps the time it owes.
+     -- A process that restarts puts the same schedule again. It keeps its next time, even if that has passed.
      next_at = CASE WHEN s.cron = excluded.cron AND s.time_zone = excluded.time_zone THEN s.next_at ELSE excluded.next_at END
    RETURNING ${COLUMNS}`,
 );
@@ -25,7 +26,7 @@ const LIST = statement(
 
 const DUE = statement(
   'due_schedules',
-  `SELECT org_id, key, next_at::text AS at FROM millrace.schedules
+  `SELECT org_id AS "orgId", key, next_at::text AS at FROM millrace.schedules
    WHERE next_at <= millrace.clock() AND (next_at, org_id, key) > (coalesce($1::timestamptz, '-infinity'), $2::uuid, $3::text)
    ORDER BY next_at, org_id, key LIMIT $4::int4`,
 );
@@ -56,22 +57,10 @@ export type ScheduleToPut = {
 
 export type Schedule = ScheduleToPut & { orgId: string; lastFiredAt: Date | null; createdAt: Date };
 
-type Row = {
-  org_id: string;
-  key: string;
-  cron: string;
-  time_zone: string;
-  missed: Missed;
-  submission: unknown;
-  next_at: Date;
-  last_fired_at: Date | null;
-  created_at: Date;
-};
-
 export async function putSchedule(db: Queryable, orgId: string, schedule: ScheduleToPut): Promise<Schedule> {
   const { key, cron, timeZone, missed, submission, nextAt } = schedule;
-  const rows = await run<Row>(db, PUT, [orgId, key, cron, timeZone, missed, JSON.stringify(submission), nextAt]);
-  return toSchedule(rows[0] as Row);
+  const values = [orgId, key, cron, timeZone, missed, JSON.stringify(submission), nextAt];
+  return (await run<Schedule>(db, PUT, values))[0] as Schedule;
 }
 
 export async function removeSchedule(db: Queryable, orgId: string, key: string): Promise<boolean> {
@@ -80,7 +69,7 @@ export async function removeSchedule(db: Queryable, orgId: string, key: string):
 }
 
 export async function listSchedules(db: Queryable, orgId: string): Promise<Schedule[]> {
-  return (await run<Row>(db, LIST, [orgId])).map(toSchedule);
+  return run<Schedule>(db, LIST, [orgId]);
 }
 
 /** A schedule that is due, and the time of the database's clock. */
@@ -94,14 +83,15 @@ const NIL = '00000000-0000-0000-0000-000000000000';
 /** Returns the due schedules of all orgs, earliest first. `after` is the last one of the previous page. */
 export async function dueSchedules(db: Queryable, after: DueReference | null, limit: number): Promise<DueReference[]> {
   const from = after === null ? [null, NIL, ''] : [after.at, after.orgId, after.key];
-  const rows = await run<{ org_id: string; key: string; at: string }>(db, DUE, [...from, limit]);
-  return rows.map(({ org_id: orgId, key, at }) => ({ orgId, key, at }));
+  return run<DueReference>(db, DUE, [...from, limit]);
 }
 
 /** Locks a schedule that is still due; call it inside a transaction. Returns null if another process holds it or has fired it. */
 export async function lockDueSchedule(client: Queryable, { orgId, key }: DueReference): Promise<DueSchedule | null> {
-  const [row] = await run<Row & { now: Date }>(client, LOCK_DUE, [orgId, key]);
-  return row === undefined ? null : { schedule: toSchedule(row), now: new Date(row.now) };
+  const [row] = await run<Schedule & { now: Date }>(client, LOCK_DUE, [orgId, key]);
+  if (row === undefined) return null;
+  const { now, ...schedule } = row;
+  return { schedule, now };
 }
 
 export type ScheduleAdvance = { orgId: string; key: string; nextAt: Date; firedAt: Date | null };
@@ -111,18 +101,4 @@ export async function advanceSchedule(
   { orgId, key, nextAt, firedAt }: ScheduleAdvance,
 ): Promise<void> {
   await run(client, ADVANCE, [orgId, key, nextAt, firedAt]);
-}
-
-function toSchedule(row: Row): Schedule {
-  return {
-    orgId: row.org_id,
-    key: row.key,
-    cron: row.cron,
-    timeZone: row.time_zone,
-    missed: row.missed,
-    submission: row.submission,
-    nextAt: new Date(row.next_at),
-    lastFiredAt: row.last_fired_at === null ? null : new Date(row.last_fired_at),
-    createdAt: new Date(row.created_at),
-  };
 }

@@ -1,12 +1,13 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
-import { type CheckedEvent, type CheckedJob, checkHistory, type Finding } from '../history/check-history.ts';
+import { type CheckedJob, checkHistory, type Finding } from '../history/check-history.ts';
 import { checkDeliveries, type DeliveryFinding } from '../webhooks/check-deliveries.ts';
 import { checkTables, type TableRow } from './check-tables.ts';
 
 // Reads rows and their history in one statement, so that jobs may move during the check.
 const READ_HISTORIES = statement(
   'check_histories',
-  `SELECT j.org_id, j.seq, j.id, j.state, j.event_count, j.lease_seq, j.worker_id, e.events
+  `SELECT j.org_id AS "orgId", j.seq, j.id, j.state, j.event_count AS "eventCount", j.lease_seq AS "leaseSeq",
+     j.worker_id AS "workerId", coalesce(e.events, '[]') AS events
    FROM (
      SELECT * FROM millrace.jobs WHERE (org_id, seq) > ($1::uuid, $2::int8) ORDER BY org_id, seq LIMIT $3::int4
    ) j
@@ -21,16 +22,7 @@ const READ_HISTORIES = statement(
 const FIRST_ORG = '00000000-0000-0000-0000-000000000000';
 const BATCH = 1_000;
 
-type Row = {
-  org_id: string;
-  seq: number;
-  id: string;
-  state: CheckedJob['state'];
-  event_count: number;
-  lease_seq: number;
-  worker_id: number | null;
-  events: CheckedEvent[] | null;
-};
+type Row = CheckedJob & { orgId: string; seq: number; id: string };
 
 export type Violation = {
   invariant: Finding['invariant'] | TableRow['invariant'] | DeliveryFinding['invariant'];
@@ -52,23 +44,14 @@ export async function checkInvariants(db: Queryable): Promise<Violation[]> {
     what,
   }));
   violations.push(...(await checkDeliveries(db)));
-  let from: { org_id: string; seq: number } = { org_id: FIRST_ORG, seq: -1 };
+  let from = { orgId: FIRST_ORG, seq: -1 };
   for (;;) {
-    const rows: Row[] = await run<Row>(db, READ_HISTORIES, [from.org_id, from.seq, BATCH]);
+    const rows: Row[] = await run<Row>(db, READ_HISTORIES, [from.orgId, from.seq, BATCH]);
     for (const row of rows) {
-      for (const finding of checkHistory(toChecked(row)))
-        violations.push({ ...finding, orgId: row.org_id, jobId: row.id });
+      for (const finding of checkHistory(row)) violations.push({ ...finding, orgId: row.orgId, jobId: row.id });
     }
     const last = rows.at(-1);
     if (last === undefined || rows.length < BATCH) return violations;
     from = last;
   }
 }
-
-const toChecked = (row: Row): CheckedJob => ({
-  state: row.state,
-  eventCount: row.event_count,
-  leaseSeq: Number(row.lease_seq),
-  workerId: row.worker_id === null ? null : Number(row.worker_id),
-  events: row.events ?? [],
-});

@@ -35,7 +35,7 @@ const HOLDER = randomUUID();
 
 const WEBHOOKS = statement(
   'outbox_webhooks',
-  `SELECT id, org_id, events, since_txid::text::int8 AS since_txid FROM millrace.webhooks
+  `SELECT id, org_id AS "orgId", events, since_txid::text::int8 AS "sinceTxid" FROM millrace.webhooks
    WHERE org_id = ANY ($1::uuid[]) AND kind = 'webhook' AND deleted_at IS NULL ORDER BY created_at, id`,
 );
 
@@ -104,13 +104,13 @@ async function readPage(client: pg.ClientBase, position: Position, limits: PageL
   const rows = await outboxRows(client, keysOf(page.occurrences), orgsWithWebhooks);
   const short = cutByHistory(page, rows);
   const kept = new Set(short.occurrences.map(keyOf));
-  const isKept = (row: OutboxRow) => kept.has(keyOf({ orgId: row.org_id, seq: row.seq }));
+  const isKept = (row: OutboxRow) => kept.has(keyOf(row));
   return { page: short, webhooks, jobs: await withHistories(client, rows.filter(isKept)) };
 }
 
 /** Shortens a page whose jobs have long histories. */
 function cutByHistory(page: OutboxPage, rows: readonly OutboxRow[]): OutboxPage {
-  const lengths = new Map(rows.map((row) => [keyOf({ orgId: row.org_id, seq: row.seq }), row.record_ids.length]));
+  const lengths = new Map(rows.map((row) => [keyOf(row), row.recordIds.length]));
   let length = 0;
   const fits = page.occurrences.findIndex((occurrence) => {
     const key = keyOf(occurrence);
@@ -237,9 +237,7 @@ async function withTargets(db: Queryable, matches: readonly Match[]): Promise<De
 }
 
 async function webhooksOf(db: Queryable, orgIds: readonly string[]): Promise<Webhook[]> {
-  type Row = { id: string; org_id: string; events: string[]; since_txid: number };
-  const rows = await run<Row>(db, WEBHOOKS, [uuidArray(orgIds)]);
-  return rows.map((row) => ({ id: row.id, orgId: row.org_id, events: row.events, sinceTxid: row.since_txid }));
+  return run<Webhook>(db, WEBHOOKS, [uuidArray(orgIds)]);
 }
 
 const keyOf = ({ orgId, seq }: JobKey): string => `${orgId}:${seq}`;

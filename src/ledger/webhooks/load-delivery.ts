@@ -4,28 +4,19 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 // id and not among all enabled targets.
 const LOAD = statement(
   'load_delivery',
-  `SELECT d.body, d.created_at, w.url, w.org_id, w.id AS webhook_id, millrace.clock() AS now, CASE WHEN w.kind = 'callback' THEN
+  `SELECT d.body, d.created_at AS "createdAt", w.url, w.org_id AS "orgId", w.id AS "webhookId", millrace.clock() AS now,
+     coalesce(CASE WHEN w.kind = 'callback' THEN
      (SELECT array_remove(ARRAY[c.secret, CASE WHEN c.old_expires_at > millrace.clock() THEN c.old_secret END], NULL)
       FROM millrace.callback_orgs c WHERE c.org_id = w.org_id)
    ELSE
      (SELECT array_agg(s.secret ORDER BY s.n DESC) FROM millrace.webhook_secrets s
       WHERE s.webhook_id = w.id AND (s.expires_at IS NULL OR s.expires_at > millrace.clock()))
-   END AS secrets
+   END, '{}') AS secrets
    FROM millrace.webhook_deliveries d
    CROSS JOIN LATERAL (SELECT * FROM millrace.webhooks t WHERE t.id = d.webhook_id OFFSET 0) w
    JOIN millrace.webhook_lanes l ON l.webhook_id = d.webhook_id AND l.live_delivery = d.id AND l.live_job = $2::uuid
    WHERE d.id = $1::uuid AND w.disabled_at IS NULL AND w.deleted_at IS NULL`,
 );
-
-type Row = {
-  body: string;
-  created_at: Date | string;
-  url: string;
-  org_id: string;
-  webhook_id: string;
-  now: Date | string;
-  secrets: Buffer[] | null;
-};
 
 export type SendableDelivery = {
   readonly orgId: string;
@@ -42,15 +33,5 @@ export async function loadDelivery(
   db: Queryable,
   { deliveryId, jobId }: { deliveryId: string; jobId: string },
 ): Promise<SendableDelivery | null> {
-  const [row] = await run<Row>(db, LOAD, [deliveryId, jobId]);
-  if (row === undefined) return null;
-  return {
-    orgId: row.org_id,
-    webhookId: row.webhook_id,
-    url: row.url,
-    body: row.body,
-    secrets: row.secrets ?? [],
-    createdAt: new Date(row.created_at),
-    now: new Date(row.now),
-  };
+  return (await run<SendableDelivery>(db, LOAD, [deliveryId, jobId]))[0] ?? null;
 }

@@ -9,9 +9,10 @@ import { ASSIGNED_MS } from '../reads/job-history.ts';
 
 const JOBS = statement(
   'outbox_jobs',
-  `SELECT j.org_id, j.seq, j.id, j.job_type, j.max_attempts, j.callback_url, j.record_ids, p.body->>'profile' AS profile,
+  `SELECT j.org_id AS "orgId", j.seq, j.id AS "jobId", j.job_type AS "jobType", j.max_attempts AS "maxAttempts",
+     j.callback_url AS "callbackUrl", j.record_ids AS "recordIds", p.body->>'profile' AS profile,
      CASE WHEN j.job_type = '${EXECUTION_TYPE}' THEN coalesce(j.payload->>'work_kind', j.tags->>'work_kind') END AS scenario,
-     CASE WHEN j.job_type = '${EXECUTION_TYPE}' THEN coalesce(j.payload->>'type', j.tags->>'fr_type') END AS execution_type
+     CASE WHEN j.job_type = '${EXECUTION_TYPE}' THEN coalesce(j.payload->>'type', j.tags->>'fr_type') END AS "executionType"
    FROM unnest($1::uuid[], $2::int8[]) AS i(org_id, seq)
    JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq JOIN millrace.policies p ON p.id = j.policy_id
    WHERE j.callback_url IS NOT NULL OR j.org_id = ANY ($3::uuid[])`,
@@ -28,18 +29,7 @@ const HISTORIES = statement(
    FROM millrace.events e WHERE e.record_id = ANY ($1::int8[]) AND (e.job_seq IN (SELECT unnest($2::int8[]))) IS TRUE`,
 );
 
-export type OutboxRow = {
-  org_id: string;
-  seq: number;
-  id: string;
-  job_type: string;
-  max_attempts: number;
-  callback_url: string | null;
-  record_ids: number[];
-  profile: string;
-  scenario: string | null;
-  execution_type: string | null;
-};
+export type OutboxRow = Omit<OutboxJob, 'history'> & { recordIds: number[] };
 
 type EventRow = {
   org_id: string;
@@ -83,32 +73,19 @@ export function outboxRows(
 
 export async function withHistories(db: Queryable, rows: readonly OutboxRow[]): Promise<OutboxJob[]> {
   const histories = await historiesOf(db, rows);
-  return rows.map((row) => toJob(row, histories.get(`${row.org_id}:${row.seq}`) ?? []));
+  return rows.map(({ recordIds: _, ...job }) => ({ ...job, history: histories.get(`${job.orgId}:${job.seq}`) ?? [] }));
 }
 
 async function historiesOf(db: Queryable, jobs: readonly OutboxRow[]): Promise<Map<string, OutboxTransition[]>> {
   if (jobs.length === 0) return new Map();
-  const records = new Set(jobs.flatMap(({ record_ids }) => record_ids.map(Number)));
+  const records = new Set(jobs.flatMap(({ recordIds }) => recordIds.map(Number)));
   const seqs = jobs.map(({ seq }) => seq);
   const rows = await run<EventRow>(db, HISTORIES, [int8Array([...records]), int8Array(seqs)]);
-  const wanted = new Map<string, OutboxTransition[]>(jobs.map(({ org_id, seq }) => [`${org_id}:${seq}`, []]));
+  const wanted = new Map<string, OutboxTransition[]>(jobs.map(({ orgId, seq }) => [`${orgId}:${seq}`, []]));
   for (const row of rows) wanted.get(`${row.org_id}:${row.job_seq}`)?.push(toTransition(row));
   for (const history of wanted.values()) history.sort((a, b) => a.n - b.n);
   return wanted;
 }
-
-const toJob = (row: OutboxRow, history: readonly OutboxTransition[]): OutboxJob => ({
-  orgId: row.org_id,
-  seq: row.seq,
-  jobId: row.id,
-  jobType: row.job_type,
-  profile: row.profile,
-  scenario: row.scenario,
-  executionType: row.execution_type,
-  maxAttempts: row.max_attempts,
-  callbackUrl: row.callback_url,
-  history,
-});
 
 const toTransition = (row: EventRow): OutboxTransition => ({
   n: row.n,

@@ -12,11 +12,12 @@ const LOCK = statement(
 // The snapshot is newer than the lock. The row of the job shows whether the engine would retry.
 const READ = statement(
   'read_live_delivery',
-  `SELECT w.id, w.org_id, w.kind, w.url, w.disabled_at IS NOT NULL AS is_disabled, w.deleted_at IS NOT NULL AS is_deleted, d.attempts, d.tries,
-     d.event, d.job_id, (SELECT coalesce(o.traceparent, o.payload->>'traceparent') FROM millrace.jobs o WHERE o.id = d.job_id) AS traceparent,
-     l.failures, l.failing_since, l.next_at, millrace.clock() AS now, j.attempts_started >= j.max_attempts AS is_last,
-     j.previous_lease_seq > 0 AS is_repeat, j.started_lease_seq,
-     EXISTS (SELECT FROM millrace.webhook_attempts a WHERE a.delivery_id = d.id AND a.lease_seq = j.started_lease_seq) AS is_written
+  `SELECT w.id AS "webhookId", w.org_id AS "orgId", w.url, w.kind = 'callback' AS "isCallback",
+     w.disabled_at IS NULL AND w.deleted_at IS NULL AS "isEnabled", w.deleted_at IS NOT NULL AS "isDeleted", d.attempts, d.tries, d.event,
+     d.job_id AS "toldJobId", (SELECT coalesce(o.traceparent, o.payload->>'traceparent') FROM millrace.jobs o WHERE o.id = d.job_id) AS traceparent,
+     l.failures, l.failing_since, l.next_at, millrace.clock() AS now, coalesce(j.attempts_started >= j.max_attempts, false) AS "isLast",
+     coalesce(j.previous_lease_seq > 0, false) AS "isRepeat", j.started_lease_seq AS "leaseSeq",
+     EXISTS (SELECT FROM millrace.webhook_attempts a WHERE a.delivery_id = d.id AND a.lease_seq = j.started_lease_seq) AS "isWritten"
    FROM millrace.webhook_deliveries d JOIN millrace.webhooks w ON w.id = d.webhook_id
    JOIN millrace.webhook_lanes l ON l.webhook_id = w.id LEFT JOIN millrace.jobs j ON j.id = $2::uuid
    WHERE d.id = $1::uuid AND l.live_delivery = d.id AND l.live_job = $2::uuid`,
@@ -104,27 +105,7 @@ export type LiveDelivery = {
   readonly now: Date;
 };
 
-type Row = {
-  id: string;
-  org_id: string;
-  kind: string;
-  url: string;
-  is_disabled: boolean;
-  is_deleted: boolean;
-  attempts: number;
-  tries: number;
-  event: string;
-  job_id: string | null;
-  traceparent: string | null;
-  failures: number;
-  failing_since: Date | string | null;
-  next_at: Date | string | null;
-  now: Date | string;
-  is_last: boolean | null;
-  is_repeat: boolean | null;
-  started_lease_seq: number | null;
-  is_written: boolean;
-};
+type Row = Omit<LiveDelivery, 'health'> & { failures: number; failing_since: Date | null; next_at: Date | null };
 
 export type DeliveryOfJob = { readonly deliveryId: string; readonly jobId: string };
 
@@ -133,26 +114,8 @@ export async function lockLiveDelivery(client: Queryable, live: DeliveryOfJob): 
   await run(client, LOCK, [live.deliveryId]);
   const [row] = await run<Row>(client, READ, [live.deliveryId, live.jobId]);
   if (row === undefined) return null;
-  const { failures, failing_since: since, next_at: nextAt } = row;
-  return {
-    webhookId: row.id,
-    orgId: row.org_id,
-    url: row.url,
-    isCallback: row.kind === 'callback',
-    isEnabled: !row.is_disabled && !row.is_deleted,
-    isDeleted: row.is_deleted,
-    attempts: row.attempts,
-    tries: row.tries,
-    event: row.event,
-    toldJobId: row.job_id,
-    traceparent: row.traceparent,
-    isLast: row.is_last === true,
-    isRepeat: row.is_repeat === true,
-    leaseSeq: row.started_lease_seq,
-    isWritten: row.is_written,
-    health: { failures, failingSinceMs: toMs(since), nextAtMs: toMs(nextAt) },
-    now: new Date(row.now),
-  };
+  const { failures, failing_since, next_at, ...delivery } = row;
+  return { ...delivery, health: { failures, failingSinceMs: toMs(failing_since), nextAtMs: toMs(next_at) } };
 }
 
 export type AttemptRow = {
