@@ -10,7 +10,7 @@ export type CheckedJob = {
   events: CheckedEvent[];
 };
 
-export type CheckedEvent = {
+type CheckedEvent = {
   n: number;
   from: JobState | null;
   to: JobState;
