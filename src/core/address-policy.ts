@@ -1,15 +1,15 @@
 import { contains, type IpAddress, type IpRange, isSameAddress, parseIp, parseRange } from './ip-address.ts';
 
-/** Which addresses may be called beside the global ones. */
+/** The non-public addresses that may be called. Public addresses are always allowed. */
 export type AddressPolicy = {
   readonly allow: readonly IpRange[];
-  /** Exact places, written `127.0.0.1:4000` or `[::1]:4000`. */
+  /** Single endpoints, written `127.0.0.1:4000` or `[::1]:4000`. */
   readonly targets: readonly string[];
 };
 
 export const PUBLIC_ONLY: AddressPolicy = { allow: [], targets: [] };
 
-/** The first match names the address, so hosts stand before the ranges they are in. */
+/** The first match wins, so single hosts come before the ranges that contain them. */
 const SPECIAL: readonly (readonly [name: string, ...ranges: string[]])[] = [
   ['cloud metadata', '169.254.169.254', '169.254.170.2', '100.100.100.200', '192.0.0.192', '168.63.129.16'],
   ['this network', '0.0.0.0/8'],
@@ -47,17 +47,17 @@ const SPECIAL: readonly (readonly [name: string, ...ranges: string[]])[] = [
 
 const NAMED_RANGES = SPECIAL.flatMap(([name, ...ranges]) => ranges.map((text) => ({ name, range: parseRange(text)! })));
 
-/** The only part of IPv6 that was ever given out for global use. */
+/** The only part of IPv6 that IANA has allocated for global use. */
 const GLOBAL_V6 = parseRange('2000::/3')!;
 
-/** null = global; otherwise what the address is for. */
+/** Returns what a special address is for, or null for a public one. */
 export function specialRangeOf(address: IpAddress): string | null {
   const named = NAMED_RANGES.find(({ range }) => contains(range, address));
   if (named !== undefined) return named.name;
   return address.version === 6 && !contains(GLOBAL_V6, address) ? 'reserved' : null;
 }
 
-/** null = may be dialled at that port; otherwise what kind of address it is. */
+/** Returns null when the policy allows a connection to this address and port; otherwise what kind of address it is. */
 export function refusalOf(address: IpAddress, port: number, policy: AddressPolicy): string | null {
   const name = specialRangeOf(address);
   if (name === null) return null;

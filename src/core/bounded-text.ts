@@ -3,7 +3,7 @@ import { dictionary } from './dictionary.ts';
 /** Whether PostgreSQL can store the text: no NUL, no half surrogate pair. */
 export const isStorable = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
-/** Text that PostgreSQL can store (no NUL, no half surrogate pair), cut at a whole character within so many UTF-8 bytes. */
+/** Replaces what PostgreSQL cannot store, and cuts the text at a whole character within `maxBytes` of UTF-8. */
 export function boundText(text: string, maxBytes: number): string {
   const storable = text.toWellFormed().replaceAll('\0', '\uFFFD');
   if (storable.length * 3 <= maxBytes) return storable;
@@ -15,21 +15,21 @@ export function boundText(text: string, maxBytes: number): string {
   return bytes.toString('utf8', 0, end);
 }
 
-/** What a handler adds to a line of its log, as far as it fits: a long text is cut, any other value that is too large is left out. */
+/** Bounds the fields of a log line. Strings that are too long are cut; other values that are too large are dropped. */
 export function boundFields(fields: Record<string, unknown>, maxBytes: number): Record<string, unknown> {
   if (sizeOf(fields) <= maxBytes) return fields;
   const kept = dictionary<unknown>([['truncated', true]]);
   let left = maxBytes - sizeOf(kept);
   for (const [name, value] of Object.entries(fields)) {
-    const fitting = fittingOf(name, value, left);
-    if (fitting === undefined) continue;
-    kept[name] = fitting;
-    left -= sizeOf({ [name]: fitting });
+    const bounded = boundField(name, value, left);
+    if (bounded === undefined) continue;
+    kept[name] = bounded;
+    left -= sizeOf({ [name]: bounded });
   }
   return kept;
 }
 
-function fittingOf(name: string, value: unknown, left: number): unknown {
+function boundField(name: string, value: unknown, left: number): unknown {
   if (sizeOf({ [name]: value }) <= left) return value;
   if (typeof value !== 'string') return undefined;
   // Half, because a line break or a quotation mark takes twice its size in JSON.
@@ -37,7 +37,7 @@ function fittingOf(name: string, value: unknown, left: number): unknown {
   return cut !== '' && sizeOf({ [name]: cut }) <= left ? cut : undefined;
 }
 
-/** In bytes of JSON. What cannot be written as JSON fits nowhere. */
+/** Bytes of JSON; infinite for a value that has no JSON form. */
 function sizeOf(value: unknown): number {
   try {
     return Buffer.byteLength(JSON.stringify(value));

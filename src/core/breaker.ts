@@ -1,26 +1,26 @@
 import { pauseMs } from './backoff.ts';
 
 export type BreakerPolicy = {
-  /** After so many failed attempts in a row the next delivery waits. */
+  /** Failed attempts in a row after which the breaker opens. */
   readonly threshold: number;
-  /** How long, for the first failure; each further one doubles it. */
+  /** The first pause; each further failure doubles it. */
   readonly initialMs: number;
   readonly maxMs: number;
 };
 
-/** A target that was hardly called is not hopeless however long ago it failed. */
+/** A target with fewer failures than this is never disabled, however long ago the first one was. */
 const DISABLE_AFTER_FAILURES = 10;
 
-/** How a target has been answering. */
+/** The recent failures of a target. `nextAtMs` is set while the breaker is open. */
 export type Health = {
   readonly failures: number;
   readonly failingSinceMs: number | null;
   readonly nextAtMs: number | null;
 };
 
-export const HEALTHY: Health = Object.freeze({ failures: 0, failingSinceMs: null, nextAtMs: null });
+const HEALTHY: Health = Object.freeze({ failures: 0, failingSinceMs: null, nextAtMs: null });
 
-/** The breaker opens by itself: the first delivery after `nextAtMs` is the probe, and a success closes it. */
+/** The first delivery after `nextAtMs` probes the target. A success closes the breaker. */
 export function breakerAfter(
   health: Health,
   attempt: { readonly isDelivered: boolean; readonly nowMs: number },
@@ -36,8 +36,8 @@ export function breakerAfter(
 }
 
 /**
- * The same for the callbacks of an origin, of which several are called at once: what fails while the breaker is open was under way
- * when it opened, and says nothing more.
+ * The same for the callbacks of an origin, which run concurrently. A failure while the breaker is open belongs to a request
+ * that was in flight when it opened, so it does not count again.
  */
 export function originBreakerAfter(
   health: Health,
@@ -48,7 +48,7 @@ export function originBreakerAfter(
   return isOpen && !attempt.isDelivered ? health : breakerAfter(health, attempt, policy);
 }
 
-/** Whether a target has been failing for so long that it is to be left alone. */
+/** Whether a target has failed for so long that it should be disabled. */
 export function isHopeless(
   health: Health,
   { nowMs, disableAfterMs }: { nowMs: number; disableAfterMs: number },

@@ -1,6 +1,6 @@
 /**
- * Random bytes that were drawn many at a time: a draw costs some microseconds whatever its size. `fill` does the drawing. What is
- * taken is the taker's own only until the next draw, so it is to be read at once.
+ * Hands out random bytes from a buffer, because one call of `fill` costs microseconds whatever its size. The bytes of `take` are
+ * overwritten by a later refill, so the caller must copy or use them at once.
  */
 export class BytePool {
   readonly #fill: (bytes: Uint8Array) => void;
@@ -18,7 +18,6 @@ export class BytePool {
     return this.#bytes.subarray(from, from + count);
   }
 
-  /** As text, which stays what it is. */
   takeHex(count: number): string {
     const from = this.#advance(count);
     return this.#bytes.toString('hex', from, from + count);

@@ -3,15 +3,15 @@ import { type Transition, transitions } from './transitions.ts';
 
 export type Cancellation =
   | { readonly kind: 'cancel'; readonly transition: Transition<LiveState, 'cancelled', 'cancelled'> }
-  /** A running handler is asked to stop; the job is cancelled when it does. */
+  /** The handler is asked to stop; the job becomes cancelled when it has stopped. */
   | { readonly kind: 'request' }
-  /** It has failed and waits for its next attempt, which it will not have. */
+  /** The job waits for its next attempt, which is dropped. */
   | { readonly kind: 'drop_retry'; readonly transition: Transition<'retrying', 'failed', 'retry_dropped'> }
   | { readonly kind: 'already_complete' };
 
 const ALREADY_COMPLETE: Cancellation = { kind: 'already_complete' };
 
-const ANSWERS = {
+const AFTER_THE_HANDLER = {
   pending: { kind: 'cancel', transition: transitions.pendingToCancelledCancelled() },
   delayed: { kind: 'cancel', transition: transitions.delayedToCancelledCancelled() },
   scheduled: { kind: 'cancel', transition: transitions.scheduledToCancelledCancelled() },
@@ -23,14 +23,14 @@ const ANSWERS = {
   cancelled: ALREADY_COMPLETE,
 } as const satisfies Record<JobState, Cancellation>;
 
-// Where a cancellation waits for nobody, a running job ends before its handler does, and one that failed stays failed.
+// The job does not wait for its handler to stop, and a job whose last attempt failed ends as failed.
 const AT_ONCE = {
-  ...ANSWERS,
+  ...AFTER_THE_HANDLER,
   running: { kind: 'cancel', transition: transitions.runningToCancelledCancelled() },
   retrying: { kind: 'drop_retry', transition: transitions.retryingToFailedRetryDropped() },
 } as const satisfies Record<JobState, Cancellation>;
 
-/** What a request to cancel does to a job in this state, under a policy that cancels at once or not. */
-export function decideCancellation(state: JobState, cancelsAtOnce = false): Cancellation {
-  return (cancelsAtOnce ? AT_ONCE : ANSWERS)[state];
+/** What a request to cancel does to a job in this state. */
+export function decideCancellation(state: JobState, cancelsAtOnce: boolean): Cancellation {
+  return (cancelsAtOnce ? AT_ONCE : AFTER_THE_HANDLER)[state];
 }

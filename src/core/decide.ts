@@ -28,10 +28,10 @@ export interface DecideParams {
 
 export interface Decision {
   readonly transition: Transition<'running'>;
-  /** How long a retrying job waits. */
+  /** How long the job waits for its next attempt. */
   readonly delayMs?: number;
   readonly failure?: Failure;
-  /** The application's own backoff function failed and the exponential delay stands in. */
+  /** The custom backoff function failed, so the exponential delay was used. */
   readonly customFailed?: true;
 }
 
@@ -40,7 +40,7 @@ type Retryable = 'TEMPORARY' | 'TIMEOUT' | 'SYSTEM';
 const WORKER_LOST: Failure = Object.freeze({
   category: 'SYSTEM',
   code: 'WORKER_LOST',
-  message: 'the worker went silent while it ran the job',
+  message: 'the worker stopped sending heartbeats while it ran the job',
 });
 const WORKER_STOPPED: Failure = Object.freeze({
   category: 'SYSTEM',
@@ -54,7 +54,7 @@ const RETRY = {
   SYSTEM: transitions.runningToRetryingSystemFailure,
 } as const satisfies Record<Retryable, () => Transition<'running'>>;
 
-const GIVE_UP = {
+const FAIL = {
   TEMPORARY: transitions.runningToFailedTemporaryFailure,
   TIMEOUT: transitions.runningToFailedTimedOut,
   SYSTEM: transitions.runningToFailedSystemFailure,
@@ -74,9 +74,9 @@ export function decide(params: DecideParams): Decision {
       if (params.policy.onOrphan === 'fail') {
         return { transition: transitions.runningToFailedWorkerLost(), failure: WORKER_LOST };
       }
-      return again(params, { transition: transitions.runningToRetryingWorkerLost(), failure: WORKER_LOST });
+      return retryAtOnce(params, { transition: transitions.runningToRetryingWorkerLost(), failure: WORKER_LOST });
     case 'released':
-      return giveBack(params);
+      return release(params);
     case 'failed':
       return decideFailure(params, outcome.failure);
   }
@@ -89,7 +89,7 @@ function decideFailure(params: DecideParams, failure: Failure): Decision {
   if (category === 'TIMEOUT' && failure.code === LIFETIME_FAILURE.code) {
     return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure };
   }
-  if (!mayRetry(params.policy, category)) return { transition: GIVE_UP[category](), failure };
+  if (!mayRetry(params.policy, category)) return { transition: FAIL[category](), failure };
   if (isExhausted(params)) return { transition: transitions.runningToDeadLetterAttemptsExhausted(), failure };
   const backoff = backoffOf(params, failure);
   if (wouldOutlive(params, backoff.delayMs)) {
@@ -99,8 +99,8 @@ function decideFailure(params: DecideParams, failure: Failure): Decision {
   return backoff.customFailed ? { ...decision, customFailed: true } : decision;
 }
 
-// Nobody knows how far the handler came, so there is no backoff, but the attempt was started and counts.
-function again(params: DecideParams, retry: { transition: Transition<'running'>; failure: Failure }): Decision {
+// The handler may have made progress, so the attempt counts; it did not fail, so there is no backoff.
+function retryAtOnce(params: DecideParams, retry: { transition: Transition<'running'>; failure: Failure }): Decision {
   if (isExhausted(params)) {
     return { transition: transitions.runningToDeadLetterAttemptsExhausted(), failure: retry.failure };
   }
@@ -110,8 +110,8 @@ function again(params: DecideParams, retry: { transition: Transition<'running'>;
   return { ...retry, delayMs: 0 };
 }
 
-// A clean shutdown burns no attempt, so there is no limit to how often a job is given back but its lifetime.
-function giveBack(params: DecideParams): Decision {
+// A clean shutdown uses up no attempt, so only the lifetime limits how often a job is released.
+function release(params: DecideParams): Decision {
   if (wouldOutlive(params, 0)) {
     return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure: WORKER_STOPPED };
   }
@@ -135,7 +135,7 @@ function wouldOutlive({ job, nowMs }: DecideParams, delayMs: number): boolean {
 function backoffOf({ job, policy, random, custom }: DecideParams, failure: Failure): BackoffDelay {
   return backoffDelayMs({
     policy: policy.backoff,
-    // A retry is numbered by the attempts that went before it.
+    // Retry n follows attempt n.
     retry: Math.max(1, job.attemptsStarted),
     random,
     retryAfterMs: failure.retryAfterMs,

@@ -10,7 +10,7 @@ import { EMITTED_EVENT, type JobEventName, SILENT_PROFILE, subscribes, webhookBo
 import { isTerminal } from './states.ts';
 import { formatTimestamp } from './timestamp.ts';
 
-/** A transition of a job with what the outbox must know of it. */
+/** A transition of a job, with the facts that its deliveries need. */
 export type OutboxTransition = StateTransition & {
   /** Its number within the job. */
   readonly n: number;
@@ -19,19 +19,19 @@ export type OutboxTransition = StateTransition & {
   readonly failure: Pick<Failure, 'category' | 'code'> | null;
 };
 
-/** What is told of a job, and where its own callback goes. Never its payload, result or tags. */
+/** The public facts about a job, and its callback URL. They never include its payload, result or tags. */
 export type OutboxJob = {
   readonly orgId: string;
   readonly seq: number;
   readonly jobId: string;
   readonly jobType: string;
   readonly profile: string;
-  /** Of a job of the execution API; null elsewhere. */
+  /** Null for a job that was not submitted through the execution API. */
   readonly scenario: string | null;
   readonly executionType: string | null;
   readonly maxAttempts: number;
   readonly callbackUrl: string | null;
-  /** Oldest first; the beginning may be gone. */
+  /** Oldest first. Retention may have removed the first transitions. */
   readonly history: readonly OutboxTransition[];
 };
 
@@ -43,7 +43,7 @@ export type PublicEvent = {
   readonly txid: number;
   readonly name: JobEventName;
   readonly body: string;
-  /** Where the job's own callback is to be told of this event; null: nowhere. */
+  /** The job's callback URL, or null when the callback does not receive this event. */
   readonly callbackUrl: string | null;
 };
 
@@ -54,7 +54,7 @@ export type Webhook = {
   readonly sinceTxid: number;
 };
 
-/** Events with their webhook, or with the URL of a callback. */
+/** An event with the webhook or the callback URL that receives it. */
 export type Match = { readonly event: PublicEvent } & (
   | { readonly webhookId: string; readonly url?: undefined }
   | { readonly webhookId?: undefined; readonly url: string }
@@ -62,14 +62,14 @@ export type Match = { readonly event: PublicEvent } & (
 
 const isOfExecutionApi = ({ jobType }: OutboxJob): boolean => jobType === EXECUTION_TYPE;
 
-/** Everything a job's history tells, in order: the same events and ids that its report shows, and its times to the millisecond. */
+/** The public events of a job, in order, with the same ids as in its report. */
 export function publicEventsOf(job: OutboxJob): PublicEvent[] {
   if (job.profile === SILENT_PROFILE) return [];
   const steps = stepsOf(job);
-  return job.history.flatMap((transition, at) => tell(job, transition, steps[at] as StateChange[]));
+  return job.history.flatMap((transition, at) => eventsOf(job, transition, steps[at] as StateChange[]));
 }
 
-/** A history with a part missing makes no sense to the execution API; what is left of it is told all the same. */
+/** The execution API cannot name the states of an incomplete history, so its events fall back to the general names. */
 function stepsOf(job: OutboxJob): StateChange[][] {
   try {
     return projectSteps({ ...job, isForeign: !isOfExecutionApi(job) });
@@ -79,39 +79,50 @@ function stepsOf(job: OutboxJob): StateChange[][] {
   }
 }
 
-/** What one transition tells. A job of the type EMIT_EVENT tells one thing more when it succeeds. */
-function tell(job: OutboxJob, transition: OutboxTransition, changes: readonly StateChange[]): PublicEvent[] {
-  const told = changes.map((change): Told => ({ ...change, name: change.eventName }));
-  const last = told.at(-1);
-  if (last?.name === 'job.succeeded' && job.executionType === 'EMIT_EVENT') told.push(emitted(last));
-  return told.map((event, index) => ({
-    ...{ orgId: job.orgId, jobId: job.jobId, n: transition.n, index, txid: transition.txid, name: event.name },
+/** The events of one transition. A job of the type EMIT_EVENT adds one when it succeeds. */
+function eventsOf(job: OutboxJob, transition: OutboxTransition, changes: readonly StateChange[]): PublicEvent[] {
+  const events = changes.map((change): NamedChange => ({ ...change, name: change.eventName }));
+  const last = events.at(-1);
+  if (last?.name === 'job.succeeded' && job.executionType === 'EMIT_EVENT') events.push(emitted(last));
+  return events.map((event, index) => ({
+    orgId: job.orgId,
+    jobId: job.jobId,
+    n: transition.n,
+    index,
+    txid: transition.txid,
+    name: event.name,
     body: bodyOf(job, transition, event),
-    callbackUrl: hearsCallback(job, transition, index === told.length - 1) ? job.callbackUrl : null,
+    callbackUrl: isForCallback(job, transition, index === events.length - 1) ? job.callbackUrl : null,
   }));
 }
 
-type Told = StateChange & { readonly name: JobEventName };
+type NamedChange = StateChange & { readonly name: JobEventName };
 
-function emitted(succeeded: Told): Told {
+function emitted(succeeded: NamedChange): NamedChange {
   const { jobId, timestamp, nextState } = succeeded;
   const eventId = eventIdOf(jobId, `${timestamp}:${EMITTED_EVENT}`);
   return { ...succeeded, name: EMITTED_EVENT, eventId, prevState: nextState };
 }
 
-/** The execution API's callbacks hear of every event, those of other doors of each end. */
-function hearsCallback(job: OutboxJob, { to }: OutboxTransition, isLast: boolean): boolean {
+/** Callbacks of the execution API receive every event; other callbacks receive only the end of the job. */
+function isForCallback(job: OutboxJob, { to }: OutboxTransition, isLast: boolean): boolean {
   return isOfExecutionApi(job) || (isTerminal(to) && isLast);
 }
 
-function bodyOf(job: OutboxJob, { to, failure }: OutboxTransition, event: Told): string {
+function bodyOf(job: OutboxJob, { to, failure }: OutboxTransition, event: NamedChange): string {
   const isForeign = !isOfExecutionApi(job);
   const outcome = outcomeOf(event.nextState);
   const timestamp = formatTimestamp(new Date(event.timestamp));
   const data = {
-    ...{ event_id: event.eventId, job_id: job.jobId, event_name: event.name },
-    ...{ prev_state: event.prevState, next_state: event.nextState, timestamp },
-    ...{ scenario: job.scenario, job_type: job.executionType ?? job.jobType, attempt: event.attempt },
+    event_id: event.eventId,
+    job_id: job.jobId,
+    event_name: event.name,
+    prev_state: event.prevState,
+    next_state: event.nextState,
+    timestamp,
+    scenario: job.scenario,
+    job_type: job.executionType ?? job.jobType,
+    attempt: event.attempt,
     ...(event.reason === undefined ? {} : { reason: event.reason }),
     ...(event.retriesExhausted === undefined ? {} : { retries_exhausted: true }),
     ...(isForeign ? { state: to.toUpperCase() } : {}),
@@ -121,20 +132,20 @@ function bodyOf(job: OutboxJob, { to, failure }: OutboxTransition, event: Told):
   return webhookBody({ type: event.name, timestamp, data });
 }
 
-/** The message of a failure is the handler's own and may say anything; it stays where the job is read. */
+/** Leaves out the message: the handler wrote it, and it may contain private data. */
 function errorOf({ category, code }: Pick<Failure, 'category' | 'code'>, isForeign: boolean) {
   const shown = isForeign ? code : failureOf({ category, code, message: '' })?.code;
   return { category, code: shown };
 }
 
-/** Whom an event is for: every webhook of its org that was there before it and asked for it, and its job's callback. */
+/** Matches each event with the webhooks of its org that are older and subscribe to it, and with the job's callback. */
 export function matchDeliveries(events: readonly PublicEvent[], webhooks: readonly Webhook[]): Match[] {
   const byOrg = Map.groupBy(webhooks, ({ orgId }) => orgId);
   return events.flatMap((event): Match[] => {
-    const asking = (byOrg.get(event.orgId) ?? []).filter(
+    const subscribers = (byOrg.get(event.orgId) ?? []).filter(
       ({ events: names, sinceTxid }) => event.txid > sinceTxid && subscribes(names, event.name),
     );
-    const matches: Match[] = asking.map(({ id }) => ({ event, webhookId: id }));
+    const matches: Match[] = subscribers.map(({ id }) => ({ event, webhookId: id }));
     return event.callbackUrl === null ? matches : [...matches, { event, url: event.callbackUrl }];
   });
 }

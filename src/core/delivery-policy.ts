@@ -1,25 +1,41 @@
 import { type Policy, PROFILES } from './policy.ts';
 
-/** The job type, queue and org of deliveries. */
+/** Webhook deliveries run as jobs of this type, in this queue and org. */
 export const DELIVERY_TYPE = 'webhook.deliver';
 export const DELIVERY_QUEUE = 'q:notifications';
 export const DELIVERY_PROFILE = 'webhooks';
 export const SYSTEM_ORG_ID = '00000000-0000-4000-8000-000000000001';
 
+/** A delivery that is ready to be sent. */
+export type LoadedDelivery =
+  | {
+      readonly kind: 'ready';
+      readonly deliveryId: string;
+      readonly messageId: string;
+      readonly url: string;
+      readonly body: Uint8Array;
+      readonly secrets: readonly Uint8Array[];
+      readonly createdAtMs: number;
+      /** By the clock of the database. */
+      readonly nowMs: number;
+    }
+  /** The target was deleted or disabled, or another job delivers: there is nothing to do. */
+  | { readonly kind: 'gone' };
+
 export type DeliverySettings = {
-  /** Of one request, from the look-up of the name to the last byte of the answer. */
+  /** One request, from the DNS lookup to the last byte of the response. */
   readonly timeoutMs: number;
   readonly maxRetries: number;
   readonly backoff: { readonly initialMs: number; readonly maxMs: number };
 };
 
 const LEASE_MS = 30_000;
-/** What an attempt needs beside its request: reading the delivery and writing the outcome. */
+/** Time to read the delivery and to write the outcome, in addition to the request. */
 const SLACK_MS = 15_000;
-/** The delivery keeps what there is to know, so its job need not stay. */
+/** The delivery row keeps the facts, so the job can be pruned soon. */
 const RETENTION_MS = 3_600_000;
 
-/** The policy of the jobs that deliver. They live until they are delivered or out of attempts. */
+/** The policy of delivery jobs. They end when delivered or out of attempts, so they have no lifetime. */
 export function deliveryPolicy({ timeoutMs, maxRetries, backoff }: DeliverySettings): Policy {
   return {
     ...PROFILES.gopherqueue,

@@ -11,18 +11,18 @@ export const DEFAULT_DEPENDENCY_TYPE: DependencyType = 'AFTER';
 /** A job without dependencies has depth 0; the deepest dependent allowed has depth 100. */
 export const MAX_DEPTH = 100;
 export const MAX_BREADTH = 1_000;
-/** Jobs that may wait for one job, the ones that have ended included. */
+/** Jobs that may depend on one job, including those that have ended. */
 export const MAX_DEPENDENTS = 100_000;
 /** Children that one attempt may spawn. */
 export const MAX_CHILDREN = 1_000;
 
-export interface FoundDependency {
+interface FoundDependency {
   readonly id: string;
   readonly depth: number;
   readonly state: JobState;
-  /** It is an ancestor of the new job that does not complete before its children do. */
+  /** An ancestor of the new job that waits for its children, so the new job must not wait for it. */
   readonly isAncestorHolding: boolean;
-  /** How many jobs depend on it already. */
+  /** How many jobs already depend on it. */
   readonly dependents?: number;
 }
 
@@ -35,7 +35,7 @@ export type CheckedDependencies =
   | { readonly ok: true; readonly depth: number }
   | { readonly ok: false; readonly issues: readonly Issue[] };
 
-/** Whether a new job may depend on these jobs, and how deep it then stands. */
+/** Checks that a new job may depend on these jobs, and returns its depth in the dependency graph. */
 export function checkDependencies({ requested, found }: CheckDependenciesParams): CheckedDependencies {
   const ids = new Set(requested.ids);
   const issues: Issue[] = [];
@@ -45,28 +45,36 @@ export function checkDependencies({ requested, found }: CheckDependenciesParams)
   for (const id of ids) {
     const dependency = byId.get(id);
     if (dependency === undefined) {
-      issues.push(issue('DEPENDENCY_NOT_FOUND', `the job ${id} does not exist`));
+      issues.push(issue('DEPENDENCY_NOT_FOUND', `the job ${id} does not exist: check the id`));
       continue;
     }
     if (dependency.isAncestorHolding) {
-      issues.push(issue('DEPENDENCY_CYCLE', `the job ${id} waits for this one, so this one cannot wait for it`));
+      issues.push(
+        issue(
+          'DEPENDENCY_CYCLE',
+          `the job ${id} waits for this one, so this job cannot depend on it: remove the dependency`,
+        ),
+      );
     }
     if ((dependency.dependents ?? 0) >= MAX_DEPENDENTS) issues.push(dependentsIssue(id));
     depth = Math.max(depth, dependency.depth + 1);
   }
   if (depth > MAX_DEPTH) {
-    issues.push(issue('DEPENDENCY_DEPTH', `a chain of dependencies has at most ${MAX_DEPTH} levels`));
+    issues.push(issue('DEPENDENCY_DEPTH', `a chain of dependencies must have at most ${MAX_DEPTH} levels`));
   }
   return issues.length === 0 ? { ok: true, depth } : { ok: false, issues };
 }
 
-/** Through other jobs: what the job would wait for waits for it already. */
+/** For a cycle through other jobs. */
 export function cycleIssue(): Issue {
-  return issue('DEPENDENCY_CYCLE', 'a job this one would wait for waits for this one, so neither could ever run');
+  return issue(
+    'DEPENDENCY_CYCLE',
+    'the dependencies form a cycle, so none of these jobs could ever run: remove one of them',
+  );
 }
 
 export function breadthIssue(count: number): Issue {
-  return issue('DEPENDENCY_BREADTH', `a job has at most ${MAX_BREADTH} dependencies, not ${count}`);
+  return issue('DEPENDENCY_BREADTH', `a job must have at most ${MAX_BREADTH} dependencies, not ${count}`);
 }
 
 function dependentsIssue(id: string): Issue {
@@ -85,7 +93,7 @@ export type DependentResolution =
   | { readonly kind: 'proceed' }
   | { readonly kind: 'end'; readonly transition: Transition<'pending'>; readonly failure: Failure };
 
-// In this order when several dependencies ended badly: the worst news first.
+// When several dependencies ended badly, the first of these decides.
 const BAD_ENDS = ['failed', 'dead_letter', 'cancelled'] as const;
 type BadEnd = (typeof BAD_ENDS)[number];
 
@@ -102,7 +110,7 @@ const ENDS = {
   },
 } as const satisfies Record<'AFTER' | 'CHAIN', Record<BadEnd, () => Transition<'pending'>>>;
 
-/** What a pending job does, given the states of everything it depends on. */
+/** What happens to a pending job, given the states of its dependencies. */
 export function resolveDependent(type: DependencyType, dependencyStates: readonly JobState[]): DependentResolution {
   if (dependencyStates.length === 0) return { kind: 'proceed' };
   if (type === 'AFTER_ANY') return { kind: dependencyStates.some(isTerminal) ? 'proceed' : 'wait' };
@@ -112,5 +120,9 @@ export function resolveDependent(type: DependencyType, dependencyStates: readonl
 }
 
 function dependencyFailure(state: BadEnd): Failure {
-  return { category: 'PERMANENT', code: 'DEPENDENCY_FAILED', message: `a job this one depends on ended ${state}` };
+  return {
+    category: 'PERMANENT',
+    code: 'DEPENDENCY_FAILED',
+    message: `a job that this one depends on ended as ${state}`,
+  };
 }

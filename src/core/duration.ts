@@ -12,12 +12,12 @@ const N = String.raw`(\d+(?:[.,]\d+)?)`;
 const ISO_FORM = new RegExp(`^P(?:${N}W)?(?:${N}D)?(?:T(?:${N}H)?(?:${N}M)?(?:${N}S)?)?$`);
 const ISO_UNITS = ['w', 'd', 'h', 'm', 's'] as const satisfies readonly ShortUnit[];
 const ISO_CALENDAR = /^P[^T]*\d[YM]/;
-const EXAMPLES = 'such as PT5M, PT0.25S, 30s, 5m, 24h or 7d, or an integer of seconds';
+const EXAMPLES = 'such as PT5M, PT0.25S, 30s, 5m, 24h or 7d, or a whole number of seconds';
 
-/** Accepts ISO 8601 durations, short forms with a unit, and integers that mean seconds. */
+/** Accepts ISO 8601 durations, short forms with a unit, and whole numbers of seconds. */
 export function parseDuration(input: DurationInput): ParsedDuration {
   if (typeof input === 'number') return parseSeconds(input);
-  if (typeof input !== 'string') return refuse(`a duration is a string ${EXAMPLES}`);
+  if (typeof input !== 'string') return refuse(`a duration must be a string ${EXAMPLES}`);
   const text = input.trim();
   if (/^[-−]|^P.*-/.test(text)) return refuse('a duration cannot be negative');
   if (/^\d+(\.\d+)?$/.test(text)) return refuse(`a duration in a string needs a unit: write ${text}s for seconds`);
@@ -32,14 +32,14 @@ export function parseDuration(input: DurationInput): ParsedDuration {
 function parseSeconds(seconds: number): ParsedDuration {
   if (seconds < 0) return refuse('a duration cannot be negative');
   if (!Number.isInteger(seconds)) {
-    return refuse('a duration given as a number is an integer of seconds: write PT0.25S or 250ms for fractions');
+    return refuse('a number must be a whole number of seconds: write PT0.25S or 250ms for fractions');
   }
   return total(seconds * UNIT_MS.s);
 }
 
 function parseIso(text: string): ParsedDuration {
   const match = ISO_FORM.exec(text);
-  if (!match || text.endsWith('P') || text.endsWith('T')) return refuse(`a duration is written ${EXAMPLES}`);
+  if (!match || text.endsWith('P') || text.endsWith('T')) return refuse(`write a duration ${EXAMPLES}`);
   let ms = 0;
   let fractionSeen = false;
   for (const [index, unit] of ISO_UNITS.entries()) {

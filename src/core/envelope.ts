@@ -2,12 +2,12 @@ import { isUuid } from './ids.ts';
 import type { Issues } from './submission-fields.ts';
 import { isTraceparent } from './traceparent.ts';
 
-/** What ties a job to the world it came from. None of it changes how the job runs. */
+/** Where a job came from. It does not change how the job runs. */
 export interface Envelope {
   readonly category: string | null;
   readonly projectId: string | null;
   readonly traceparent: string | null;
-  /** The request that brought the job; null where that has the id of the job itself. */
+  /** The request that submitted the job; null when the request has the id of the job. */
   readonly requestId: string | null;
 }
 
@@ -19,9 +19,9 @@ interface Given {
 
 export const CATEGORY_NAME = '^[a-z0-9:_.-]{1,100}$';
 const CATEGORY = new RegExp(CATEGORY_NAME);
-const ZERO_VERSION_EXAMPLE = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+const EXAMPLE = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
-/** Null for the many jobs that have nothing of it. */
+/** Returns null when no member is set, as for most jobs. */
 export function readEnvelope(given: Given, requestId: string | null, issues: Issues): Envelope | null {
   const { category, projectId, traceparent } = given;
   if (category == null && projectId == null && traceparent == null && requestId === null) return null;
@@ -35,7 +35,7 @@ export function readEnvelope(given: Given, requestId: string | null, issues: Iss
 
 function readCategory(value: unknown, issues: Issues): string | null {
   if (typeof value === 'string' && CATEGORY.test(value)) return value;
-  issues.add('category', 'INVALID_VALUE', 'must have 1 to 100 characters out of a-z, 0-9 and : _ . -');
+  issues.add('category', 'INVALID_VALUE', 'must be 1 to 100 characters from a-z, 0-9 and : _ . -');
   return null;
 }
 
@@ -46,7 +46,7 @@ function readProjectId(value: unknown, issues: Issues): string | null {
 }
 
 function readTraceparent(value: unknown, issues: Issues): string | null {
-  if (typeof value === 'string' && isTraceparent(value)) return value;
-  issues.add('traceparent', 'INVALID_VALUE', `must be a W3C trace parent such as ${ZERO_VERSION_EXAMPLE}`);
+  if (isTraceparent(value)) return value;
+  issues.add('traceparent', 'INVALID_VALUE', `must be a W3C traceparent such as ${EXAMPLE}`);
   return null;
 }

@@ -1,4 +1,4 @@
-/** One thing wrong with one member of a request or a setting. */
+/** One problem with one member of a request, or with one setting. */
 export interface Issue {
   readonly field: string;
   readonly code: string;
@@ -10,7 +10,7 @@ interface CatalogueEntry {
   readonly remedy: string;
 }
 
-/** Every error the program can name. Callers match by code; the wording may change. */
+/** Every error code. Callers match errors by code; the wording may change. */
 export const ERRORS = {
   INVALID_REQUEST: {
     message: 'the request is not valid',
@@ -28,33 +28,35 @@ export const ERRORS = {
   QUOTA_EXCEEDED: { message: 'a limit is reached', remedy: 'Wait for the time given in retryAfterMs and try again.' },
   CONFLICT: {
     message: 'the job changed while the request was under way',
-    remedy: 'Read the job again and decide anew.',
+    remedy: 'Read the job again, then decide whether to repeat the request.',
   },
   UNAUTHORIZED: { message: 'the credentials are missing or not valid', remedy: 'Send a valid API key.' },
-  FORBIDDEN: { message: 'the credentials do not allow this', remedy: 'Use a key that carries the permission.' },
+  FORBIDDEN: { message: 'the credentials do not allow this', remedy: 'Use a key that has the permission.' },
   INTERNAL_ERROR: {
-    message: 'something failed that was not expected',
-    remedy: 'Look at the cause; report it if it is not yours to fix.',
+    message: 'an unexpected error occurred',
+    remedy: 'Look at the cause, and report the error if you cannot correct it.',
   },
-  UNAVAILABLE: { message: 'the service cannot answer now', remedy: 'Try again shortly.' },
-  TIMED_OUT: { message: 'the operation did not finish in its time', remedy: 'Try again, or allow it more time.' },
-  NOT_RUNNING: { message: 'the service is not running', remedy: 'Start it before using it.' },
+  UNAVAILABLE: { message: 'the service is temporarily unavailable', remedy: 'Try again shortly.' },
+  TIMED_OUT: { message: 'the operation timed out', remedy: 'Try again, or allow it more time.' },
   ALREADY_RUNNING: {
     message: 'the service is already running',
-    remedy: 'Start it once, and stop it before starting again.',
+    remedy: 'Start it once, and stop it before you start it again.',
   },
-  SHUTTING_DOWN: { message: 'the service is shutting down', remedy: 'Send the request to another process, or later.' },
+  SHUTTING_DOWN: {
+    message: 'the service is shutting down',
+    remedy: 'Send the request to another process, or try again later.',
+  },
   NOT_SERIALIZABLE: {
     message: 'the value cannot be written as JSON',
     remedy: 'Use plain objects, arrays, strings, finite numbers, booleans and null, without cycles.',
   },
   ILLEGAL_TRANSITION: {
-    message: 'a job cannot make this change of state',
-    remedy: 'See the table of states in the reference.',
+    message: 'the job cannot make this change of state',
+    remedy: 'See the table of transitions in the reference of states.',
   },
   LEASE_LOST: {
-    message: 'the job is no longer held by this worker',
-    remedy: 'Stop working on it; another attempt owns it.',
+    message: 'this worker no longer holds the lease of the job',
+    remedy: 'Stop working on the job: another attempt may own it.',
   },
   INVALID_HANDLER: { message: 'the handler cannot be registered', remedy: 'Correct the members named in the details.' },
   UNKNOWN_TYPE: { message: 'no handler is registered for this job type', remedy: 'Register a handler for it.' },
@@ -65,63 +67,58 @@ export const ERRORS = {
   SCHEMA_TOO_OLD: { message: 'the database has not been migrated', remedy: 'Run `millrace migrate`.' },
   MIGRATION_FAILED: {
     message: 'a migration could not be applied',
-    remedy: 'Look at the cause; nothing of the failed migration was kept.',
+    remedy: 'Look at the cause. The failed migration was rolled back.',
   },
   DATABASE_UNSAFE: {
-    message: 'the database server may lose acknowledged work',
+    message: 'the database server could lose acknowledged jobs in a crash',
     remedy: 'Turn on fsync, full_page_writes and synchronous_commit.',
   },
   DATABASE_POOLED: {
-    message: 'a pooler stands between this process and the database server',
-    remedy: 'Give the address of the server itself: sessions, their settings and LISTEN do not pass through a pooler.',
+    message: 'the database address leads to a connection pooler',
+    remedy: 'Use the address of the server itself. Session settings and LISTEN do not work through a pooler.',
   },
   DATABASE_TOO_OLD: { message: 'the database server is too old', remedy: 'Use PostgreSQL 15 or later.' },
   DATABASE_UNREACHABLE: {
     message: 'the database cannot be reached',
-    remedy: 'Check the address, the credentials and that the server is up.',
+    remedy: 'Check the address and the credentials, and that the server is running.',
   },
-  EMBEDDED_UNAVAILABLE: {
-    message: 'the embedded database cannot run here',
-    remedy: 'Set DATABASE_URL to a PostgreSQL server.',
+  HOME_UNUSABLE: {
+    message: 'the data folder cannot be used',
+    remedy: 'Check that the folder exists and that this user can write to it.',
   },
-  HOME_IN_USE: {
-    message: 'another process uses this data folder',
-    remedy: 'Stop that process, or choose another folder.',
-  },
-  HOME_UNUSABLE: { message: 'the data folder cannot be used', remedy: 'Check that it exists and can be written.' },
   EMBEDDED_DISK_FULL: {
-    message: 'the disk of the embedded database is full',
+    message: 'the disk that holds the embedded database is full',
     remedy: 'Free some space, or set MILLRACE_HOME to a folder on a larger disk.',
   },
   EMBEDDED_PORT_TAKEN: {
-    message: 'the embedded database found no port to listen on',
+    message: 'the embedded database could not find a free port',
     remedy: 'Start again, or set DATABASE_URL to a PostgreSQL server.',
   },
   EMBEDDED_FOREIGN_DATA: {
-    message: 'the data folder holds files of another program',
+    message: 'the data folder contains files of another program',
     remedy: 'Move them away, or set MILLRACE_HOME to another folder.',
   },
   EMBEDDED_NEWER_DATA: {
     message: 'the data folder was written by a newer PostgreSQL',
-    remedy: 'Run the newer version that made it.',
+    remedy: 'Run the newer version that created it.',
   },
   EMBEDDED_OLDER_DATA: {
     message: 'the data folder was written by an older PostgreSQL',
-    remedy: 'Dump it with the version that made it and load it into a new home.',
+    remedy: 'Dump it with the version that created it, and load the dump into a new folder.',
   },
   EMBEDDED_START_FAILED: {
     message: 'the embedded database did not start',
-    remedy: 'Correct what its log reports, or set DATABASE_URL to a PostgreSQL server.',
+    remedy: 'Correct the error in its log, or set DATABASE_URL to a PostgreSQL server.',
   },
   EMBEDDED_UNSUPPORTED_PLATFORM: {
-    message: 'there is no embedded database for this platform',
+    message: 'the embedded database does not support this platform',
     remedy: 'Set DATABASE_URL to a PostgreSQL server.',
   },
 } as const satisfies Record<string, CatalogueEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** Which limit a refused request met, and how near its holder was to it. */
+/** Which limit refused a request, and how much of it was used. */
 export interface Quota {
   readonly limit: string;
   readonly current: number;
@@ -133,16 +130,16 @@ export interface AppErrorOptions {
   readonly message?: string;
   readonly details?: readonly Issue[];
   readonly retryAfterMs?: number;
-  /** Of QUOTA_EXCEEDED. */
+  /** Only for QUOTA_EXCEEDED. */
   readonly quota?: Quota;
-  /** A finer word for doors that have one. */
+  /** A more specific code for doors that have one. */
   readonly problem?: string;
-  /** Of UNAVAILABLE: nobody can tell whether it was done. */
+  /** Only for UNAVAILABLE: the operation may have taken effect. */
   readonly mayHaveHappened?: boolean;
   readonly cause?: unknown;
 }
 
-const REPEAT = 'Repeat it, with the same idempotencyKey if it submits jobs: they are then made once.';
+const REPEAT = 'Repeat the request. Use the same idempotencyKey if it submits jobs, so that no job is created twice.';
 
 export class AppError extends Error {
   readonly code: ErrorCode;

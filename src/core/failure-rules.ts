@@ -1,5 +1,6 @@
 import { lookUp } from './dictionary.ts';
-/** The category and code of an error that no handler typed, or null when nothing about it is known. */
+
+/** The category and code of an error that is not one of our classes. */
 export interface Verdict {
   readonly category: 'TEMPORARY' | 'PERMANENT' | 'SYSTEM';
   readonly code: string;
@@ -45,7 +46,7 @@ const SQL_CLASSES: Record<string, Verdict['category']> = {
   '58': 'SYSTEM',
 };
 
-// Class names without their `Error` or `Exception`.
+// Class names without the ending `Error` or `Exception`.
 const PERMANENT_NAMES = new Set([
   'Validation',
   'Zod',
@@ -92,10 +93,10 @@ const TEMPORARY_NAMES = new Set([
 const OUT_OF_MEMORY = /out of memory|array buffer allocation failed/i;
 const TEMPORARY_STATUSES = new Set([408, 425, 429]);
 
-// The most specific evidence first: a status or a code says more than a class name.
+// The most specific rule comes first: a status or a code says more than a class name.
 const RULES: readonly Rule[] = [byIssues, byStatus, byCode, byName];
 
-/** Looks at the error, then along its causes, and takes the first that a rule knows. */
+/** Applies the rules to the error, then to its causes. Returns null when no rule matches. */
 export function judge(error: unknown): Verdict | null {
   let current = error;
   for (let depth = 0; depth < 5 && typeof current === 'object' && current !== null; depth++) {
@@ -128,7 +129,7 @@ function byStatus(error: Record<string, unknown>): Verdict | null {
   return { category, code: `HTTP_${status}`, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
 }
 
-// Only the form in seconds: the form with a date needs a clock.
+// Only the form in seconds, because the form with a date needs a clock.
 function retryAfterOf({ headers }: Record<string, unknown>): number | undefined {
   if (typeof headers !== 'object' || headers === null) return undefined;
   const value = headers instanceof Headers ? headers.get('retry-after') : record(headers)['retry-after'];

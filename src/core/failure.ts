@@ -26,7 +26,7 @@ export interface Failure {
   readonly retryAfterMs?: number;
 }
 
-/** Why the engine aborted the attempt, when it did. */
+/** Why the engine aborted an attempt. */
 export type AbortCause = 'timeout' | 'cancel' | 'lost_lease' | 'lifetime';
 
 type Kind = Pick<Failure, 'category' | 'code' | 'retryAfterMs'>;
@@ -46,13 +46,13 @@ export const CANCELLED_FAILURE: Failure = Object.freeze({
 const ABORTS = {
   timeout: { category: 'TIMEOUT', code: 'EXECUTION_TIMEOUT', message: 'the attempt exceeded its execution timeout' },
   cancel: CANCELLED_FAILURE,
-  lost_lease: { category: 'SYSTEM', code: 'LEASE_LOST', message: 'the worker no longer holds the job' },
+  lost_lease: { category: 'SYSTEM', code: 'LEASE_LOST', message: 'the worker lost the lease of the job' },
   lifetime: LIFETIME_FAILURE,
 } as const satisfies Record<AbortCause, Failure>;
 
 const UNCLASSIFIED = { category: 'TEMPORARY', code: 'UNCLASSIFIED_ERROR' } as const;
 
-// What the library itself throws inside a handler; the rest of its errors pass with time.
+// Errors that the library throws inside a handler. Those that are not listed are temporary.
 const APP_ERRORS: Partial<Record<ErrorCode, FailureCategory>> = {
   INVALID_REQUEST: 'PERMANENT',
   NOT_SERIALIZABLE: 'PERMANENT',
@@ -69,10 +69,7 @@ const MAX_CONTEXT_ENTRIES = 32;
 const MAX_CONTEXT_NAME_BYTES = 128;
 const MAX_CONTEXT_VALUE_BYTES = 1_024;
 
-/**
- * Puts whatever a handler threw into exactly one category. An abort by the engine decides alone: what a handler throws
- * while it is being stopped tells nothing about the work.
- */
+/** Classifies what a handler threw. After an abort only the cause of the abort counts, because the handler was being stopped. */
 export function classify(error: unknown, abort?: AbortCause): Failure {
   if (abort !== undefined) return { ...ABORTS[abort], ...readSafely(() => evidenceOf(error), {}) };
   return readSafely(
@@ -85,7 +82,7 @@ export function classify(error: unknown, abort?: AbortCause): Failure {
   );
 }
 
-// Anything can be thrown, also an object whose members throw when they are read.
+// A handler can throw an object whose members throw when they are read.
 function readSafely<T>(read: () => T, otherwise: T): T {
   try {
     return read();
@@ -107,7 +104,7 @@ function kindOf(error: unknown): Kind {
   return judge(error) ?? UNCLASSIFIED;
 }
 
-// A code is searched for and counted by: one that cannot be stored would spoil the answers about all the others.
+// Failures are searched and counted by code, so every code must be storable.
 const boundedKind = (kind: Kind): Kind => ({ ...kind, code: boundText(String(kind.code), MAX_CODE_BYTES) });
 
 function messageOf(error: unknown): string {
@@ -115,7 +112,7 @@ function messageOf(error: unknown): string {
   if (typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string') {
     return error.message;
   }
-  return 'the handler threw a value that is not an error';
+  return 'the handler threw a value that is not an Error';
 }
 
 function evidenceOf(error: unknown): Pick<Failure, 'stackTrace' | 'context'> {
@@ -128,7 +125,7 @@ function evidenceOf(error: unknown): Pick<Failure, 'stackTrace' | 'context'> {
   };
 }
 
-/** A handler's own `context` object as strings, with the values of secret-sounding members masked. */
+/** The `context` of an error as strings, with the values of secret-sounding names masked. */
 function contextOf(source: unknown): Record<string, string> | undefined {
   if (typeof source !== 'object' || source === null || Array.isArray(source)) return undefined;
   const entries = Object.entries(source)

@@ -1,22 +1,20 @@
 import { parseDuration } from './duration.ts';
 import { AppError } from './errors.ts';
 
-/** A duration string such as `PT30S` or `30s`, an integer of seconds, or milliseconds spelled out. */
+/** A duration such as `PT30S` or `30s`, a whole number of seconds, or `{ ms }`. */
 type RetryAfter = string | number | { readonly ms: number };
-
-export interface TemporaryErrorOptions {
-  readonly cause?: unknown;
-  readonly code?: string;
-  /** The shortest wait before the next attempt. */
-  readonly retryAfter?: RetryAfter;
-}
 
 export interface PermanentErrorOptions {
   readonly cause?: unknown;
   readonly code?: string;
 }
 
-/** Thrown by a handler when trying again later may help. */
+export interface TemporaryErrorOptions extends PermanentErrorOptions {
+  /** The shortest wait before the next attempt. */
+  readonly retryAfter?: RetryAfter;
+}
+
+/** A handler throws it when a later attempt may succeed. */
 export class TemporaryError extends Error {
   readonly code: string;
   readonly retryAfterMs: number | undefined;
@@ -29,7 +27,7 @@ export class TemporaryError extends Error {
   }
 }
 
-/** Thrown by a handler when trying again cannot help. */
+/** A handler throws it when no later attempt can succeed. */
 export class PermanentError extends Error {
   readonly code: string;
 
@@ -40,7 +38,7 @@ export class PermanentError extends Error {
   }
 }
 
-/** The abort reason of a job that somebody cancelled. */
+/** The abort reason of a job that was cancelled. */
 export class JobCancelledError extends Error {
   readonly code = 'CANCELLED';
 
@@ -50,7 +48,7 @@ export class JobCancelledError extends Error {
   }
 }
 
-/** The abort reason of an attempt that ran out of time. */
+/** The abort reason of an attempt that exceeded its timeout. */
 export class JobTimeoutError extends Error {
   readonly code = 'EXECUTION_TIMEOUT';
 
@@ -60,11 +58,11 @@ export class JobTimeoutError extends Error {
   }
 }
 
-/** The abort reason of an attempt whose job now belongs to another worker. */
+/** The abort reason of an attempt that lost its lease. */
 export class LeaseLostError extends Error {
   readonly code = 'LEASE_LOST';
 
-  constructor(message = 'the worker no longer holds the job') {
+  constructor(message = 'the worker lost the lease of the job') {
     super(message);
     this.name = 'LeaseLostError';
   }
@@ -82,7 +80,7 @@ function codeOf(cause: unknown): string | undefined {
 function retryAfterMs(input: RetryAfter): number {
   if (typeof input === 'object') {
     if (Number.isFinite(input.ms) && input.ms >= 0) return Math.round(input.ms);
-    throw new AppError('INVALID_REQUEST', { message: 'retryAfter.ms must be zero or more milliseconds' });
+    throw new AppError('INVALID_REQUEST', { message: 'retryAfter.ms must be zero or greater' });
   }
   const parsed = parseDuration(input);
   if (parsed.ok) return parsed.ms;

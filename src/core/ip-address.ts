@@ -13,7 +13,7 @@ const OCTET = /^(?:0|[1-9]\d{0,2})$/;
 const GROUP = /^[0-9a-f]{1,4}$/i;
 const PREFIX = /^(?:0|[1-9]\d{0,2})$/;
 
-/** Canonical dotted IPv4 or any RFC 4291 form of IPv6. No zone and no brackets: both belong to other notations. */
+/** Accepts canonical dotted IPv4 and every RFC 4291 form of IPv6, without zones and brackets. */
 export function parseIp(text: string): IpAddress | null {
   if (text.includes(':')) return parseV6(text);
   const value = parseV4(text);
@@ -45,7 +45,7 @@ function parseV6(text: string): IpAddress | null {
   return { version: 6, value: groups.reduce((value, group) => (value << 16n) | group, 0n) };
 }
 
-/** The last part of an address may be a dotted IPv4, which fills two groups. */
+/** An IPv6 address may end with a dotted IPv4 address, which fills two groups. */
 function parseGroups(text: string, endsAddress: boolean): bigint[] | null {
   if (text === '') return [];
   const groups: bigint[] = [];
@@ -59,7 +59,7 @@ function parseGroups(text: string, endsAddress: boolean): bigint[] | null {
   return groups;
 }
 
-/** `127.0.0.0/8`, `::1/128`, or one address. A range whose address has bits behind the prefix is a typing error: null. */
+/** Accepts `127.0.0.0/8`, `::1/128` or one address. Bits after the prefix are probably a mistake, so the result is null. */
 export function parseRange(text: string): IpRange | null {
   const slash = text.indexOf('/');
   const address = parseIp(slash === -1 ? text : text.slice(0, slash));
@@ -72,7 +72,7 @@ export function parseRange(text: string): IpRange | null {
   return { version: address.version, low: address.value, high: address.value | span, text };
 }
 
-/** Families are never mixed: `::ffff:10.0.0.1` is not in `10.0.0.0/8`. */
+/** A range contains addresses of its own version only: `::ffff:10.0.0.1` is not in `10.0.0.0/8`. */
 export function contains(range: IpRange, address: IpAddress): boolean {
   return range.version === address.version && range.low <= address.value && address.value <= range.high;
 }

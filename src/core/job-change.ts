@@ -5,7 +5,7 @@ import { PRIORITIES, type Priority, priorityNumber } from './priority.ts';
 import { FIELD_LIMITS, Issues, readTags, readText, readTypeName, readUrl, readWord } from './submission-fields.ts';
 import { refuseReservedType } from './submission-members.ts';
 
-/** What a caller may change of a job that has not ended. Null clears a member, absent members stay. */
+/** The members of a job that can change until it ends. Null clears a member; absent members stay. */
 export interface JobUpdate {
   readonly type?: string;
   readonly priority?: Priority;
@@ -14,17 +14,10 @@ export interface JobUpdate {
   readonly callbackUrl?: string | null;
 }
 
-export interface CheckedUpdate {
-  readonly type?: string;
-  readonly priority?: number;
-  readonly tags?: Readonly<Record<string, string>> | null;
-  readonly correlationId?: string | null;
-  readonly callbackUrl?: string | null;
-}
+export type CheckedUpdate = Omit<JobUpdate, 'priority'> & { readonly priority?: number };
 
 const MEMBERS = ['type', 'priority', 'tags', 'correlationId', 'callbackUrl'] as const;
 
-/** The five members of a job that stay open to change; everything else of it is read-only. */
 export function checkUpdate(
   update: JobUpdate,
   { addresses }: { readonly addresses?: AddressPolicy } = {},

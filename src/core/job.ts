@@ -12,16 +12,16 @@ export interface Actor {
   readonly id: string;
 }
 
-/** A job as readers get it. `updatedAt` moves with the state and with nothing else. */
+/** A job as readers see it. `updatedAt` changes only when the state changes. */
 export interface Job {
   readonly id: string;
-  /** Order of submission; the only thing jobs are ordered by. */
+  /** The order of submission, and the only order of jobs. */
   readonly seq: number;
   readonly orgId: string;
   readonly type: string;
   readonly queue: string;
   readonly state: JobState;
-  /** Scheduled, and a worker that lives has claimed it without having started it yet. */
+  /** A live worker has claimed the job and not started it yet. */
   readonly isLeased: boolean;
   readonly priority: Priority;
   readonly attempt: number;
@@ -30,7 +30,7 @@ export interface Job {
   readonly maxAttempts: number;
   readonly createdAt: Date;
   readonly updatedAt: Date;
-  /** The earliest start; null while dependencies are unmet. */
+  /** The earliest start; null while the job waits for dependencies. */
   readonly scheduledFor: Date | null;
   /** When the job last became `scheduled`. */
   readonly scheduledAt: Date | null;
@@ -43,9 +43,9 @@ export interface Job {
   readonly progress?: Progress;
   readonly lastFailure: Failure | null;
   readonly tags: Readonly<Record<string, string>> | null;
-  /** As given, else the id of the request. */
+  /** As submitted, otherwise the request id. */
   readonly correlationId: string;
-  /** Of the request that brought the job; without one, its own id. */
+  /** The request that submitted the job; without one, the job id. */
   readonly requestId: string;
   readonly category: string | null;
   readonly projectId: string | null;
@@ -72,18 +72,18 @@ export interface Progress {
 }
 
 export interface StateTransition {
-  /** Null for the birth of the job. */
+  /** Null for the first transition. */
   readonly from: JobState | null;
   readonly to: JobState;
   readonly at: Date;
   readonly reason: Reason;
   readonly attempt: number;
   readonly actor: Actor | null;
-  /** A cancellation took the job from a worker that had claimed it and not started it. */
+  /** The job was cancelled after a worker had claimed it and before it started. */
   readonly wasClaimed?: true;
-  /** The last attempt that it could have ended by its timeout. */
+  /** Set when the attempts are exhausted and the last one ended by its timeout. */
   readonly timedOut?: true;
-  /** How long a worker had it under lease before this start or cancellation; absent where the claim started it. */
+  /** Time between the claim and this start or cancellation; absent when the claim also started the job. */
   readonly assignedMs?: number;
 }
 
@@ -98,17 +98,16 @@ export interface AttemptInfo {
   readonly host: string | null;
 }
 
-/** 1-indexed: a job that never started is at its first attempt. */
+/** Counts from 1: a job that has not started is at its first attempt. */
 export function currentAttempt(attemptsStarted: number): number {
   return Math.max(1, attemptsStarted);
 }
 
-/** A job that ended without an attempt, cancelled early or stopped by a dependency, has no result. */
+/** A job that ended before its first attempt has no result. */
 export function hasResult({ state, attemptsStarted }: Pick<Job, 'state' | 'attemptsStarted'>): boolean {
   return isTerminal(state) && attemptsStarted > 0;
 }
 
-/** A failed attempt's result word, as readers of attempts see it. */
 export function attemptResult(failure: Failure | null): Exclude<AttemptInfo['result'], null> {
   if (failure === null) return 'SUCCESS';
   if (failure.category === 'TIMEOUT' || failure.category === 'CANCELLED') return failure.category;

@@ -6,14 +6,11 @@ import { type Transition, transitions } from './transitions.ts';
 export interface ManualRetryParams {
   readonly job: { readonly state: JobState; readonly attemptsStarted: number; readonly maxAttempts: number };
   readonly resetAttempts: boolean;
-  /** Null: as the policy says. */
+  /** Null uses the delay of the policy. */
   readonly delayMs: number | null;
-  /**
-   * How long a job waits that is to be tried again by itself, where a retry by hand may stand in for that one: it is begun
-   * when the other would have been.
-   */
+  /** Set when a manual retry may replace the pending automatic retry: the time until that retry. */
   readonly pendingMs?: number;
-  /** Of the job. Without `retriesByHand` a retry by hand extends the limit and waits for nothing. */
+  /** The job's policy. Without `retriesByHand` a manual retry extends the limit and starts at once. */
   readonly policy?: Partial<Pick<Policy, 'retriesByHand' | 'lifetimeMs'>> & Pick<Policy, 'backoff'>;
   /** In [0, 1), for the jitter. */
   readonly random?: number;
@@ -26,20 +23,20 @@ export type ManualRetry =
       readonly attemptsStarted: number;
       readonly maxAttempts: number;
       readonly delayMs: number;
-      /** The attempts are counted anew. */
+      /** The count of attempts restarts at zero. */
       readonly startsRound: boolean;
-      /** The retry that was to come by itself is dropped first, and the job has failed then. */
+      /** The pending automatic retry is dropped first, which makes the job failed. */
       readonly dropsRetry: boolean;
     }
-  /** Failed, and with no attempt left that a retry within the limit could take. */
+  /** The policy keeps manual retries within the limit, and no attempt is left. */
   | { readonly kind: 'exhausted' }
-  /** The lifetime begins anew with the retry, and would end before the delay does. */
+  /** The retry restarts the lifetime, which would end before the delay does. */
   | { readonly kind: 'beyond_lifetime' }
   | { readonly kind: 'not_retriable'; readonly message: string };
 
 /**
- * A retry that a person asks for: a new round with `resetAttempts`, otherwise at least one more attempt. Where the policy keeps
- * retries by hand within the limit, neither is to be had: the attempts that are left, and the backoff before each.
+ * Decides a retry that a person asks for. `resetAttempts` starts a new round; otherwise the job gets at least one more attempt.
+ * A policy that keeps manual retries within the limit allows neither: it uses the remaining attempts, with their backoff.
  */
 export function decideManualRetry(params: ManualRetryParams): ManualRetry {
   const { job, policy } = params;
@@ -48,7 +45,7 @@ export function decideManualRetry(params: ManualRetryParams): ManualRetry {
   if (state !== 'failed' && state !== 'dead_letter' && !dropsRetry) {
     return {
       kind: 'not_retriable',
-      message: `a job that is ${state} cannot be retried: only failed and dead_letter can`,
+      message: `a job in the state ${state} cannot be retried: only failed and dead_letter jobs can`,
     };
   }
   const isLimited = policy?.retriesByHand === 'within_limit';
@@ -67,7 +64,7 @@ export function decideManualRetry(params: ManualRetryParams): ManualRetry {
   return { kind: 'queued', transition, attemptsStarted, maxAttempts, delayMs, startsRound, dropsRetry };
 }
 
-// A retry is numbered by the attempts that went before it.
+// Retry n follows attempt n.
 function ownDelayMs({ job, policy, pendingMs, random = 0.5 }: ManualRetryParams): number {
   if (job.state === 'retrying') return Math.max(0, pendingMs ?? 0);
   if (policy?.retriesByHand !== 'within_limit') return 0;

@@ -1,4 +1,4 @@
-/** The known name that was probably meant, if one is close enough. */
+/** The known name that is most similar to the given one, or null when none is close. */
 export function nearestName(given: string, known: Iterable<string>): string | null {
   const wanted = fold(given.slice(0, 64));
   let best: string | null = null;
@@ -13,18 +13,18 @@ export function nearestName(given: string, known: Iterable<string>): string | nu
   return best;
 }
 
-/** ` (did you mean x?)`, or nothing. */
+/** ` (did you mean x?)`, or an empty string. */
 export function suggestion(given: string, known: Iterable<string>): string {
   const nearest = nearestName(given, known);
   return nearest === null ? '' : ` (did you mean ${nearest}?)`;
 }
 
-// idempotency_key, idempotency-key and idempotencyKey are one name to a reader.
+// Treats idempotency_key, idempotency-key and idempotencyKey as the same name.
 function fold(name: string): string {
   return name.replace(/[_\-\s]/g, '').toLowerCase();
 }
 
-/** Insertions, deletions, substitutions and swapped neighbours, each counted as one. */
+/** Damerau-Levenshtein: insertions, deletions, substitutions and swapped neighbours count as one each. */
 function editDistance(left: string, right: string): number {
   let beforeThat: number[] = [];
   let previous = Array.from({ length: right.length + 1 }, (_, index) => index);

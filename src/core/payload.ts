@@ -4,7 +4,7 @@ export type Payload =
   | { readonly kind: 'json'; readonly text: string }
   | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
 
-/** About how many bytes it is, without a look at all of them. */
+/** An estimate of the size in bytes: the exact size of a text would need a scan. */
 export const lengthOf = (payload: Payload): number =>
   payload.kind === 'json' ? payload.text.length : payload.bytes.byteLength;
 
@@ -24,16 +24,16 @@ export const MAX_OUTPUT_BYTES = MEBIBYTE;
 export const MAX_CHECKPOINT_BYTES = MEBIBYTE;
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
-// JSON.stringify writes NUL and lone surrogates as escapes; an even run of backslashes before one is literal text.
+// JSON.stringify writes NUL and lone surrogates as escapes. After an even number of backslashes they are escapes, not text.
 const UNSTORABLE_ESCAPE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/;
 
-/** What is wrong with a payload limit chosen in the configuration, if anything. */
-export function checkPayloadLimit(maxBytes: number, field = 'maxPayloadBytes'): Issue | null {
+export function checkPayloadLimit(maxBytes: number): Issue | null {
   if (Number.isInteger(maxBytes) && maxBytes >= 1 && maxBytes <= HIGHEST_MAX_PAYLOAD_BYTES) return null;
-  return { field, code: 'OUT_OF_RANGE', message: `${field} must lie between 1 byte and 16 MB` };
+  const field = 'maxPayloadBytes';
+  return { field, code: 'OUT_OF_RANGE', message: `${field} must be between 1 byte and 16 MB` };
 }
 
-/** A job's input: a plain object, bytes, or bytes in JSON as `{ "$bytes": "<base64>" }`. */
+/** Encodes a job's input: a plain object, bytes, or bytes in JSON as `{ "$bytes": "<base64>" }`. */
 export function encodePayload(value: unknown, { maxBytes, field }: EncodeParams): EncodedPayload {
   const limitIssue = maxBytes > HIGHEST_MAX_PAYLOAD_BYTES ? checkPayloadLimit(maxBytes) : null;
   if (limitIssue) return { ok: false, issue: limitIssue };
@@ -49,12 +49,12 @@ export function encodePayload(value: unknown, { maxBytes, field }: EncodeParams)
   return encoded;
 }
 
-/** A handler's result: any JSON value or bytes; nothing returned is null. */
-export function encodeOutput(value: unknown, params: Partial<EncodeParams> = {}): EncodedPayload {
-  const { maxBytes = MAX_OUTPUT_BYTES, field = 'output' } = params;
+/** Encodes a handler's result: any JSON value or bytes. A handler that returns nothing has the result null. */
+export function encodeOutput(value: unknown): EncodedPayload {
   if (value === undefined || value === null) return { ok: true, payload: { kind: 'json', text: 'null' } };
-  if (value instanceof Uint8Array) return bytesPayload(new Uint8Array(value), { maxBytes, field });
-  return encodeJson(value, { maxBytes, field });
+  const params = { maxBytes: MAX_OUTPUT_BYTES, field: 'output' };
+  if (value instanceof Uint8Array) return bytesPayload(new Uint8Array(value), params);
+  return encodeJson(value, params);
 }
 
 export function decodePayload(payload: Payload): unknown {
@@ -73,15 +73,20 @@ function encodeJson(value: unknown, params: EncodeParams): EncodedPayload {
     const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
     return refuse(field, 'NOT_SERIALIZABLE', `${field} cannot be written as JSON: ${why}`);
   }
-  if (text === undefined) return refuse(field, 'NOT_SERIALIZABLE', `${field} has no JSON form`);
+  if (text === undefined)
+    return refuse(
+      field,
+      'NOT_SERIALIZABLE',
+      `${field} has no JSON form: return an object, an array, a string, a number, a boolean or null`,
+    );
   if (text.includes('\\u') && UNSTORABLE_ESCAPE.test(text)) {
     return refuse(
       field,
       'INVALID_TEXT',
-      `${field} holds a NUL character or half of a surrogate pair: send it as bytes`,
+      `${field} contains a NUL character or half of a surrogate pair: send it as bytes`,
     );
   }
-  // A UTF-16 unit is at most three bytes, so most texts need no second look.
+  // A UTF-16 unit takes at most three bytes, so short texts need no exact count.
   if (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes) return tooLarge(params);
   return { ok: true, payload: { kind: 'json', text } };
 }
@@ -99,7 +104,7 @@ function bytesPayload(bytes: Uint8Array, params: EncodeParams): EncodedPayload {
   return { ok: true, payload: { kind: 'bytes', bytes } };
 }
 
-// A class instance would come back as something else, unless it says itself what its JSON is.
+// A class instance would come back as a plain object, unless its toJSON defines its form.
 function isPlain(value: object): boolean {
   const prototype = Object.getPrototypeOf(value);
   if (prototype === null || prototype === Object.prototype) return true;

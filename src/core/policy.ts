@@ -1,7 +1,7 @@
 import { BACKOFF_STRATEGIES, type BackoffPolicy, DEFAULT_BACKOFF } from './backoff.ts';
 import type { Issue } from './errors.ts';
 
-/** What a job keeps for life, resolved once at submission. */
+/** The rules of a job, resolved once at submission and kept for life. */
 export interface Policy {
   readonly profile: string;
   readonly maxAttempts: number;
@@ -16,13 +16,13 @@ export interface Policy {
   readonly cancelGraceMs: number;
   readonly keyWindowMs: number;
   readonly retentionMs: number;
-  /** A cancel ends a running job and leaves a retrying one failed, at once; otherwise its handler is asked to stop. */
+  /** Whether a cancel ends a running job at once. Otherwise it asks the handler to stop. */
   readonly cancelsAtOnce: boolean;
-  /** Whether a retry by hand grants an attempt beyond the limit. */
+  /** Whether a manual retry may exceed the limit of attempts. */
   readonly retriesByHand: 'extend' | 'within_limit';
 }
 
-/** Some of a policy's values; absent members leave the choice to the next layer. */
+/** Some values of a policy; the next layer decides about absent members. */
 export type PolicyLayer = Partial<Omit<Policy, 'profile' | 'backoff'>> & { readonly backoff?: Partial<BackoffPolicy> };
 
 export type ProfileName = keyof typeof PROFILES;
@@ -33,7 +33,7 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 export const MAX_ATTEMPTS = 100;
-/** How long a caller waits for a submission to be acknowledged; a server setting, not part of a job's policy. */
+/** How long a caller waits for the acknowledgement of a submission. */
 export const SUBMISSION_TIMEOUT_MS = 30 * SECOND;
 
 export const PROFILES = {
@@ -66,7 +66,7 @@ export const PROFILES = {
     retryOnSystem: true,
     onOrphan: 'fail',
     cancelGraceMs: 0,
-    // A key lives as long as its job, with which it is removed.
+    // The key lives as long as its job and is removed with it.
     keyWindowMs: 36_500 * DAY,
     retentionMs: 30 * DAY,
     cancelsAtOnce: true,
@@ -81,41 +81,39 @@ export type ResolvedPolicy =
 export interface ResolveParams {
   readonly submission?: PolicyLayer;
   readonly registration?: PolicyLayer;
-  readonly category?: PolicyLayer;
-  /** A shipped profile by name, or one that the configuration altered. Its timeout is also the longest allowed. */
+  /** A built-in profile by name, or a configured one. Its timeout is also the longest allowed. */
   readonly profile: ProfileName | Policy;
 }
 
 /**
- * The first layer that states a value wins: submission, registration, category, profile. What a registration makes of a profile is
- * worked out once, so that all jobs of a type that ask for nothing else have one policy object.
+ * The first layer with a value wins: submission, registration, profile. The policy of a registration is cached, so that all jobs
+ * of a type share one policy object unless they ask for something else.
  */
-export function resolvePolicy({ submission, registration, category, profile }: ResolveParams): ResolvedPolicy {
+export function resolvePolicy({ submission, registration, profile }: ResolveParams): ResolvedPolicy {
   const base: Policy = typeof profile === 'string' ? PROFILES[profile] : profile;
-  if (submission === undefined && category === undefined) {
+  if (submission === undefined) {
     return registration === undefined ? { ok: true, policy: base } : registeredPolicy(registration, base);
   }
-  let policy = base;
-  for (const layer of [category, registration, submission]) if (layer !== undefined) policy = overlay(policy, layer);
-  return judged(policy, base);
+  const registered = registration === undefined ? base : overlay(base, registration);
+  return checked(overlay(registered, submission), base);
 }
 
-const registered = new WeakMap<PolicyLayer, { readonly base: Policy; readonly resolved: ResolvedPolicy }>();
+const cache = new WeakMap<PolicyLayer, { readonly base: Policy; readonly resolved: ResolvedPolicy }>();
 
 function registeredPolicy(layer: PolicyLayer, base: Policy): ResolvedPolicy {
-  const known = registered.get(layer);
+  const known = cache.get(layer);
   if (known?.base === base) return known.resolved;
-  const resolved = judged(overlay(base, layer), base);
-  registered.set(layer, { base, resolved });
+  const resolved = checked(overlay(base, layer), base);
+  cache.set(layer, { base, resolved });
   return resolved;
 }
 
-function judged(policy: Policy, base: Policy): ResolvedPolicy {
+function checked(policy: Policy, base: Policy): ResolvedPolicy {
   const issues = policy === base ? [] : checkPolicy(policy, base);
   return issues.length === 0 ? { ok: true, policy } : { ok: false, issues };
 }
 
-/** The policy itself where the layer says nothing else. */
+/** Returns the same object when the layer changes nothing. */
 function overlay(under: Policy, layer: PolicyLayer): Policy {
   const changes = Object.entries(layer).filter(
     ([member, value]) => value !== undefined && member !== 'backoff' && Object.hasOwn(under, member),
@@ -126,34 +124,37 @@ function overlay(under: Policy, layer: PolicyLayer): Policy {
   return { ...under, ...Object.fromEntries(changes), backoff };
 }
 
-/** Everything wrong with a policy, measured against the profile it was made from. */
+/** All problems of a policy, checked against the profile it is based on. */
 export function checkPolicy(policy: Policy, profile: Policy): Issue[] {
   const issues: Issue[] = [];
-  const demand = (holds: boolean, field: string, message: string): void => {
-    if (!holds) issues.push({ field, code: 'OUT_OF_RANGE', message: `${field} ${message}` });
+  const require: Require = (isMet, field, message) => {
+    if (!isMet) issues.push({ field, code: 'OUT_OF_RANGE', message: `${field} ${message}` });
   };
-  demand(isCount(policy.maxAttempts, 1, MAX_ATTEMPTS), 'maxAttempts', `must be an integer from 1 to ${MAX_ATTEMPTS}`);
-  demand(
-    isCount(policy.timeoutMs, 1, profile.timeoutMs),
-    'timeout',
-    `must be longer than zero and at most ${profile.timeoutMs / SECOND} seconds, the limit of the ${profile.profile} profile`,
-  );
-  demand(isCount(policy.leaseMs, SECOND, DAY), 'lease', 'must lie between one second and one day');
-  demand(policy.lifetimeMs === null || isCount(policy.lifetimeMs, 1), 'lifetime', 'must be longer than zero, or null');
-  demand(isCount(policy.cancelGraceMs, 0), 'cancelGrace', 'must be zero or longer');
-  demand(isCount(policy.keyWindowMs, 1), 'keyWindow', 'must be longer than zero');
-  demand(isCount(policy.retentionMs, 0), 'retention', 'must be zero or longer');
-  demandBackoff(policy.backoff, demand);
+  require(isCount(policy.maxAttempts, 1, MAX_ATTEMPTS), 'maxAttempts', `must be an integer from 1 to ${MAX_ATTEMPTS}`);
+  require(isCount(
+    policy.timeoutMs,
+    1,
+    profile.timeoutMs,
+  ), 'timeout', `must be greater than zero and at most ${profile.timeoutMs / SECOND} seconds, the limit of the profile ${profile.profile}`);
+  require(isCount(policy.leaseMs, SECOND, DAY), 'lease', 'must be between one second and one day');
+  require(policy.lifetimeMs === null ||
+    isCount(policy.lifetimeMs, 1), 'lifetime', 'must be greater than zero, or null');
+  require(isCount(policy.cancelGraceMs, 0), 'cancelGrace', 'must be zero or greater');
+  require(isCount(policy.keyWindowMs, 1), 'keyWindow', 'must be greater than zero');
+  require(isCount(policy.retentionMs, 0), 'retention', 'must be zero or greater');
+  checkBackoff(policy.backoff, require);
   return issues;
 }
 
-function demandBackoff(backoff: BackoffPolicy, demand: (holds: boolean, field: string, message: string) => void): void {
+type Require = (isMet: boolean, field: string, message: string) => void;
+
+function checkBackoff(backoff: BackoffPolicy, require: Require): void {
   const { strategy, initialDelayMs, maxDelayMs, multiplier } = backoff;
-  demand(BACKOFF_STRATEGIES.includes(strategy), 'backoff.strategy', `must be one of ${BACKOFF_STRATEGIES.join(', ')}`);
-  demand(isCount(initialDelayMs, 0), 'backoff.initialDelay', 'must be zero or longer');
-  demand(isCount(maxDelayMs, 0), 'backoff.maxDelay', 'must be zero or longer');
-  demand(!(maxDelayMs < initialDelayMs), 'backoff.maxDelay', 'must not be shorter than the initial delay');
-  demand(multiplier >= 1 && multiplier <= 1_000, 'backoff.multiplier', 'must lie between 1 and 1000');
+  require(BACKOFF_STRATEGIES.includes(strategy), 'backoff.strategy', `must be one of ${BACKOFF_STRATEGIES.join(', ')}`);
+  require(isCount(initialDelayMs, 0), 'backoff.initialDelay', 'must be zero or greater');
+  require(isCount(maxDelayMs, 0), 'backoff.maxDelay', 'must be zero or greater');
+  require(!(maxDelayMs < initialDelayMs), 'backoff.maxDelay', 'must not be less than the initial delay');
+  require(multiplier >= 1 && multiplier <= 1_000, 'backoff.multiplier', 'must be between 1 and 1000');
 }
 
 function isCount(value: number, lowest: number, highest = Number.MAX_SAFE_INTEGER): boolean {

@@ -1,18 +1,16 @@
-/** Most urgent first: the index is the number stored, and a lower number is claimed before a higher one. */
+/** Most urgent first. The index is the stored number, and lower numbers are claimed first. */
 export const PRIORITIES = ['CRITICAL', 'HIGH', 'NORMAL', 'LOW', 'BULK'] as const;
 
 export type Priority = (typeof PRIORITIES)[number];
 
-const NUMBERS = { CRITICAL: 0, HIGH: 1, NORMAL: 2, LOW: 3, BULK: 4 } as const satisfies Record<Priority, number>;
-
 export const DEFAULT_PRIORITY: Priority = 'NORMAL';
 
 export function isPriority(value: unknown): value is Priority {
-  return typeof value === 'string' && Object.hasOwn(NUMBERS, value);
+  return (PRIORITIES as readonly unknown[]).includes(value);
 }
 
 export function priorityNumber(priority: Priority): number {
-  return NUMBERS[priority];
+  return PRIORITIES.indexOf(priority);
 }
 
 export function priorityName(number: number): Priority {
@@ -21,9 +19,7 @@ export function priorityName(number: number): Priority {
   return name;
 }
 
-/** Inheritance only raises urgency: a job keeps its own priority when its dependencies are less urgent. */
-export function inheritPriority(own: number, dependencyNumbers: readonly number[]): number {
-  let effective = own;
-  for (const number of dependencyNumbers) if (number < effective) effective = number;
-  return effective;
+/** The most urgent of a job's own priority and those it inherits. */
+export function inheritPriority(own: number, inherited: readonly number[]): number {
+  return inherited.reduce((most, number) => Math.min(most, number), own);
 }

@@ -1,23 +1,23 @@
 import { EVENT_NAMES } from './execution/events.ts';
 
-/** Sent once more to whoever follows the job when a job of the type EMIT_EVENT succeeds; no change of state. */
+/** An additional event when a job of the type EMIT_EVENT succeeds. It is not a change of state. */
 export const EMITTED_EVENT = 'job.event_emitted';
-/** Tells the other webhooks of an org that the system disabled one of them. */
+/** Notifies the other webhooks of an org that the system disabled one of them. */
 export const DISABLED_EVENT = 'webhook.disabled';
-/** Only sent by hand. */
+/** Sent only on request. */
 export const TEST_EVENT = 'webhook.test';
 export const EVERY_EVENT = '*';
 
 export const JOB_EVENT_NAMES = [...EVENT_NAMES, EMITTED_EVENT] as const;
 
-/** What a webhook may ask for. */
+/** The events that a webhook can subscribe to. */
 export const SUBSCRIBABLE = [...JOB_EVENT_NAMES, DISABLED_EVENT, EVERY_EVENT] as const;
 
 export type JobEventName = (typeof JOB_EVENT_NAMES)[number];
 export type Subscription = (typeof SUBSCRIBABLE)[number];
 export type EventName = JobEventName | typeof DISABLED_EVENT | typeof TEST_EVENT;
 
-/** Jobs of this profile tell nobody. */
+/** Jobs of this profile send no events. */
 export const SILENT_PROFILE = 'fetchbox';
 
 export function subscribes(events: readonly string[], name: EventName): boolean {
@@ -27,29 +27,21 @@ export function subscribes(events: readonly string[], name: EventName): boolean 
 /** The same delivery always has the same `webhook-id`. */
 export const messageIdOf = (deliveryId: string): string => `msg_${deliveryId.replaceAll('-', '')}`;
 
-/** What is signed and sent. */
-export function webhookBody(body: {
-  type: EventName;
-  timestamp: string;
-  data: Readonly<Record<string, unknown>>;
-}): string {
-  const { type, timestamp, data } = body;
+type WebhookBody = { type: EventName; timestamp: string; data: Readonly<Record<string, unknown>> };
+
+/** The text that is signed and sent. */
+export function webhookBody({ type, timestamp, data }: WebhookBody): string {
   return JSON.stringify({ type, timestamp, data });
 }
 
-/** A `webhook.test` names the webhook and nothing else. */
 export function testBody({ webhookId, timestamp }: { webhookId: string; timestamp: string }): string {
   return webhookBody({ type: TEST_EVENT, timestamp, data: { webhook_id: webhookId, timestamp } });
 }
 
 export type DisabledReason = 'gone' | 'failing';
 
-export function disabledBody(notice: {
-  webhookId: string;
-  url: string;
-  reason: DisabledReason;
-  timestamp: string;
-}): string {
-  const { webhookId, url, reason, timestamp } = notice;
+type Notice = { webhookId: string; url: string; reason: DisabledReason; timestamp: string };
+
+export function disabledBody({ webhookId, url, reason, timestamp }: Notice): string {
   return webhookBody({ type: DISABLED_EVENT, timestamp, data: { webhook_id: webhookId, url, reason, timestamp } });
 }

@@ -1,6 +1,6 @@
 /**
- * Every object in JavaScript has members of these names. A program that uses a job type, a queue or a tag as a key of a plain
- * object reads or overwrites those members, so no new job may have such a name. Jobs from before the rule stay readable.
+ * Every JavaScript object inherits these names. A program that uses a job type, a queue or a tag as a key of a plain object would
+ * read or overwrite inherited members, so new jobs cannot use these names. Jobs from before the rule stay readable.
  */
 export const RESERVED_NAMES: ReadonlySet<string> = new Set([
   '__proto__',
@@ -18,12 +18,11 @@ export const RESERVED_NAMES: ReadonlySet<string> = new Set([
   'valueOf',
 ]);
 
-/** Gathers what is wrong with a request. */
-interface Complaints {
-  add(field: string, code: string, message: string): void;
-}
-
-export function refuseReservedName(name: unknown, field: string, issues: Complaints): void {
+export function refuseReservedName(
+  name: unknown,
+  field: string,
+  issues: { add(field: string, code: string, message: string): void },
+): void {
   if (typeof name !== 'string' || !RESERVED_NAMES.has(name)) return;
   issues.add(field, 'RESERVED_NAME', `must not be ${name}: JavaScript reserves that name. Choose another one`);
 }

@@ -3,7 +3,7 @@ const SECRET_NAME =
 
 export const MASKED = '[masked]';
 
-/** Whether a member of this name probably holds something that must not be kept in clear. */
+/** Whether a member with this name probably contains a secret. */
 export function isSecretName(name: string): boolean {
   return SECRET_NAME.test(name);
 }

@@ -12,7 +12,7 @@ export const JOB_STATES = [
 
 export type JobState = (typeof JOB_STATES)[number];
 
-// A total record, so that a tenth state cannot be added without saying whether it ends a job.
+// A total record, so that adding a state requires a decision whether it ends the job.
 const ENDS_THE_JOB = {
   pending: false,
   delayed: false,
@@ -34,9 +34,4 @@ export function isTerminal(state: JobState): state is TerminalState {
   return ENDS_THE_JOB[state];
 }
 
-export function isJobState(value: unknown): value is JobState {
-  return typeof value === 'string' && Object.hasOwn(ENDS_THE_JOB, value);
-}
-
 export const TERMINAL_STATES: readonly TerminalState[] = JOB_STATES.filter(isTerminal);
-export const LIVE_STATES: readonly LiveState[] = JOB_STATES.filter((state): state is LiveState => !isTerminal(state));

@@ -28,13 +28,17 @@ export const DEFAULT_QUEUE = 'q:default';
 export const CRITICAL_QUEUE = 'q:critical';
 const DEAD_LETTER_QUEUE = 'q:deadletter';
 
-/** The queues that anybody who may submit jobs may name. */
+/** The queues that exist without configuration. */
 export const STANDING_QUEUES: readonly string[] = [
-  ...[CRITICAL_QUEUE, DEFAULT_QUEUE, 'q:notifications'],
-  ...['q:planning', 'q:exports', 'q:maintenance'],
+  CRITICAL_QUEUE,
+  DEFAULT_QUEUE,
+  'q:notifications',
+  'q:planning',
+  'q:exports',
+  'q:maintenance',
 ];
 
-/** The queues that there are, for callers who may not introduce one. */
+/** The existing queues, for callers that may not create one. */
 export interface QueueNames {
   has(name: string): boolean;
   list(): readonly string[];
@@ -46,7 +50,7 @@ const QUEUE_NAME = /^[a-z0-9:_.-]{1,100}$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
-/** Gathers everything wrong with a request, so that a caller corrects it once. */
+/** Collects all problems of a request, so that one response reports them all. */
 export class Issues {
   readonly list: Issue[] = [];
 
@@ -58,24 +62,23 @@ export class Issues {
 interface TextParams {
   readonly field: string;
   readonly max: number;
-  /** Keys are arbitrary strings; names are kept free of control characters. */
+  /** A name must not contain control characters; a key may. */
   readonly isName?: boolean;
 }
 
-/** A non-empty string that PostgreSQL can store, or null with the reason noted. */
+/** Reads a non-empty string that PostgreSQL can store. Adds an issue and returns null for anything else. */
 export function readText(value: unknown, { field, max, isName = false }: TextParams, issues: Issues): string | null {
   if (typeof value !== 'string') issues.add(field, 'INVALID_TYPE', 'must be a string');
   else if (value === '') issues.add(field, 'TOO_SHORT', 'must not be empty');
   else if (value.length > max && lengthOf(value) > max)
     issues.add(field, 'TOO_LONG', `must have at most ${max} characters`);
   else if (isName ? CONTROL.test(value) : value.includes('\0')) {
-    issues.add(field, 'INVALID_TEXT', 'must not hold control characters');
+    issues.add(field, 'INVALID_TEXT', 'must not contain control characters');
   } else if (!value.isWellFormed()) issues.add(field, 'INVALID_TEXT', 'must be valid Unicode');
   else return value;
   return null;
 }
 
-/** A name that a new job may have as its type. */
 export function readTypeName(value: unknown, issues: Issues): string | null {
   refuseReservedName(value, 'type', issues);
   return readText(value, { field: 'type', max: FIELD_LIMITS.type, isName: true }, issues);
@@ -112,14 +115,14 @@ export function readTimestamp(value: unknown, field: string, issues: Issues): Da
   return null;
 }
 
-/** Without `known` any name will do. */
+/** Without `known` every valid name is accepted. */
 export function readQueue(value: unknown, known: QueueNames | undefined, issues: Issues): string {
   if (typeof value !== 'string' || !QUEUE_NAME.test(value)) {
-    issues.add('queue', 'INVALID_VALUE', 'must have 1 to 100 characters out of a-z, 0-9 and : _ . -');
+    issues.add('queue', 'INVALID_VALUE', 'must be 1 to 100 characters from a-z, 0-9 and : _ . -');
   } else if (RESERVED_NAMES.has(value)) {
     refuseReservedName(value, 'queue', issues);
   } else if (value === DEAD_LETTER_QUEUE) {
-    issues.add('queue', 'INVALID_VALUE', `must not be ${DEAD_LETTER_QUEUE}: jobs only get there by failing`);
+    issues.add('queue', 'INVALID_VALUE', `must not be ${DEAD_LETTER_QUEUE}: only failed jobs enter that queue`);
   } else if (known !== undefined && !STANDING_QUEUES.includes(value) && !known.has(value)) {
     issues.add('queue', 'UNKNOWN_QUEUE', unknownQueue(value, known.list()));
   } else return value;
@@ -130,7 +133,8 @@ function unknownQueue(given: string, known: readonly string[]): string {
   const names = [...new Set([...STANDING_QUEUES, ...known])];
   const more = names.length > MOST_LISTED ? ` and ${names.length - MOST_LISTED} more` : '';
   const listed = `${names.slice(0, MOST_LISTED).join(', ')}${more}`;
-  const remedy = 'an operator adds one with a section [queues."name"] in the configuration, or with queues.configure';
+  const remedy =
+    'an operator can add a queue with a section [queues."name"] in the configuration, or with queues.configure';
   return `must be one of ${listed}${suggestion(given, names)}; ${remedy}`;
 }
 
@@ -170,7 +174,7 @@ export function readDependencyType(value: unknown, issues: Issues) {
   return readWord(value, { field: 'dependencyType', words: DEPENDENCY_TYPES }, issues);
 }
 
-/** Without a policy any http or https address will do; with one, only what may be called as far as its text tells. */
+/** Without a policy every http or https URL is accepted. A policy is checked as far as possible without DNS. */
 export function readUrl(
   value: unknown,
   { field, addresses }: { readonly field: string; readonly addresses: AddressPolicy | undefined },
@@ -181,7 +185,7 @@ export function readUrl(
   if (addresses === undefined) {
     const protocol = URL.parse(text)?.protocol;
     if (protocol === 'http:' || protocol === 'https:') return text;
-    issues.add(field, 'INVALID_URL', 'must be an absolute http or https address');
+    issues.add(field, 'INVALID_URL', 'must be an absolute http or https URL');
     return null;
   }
   const read = readTargetUrl(text, addresses);

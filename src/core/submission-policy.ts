@@ -3,7 +3,7 @@ import { suggestion } from './nearest-name.ts';
 import { type Policy, type PolicyLayer, type ProfileName, resolvePolicy } from './policy.ts';
 import { type Issues, readDuration, readWord } from './submission-fields.ts';
 
-/** What the registration of the job type says; CUSTOM backoff needs a function that a handler supplied. */
+/** The policy of a registered job type. CUSTOM backoff needs a function that a worker supplies. */
 export type RegistrationPolicy = PolicyLayer & { readonly hasCustomBackoff?: boolean };
 
 interface RequestedPolicy {
@@ -14,13 +14,13 @@ interface RequestedPolicy {
 
 const BACKOFF_MEMBERS = ['strategy', 'initialDelay', 'maxDelay', 'multiplier', 'jitter'] as const;
 
-/** The policy layer a submission states, or undefined when it states nothing. */
+/** The policy layer of a submission, or undefined when the submission sets none of its members. */
 export function readPolicyLayer(requested: RequestedPolicy, issues: Issues): PolicyLayer | undefined {
   const { timeout, maxAttempts, backoff } = requested;
   if (timeout == null && maxAttempts == null && backoff == null) return undefined;
   return {
     timeoutMs: timeout == null ? undefined : (readDuration(timeout, 'timeout', issues) ?? undefined),
-    // Anything but an integer in range is refused when the layers are resolved.
+    // resolvePolicy refuses anything but an integer in range.
     maxAttempts: maxAttempts == null ? undefined : (maxAttempts as number),
     backoff: backoff == null ? undefined : readBackoff(backoff, issues),
   };
@@ -61,25 +61,25 @@ interface SettleParams {
   readonly profile: ProfileName | Policy;
 }
 
-/** The job's policy for life, or null with the reasons noted. */
+/** Resolves the job's policy. Adds issues and returns null when it is not valid. */
 export function settlePolicy(params: SettleParams, issues: Issues): Policy | null {
   const resolved = resolvePolicy(params);
   if (!resolved.ok) {
     issues.list.push(...resolved.issues);
     return null;
   }
-  if (resolved.policy.backoff.strategy === 'CUSTOM' && !isSupplied(params)) {
+  if (resolved.policy.backoff.strategy === 'CUSTOM' && !hasFunction(params)) {
     issues.add(
       'backoff.strategy',
       'CUSTOM_BACKOFF_UNKNOWN',
-      'cannot be CUSTOM: no live worker of this type supplies a function',
+      'cannot be CUSTOM: no live worker of this job type supplies a backoff function',
     );
   }
   return resolved.policy;
 }
 
-/** A job that asks for nothing else has the backoff of its type, also while no worker is there that could tell. */
-function isSupplied({ submission, registration }: SettleParams): boolean {
+/** A job that does not choose a strategy keeps the CUSTOM backoff of its type, even while no worker is live. */
+function hasFunction({ submission, registration }: SettleParams): boolean {
   if (registration?.hasCustomBackoff === true) return true;
   return submission?.backoff?.strategy === undefined && registration?.backoff?.strategy === 'CUSTOM';
 }

@@ -37,7 +37,7 @@ export interface BackoffSubmission {
   readonly jitter?: boolean;
 }
 
-/** What a caller gives. A member that is undefined or null counts as absent. */
+/** What a caller submits. A member that is undefined or null counts as absent. */
 export interface Submission<P = unknown> {
   readonly type: string;
   readonly payload: P;
@@ -54,11 +54,10 @@ export interface Submission<P = unknown> {
   readonly dependencyType?: DependencyType | null;
   readonly callbackUrl?: string | null;
   readonly queue?: string | null;
-  /** Kept with the job. */
   readonly category?: string | null;
-  /** A part of the org; keys of different projects have nothing to do with each other. */
+  /** A scope inside the org. The same idempotency key in two projects names two jobs. */
   readonly projectId?: string | null;
-  /** W3C Trace Context: the span that asks for the job. */
+  /** W3C Trace Context: the span that submits the job. */
   readonly traceparent?: string | null;
 }
 
@@ -67,7 +66,7 @@ export interface NewJob {
   readonly queue: string;
   readonly priority: number;
   readonly payload: Payload;
-  /** Counted from the moment the database accepts the job. */
+  /** Counts from the time the database accepts the job. */
   readonly runAfterMs: number | null;
   readonly runAt: Date | null;
   readonly policy: Policy;
@@ -78,13 +77,12 @@ export interface NewJob {
   readonly dependsOn: readonly string[];
   readonly dependencyType: DependencyType;
   readonly callbackUrl: string | null;
-  /** Null for a job that has none of its members. */
   readonly envelope: Envelope | null;
 }
 
 export interface SubmissionLimits {
   readonly maxPayloadBytes: number;
-  /** Which addresses a callback may name beside the global ones; without a policy, any. */
+  /** The non-public addresses that a callback may use. Without a policy every address is allowed. */
   readonly addresses?: AddressPolicy;
 }
 
@@ -95,11 +93,11 @@ export interface NormalizeParams {
   readonly registration?: RegistrationPolicy;
   readonly limits: SubmissionLimits;
   readonly profile: ProfileName | Policy;
-  /** Of the request behind the submission, where that is another thing; it tells repeats instead of the computed one. */
+  /** Identifies repeats instead of the computed fingerprint, for doors whose requests differ from submissions. */
   readonly fingerprint?: string;
-  /** Of the request behind the submission, where the job does not have the same id. */
+  /** Set when the request id differs from the job id. */
   readonly requestId?: string;
-  /** Besides the standing ones, the queues that may be named; without them, any. */
+  /** Queues that may be used in addition to the built-in ones. Without them every name is accepted. */
   readonly queues?: QueueNames;
 }
 
@@ -107,7 +105,7 @@ export type NormalizedSubmission =
   | { readonly ok: true; readonly job: NewJob }
   | { readonly ok: false; readonly issues: readonly Issue[] };
 
-/** Checks a submission whole, fills in what it leaves out, and settles the policy the job keeps for life. */
+/** Checks a submission, fills in defaults and resolves the job's policy. Reports all problems at once. */
 export function normalizeSubmission(submission: Submission, params: NormalizeParams): NormalizedSubmission {
   const issues = new Issues();
   if (typeof submission !== 'object' || submission === null || Array.isArray(submission)) {
@@ -146,11 +144,13 @@ interface Requested {
   readonly callbackUrl: string | null;
   readonly envelope: Envelope | null;
 }
+type LifetimeParams = { readonly lifetimeMs: number | null; readonly nowMs: number };
 type Complete = Requested & { readonly type: string; readonly payload: Payload };
 
 const NO_DEPENDENCIES: readonly string[] = Object.freeze([]);
 
 function readRequested(given: Submission, { limits, requestId, queues }: NormalizeParams, issues: Issues): Requested {
+  const callback = { field: 'callbackUrl', addresses: limits.addresses };
   const queue = given.queue == null ? DEFAULT_QUEUE : readQueue(given.queue, queues, issues);
   return {
     type: readType(given.type, issues),
@@ -167,7 +167,7 @@ function readRequested(given: Submission, { limits, requestId, queues }: Normali
     dependencyType:
       (given.dependencyType == null ? null : readDependencyType(given.dependencyType, issues)) ??
       DEFAULT_DEPENDENCY_TYPE,
-    callbackUrl: given.callbackUrl == null ? null : readCallbackUrl(given.callbackUrl, limits, issues),
+    callbackUrl: given.callbackUrl == null ? null : readUrl(given.callbackUrl, callback, issues),
     envelope: readEnvelope(given, requestId ?? null, issues),
   };
 }
@@ -187,7 +187,7 @@ function readPayload(payload: unknown, limits: SubmissionLimits, issues: Issues)
   return null;
 }
 
-// Work in the critical queue is critical unless it says otherwise; a critical priority alone moves no job there.
+// A job in the critical queue has the priority CRITICAL by default. The priority alone does not change the queue.
 function readPriority(priority: unknown, queue: string, issues: Issues): Priority {
   const fallback = queue === CRITICAL_QUEUE ? 'CRITICAL' : DEFAULT_PRIORITY;
   if (priority == null) return fallback;
@@ -198,23 +198,14 @@ function readLabel(value: unknown, field: 'idempotencyKey' | 'correlationId', is
   return value == null ? null : readText(value, { field, max: FIELD_LIMITS[field] }, issues);
 }
 
-function readCallbackUrl(url: unknown, { addresses }: SubmissionLimits, issues: Issues): string | null {
-  return readUrl(url, { field: 'callbackUrl', addresses }, issues);
-}
-
-interface LifetimeParams {
-  readonly lifetimeMs: number | null;
-  readonly nowMs: number;
-}
-
-/** A job that must die before it may start is refused instead of accepted. */
-function checkLifetime(requested: Requested, { lifetimeMs, nowMs }: LifetimeParams, issues: Issues): void {
-  const { delayMs, scheduledAt } = requested;
+/** Refuses a job whose lifetime would end before its start. */
+function checkLifetime({ delayMs, scheduledAt }: Requested, limit: LifetimeParams, issues: Issues): void {
+  const { lifetimeMs, nowMs } = limit;
   if (delayMs !== null && scheduledAt !== null) {
-    issues.add('delay', 'CONFLICTING_MEMBERS', 'and scheduledAt exclude each other: give one of them');
+    issues.add('delay', 'CONFLICTING_MEMBERS', 'and scheduledAt cannot be combined: use one of them');
   }
   if (lifetimeMs === null) return;
-  const message = 'lies beyond the lifetime of the job: it would end before it may start';
+  const message = 'is not within the lifetime of the job: the job would end before it starts';
   if (delayMs !== null && delayMs >= lifetimeMs) issues.add('delay', 'BEYOND_LIFETIME', message);
   if (scheduledAt !== null && scheduledAt.getTime() - nowMs >= lifetimeMs) {
     issues.add('scheduledAt', 'BEYOND_LIFETIME', message);
@@ -229,7 +220,7 @@ function newJob(requested: Complete, policy: Policy, given: string | undefined):
     priority: priorityNumber(requested.priority),
     payload: requested.payload,
     runAfterMs: delayMs === 0 ? null : delayMs,
-    // Whether it has passed the database's clock decides; a time that has means now.
+    // A time in the past means now. The clock of the database decides.
     runAt: scheduledAt,
     policy,
     idempotencyKey,
@@ -244,8 +235,8 @@ function newJob(requested: Complete, policy: Policy, given: string | undefined):
 }
 
 /**
- * Of what was asked for, not of what it resolved to: a changed default does not make a repeat a different request, nor does the
- * trace that the repeat belongs to.
+ * Identifies a repeat by what was requested. Resolved values and the trace are left out, so that a changed default or a new trace
+ * does not turn a repeat into a different request.
  */
 function fingerprintOf(requested: Complete): string {
   const { idempotencyKey: _, payload, scheduledAt, envelope, ...rest } = requested;

@@ -4,7 +4,7 @@ export type ParsedTimestamp =
   | { readonly ok: true; readonly date: Date }
   | { readonly ok: false; readonly message: string };
 
-// Seconds may be left out and any offset is welcome, but without an offset a time has no meaning here.
+// Seconds are optional. The offset is required, because a local time is ambiguous.
 const RFC3339 =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?:[Zz]|([+-])(\d{2}):?(\d{2}))$/;
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
@@ -20,7 +20,7 @@ export function parseTimestamp(input: TimestampInput): ParsedTimestamp {
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return refuse();
   if (Number(offsetHour) > 23 || Number(offsetMinute) > 59) return refuse();
   const midnight = Date.parse(`${year}-${month}-${day}T00:00:00.000Z`);
-  // Date.parse rolls 30 February over into March on some inputs; the calendar day must survive the round trip.
+  // Date.parse turns 30 February into a day of March, so the day must survive the round trip.
   if (Number.isNaN(midnight) || new Date(midnight).getUTCDate() !== Number(day)) return refuse();
   const clockMs = (Number(hour) * 3_600 + Number(minute) * 60 + Number(second)) * 1_000;
   const fractionMs = Number(fraction.padEnd(3, '0').slice(0, 3));
@@ -34,13 +34,13 @@ function inRange(ms: number): ParsedTimestamp {
 }
 
 function refuse(): ParsedTimestamp {
-  return { ok: false, message: 'a timestamp is ISO 8601 with an offset, such as 2024-01-15T10:30:00Z' };
+  return { ok: false, message: 'use ISO 8601 with an offset, such as 2024-01-15T10:30:00Z' };
 }
 
 let lastMs = Number.NaN;
 let lastText = '';
 
-/** RFC 3339, UTC, milliseconds, `Z`. What was written together has one time, so the last text often serves again. */
+/** RFC 3339 in UTC with milliseconds. Rows of one statement share their time, so the last text is cached. */
 export function formatTimestamp(date: Date): string {
   const ms = date.getTime();
   if (ms !== lastMs) {

@@ -1,5 +1,4 @@
-import { AppError } from './errors.ts';
-import { JOB_STATES, type JobState, TERMINAL_STATES } from './states.ts';
+import type { JobState } from './states.ts';
 
 export const REASONS = [
   'submitted',
@@ -63,7 +62,7 @@ const TABLE = {
   running: {
     ...NOWHERE,
     completed: ['succeeded'],
-    // Only a permanent failure is for every profile; the others are for profiles that do not retry by themselves.
+    // A permanent failure ends every job. The other reasons end jobs whose profile has no automatic retry.
     failed: ['permanent_failure', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure'],
     retrying: ['temporary_failure', 'timed_out', 'system_failure', 'worker_lost', 'released'],
     dead_letter: ['attempts_exhausted', 'lifetime_exceeded'],
@@ -82,7 +81,7 @@ const TABLE = {
   cancelled: NOWHERE,
 } as const satisfies Record<JobState, Record<JobState, readonly Reason[]>>;
 
-/** Every pair of states with the reasons that may carry a job from one to the other; an empty cell is illegal. */
+/** The reasons for which a job may move from one state to another. An empty list means that the move is illegal. */
 export const TRANSITIONS: Record<JobState, Record<JobState, readonly Reason[]>> = TABLE;
 
 export interface Transition<From extends JobState = JobState, To extends JobState = JobState, Why = Reason> {
@@ -91,18 +90,7 @@ export interface Transition<From extends JobState = JobState, To extends JobStat
   readonly reason: Why;
 }
 
-export function isLegal(from: JobState, to: JobState): boolean {
-  return TRANSITIONS[from][to].length > 0;
-}
-
-export function assertLegal(from: JobState, to: JobState, reason?: Reason): void {
-  const reasons = TRANSITIONS[from][to];
-  if (reasons.length > 0 && (reason === undefined || reasons.includes(reason))) return;
-  const because = reason === undefined ? '' : ` because of ${reason}`;
-  throw new AppError('ILLEGAL_TRANSITION', { message: `a job cannot go from ${from} to ${to}${because}` });
-}
-
-// The reason must stand in the cell of the table, so a constructor for an illegal edge does not compile.
+// The type requires the reason to be in the table, so a constructor for an illegal transition does not compile.
 function edge<From extends JobState, To extends JobState, Why extends (typeof TABLE)[From][To][number] & Reason>(
   from: From,
   to: To,
@@ -112,7 +100,7 @@ function edge<From extends JobState, To extends JobState, Why extends (typeof TA
   return () => transition;
 }
 
-/** One constructor for each legal edge and reason, named `<from>To<To><Reason>`. */
+/** One constructor for each legal transition and reason, named `<from>To<To><Reason>`. */
 export const transitions = {
   pendingToScheduledSubmitted: edge('pending', 'scheduled', 'submitted'),
   pendingToScheduledDependenciesMet: edge('pending', 'scheduled', 'dependencies_met'),
@@ -157,16 +145,3 @@ export const transitions = {
   deadLetterToScheduledManualRetry: edge('dead_letter', 'scheduled', 'manual_retry'),
   deadLetterToDelayedManualRetry: edge('dead_letter', 'delayed', 'manual_retry'),
 } as const;
-
-/** The table as a Mermaid `stateDiagram-v2`, one arrow for each legal pair. */
-export function stateDiagram(): string {
-  const lines = ['stateDiagram-v2', '  [*] --> pending'];
-  for (const from of JOB_STATES) {
-    for (const to of JOB_STATES) {
-      const reasons = TRANSITIONS[from][to];
-      if (reasons.length > 0) lines.push(`  ${from} --> ${to}: ${reasons.join(', ')}`);
-    }
-  }
-  for (const state of TERMINAL_STATES) lines.push(`  ${state} --> [*]`);
-  return lines.join('\n');
-}

@@ -7,17 +7,16 @@ import { readTargetUrl } from './target-url.ts';
 
 export const WEBHOOK_LIMITS = { description: 256, events: 50, eventName: 64 } as const;
 
-/** What a caller gives to register a webhook. */
 export type WebhookSubmission = {
   readonly url: string;
   readonly events: readonly string[];
   readonly description?: string | null;
 };
 
-/** What a caller gives to change one. Null clears a description, absent members stay. */
+/** Null clears the description; absent members stay. */
 export type WebhookUpdate = Partial<WebhookSubmission> & { readonly enabled?: boolean };
 
-/** A webhook as it is kept: its URL in the one spelling that equal ones share, its events sorted and distinct. */
+/** A webhook as it is stored: with a normalized URL, and with its events sorted and distinct. */
 export type CheckedWebhook = {
   readonly url: string;
   readonly events: readonly string[];
@@ -31,9 +30,7 @@ type Checked<T> =
   | { readonly ok: false; readonly issues: readonly Issue[] };
 
 export function checkWebhook(given: WebhookSubmission, addresses: AddressPolicy): Checked<CheckedWebhook> {
-  const { description = null } = given;
-  const checked = checkWebhookUpdate({ ...given, description }, addresses);
-  return checked as Checked<CheckedWebhook>;
+  return checkWebhookUpdate({ description: null, ...given }, addresses) as Checked<CheckedWebhook>;
 }
 
 export function checkWebhookUpdate(given: WebhookUpdate, addresses: AddressPolicy): Checked<CheckedWebhookUpdate> {
@@ -56,25 +53,23 @@ function readWebhookUrl(text: string, addresses: AddressPolicy, issues: Issues):
   }
   const { href } = read.target.url;
   if (href.length > FIELD_LIMITS.callbackUrl) {
-    issues.add(
-      'url',
-      'TOO_LONG',
-      `must have at most ${FIELD_LIMITS.callbackUrl} characters once it is percent-encoded`,
-    );
+    issues.add('url', 'TOO_LONG', `must have at most ${FIELD_LIMITS.callbackUrl} characters after percent-encoding`);
   }
   return href;
 }
 
 function readEvents(names: readonly string[], issues: Issues): readonly string[] {
-  if (names.length === 0) issues.add('events', 'OUT_OF_RANGE', 'must name at least one event, or "*" for all');
+  if (names.length === 0) issues.add('events', 'OUT_OF_RANGE', 'must contain at least one event, or "*" for all');
   for (const [index, name] of names.entries()) {
     if ((SUBSCRIBABLE as readonly string[]).includes(name)) continue;
-    issues.add(`events[${index}]`, 'UNKNOWN_EVENT', `is no event${suggestion(name, SUBSCRIBABLE)}: ${KNOWN}`);
+    issues.add(
+      `events[${index}]`,
+      'UNKNOWN_EVENT',
+      `must be one of ${SUBSCRIBABLE.join(', ')}${suggestion(name, SUBSCRIBABLE)}`,
+    );
   }
   return names.includes(EVERY_EVENT) ? [EVERY_EVENT] : [...new Set(names)].sort();
 }
-
-const KNOWN = `there are ${SUBSCRIBABLE.join(', ')}`;
 
 function readDescription(text: string | null, issues: Issues): string | null {
   if (text === null || text === '') return null;

@@ -1,7 +1,7 @@
+import type { LoadedDelivery } from '../core/delivery-policy.ts';
 import { DELIVERY_TYPE, type DeliverySettings, deliveryPolicy } from '../core/delivery-policy.ts';
 import { PermanentError, TemporaryError } from '../core/handler-errors.ts';
 import { isUuid } from '../core/ids.ts';
-import type { LoadedDelivery } from '../core/loaded-delivery.ts';
 import { signatureHeader } from '../core/webhook-signature.ts';
 import { type DeliveryAnswer, type Judgement, judgeAnswer } from './delivery-verdict.ts';
 

@@ -51,7 +51,7 @@ export const FOLDER_ARROWS: Readonly<Record<string, Readonly<Record<string, read
 };
 
 /** Rooms that take nothing, or next to nothing, from Node and npm. The client must run where there is no Node. */
-const ONLY_PACKAGES: Readonly<Record<string, readonly string[]>> = { core: ['node:crypto'], client: [] };
+const ONLY_PACKAGES: Readonly<Record<string, readonly string[]>> = { core: ['node:crypto', 'node:zlib'], client: [] };
 /** Besides the ledger: what is asked of a server before there is a ledger on it. */
 export const SQL_BEFORE_A_LEDGER: readonly string[] = ['check.ts', 'disposable.ts', 'embedded.ts'].map(
   (name) => `src/postgres/${name}`,

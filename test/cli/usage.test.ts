@@ -20,7 +20,7 @@ describe('a command line that is wrong', () => {
     [['jobs', 'get'], '"millrace jobs get" needs ID.'],
     [['jobs', 'get', 'abc'], '"abc" is not a job id.'],
     [['jobs', 'cancel'], 'Say which jobs'],
-    [['jobs', 'retry', crypto.randomUUID(), '--delay', 'soon'], '--delay: a duration is written'],
+    [['jobs', 'retry', crypto.randomUUID(), '--delay', 'soon'], '--delay: write a duration'],
     [['jobs', 'submit', 'greet', '{name}'], 'The payload is not JSON'],
     [['jobs', 'submit', 'greet', '@/nowhere.json'], '/nowhere.json cannot be read'],
     [['jobs'], '"millrace jobs" needs one more word: submit, get'],
@@ -126,7 +126,7 @@ describe('errors', () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(JSON.parse(stderr).error).toMatchObject({
       code: 'DATABASE_UNREACHABLE',
-      remedy: 'Check the address, the credentials and that the server is up.',
+      remedy: 'Check the address and the credentials, and that the server is running.',
       details: [],
     });
   });

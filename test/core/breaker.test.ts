@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type BreakerPolicy, breakerAfter, HEALTHY, type Health, isHopeless } from '../../src/core/breaker.ts';
+import { type BreakerPolicy, breakerAfter, type Health, isHopeless } from '../../src/core/breaker.ts';
 
 const POLICY: BreakerPolicy = { threshold: 5, initialMs: 1_000, maxMs: 300_000 };
 const DAY = 86_400_000;
+const HEALTHY: Health = { failures: 0, failingSinceMs: null, nextAtMs: null };
 
 const fail = (times: number, from: Health = HEALTHY): Health => {
   let health = from;

@@ -57,8 +57,8 @@ describe('canonicalJson', () => {
   });
 
   it.each([
-    ['undefined', undefined, 'has no JSON form'],
-    ['a function', () => 1, 'has no JSON form'],
+    ['undefined', undefined, 'have no JSON form'],
+    ['a function', () => 1, 'have no JSON form'],
     ['NaN', { a: Number.NaN }, 'NaN has no JSON form'],
     ['Infinity', [Number.POSITIVE_INFINITY], 'Infinity has no JSON form'],
     ['a bigint', { a: 1n }, 'write it as a string'],
@@ -72,7 +72,7 @@ describe('canonicalJson', () => {
     expect(canonicalJson([shared, shared])).toBe('[{"x":1},{"x":1}]');
     const circle: unknown[] = [];
     circle.push({ circle });
-    expect(refusal(circle)).toContain('refers to itself');
+    expect(refusal(circle)).toContain('contains itself');
   });
 });
 

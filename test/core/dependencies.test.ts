@@ -1,14 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
+  type CheckDependenciesParams,
   checkDependencies,
   DEPENDENCY_TYPES,
-  type FoundDependency,
   MAX_BREADTH,
   MAX_DEPENDENTS,
   resolveDependent,
 } from '../../src/core/dependencies.ts';
 import { isTerminal, JOB_STATES, type JobState } from '../../src/core/states.ts';
+
+type FoundDependency = CheckDependenciesParams['found'][number];
 
 const found = (id: string, more: Partial<FoundDependency> = {}): FoundDependency => ({
   id,

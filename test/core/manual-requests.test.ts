@@ -6,18 +6,18 @@ import { JOB_STATES, type JobState } from '../../src/core/states.ts';
 
 describe('decideCancellation', () => {
   it.each(['pending', 'delayed', 'scheduled', 'retrying'] as const)('cancels a %s job at once', (state) => {
-    expect(decideCancellation(state)).toEqual({
+    expect(decideCancellation(state, false)).toEqual({
       kind: 'cancel',
       transition: { from: state, to: 'cancelled', reason: 'cancelled' },
     });
   });
 
   it('only asks a running job to stop', () => {
-    expect(decideCancellation('running')).toEqual({ kind: 'request' });
+    expect(decideCancellation('running', false)).toEqual({ kind: 'request' });
   });
 
   it.each(['completed', 'failed', 'dead_letter', 'cancelled'] as const)('leaves a %s job alone', (state) => {
-    expect(decideCancellation(state)).toEqual({ kind: 'already_complete' });
+    expect(decideCancellation(state, false)).toEqual({ kind: 'already_complete' });
   });
 });
 
@@ -38,7 +38,7 @@ describe('decideCancellation where nobody waits for the handler', () => {
 
   it.each(JOB_STATES.filter((state) => state !== 'running' && state !== 'retrying'))(
     'does to a %s job what it does anywhere',
-    (state) => expect(decideCancellation(state, true)).toEqual(decideCancellation(state)),
+    (state) => expect(decideCancellation(state, true)).toEqual(decideCancellation(state, false)),
   );
 });
 

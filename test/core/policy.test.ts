@@ -61,18 +61,15 @@ describe('resolvePolicy', () => {
     expect(resolvePolicy({ registration, profile: altered })).toMatchObject({ policy: { leaseMs: 60_000 } });
   });
 
-  it('takes each value from the first of submission, registration, category and profile [GA-5.03] [GA-5.04]', () => {
+  it('takes each value from the first of submission, registration and profile [GA-5.03] [GA-5.04]', () => {
     const submission = { maxAttempts: 7 };
     const registration = { maxAttempts: 6, timeoutMs: 2_000 };
-    const category = { maxAttempts: 5, timeoutMs: 3_000, keyWindowMs: 7 * DAY };
-    expect(resolve({ submission, registration, category })).toMatchObject({
+    expect(resolve({ submission, registration })).toMatchObject({
       maxAttempts: 7,
       timeoutMs: 2_000,
-      keyWindowMs: 7 * DAY,
       leaseMs: profile.leaseMs,
     });
-    expect(resolve({ registration, category })).toMatchObject({ maxAttempts: 6, timeoutMs: 2_000 });
-    expect(resolve({ category })).toMatchObject({ maxAttempts: 5, timeoutMs: 3_000 });
+    expect(resolve({ registration })).toMatchObject({ maxAttempts: 6, timeoutMs: 2_000 });
   });
 
   it('merges backoff member by member', () => {
@@ -97,7 +94,7 @@ describe('resolvePolicy', () => {
 
   it('refuses a timeout above that of the profile, from whichever layer [GM-4.10]', () => {
     const timeoutMs = 30 * MINUTE + 1;
-    for (const layer of ['submission', 'registration', 'category']) {
+    for (const layer of ['submission', 'registration']) {
       expect(resolvePolicy({ [layer]: { timeoutMs }, profile: 'gopherqueue' })).toEqual({
         ok: false,
         issues: [{ field: 'timeout', code: 'OUT_OF_RANGE', message: expect.stringContaining('at most 1800 seconds') }],

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
-import { formatSecret, parseSecret, signatureHeader, WEBHOOK_SECRET_BYTES } from '../../src/core/webhook-signature.ts';
+import { formatSecret, signatureHeader, WEBHOOK_SECRET_BYTES } from '../../src/core/webhook-signature.ts';
 
 const bytes = (length: number) => fc.uint8Array({ minLength: length, maxLength: length });
 
@@ -9,22 +9,12 @@ describe('a webhook secret', () => {
   it('is written and read without loss', () => {
     fc.assert(
       fc.property(fc.uint8Array({ minLength: 24, maxLength: 64 }), (secret) => {
-        expect(parseSecret(formatSecret(secret))).toEqual(secret);
+        const [prefix, encoded = ''] = formatSecret(secret).split('_');
+        expect(prefix).toBe('whsec');
+        expect(new Uint8Array(Buffer.from(encoded, 'base64'))).toEqual(secret);
       }),
     );
     expect(formatSecret(new Uint8Array(WEBHOOK_SECRET_BYTES))).toBe(`whsec_${'A'.repeat(32)}`);
-  });
-
-  it.each([
-    ['no prefix', 'A'.repeat(32)],
-    ['another prefix', `whsk_${'A'.repeat(32)}`],
-    ['23 bytes', `whsec_${'A'.repeat(31)}=`],
-    ['65 bytes', formatSecret(new Uint8Array(65))],
-    ['not base64', `whsec_${'!'.repeat(32)}`],
-    ['base64 with bits left over', `whsec_${'A'.repeat(33)}B==`],
-    ['nothing', ''],
-  ])('with %s is none', (_, text) => {
-    expect(parseSecret(text)).toBeNull();
   });
 });
 

@@ -7,6 +7,9 @@ import { useLedger } from '../ledger/fixture.ts';
 import { ExecutionServer, randomId, type TestClient } from './execution-fixture.ts';
 
 /** A public address: nothing is ever sent to it here. */
+/** The bytes behind `whsec_`, which Standard Webhooks writes in base64. */
+export const secretBytes = (secret: string): Buffer => Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
+
 export const PUBLIC_URL = 'https://93.184.215.14/hook';
 
 /** What names lead to; those that are not here lead nowhere. */

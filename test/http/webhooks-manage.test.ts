@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { parseSecret } from '../../src/core/webhook-signature.ts';
 import type { TestClient } from './execution-fixture.ts';
-import { deliveriesOf, PUBLIC_URL, register, useWebhookApi } from './webhook-fixture.ts';
+import { deliveriesOf, PUBLIC_URL, register, secretBytes, useWebhookApi } from './webhook-fixture.ts';
 
 const server = useWebhookApi();
 
@@ -148,8 +147,8 @@ describe('secrets', () => {
     expect(Math.round(leftMs(third.body) / 3_600_000)).toBe(24);
     const kept = await secretsOf(first.webhook_id);
     expect(kept.map(({ secret, ends }) => [secret.toString('hex'), ends])).toEqual([
-      [Buffer.from(parseSecret(second.body.secret) ?? []).toString('hex'), true],
-      [Buffer.from(parseSecret(third.body.secret) ?? []).toString('hex'), false],
+      [secretBytes(second.body.secret).toString('hex'), true],
+      [secretBytes(third.body.secret).toString('hex'), false],
     ]);
   });
 
@@ -167,11 +166,11 @@ describe('secrets', () => {
     const first = await client.post('/webhooks/callbacks/secret');
     expect(first).toMatchObject({ status: 200, body: { previous_expires_at: null } });
     const second = await client.post('/webhooks/callbacks/secret', { overlap: 'PT2H' });
-    expect(parseSecret(second.body.secret)).toHaveLength(24);
+    expect(secretBytes(second.body.secret)).toHaveLength(24);
     expect(second.body.previous_expires_at).not.toBeNull();
     const text = 'SELECT secret, old_secret FROM millrace.callback_orgs WHERE org_id = $1';
     const { rows } = await server.ledger.db.api.query(text, [client.clientId]);
-    const bytesOf = ({ body }: typeof first) => Buffer.from(parseSecret(body.secret) ?? []);
+    const bytesOf = ({ body }: typeof first) => secretBytes(body.secret);
     expect(rows).toEqual([{ secret: bytesOf(second), old_secret: bytesOf(first) }]);
   });
 

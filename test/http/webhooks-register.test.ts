@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { parseSecret } from '../../src/core/webhook-signature.ts';
 import type { TestClient } from './execution-fixture.ts';
-import { PUBLIC_URL, register, useWebhookApi } from './webhook-fixture.ts';
+import { PUBLIC_URL, register, secretBytes, useWebhookApi } from './webhook-fixture.ts';
 
 const server = useWebhookApi();
 const KEY = 'idempotency-key';
@@ -17,7 +16,7 @@ describe('POST /v1/webhooks', () => {
     });
     expect(status).toBe(201);
     expect(Object.keys(body)).toEqual(['webhook_id', 'created_at', 'secret']);
-    expect(parseSecret(body.secret)).toHaveLength(24);
+    expect(secretBytes(body.secret)).toHaveLength(24);
     expect((await client.get(`/webhooks/${body.webhook_id}`)).body).toEqual({
       ...{ webhook_id: body.webhook_id, kind: 'webhook', url: PUBLIC_URL, events: ['job.created', 'job.succeeded'] },
       ...{ description: null, enabled: true, disabled_at: null, disabled_reason: null },

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, test } from 'vitest';
-import { HEALTHY, type Health } from '../../src/core/breaker.ts';
+import type { Health } from '../../src/core/breaker.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { changeOrigin } from '../../src/ledger/webhooks/callback-origins.ts';
 import { setLanesLive } from '../../src/ledger/webhooks/promote-deliveries.ts';
@@ -13,6 +13,7 @@ const ledger = useLedger();
 const webhooks = new TestWebhooks(ledger);
 const BOUNDS: LaneBounds = { org: 100, origin: 100, unknown: 100, failing: 100, threshold: 5 };
 const HOUR = 3_600_000;
+const HEALTHY: Health = { failures: 0, failingSinceMs: null, nextAtMs: null };
 
 /** Each test has lanes of its own. */
 afterEach(async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type BackoffPolicy, backoffDelayMs, PAUSES, pauseMs } from '../../core/backoff.ts';
 import { type BreakerPolicy, breakerAfter, type Health, isHopeless, originBreakerAfter } from '../../core/breaker.ts';
-import type { LoadedDelivery } from '../../core/loaded-delivery.ts';
+import type { LoadedDelivery } from '../../core/delivery-policy.ts';
 import { type DisabledReason, disabledBody, messageIdOf } from '../../core/public-events.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { Engine } from '../../engine/engine.ts';
