@@ -3,13 +3,12 @@ import type { ExecutionOutcome } from '../core/execution/states.ts';
 import type { Counter, Gauge, Histogram } from './metrics.ts';
 import type { Telemetry } from './telemetry.ts';
 
-/** What is known of an attempt when it starts and when it ends. */
 export type AttemptFacts = { readonly scenario: string; readonly attempt: number };
 
 const MILLISECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 const MINUTES = [...MILLISECONDS, 30, 60, 120, 300, 1_800] as const;
 
-/** What the execution API counts and measures. Names are part of the contract; see the reference. */
+/** The metrics of the execution API. Their names are part of the contract; see the reference. */
 export class ExecutionMetrics {
   readonly #telemetry: Telemetry;
   readonly #counters: Record<keyof typeof COUNTERS, Counter>;
@@ -25,7 +24,7 @@ export class ExecutionMetrics {
     this.#counters = Object.fromEntries(
       Object.entries(COUNTERS).map(([name, [help, ...labels]]) => [name, metrics.counter(name, help, labels)]),
     ) as Record<keyof typeof COUNTERS, Counter>;
-    this.#running = metrics.gauge('jobs_running', 'Jobs that run in this process now.');
+    this.#running = metrics.gauge('jobs_running', 'Jobs that are running in this process.');
     this.#queueWait = metrics.histogram(
       'job_queue_wait_seconds',
       'From the moment a job was due to the start of its first attempt.',
@@ -36,10 +35,10 @@ export class ExecutionMetrics {
       'From the claim of a job to the start of its attempt.',
       MILLISECONDS,
     );
-    this.#execution = metrics.histogram('job_execution_seconds', 'How long attempts took.', MINUTES);
+    this.#execution = metrics.histogram('job_execution_seconds', 'The duration of attempts.', MINUTES);
     this.#requests = metrics.histogram(
       'http_request_duration_seconds',
-      'How long requests took, by route, method and status.',
+      'The duration of requests, by route, method and status.',
       MILLISECONDS,
       ['route', 'method', 'status'],
     );
@@ -63,7 +62,7 @@ export class ExecutionMetrics {
     this.#counters.leases_expired_total.add();
   }
 
-  /** Of a first attempt. */
+  /** Only for the first attempt of a job. */
   waited(seconds: number): void {
     this.#queueWait.observe(seconds);
   }
@@ -72,7 +71,7 @@ export class ExecutionMetrics {
     this.#running.set(jobs);
   }
 
-  /** `seconds` is null where nobody here saw the attempt begin. */
+  /** `seconds` is null when the attempt started in another process. */
   finished({ scenario, attempt }: AttemptFacts, outcome: ExecutionOutcome, seconds: number | null): void {
     this.#counters[ENDS[outcome]].add();
     this.#counters.job_scenarios_total.add({ scenario, outcome });
@@ -106,7 +105,6 @@ export class ExecutionMetrics {
     this.#counters.database_errors_total.add({ sqlstate: sqlState ?? 'none' });
   }
 
-  /** A refused credential, with the client it was of where that is known. */
   authFailed(clientId: string | null, reason: string, requestId?: string): void {
     this.#counters.auth_failures_total.add({ reason });
     this.#telemetry.log.warn('auth failed', { request_id: requestId, client_id: clientId ?? undefined, reason });
@@ -123,30 +121,30 @@ const ENDS = {
   CANCELED: 'jobs_canceled_total',
 } as const satisfies Record<ExecutionOutcome, keyof typeof COUNTERS>;
 
-/** What each counts, then its labels. */
+/** The help text of each counter, then its labels. */
 const COUNTERS = {
-  jobs_submitted_total: ['Submissions that made a job.'],
-  jobs_deduplicated_total: ['Submissions that met a job made by an earlier one.'],
+  jobs_submitted_total: ['Submissions that created a job.'],
+  jobs_deduplicated_total: ['Submissions that returned the job of an earlier submission.'],
   jobs_queued_total: ['Times a job entered the queue.'],
   jobs_running_total: ['Attempts started.'],
-  leases_expired_total: ['Claims whose worker fell silent before the start; the jobs wait again.'],
+  leases_expired_total: ['Claims whose worker stopped sending heartbeats before the start; the jobs are queued again.'],
   jobs_succeeded_total: ['Jobs that succeeded.'],
   jobs_failed_total: ['Attempts that failed.'],
   jobs_canceled_total: ['Jobs canceled.'],
-  jobs_retried_total: ['Retries of failed jobs, by hand or by policy.', 'by'],
+  jobs_retried_total: ['Retries of failed jobs, on request or by policy.', 'by'],
   jobs_retry_succeeded_total: ['Jobs that succeeded after a retry.'],
-  job_scenarios_submitted_total: ['Submissions that made a job, by work kind.', 'scenario'],
+  job_scenarios_submitted_total: ['Submissions that created a job, by work kind.', 'scenario'],
   job_scenarios_total: ['Attempts and jobs that ended, by work kind and outcome.', 'scenario', 'outcome'],
-  webhook_deliveries_total: ['Webhook calls that were answered with success.'],
-  webhook_failures_total: ['Webhook calls that failed.'],
+  webhook_deliveries_total: ['Webhook requests with a 2xx response.'],
+  webhook_failures_total: ['Webhook requests that failed.'],
   webhooks_disabled_total: [
     'Webhooks and callbacks disabled because they are gone or keep failing, by reason.',
     'reason',
   ],
   events_set_aside_total: [
-    'Items of the history that could not be delivered or summed up and were passed over, by projection.',
+    'Events that could not be delivered or counted and were skipped, by projection.',
     'projection',
   ],
-  database_errors_total: ['Statements that failed, by SQLSTATE; "none" when the database did not answer.', 'sqlstate'],
+  database_errors_total: ['Statements that failed, by SQLSTATE; "none" when the database did not respond.', 'sqlstate'],
   auth_failures_total: ['Credentials refused, by reason.', 'reason'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;

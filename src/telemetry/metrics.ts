@@ -16,12 +16,12 @@ export type MetricDefinition = {
 
 type Definition = { name: string; help: string; labels: readonly string[]; buckets?: readonly number[] };
 
-/** What a process counts and measures, in the text format that Prometheus reads (0.0.4). */
+/** The metrics of a process, in the text format of Prometheus (0.0.4). */
 export class Metrics {
   readonly #families = new Map<string, Family>();
   readonly #scrapers: (() => Promise<void>)[] = [];
 
-  /** Asking twice for a name gives the same metric. */
+  /** A second call with the same name returns the same metric. */
   counter(name: string, help: string, labels: readonly string[] = []): Counter {
     const family = this.#family('counter', { name, help, labels });
     return { add: (values, by = 1) => family.add(by, values) };
@@ -32,18 +32,17 @@ export class Metrics {
     return { set: (value, values) => family.set(value, values) };
   }
 
-  /** `buckets` are upper bounds in ascending order; the one that takes everything is added. */
+  /** `buckets` are upper bounds in ascending order, without the infinite one. */
   histogram(name: string, help: string, buckets: readonly number[], labels: readonly string[] = []): Histogram {
     const family = this.#family('histogram', { name, help, labels, buckets });
     return { observe: (value, values) => family.observe(value, values) };
   }
 
-  /** Called before every text, for what is not counted here but asked for. One that fails is left out. */
+  /** Registers a callback that updates metrics before each scrape. A callback that fails is ignored. */
   onScrape(measure: () => Promise<void>): void {
     this.#scrapers.push(measure);
   }
 
-  /** What there is, in the order it was first asked for. */
   definitions(): MetricDefinition[] {
     return [...this.#families.values()].map((family) => family.definition);
   }
@@ -62,18 +61,20 @@ export class Metrics {
       return made;
     }
     if (known.kind === kind && known.labels.join() === labels.join()) return known;
-    throw new Error(`The metric ${name} is a ${known.kind} of (${known.labels.join(', ')}) already.`);
+    throw new Error(
+      `The metric ${name} already exists as a ${known.kind} with the labels (${known.labels.join(', ')}).`,
+    );
   }
 }
 
-/** For a histogram, how often each bucket was hit, then the sum; for the others one number. */
+/** One number; for a histogram the count of each bucket, then the sum. */
 type Series = { readonly labels: string; readonly values: number[] };
-/** Series by the value of one label after the other. */
+/** A tree of series, with one level for each label. */
 type Branch = Map<string, Branch | Series>;
 
 const NO_LABELS: Labels = Object.freeze({});
 
-/** One name with all its label values. */
+/** One metric with the series of all its label values. */
 class Family {
   readonly kind: Kind;
   readonly labels: readonly string[];
@@ -81,7 +82,7 @@ class Family {
   readonly #buckets: readonly number[];
   readonly #series: Series[] = [];
   readonly #byLabels: Branch = new Map();
-  /** Without labels there is one series, and it is there from the start, so that a rate can be told from the first event on. */
+  /** The series of a metric without labels. It exists from the start, so that a rate includes the first event. */
   readonly #only: Series | null;
 
   constructor(kind: Kind, definition: Definition) {
@@ -141,7 +142,7 @@ class Family {
     return lines;
   }
 
-  /** The text of the labels is made once for each series: looking a series up by it took 2 us a request. */
+  /** Finds a series by its label values. A lookup by the text of the labels took 2 us per request. */
   #of(given: Labels): Series {
     if (this.#only !== null) return this.#only;
     const { labels } = this;

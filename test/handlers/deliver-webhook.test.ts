@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { PermanentError, TemporaryError } from '../../src/core/handler-errors.ts';
 import type { LoadedDelivery } from '../../src/core/delivery-policy.ts';
+import { PermanentError, TemporaryError } from '../../src/core/handler-errors.ts';
 import { type DeliveryRequest, deliverRegistration } from '../../src/handlers/deliver-webhook.ts';
 import {
   type DeliveryAnswer,

@@ -20,9 +20,9 @@ import { retryExecution } from '../../src/services/execution/retry-execution.ts'
 import { type SubmittedExecution, submitExecution } from '../../src/services/execution/submit-execution.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { ExecutionMetrics } from '../../src/telemetry/execution-metrics.ts';
-import { silentTelemetry } from '../../src/telemetry/telemetry.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
+import { silentTelemetry } from '../telemetry/silent-telemetry.ts';
 
 export type SimulationOptions = Partial<ExecutionHandlerOptions> & { maxRuntimeMs?: number };
 
