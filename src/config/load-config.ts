@@ -1,52 +1,16 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
-import { AppError } from '../core/errors.ts';
+import { type AddressPolicy, specialRangeOf } from '../core/address-policy.ts';
+import { AppError, type Issue } from '../core/errors.ts';
+import type { ExecutionType } from '../core/execution/kinds.ts';
 import type { ExecutionSettings } from '../core/execution/settings.ts';
-import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
-import { Assembly, type Entries } from './assemble.ts';
-import { executionOf } from './execution.ts';
-import { type EgressSettings, egressOf, type WebhookSettings, webhooksOf } from './webhooks.ts';
+import { type IpRange, parseIp, parseRange } from '../core/ip-address.ts';
+import { type Policy, PROFILES } from '../core/policy.ts';
+import { Assembly, type Entries, invalidConfig } from './assemble.ts';
 
-type QueueConfig = { readonly name: string; readonly order?: 'fifo' | 'fair'; readonly paused?: boolean };
-
-/** Everything that can be set, read once and never changed. */
-export type Config = {
-  readonly server: {
-    readonly host: string;
-    readonly port: number;
-    readonly requestTimeoutMs: number;
-    readonly maxInFlight: number;
-    readonly trustProxy: boolean;
-    readonly corsOrigins: readonly string[];
-  };
-  readonly database: {
-    /** Null: the embedded server in `home`. */
-    readonly url: string | null;
-    readonly home: string;
-    /** Null: as suits the process. */
-    readonly apiPool: number | null;
-    readonly workerPool: number | null;
-  };
-  readonly auth: { readonly keyLifetimeMs: number };
-  readonly workers: {
-    readonly concurrency: number | null;
-    readonly queues: readonly string[];
-    readonly drainGraceMs: number;
-  };
-  readonly simulation: { readonly timeScale: number };
-  readonly limits: {
-    readonly requestsPerMinute: number;
-    readonly payloadBytes: number;
-    readonly bodyBytes: number | null;
-  };
-  /** The policy that jobs start from: the sections [queue] and [retention]. */
-  readonly profile: Policy;
-  readonly execution: ExecutionSettings;
-  readonly webhooks: WebhookSettings;
-  readonly egress: EgressSettings;
-  readonly queues: readonly QueueConfig[];
-};
+/** All settings, read once and frozen. */
+export type Config = ReturnType<typeof toConfig>;
 
 export type LoadedConfig = {
   readonly config: Config;
@@ -54,20 +18,21 @@ export type LoadedConfig = {
   readonly file: string | null;
   /** Every value with its source, in the order of the reference. */
   readonly entries: Entries;
-  /** What is odd, though nothing is wrong: to be told once. */
+  /** Sentences to show once at the start. */
   readonly warnings: readonly string[];
 };
 
 export type LoadParams = {
-  /** A file that was named must exist; otherwise MILLRACE_CONFIG, otherwise `millrace.toml` here if there is one. */
+  /** A named file must exist. The default is MILLRACE_CONFIG, then `millrace.toml` in the working folder if it exists. */
   readonly file?: string;
   readonly environment?: Readonly<Record<string, string | undefined>>;
   readonly folder?: string;
-  /** What the command line says, by full name; it wins over everything. */
+  /** Command-line options by the full name of their setting. They override every other source. */
   readonly options?: Readonly<Record<string, { option: string; text: string | undefined }>>;
 };
 
 const FILE = 'millrace.toml';
+const EXECUTION_BODY_BYTES = 256 * 1_024;
 
 export function loadConfig(params: LoadParams = {}): LoadedConfig {
   const { environment = process.env, folder = process.cwd(), options = {} } = params;
@@ -84,7 +49,7 @@ function findFile(named: string | undefined, folder: string): string | null {
   const file = resolve(folder, named ?? FILE);
   if (existsSync(file)) return file;
   if (named === undefined) return null;
-  throw new AppError('INVALID_CONFIG', { message: `There is no file ${file}. Name one that exists.` });
+  throw new AppError('INVALID_CONFIG', { message: `The file ${file} does not exist. Name a file that exists.` });
 }
 
 function readToml(file: string): Record<string, unknown> {
@@ -99,8 +64,11 @@ function readToml(file: string): Record<string, unknown> {
   }
 }
 
-function toConfig({ entries, queueNames }: Assembly, folder: string): Config {
-  const get = <T>(name: string): T => entries.get(name)?.value as T;
+type Get = <T>(name: string) => T;
+
+function toConfig({ entries, queueNames }: Assembly, folder: string) {
+  const get: Get = <T>(name: string) => entries.get(name)?.value as T;
+  checkCombinations(get);
   return deepFreeze({
     server: {
       host: get<string>('server.host'),
@@ -108,18 +76,20 @@ function toConfig({ entries, queueNames }: Assembly, folder: string): Config {
       requestTimeoutMs: get<number>('server.request_timeout'),
       maxInFlight: get<number>('server.max_in_flight'),
       trustProxy: get<boolean>('server.trust_proxy'),
-      corsOrigins: get<string[]>('server.cors_origins'),
+      corsOrigins: get<readonly string[]>('server.cors_origins'),
     },
     database: {
+      /** Null: the embedded server in `home`. */
       url: get<string | null>('database.url'),
       home: resolve(folder, get<string>('database.home')),
+      /** Null: the process chooses. */
       apiPool: get<number | null>('database.api_pool'),
       workerPool: get<number | null>('database.worker_pool'),
     },
     auth: { keyLifetimeMs: get<number>('auth.key_lifetime') },
     workers: {
       concurrency: get<number | null>('workers.concurrency'),
-      queues: get<string[]>('workers.queues'),
+      queues: get<readonly string[]>('workers.queues'),
       drainGraceMs: get<number>('workers.drain_grace'),
     },
     simulation: { timeScale: get<number>('simulation.time_scale') },
@@ -128,10 +98,21 @@ function toConfig({ entries, queueNames }: Assembly, folder: string): Config {
       payloadBytes: get<number>('limits.payload_size'),
       bodyBytes: get<number | null>('limits.body_size'),
     },
-    profile: profileOf(get),
-    execution: executionOf(get),
-    webhooks: webhooksOf(get),
-    egress: egressOf(get),
+    profile: queueProfile(get),
+    execution: executionSettings(get),
+    webhooks: {
+      timeoutMs: get<number>('webhooks.timeout'),
+      maxRetries: get<number>('webhooks.max_retries'),
+      backoff: { initialMs: get<number>('webhooks.backoff_base'), maxMs: get<number>('webhooks.backoff_max') },
+      concurrency: get<number>('webhooks.concurrency'),
+      disableAfterMs: get<number>('webhooks.disable_after'),
+      secretOverlapMs: get<number>('webhooks.secret_overlap'),
+    },
+    egress: {
+      policy: addressPolicy(get),
+      connectTimeoutMs: get<number>('egress.connect_timeout'),
+      dnsTimeoutMs: get<number>('egress.dns_timeout'),
+    },
     queues: [...queueNames].map((name) => ({
       name,
       order: get<'fifo' | 'fair' | undefined>(`queues."${name}".order`),
@@ -140,8 +121,8 @@ function toConfig({ entries, queueNames }: Assembly, folder: string): Config {
   });
 }
 
-function profileOf(get: <T>(name: string) => T): Policy {
-  const profile: Policy = {
+function queueProfile(get: Get): Policy {
+  return {
     ...PROFILES.gopherqueue,
     timeoutMs: get<number>('queue.execution_timeout'),
     leaseMs: get<number>('queue.visibility_timeout'),
@@ -150,9 +131,74 @@ function profileOf(get: <T>(name: string) => T): Policy {
     keyWindowMs: get<number>('queue.idempotency_window'),
     retentionMs: get<number>('retention.jobs'),
   };
-  const issues = checkPolicy(profile, profile);
-  if (issues.length === 0) return profile;
-  throw new AppError('INVALID_CONFIG', { message: issues.map(({ message }) => message).join('; '), details: issues });
+}
+
+function executionSettings(get: Get): ExecutionSettings {
+  return {
+    profile: executionProfile(get),
+    timeScale: get<number>('simulation.time_scale'),
+    failureProbability: get<number>('simulation.failure_probability'),
+    allowedTypes: get<readonly ExecutionType[]>('simulation.allowed_types'),
+    maxRuntimeMs: get<number>('execution.max_runtime'),
+    heartbeatMs: get<number>('execution.heartbeat'),
+    queueSize: get<number>('limits.queue_size'),
+    activeJobs: get<number>('limits.active_jobs'),
+    quota: get<number>('limits.quota'),
+    payloadBytes: get<number>('limits.payload_size'),
+    bodyBytes: get<number | null>('limits.body_size') ?? EXECUTION_BODY_BYTES,
+    hideForeignJobs: get<boolean>('execution.hide_foreign_jobs'),
+    duplicateWindowMs: get<number>('execution.duplicate_window'),
+    keyLifetimeMs: get<number>('auth.key_lifetime'),
+    revokedKeysMs: get<number>('retention.revoked_keys'),
+    registration: get<'open' | 'token'>('auth.registration'),
+    bootstrapToken: get<string | null>('auth.bootstrap_token'),
+    openCallsPerMinute: get<number>('auth.open_calls_per_minute'),
+  };
+}
+
+function executionProfile(get: Get): Policy {
+  const profile: Policy = PROFILES.forgerun;
+  return {
+    ...profile,
+    maxAttempts: get<number>('execution.max_retries') + 1,
+    timeoutMs: Math.ceil(get<number>('execution.max_runtime') * get<number>('simulation.time_scale')),
+    leaseMs: get<number>('execution.lease'),
+    backoff: {
+      ...profile.backoff,
+      initialDelayMs: get<number>('execution.backoff_base'),
+      maxDelayMs: get<number>('execution.backoff_max'),
+    },
+    autoRetry: get<boolean>('execution.auto_retry'),
+    retentionMs: get<number>('retention.jobs'),
+  };
+}
+
+function addressPolicy(get: Get): AddressPolicy {
+  const allow = get<readonly string[]>('egress.allow').map((text) => parseRange(text) as IpRange);
+  return { allow, targets: get<readonly string[]>('egress.targets') };
+}
+
+/** Checks that need more than one setting. */
+function checkCombinations(get: Get): void {
+  const issues: Issue[] = [];
+  const require = (isMet: boolean, field: string, message: string): void => {
+    if (!isMet) issues.push({ field, code: 'INVALID_VALUE', message: `${field} ${message}` });
+  };
+  const isHalf = get<number>('execution.heartbeat') * 2 <= get<number>('execution.lease');
+  require(isHalf, 'execution.heartbeat', 'must be at most half of execution.lease');
+  for (const section of ['execution', 'webhooks']) {
+    const isOrdered = get<number>(`${section}.backoff_max`) >= get<number>(`${section}.backoff_base`);
+    require(isOrdered, `${section}.backoff_max`, `must not be less than ${section}.backoff_base`);
+  }
+  // Otherwise a remote client of the server could reach services on this machine.
+  const isLocal = get<readonly string[]>('egress.targets').length === 0 || isLoopback(get<string>('server.host'));
+  require(isLocal, 'egress.targets', 'requires a loopback address such as 127.0.0.1 as server.host');
+  if (issues.length > 0) throw invalidConfig(issues);
+}
+
+function isLoopback(host: string): boolean {
+  const address = parseIp(host);
+  return host === 'localhost' || (address !== null && specialRangeOf(address) === 'loopback');
 }
 
 function deepFreeze<T>(value: T): T {

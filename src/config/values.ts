@@ -2,7 +2,7 @@ import { specialRangeOf } from '../core/address-policy.ts';
 import { parseDuration } from '../core/duration.ts';
 import { parseIp, parseRange } from '../core/ip-address.ts';
 
-/** How a setting is written, and what it means to the program. Durations become milliseconds, sizes bytes. */
+/** The type of a setting. Durations are read as milliseconds, sizes as bytes. */
 export type Kind =
   | { readonly type: 'text'; readonly choices?: readonly string[] }
   | { readonly type: 'integer'; readonly min: number; readonly max?: number }
@@ -13,8 +13,8 @@ export type Kind =
   | {
       readonly type: 'list';
       readonly choices?: readonly string[];
-      readonly of?: 'range' | 'local place';
-      /** An empty one would mean that nothing is done, without a word. */
+      readonly of?: 'range' | 'local endpoint';
+      /** An empty list would silently disable the feature. */
       readonly needsOne?: true;
     };
 
@@ -25,7 +25,7 @@ export type Read = { readonly ok: true; readonly value: Value } | { readonly ok:
 const UNITS = { B: 1, KB: 1_024, MB: 1_048_576, GB: 1_073_741_824 } as const;
 const SIZE = /^(\d+(?:\.\d+)?)\s*(B|KB|MB|GB)$/i;
 
-/** What a value from a file means. */
+/** Reads a value from a file. */
 export function readValue(given: unknown, kind: Kind): Read {
   switch (kind.type) {
     case 'text':
@@ -45,27 +45,25 @@ export function readValue(given: unknown, kind: Kind): Read {
   }
 }
 
-/** What a text from the environment or the command line means: the same, without the types of a file. */
+/** Reads a text from the environment or the command line, which have no types. */
 export function readEnvironmentValue(text: string, kind: Kind): Read {
   const trimmed = text.trim();
-  if (kind.type === 'integer' || kind.type === 'number')
+  if (kind.type === 'integer' || kind.type === 'number') {
     return readValue(trimmed === '' ? trimmed : Number(trimmed), kind);
-  if (kind.type === 'boolean')
+  }
+  if (kind.type === 'boolean') {
     return readValue(/^(true|1)$/i.test(trimmed) || (/^(false|0)$/i.test(trimmed) ? false : trimmed), kind);
-  if (kind.type === 'list')
-    return readValue(
-      trimmed
-        .split(',')
-        .map((part) => part.trim())
-        .filter((part) => part !== ''),
-      kind,
-    );
+  }
+  if (kind.type === 'list') {
+    const parts = trimmed.split(',').map((part) => part.trim());
+    return readValue(parts.filter(Boolean), kind);
+  }
   if (kind.type === 'duration' && /^\d+$/.test(trimmed)) return readValue(Number(trimmed), kind);
   return readValue(trimmed, kind);
 }
 
 function readText(given: unknown, choices: readonly string[] | undefined): Read {
-  if (typeof given !== 'string' || given === '') return refuse('must be a text');
+  if (typeof given !== 'string' || given === '') return refuse('must be a non-empty string');
   if (choices === undefined || choices.includes(given)) return accept(given);
   return refuse(`must be one of ${choices.map((choice) => `"${choice}"`).join(', ')}`);
 }
@@ -87,7 +85,7 @@ function readNumber(given: unknown, { above, min = 0, max }: { above?: number; m
   return refuse(
     above === undefined
       ? `must be a number from ${min} to ${max}`
-      : `must be a number above ${above} and at most ${max}`,
+      : `must be a number greater than ${above} and at most ${max}`,
   );
 }
 
@@ -107,7 +105,7 @@ function readDuration(
 
 function readSize(given: unknown, { maxBytes }: { maxBytes: number }): Read {
   const parts = typeof given === 'string' ? SIZE.exec(given.trim()) : null;
-  if (parts === null) return refuse('must be a size with its unit, such as "256KB" or "1MB"');
+  if (parts === null) return refuse('must be a size with a unit, such as "256KB" or "1MB"');
   const bytes = Number(parts[1]) * UNITS[parts[2]?.toUpperCase() as keyof typeof UNITS];
   if (Number.isInteger(bytes) && bytes >= 1 && bytes <= maxBytes) return accept(bytes);
   return refuse(`must be from 1B to ${showSize(maxBytes)}`);
@@ -115,14 +113,14 @@ function readSize(given: unknown, { maxBytes }: { maxBytes: number }): Read {
 
 function readList(
   given: unknown,
-  { choices, of, needsOne }: { choices?: readonly string[]; of?: 'range' | 'local place'; needsOne?: true },
+  { choices, of, needsOne }: { choices?: readonly string[]; of?: 'range' | 'local endpoint'; needsOne?: true },
 ): Read {
   if (!Array.isArray(given) || !given.every((item) => typeof item === 'string' && item !== ''))
-    return refuse('must be a list of texts');
-  if (needsOne && given.length === 0) return refuse('must name at least one');
+    return refuse('must be a list of strings');
+  if (needsOne && given.length === 0) return refuse('must have at least one item');
   const wrong = of === undefined ? undefined : given.find((item) => !FORMS[of].fits(item));
   if (of !== undefined && wrong !== undefined)
-    return refuse(`must be a list of ${FORMS[of].name}, and "${wrong}" is none`);
+    return refuse(`must be a list of ${FORMS[of].name}, but "${wrong}" is not one`);
   if (choices === undefined) return accept(Object.freeze([...given]));
   if (given.length > 0 && given.every((item) => choices.includes(item)))
     return accept(Object.freeze([...new Set<string>(given)]));
@@ -134,18 +132,18 @@ const FORMS = {
     name: 'addresses or ranges such as "10.1.0.0/16" or "::1"',
     fits: (text: string) => parseRange(text) !== null,
   },
-  'local place': { name: 'places on this machine such as "127.0.0.1:9000" or "[::1]:9000"', fits: isLocalPlace },
+  'local endpoint': { name: 'loopback endpoints such as "127.0.0.1:9000" or "[::1]:9000"', fits: isLocalEndpoint },
 } as const;
 
-const PLACE = /^(?:\[([0-9a-f:]+)\]|([0-9.]+)):([1-9]\d{0,4})$/i;
+const ENDPOINT = /^(?:\[([0-9a-f:]+)\]|([0-9.]+)):([1-9]\d{0,4})$/i;
 
-function isLocalPlace(text: string): boolean {
-  const [, v6, v4, port] = PLACE.exec(text) ?? [];
+function isLocalEndpoint(text: string): boolean {
+  const [, v6, v4, port] = ENDPOINT.exec(text) ?? [];
   const address = parseIp(v6 ?? v4 ?? '');
   return address !== null && specialRangeOf(address) === 'loopback' && Number(port) <= 65_535;
 }
 
-/** As it would be written in a file. */
+/** Formats a value as a file would write it. */
 export function showValue(value: Value | null, kind: Kind): string {
   if (value === null) return '(not set)';
   if (kind.type === 'duration') return `"${showDuration(value as number)}"`;

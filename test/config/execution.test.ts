@@ -70,8 +70,8 @@ describe('the settings of the execution API', () => {
   });
 
   it.each([
-    [{ MILLRACE_EXECUTION_HEARTBEAT: '20s' }, 'execution.heartbeat must be at most half of the lease'],
-    [{ MILLRACE_EXECUTION_BACKOFF_BASE: '2m' }, 'execution.backoff_max must not be below backoff_base'],
+    [{ MILLRACE_EXECUTION_HEARTBEAT: '20s' }, 'execution.heartbeat must be at most half of execution.lease'],
+    [{ MILLRACE_EXECUTION_BACKOFF_BASE: '2m' }, 'execution.backoff_max must not be less than execution.backoff_base'],
     [{ MILLRACE_SIMULATION_FAILURE_PROBABILITY: '1.5' }, 'must be a number from 0 to 1'],
     [{ MILLRACE_SIMULATION_ALLOWED_TYPES: 'RESIZE' }, 'must be a list of at least one of "EXECUTE"'],
     [{ MILLRACE_SIMULATION_ALLOWED_TYPES: ',' }, 'must be a list of at least one of "EXECUTE"'],

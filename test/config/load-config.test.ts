@@ -168,7 +168,7 @@ describe('the sources', () => {
     expect(portOf()).toBe(1);
     expect(portOf(undefined, { MILLRACE_CONFIG: 'a.toml' })).toBe(2);
     expect(portOf('b.toml', { MILLRACE_CONFIG: 'a.toml' })).toBe(3);
-    expect(() => portOf('c.toml')).toThrow(`There is no file ${join(folder, 'c.toml')}.`);
+    expect(() => portOf('c.toml')).toThrow(`The file ${join(folder, 'c.toml')} does not exist.`);
   });
 });
 
@@ -184,13 +184,13 @@ describe('a configuration that is wrong', () => {
   it.each([
     ['[sever]\nport = 1', 'there is no section [sever] (did you mean server?)'],
     ['port = 1', 'there is no section [port]'],
-    ['[telemetry]\nlog_level = "info"', '[telemetry] is not in use in this version: remove it'],
-    ['[workers]\nqueues = []', 'workers.queues must name at least one'],
+    ['[telemetry]\nlog_level = "info"', '[telemetry] has no effect in this version: remove it'],
+    ['[workers]\nqueues = []', 'workers.queues must have at least one item'],
     ['server = 5', '[server] must be a section'],
     ['[server]\nprot = 1', 'server.prot is not known (did you mean port?)'],
     ['[limits]\nrequest_per_minute = 1', 'limits.request_per_minute is not known (did you mean requests_per_minute?)'],
     ['[queues.a]\nordr = "fifo"', 'queues."a".ordr is not known (did you mean order?)'],
-    ['[queues]\na = "fifo"', 'a queue is configured in a section of its own, [queues."name"]'],
+    ['[queues]\na = "fifo"', 'queues."a" must be a section: write [queues."name"]'],
     ['[retention]\naudit = "1d"', 'retention.audit has no effect in this version: remove it'],
     ['[queues.a]\nrate = 5', 'queues."a".rate has no effect in this version: remove it'],
     ['[server]\nport = "80"', 'server.port must be a whole number from 0 to 65535'],
@@ -200,11 +200,11 @@ describe('a configuration that is wrong', () => {
     ['[server]\nrequest_timeout = "15"', 'server.request_timeout is not valid: a duration in a string needs a unit'],
     ['[server]\nrequest_timeout = "1h"', 'server.request_timeout must be at most 10m'],
     ['[server]\nrequest_timeout = "0s"', 'server.request_timeout must be at least 10ms'],
-    ['[limits]\npayload_size = 1024', 'limits.payload_size must be a size with its unit'],
+    ['[limits]\npayload_size = 1024', 'limits.payload_size must be a size with a unit'],
     ['[limits]\npayload_size = "17MB"', 'limits.payload_size must be from 1B to 16MB'],
-    ['[workers]\nqueues = "a"', 'workers.queues must be a list of texts'],
+    ['[workers]\nqueues = "a"', 'workers.queues must be a list of strings'],
     ['[workers]\nconcurrency = 0', 'workers.concurrency must be a whole number from 1 to 10000'],
-    ['[simulation]\ntime_scale = 0', 'simulation.time_scale must be a number above 0'],
+    ['[simulation]\ntime_scale = 0', 'simulation.time_scale must be a number greater than 0'],
     ['[queue]\nvisibility_timeout = "10ms"', 'queue.visibility_timeout must be at least 1s'],
     ['[queue]\nmax_attempts = 101', 'queue.max_attempts must be a whole number from 1 to 100'],
     ['[queues.a]\norder = "random"', 'queues."a".order must be one of "fifo", "fair"'],
@@ -221,14 +221,11 @@ describe('a configuration that is wrong', () => {
     [{ PORT: 'http' }, 'server.port must be a whole number from 0 to 65535 (from PORT)'],
     [{ MILLRACE_SERVER_TRUST_PROXY: 'maybe' }, 'server.trust_proxy must be true or false'],
     [{ MILLRACE_RETENTION_LOGS: 'x' }, 'retention.logs has no effect in this version'],
-    [{ MILLRACE_LIMIT_QUOTA: '1' }, 'MILLRACE_LIMIT_QUOTA is no setting (did you mean MILLRACE_LIMITS_QUOTA?)'],
-    [{ MILLRACE_SEVRER_PROT: '1' }, 'MILLRACE_SEVRER_PROT is no setting (did you mean MILLRACE_SERVER_PORT?)'],
-    [{ MILLRACE_HOEM: '/x' }, 'MILLRACE_HOEM is no setting (did you mean MILLRACE_HOME?)'],
-    [
-      { MILLRACE_TELEMETRY_LOG_LEVEL: 'x' },
-      'MILLRACE_TELEMETRY_LOG_LEVEL is of [telemetry], which is not in use in this version',
-    ],
-    [{ MILLRACE_QUEUES_ORDER: 'fair' }, 'queues are configured in a file, as [queues."name"]'],
+    [{ MILLRACE_LIMIT_QUOTA: '1' }, 'MILLRACE_LIMIT_QUOTA is not a setting (did you mean MILLRACE_LIMITS_QUOTA?)'],
+    [{ MILLRACE_SEVRER_PROT: '1' }, 'MILLRACE_SEVRER_PROT is not a setting (did you mean MILLRACE_SERVER_PORT?)'],
+    [{ MILLRACE_HOEM: '/x' }, 'MILLRACE_HOEM is not a setting (did you mean MILLRACE_HOME?)'],
+    [{ MILLRACE_TELEMETRY_LOG_LEVEL: 'x' }, 'MILLRACE_TELEMETRY_LOG_LEVEL has no effect in this version: remove it'],
+    [{ MILLRACE_QUEUES_ORDER: 'fair' }, 'is not a setting: configure queues in the file, as [queues."name"]'],
     [{ MILLRACE_WORKERS_QUEUES: ',' }, 'workers.queues must '],
   ])('is refused in the environment too: %j', (environment, sentence) => {
     expect(refusal('', environment).message).toContain(sentence);
@@ -251,7 +248,7 @@ describe('a configuration that is wrong', () => {
     const service = { MILLRACE_SERVICE_HOST: 'h', MILLRACE_SERVICE_PORT: '1', MILLRACE_PORT_8484_TCP_ADDR: 'a' };
     const strange = { MILLRACE_SOMETHING: 'y', MILLRACE_OPERATOR_IMAGE_TAG: 'v1', ...service };
     expect(load('', { ...others, ...strange }).warnings).toEqual(
-      Object.keys(strange).map((name) => `${name} is no setting of this version and has no effect.`),
+      Object.keys(strange).map((name) => `${name} is not a setting of this version and has no effect.`),
     );
   });
 });

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { NOT_YET, SECTIONS_NOT_YET } from '../../src/config/reserved-names.ts';
+import { NOT_YET, SECTIONS_NOT_YET } from '../../src/config/assemble.ts';
 import { QUEUE_SETTINGS, SECTIONS, type Setting, settingsOf } from '../../src/config/settings.ts';
 import { showValue } from '../../src/config/values.ts';
 

@@ -29,7 +29,7 @@ describe('the settings of webhooks', () => {
   it.each([
     ['MILLRACE_WEBHOOKS_MAX_RETRIES', '21', 'webhooks.max_retries'],
     ['MILLRACE_WEBHOOKS_TIMEOUT', '0s', 'webhooks.timeout'],
-    ['MILLRACE_WEBHOOKS_BACKOFF_MAX', '10ms', 'webhooks.backoff_max must not be below backoff_base'],
+    ['MILLRACE_WEBHOOKS_BACKOFF_MAX', '10ms', 'webhooks.backoff_max must not be less than webhooks.backoff_base'],
     ['MILLRACE_WEBHOOKS_RETRIES', '3', 'webhooks.retries is not known'],
   ])('refuse %s=%s', (name, value, sentence) => {
     expect(refusal({ [name]: value })).toContain(sentence);
@@ -55,13 +55,13 @@ describe('the settings of outgoing calls', () => {
   });
 
   it.each(['10.1.0.1/16', '10.0.0.0/33', 'localhost', '10.0.0'])('refuse %s as a range', (text) => {
-    expect(refusal({ MILLRACE_EGRESS_ALLOW: text })).toContain(`"${text}" is none`);
+    expect(refusal({ MILLRACE_EGRESS_ALLOW: text })).toContain(`"${text}" is not one`);
   });
 
   it.each(['127.0.0.1', '127.0.0.1:0', '127.0.0.1:65536', '10.0.0.1:80', '::1:9000', 'localhost:9000'])(
     'refuse %s as a place of this machine',
     (text) => {
-      expect(refusal({ MILLRACE_EGRESS_TARGETS: text })).toContain(`"${text}" is none`);
+      expect(refusal({ MILLRACE_EGRESS_TARGETS: text })).toContain(`"${text}" is not one`);
     },
   );
 
