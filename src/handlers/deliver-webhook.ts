@@ -5,17 +5,17 @@ import { isUuid } from '../core/ids.ts';
 import { signatureHeader } from '../core/webhook-signature.ts';
 import { type DeliveryAnswer, type Judgement, judgeAnswer } from './delivery-verdict.ts';
 
-/** What delivering needs of the context that handlers are given. */
+/** The part of the handler context that a delivery needs. */
 type DeliveryWork = { readonly signal: AbortSignal };
 
-/** Where deliveries are kept. Both may throw that the lease is lost; what is finished then was not written. */
+/** Reads and writes deliveries. Both methods throw when the lease is lost, and then nothing was written. */
 type DeliveryDesk<Context> = {
   load(context: Context, task: DeliveryTask): Promise<LoadedDelivery>;
-  /** Whether the delivery is tried again later, by another job. */
+  /** Returns whether another job will retry the delivery. */
   finish(context: Context, deliveryId: string, outcome: Judgement): Promise<{ isTriedAgain: boolean }>;
 };
 
-/** `canWait`: it is for a target that failed last. */
+/** `canWait`: the last request to the target failed, so others go first. */
 type DeliveryTask = { readonly deliveryId: string; readonly canWait: boolean };
 
 export type DeliveryRequest = {
@@ -36,7 +36,7 @@ export type DeliverOptions<Context> = DeliverySettings & {
   readonly fetch: (request: DeliveryRequest) => Promise<DeliveryAnswer>;
 };
 
-/** A registration of deliveries, in the shape that the engine's registry takes. */
+/** In the shape that the engine's registry accepts. */
 export type DeliverRegistration<Context> = {
   type: typeof DELIVERY_TYPE;
   timeout: string;
@@ -45,9 +45,9 @@ export type DeliverRegistration<Context> = {
   handler: (context: Context, payload: unknown) => Promise<void>;
 };
 
-/** Enough to see what an endpoint says; the connection is closed behind it. */
+/** The rest of a longer response is not read. */
 const MAX_ANSWER_BYTES = 65_536;
-/** The status says whether it was delivered; for what is said beside it nobody waits longer. */
+/** The status decides about the delivery, so a slow body is cut off. */
 const ANSWER_WAIT_MS = 1_000;
 
 export function deliverRegistration<Context extends DeliveryWork>(
@@ -67,7 +67,7 @@ function taskOf(payload: unknown): DeliveryTask {
   const given = payload as { delivery_id?: unknown; can_wait?: unknown } | null;
   const deliveryId = given?.delivery_id;
   if (isUuid(deliveryId)) return { deliveryId, canWait: given?.can_wait === true };
-  throw new PermanentError('the job names no delivery', { code: 'DELIVERY_MISSING' });
+  throw new PermanentError('the payload has no valid delivery_id', { code: 'DELIVERY_MISSING' });
 }
 
 async function deliver<Context extends DeliveryWork>(
@@ -78,7 +78,7 @@ async function deliver<Context extends DeliveryWork>(
   const delivery = await desk.load(context, task);
   if (delivery.kind === 'gone') return;
   const answer = await fetch(requestFor(delivery, { timeoutMs, signal: context.signal }));
-  // Whoever stops the attempt says nothing about the endpoint.
+  // An aborted request says nothing about the endpoint.
   context.signal.throwIfAborted();
   const judgement = judgeAnswer(answer, delivery.nowMs);
   const { isTriedAgain } = await desk.finish(context, task.deliveryId, judgement);
@@ -91,8 +91,15 @@ function requestFor(
 ): DeliveryRequest {
   const timestampSeconds = Math.floor(nowMs / 1_000);
   return {
-    ...{ url, method: 'POST', body, timeoutMs, signal, redirects: 0 },
-    ...{ bodyWaitMs: ANSWER_WAIT_MS, maxBodyBytes: MAX_ANSWER_BYTES, overflow: 'truncate' },
+    url,
+    method: 'POST',
+    body,
+    timeoutMs,
+    signal,
+    redirects: 0,
+    bodyWaitMs: ANSWER_WAIT_MS,
+    maxBodyBytes: MAX_ANSWER_BYTES,
+    overflow: 'truncate',
     headers: {
       'content-type': 'application/json',
       'webhook-id': messageId,
@@ -102,10 +109,10 @@ function requestFor(
   };
 }
 
-/** The last attempt of a delivery that failed ends its job as the engine ends one that failed. */
+/** Fails the job when its delivery failed and no other job retries it. */
 function conclude({ verdict, errorCode }: Judgement): void {
   if (verdict === 'delivered') return;
   const code = errorCode ?? 'FAILED';
-  if (verdict !== 'retry') throw new PermanentError(`the delivery failed for good: ${code}`, { code });
+  if (verdict !== 'retry') throw new PermanentError(`the delivery failed permanently: ${code}`, { code });
   throw new TemporaryError(`the delivery failed: ${code}`, { code });
 }

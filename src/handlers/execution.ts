@@ -4,7 +4,7 @@ import { EXECUTION_TYPE, KINDS, type KindSpec } from '../core/execution/kinds.ts
 import { JobTimeoutError, PermanentError, TemporaryError } from '../core/handler-errors.ts';
 import { collectOutput, type ExecutionOutput, type Produce, produceOutputs } from './execution-output.ts';
 
-/** What the work needs of the context that handlers are given. */
+/** The part of the handler context that the work needs. */
 type ExecutionWork = {
   readonly attempt: number;
   readonly startedAt: Date;
@@ -15,23 +15,23 @@ type ExecutionWork = {
 };
 
 export type ExecutionHandlerOptions = {
-  /** Durations are multiplied by this: 0.1 makes ten seconds one. */
+  /** The factor for durations: 0.1 turns ten seconds into one. */
   timeScale: number;
-  /** How many may run at once, over all workers. */
+  /** Concurrent jobs over all workers. */
   activeJobs: number;
   produce?: Produce;
 };
 
 type ExecutionResult = ExecutionOutput & { readonly emitted?: true };
 
-/** A registration of the simulated work, in the shape that the engine's registry takes. */
+/** In the shape that the engine's registry accepts. */
 export type ExecutionRegistration = {
   type: typeof EXECUTION_TYPE;
   concurrency: number;
   handler: (work: ExecutionWork, payload: unknown) => Promise<ExecutionResult>;
 };
 
-/** The longest that a timer of Node can wait. */
+/** The longest timer of Node. */
 const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
 export function executionRegistration(options: ExecutionHandlerOptions): ExecutionRegistration {
@@ -43,10 +43,12 @@ export function executionRegistration(options: ExecutionHandlerOptions): Executi
   };
 }
 
-/** A job runs with a whole definition, one that says what its kind says, or not at all. */
+/** A job runs only if its definition is complete and matches its work kind. */
 function definitionOf(payload: unknown): ExecutionPayload {
   if (isExecutionPayload(payload) && isOfItsKind(payload)) return payload;
-  throw new PermanentError('the job has no usable definition, so it was not run', { code: 'DEFINITION_MISSING' });
+  throw new PermanentError('the definition of the job is missing or not valid: submit the job again', {
+    code: 'DEFINITION_MISSING',
+  });
 }
 
 function isOfItsKind(definition: ExecutionPayload): boolean {
@@ -57,7 +59,7 @@ function isOfItsKind(definition: ExecutionPayload): boolean {
     types.includes(definition.type) &&
     shouldFail === definition.should_fail &&
     payloadKb * 1_024 === definition.payload_size &&
-    // How long the longest runtime was when the job came is written nowhere else.
+    // Only the definition knows the maximum runtime at the time of the submission.
     (durationMs === 'over_max_runtime' || durationMs === definition.duration_ms)
   );
 }
@@ -83,8 +85,8 @@ function logStart(work: ExecutionWork, definition: ExecutionPayload): void {
 }
 
 /**
- * Reports progress between the parts and not after the last, which the outcome follows: four parts are 25, 50 and 75
- * percent. The moments are counted from the start, so that writing a report takes nothing from the time that is left.
+ * Reports progress after each part but the last: four parts report 25, 50 and 75 percent. The times count from the start, so that
+ * writing a report does not delay the end.
  */
 async function passTime(
   work: ExecutionWork,
@@ -92,14 +94,14 @@ async function passTime(
 ): Promise<void> {
   const startedMs = performance.now() - headStartMs(work, durationMs);
   for (let part = 1; part <= parts; part++) {
-    await rest(startedMs + (durationMs * part) / parts, work.signal);
+    await waitUntil(startedMs + (durationMs * part) / parts, work.signal);
     if (part < parts) await work.reportProgress((100 * part) / parts, `part ${part} of ${parts}`);
   }
 }
 
 /**
- * An attempt begins when it is claimed, a little before its work does. What went by since then counts as work done where the
- * whole duration would use up more than half of what is left until the deadline. A small time scale leaves that little.
+ * The timeout counts from the claim, a little before the work starts. With a small time scale that gap could exceed the timeout, so
+ * the part of it that does not fit into half of the spare time counts as work done.
  */
 function headStartMs({ startedAt, deadline }: ExecutionWork, durationMs: number): number {
   const limitMs = deadline.getTime() - startedAt.getTime();
@@ -108,8 +110,8 @@ function headStartMs({ startedAt, deadline }: ExecutionWork, durationMs: number)
   return Math.max(0, lateMs - toleratedMs);
 }
 
-/** Until the moment on the monotonic clock. Rejects with the reason as soon as the attempt is to stop. */
-async function rest(untilMs: number, signal: AbortSignal): Promise<void> {
+/** Waits until a time on the monotonic clock. Rejects with the abort reason when the attempt is stopped. */
+async function waitUntil(untilMs: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   for (let leftMs = untilMs - performance.now(); leftMs > 0; leftMs = untilMs - performance.now()) {
     await delay(Math.min(leftMs, LONGEST_WAIT_MS), undefined, { signal }).catch(() => signal.throwIfAborted());
@@ -118,13 +120,13 @@ async function rest(untilMs: number, signal: AbortSignal): Promise<void> {
 
 function failAs(failure: KindSpec['failure'], attempt: number): void {
   if (failure === 'temporary') {
-    throw new TemporaryError(`attempt ${attempt} failed, as its kind says; it can be retried`, {
+    throw new TemporaryError(`attempt ${attempt} failed, as its work kind requires; it can be retried`, {
       code: 'SIMULATED_RETRYABLE',
     });
   }
   if (failure === 'permanent') {
-    throw new PermanentError(`attempt ${attempt} failed, as its kind says`, { code: 'SIMULATED_FAILURE' });
+    throw new PermanentError(`attempt ${attempt} failed, as its work kind requires`, { code: 'SIMULATED_FAILURE' });
   }
-  // At a small time scale the work may end before the engine next looks at deadlines.
+  // With a small time scale the work may end before the engine next checks deadlines.
   if (failure === 'timeout') throw new JobTimeoutError();
 }

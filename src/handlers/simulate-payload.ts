@@ -8,21 +8,21 @@ const SIMULATED_FAILURES = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'CRASH'] as con
 
 export type SimulatedFailure = (typeof SIMULATED_FAILURES)[number];
 
-/** What a simulated job is to do. */
+/** What a simulated job does. */
 export type SimulatePayload = {
-  /** How long the work takes, before the time scale. */
+  /** The duration of the work, before the time scale applies. */
   readonly duration_ms: number;
-  /** How an attempt that is to fail ends. */
+  /** How failing attempts end. */
   readonly failure?: SimulatedFailure;
-  /** This many attempts fail and the next one succeeds. Without it all of them fail. */
+  /** How many attempts fail before one succeeds. By default all fail. */
   readonly fail_times?: number;
-  /** The work comes in this many equal steps, and progress is reported after each. */
+  /** The number of equal steps of the work. The job reports progress after each. */
   readonly progress_steps?: number;
-  /** Stores each step that is done; the next attempt goes on from there. */
+  /** Stores each completed step; the next attempt continues from there. */
   readonly checkpoint?: boolean;
-  /** Simulated jobs of the same duration that this one starts, and whether it waits for them. */
+  /** Child jobs of the same duration, and whether the job waits for them. */
   readonly spawn?: { readonly count: number; readonly join?: boolean };
-  /** The result is this many bytes, always the same ones. */
+  /** The result has this many bytes, which are always the same. */
   readonly output_bytes?: number;
 };
 
@@ -54,7 +54,7 @@ export const simulatePayload: StandardSchemaV1<unknown, SimulatePayload> = {
       if (issues.length > 0) return { issues };
       const payload = value as SimulatePayload;
       if (payload.fail_times === undefined || payload.failure !== undefined) return { value: payload };
-      return { issues: [{ path: ['fail_times'], message: 'says how often to fail, so it needs failure beside it' }] };
+      return { issues: [{ path: ['fail_times'], message: 'needs failure, which says how the attempts fail' }] };
     },
   },
 };

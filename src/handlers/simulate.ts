@@ -4,7 +4,7 @@ import { PermanentError, TemporaryError } from '../core/handler-errors.ts';
 import type { Submission } from '../core/submission.ts';
 import { type SimulatedFailure, type SimulatePayload, simulatePayload } from './simulate-payload.ts';
 
-/** What the work needs of the context that handlers are given. */
+/** The part of the handler context that the work needs. */
 type SimulateContext = {
   readonly jobId: string;
   readonly attempt: number;
@@ -16,15 +16,15 @@ type SimulateContext = {
 };
 
 export type SimulateOptions = {
-  /** Durations are multiplied by this: 0.1 makes ten seconds one. */
+  /** The factor for durations: 0.1 turns ten seconds into one. */
   timeScale?: number;
-  /** Whether CRASH may kill this process. Not where it does more than run simulated jobs. */
+  /** Whether CRASH may kill this process. Only for processes that run nothing but simulated jobs. */
   allowCrash?: boolean;
 };
 
 type SimulateResult = Uint8Array | { attempt: number; steps: number; children: string[] };
 
-/** A registration of the built-in type, in the shape that the engine's registry takes. */
+/** In the shape that the engine's registry accepts. */
 export type SimulateRegistration = {
   type: typeof SIMULATE_TYPE;
   schema: StandardSchemaV1<unknown, SimulatePayload>;
@@ -33,9 +33,9 @@ export type SimulateRegistration = {
 
 export const SIMULATE_TYPE = 'simulate';
 
-/** Steps to remember when a job wants checkpoints and does not say how many. */
+/** The default number of steps of a job with checkpoints. */
 const CHECKPOINT_STEPS = 10;
-/** The longest that a timer of Node can wait. */
+/** The longest timer of Node. */
 const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
 export function simulateRegistration(options: SimulateOptions = {}): SimulateRegistration {
@@ -43,12 +43,12 @@ export function simulateRegistration(options: SimulateOptions = {}): SimulateReg
   return {
     type: SIMULATE_TYPE,
     schema: simulatePayload,
-    // The schema has checked it by now.
+    // The schema has checked the payload.
     handler: (context, payload) => simulate(context, payload as SimulatePayload, { timeScale, allowCrash }),
   };
 }
 
-/** One attempt: starts its children, works its steps, then succeeds or fails as it was told. */
+/** One attempt: starts the children, works through the steps, then succeeds or fails as requested. */
 async function simulate(
   context: SimulateContext,
   payload: SimulatePayload,
@@ -58,11 +58,11 @@ async function simulate(
   const steps = payload.progress_steps ?? (payload.checkpoint ? CHECKPOINT_STEPS : 1);
   const done = payload.checkpoint ? await stepsDone(context, steps) : 0;
   const fails = payload.failure !== undefined && context.attempt <= (payload.fail_times ?? Number.POSITIVE_INFINITY);
-  // A failing attempt gets half of what is left done, so that a checkpoint is worth something to the next.
+  // A failing attempt completes half of the remaining steps, so that the next one can use its checkpoint.
   const last = fails ? done + Math.ceil((steps - done) / 2) : steps;
   const stepMs = (payload.duration_ms * timeScale) / steps;
   for (let step = done + 1; step <= last; step++) {
-    await rest(stepMs, context.signal);
+    await pause(stepMs, context.signal);
     if (payload.checkpoint) await context.checkpoint({ step });
     if (payload.progress_steps !== undefined) {
       await context.reportProgress((step / steps) * 100, `step ${step} of ${steps}`);
@@ -73,7 +73,7 @@ async function simulate(
   return { attempt: context.attempt, steps: last - done, children };
 }
 
-/** A key for each, so that a later attempt finds the children of an earlier one. */
+/** Each child has an idempotency key, so that a later attempt does not start it again. */
 async function spawnChildren(context: SimulateContext, payload: SimulatePayload): Promise<string[]> {
   const { count = 0, join = false } = payload.spawn ?? {};
   const children: string[] = [];
@@ -90,36 +90,38 @@ async function stepsDone(context: SimulateContext, steps: number): Promise<numbe
   return Math.min(stored?.step ?? 0, steps);
 }
 
-/** Each throws, or does not come back. */
+/** Each throws or never returns. */
 const FAILURES: Record<SimulatedFailure, (context: SimulateContext, allowCrash: boolean) => Promise<never>> = {
   async TEMPORARY({ attempt }) {
-    throw new TemporaryError(`attempt ${attempt} failed, as it was told to`, { code: 'SIMULATED_TEMPORARY' });
+    throw new TemporaryError(`attempt ${attempt} failed, as the payload requires`, { code: 'SIMULATED_TEMPORARY' });
   },
   async PERMANENT({ attempt }) {
-    throw new PermanentError(`attempt ${attempt} failed for good, as it was told to`, { code: 'SIMULATED_PERMANENT' });
+    throw new PermanentError(`attempt ${attempt} failed permanently, as the payload requires`, {
+      code: 'SIMULATED_PERMANENT',
+    });
   },
   async TIMEOUT({ signal }) {
-    for (;;) await rest(LONGEST_WAIT_MS, signal);
+    for (;;) await pause(LONGEST_WAIT_MS, signal);
   },
   async CRASH({ signal }, allowCrash) {
     if (!allowCrash) {
-      throw new TemporaryError('this worker does not let a simulated job kill it; start it with allowCrash', {
+      throw new TemporaryError('this worker does not allow simulated crashes: start it with allowCrash', {
         code: 'SIMULATED_CRASH_REFUSED',
       });
     }
     process.kill(process.pid, 'SIGKILL');
-    for (;;) await rest(LONGEST_WAIT_MS, signal);
+    for (;;) await pause(LONGEST_WAIT_MS, signal);
   },
 };
 
-/** Rejects with the reason as soon as the attempt is to stop. */
-async function rest(ms: number, signal: AbortSignal): Promise<void> {
+/** Rejects with the abort reason when the attempt is stopped. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   if (ms <= 0) return;
   await delay(Math.min(ms, LONGEST_WAIT_MS), undefined, { signal }).catch(() => signal.throwIfAborted());
 }
 
-/** A sequence that looks like chance and is always the same. */
+/** A fixed pseudo-random sequence (xorshift). */
 function bytes(count: number): Uint8Array {
   const made = new Uint8Array(count);
   let state = 0x9e3779b9;

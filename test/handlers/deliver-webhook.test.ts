@@ -2,13 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { LoadedDelivery } from '../../src/core/delivery-policy.ts';
 import { PermanentError, TemporaryError } from '../../src/core/handler-errors.ts';
 import { type DeliveryRequest, deliverRegistration } from '../../src/handlers/deliver-webhook.ts';
-import {
-  type DeliveryAnswer,
-  excerptOf,
-  type Judgement,
-  judgeAnswer,
-  readRetryAfter,
-} from '../../src/handlers/delivery-verdict.ts';
+import { type DeliveryAnswer, type Judgement, judgeAnswer } from '../../src/handlers/delivery-verdict.ts';
 
 const ID = '6f1f7a2e-6a53-4a60-8d5e-0c1e6e1c3f0a';
 const NOW = Date.UTC(2026, 0, 1, 12);
@@ -141,12 +135,15 @@ describe('Retry-After', () => {
     ['', null],
     [undefined, null],
   ])('%s', (text, expected) => {
-    expect(readRetryAfter(text, NOW)).toBe(expected);
+    const headers: Record<string, string> = text === undefined ? {} : { 'retry-after': text };
+    const answer = { kind: 'answered', status: 503, headers, body: Buffer.alloc(0), durationMs: 0 } as const;
+    expect(judgeAnswer(answer, NOW).retryAfterMs).toBe(expected);
   });
 });
 
 describe('what is kept of an answer', () => {
-  const excerpt = (text: string) => excerptOf(Buffer.from(text));
+  const excerpt = (text: string) =>
+    judgeAnswer({ kind: 'answered', status: 500, headers: {}, body: Buffer.from(text), durationMs: 0 }, NOW).answer;
 
   it('is its beginning, without control characters', () => {
     expect(excerpt('')).toBe(null);
