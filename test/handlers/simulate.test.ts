@@ -173,7 +173,7 @@ describe('the payload of a simulated job', () => {
     [{ duration_ms: -1 }, 'duration_ms: must be an integer from 0 to 86400000'],
     [{ duration_ms: '5' }, 'duration_ms: must be an integer from 0 to 86400000'],
     [{ duration_ms: 1, failure: 'SOMETIMES' }, 'failure: must be one of TEMPORARY, PERMANENT, TIMEOUT, CRASH'],
-    [{ duration_ms: 1, fail_times: 2 }, 'fail_times: says how often to fail, so it needs failure beside it'],
+    [{ duration_ms: 1, fail_times: 2 }, 'fail_times: needs failure, which says how the attempts fail'],
     [{ duration_ms: 1, failure: 'CRASH', fail_times: 0 }, 'fail_times: must be an integer from 1 to 1000'],
     [{ duration_ms: 1, progress_steps: 1.5 }, 'progress_steps: must be an integer from 1 to 1000'],
     [{ duration_ms: 1, checkpoint: 'yes' }, 'checkpoint: must be true or false'],
