@@ -9,14 +9,14 @@ import type { JobTypes } from '../library/typed-jobs.ts';
 
 export type RoundParams<Jobs extends JobTypes> = { millrace: Millrace<Jobs>; db: Queryable; limitMs: number };
 
-/** Steps that no event tells of, such as a timer that was staged, are seen this often. */
-const LOOK_MS = 10;
+/** Some steps emit no event, such as staging a timer, so the round also polls. */
+const POLL_MS = 10;
 const EXPIRE_LIMIT = 500;
 const EVENTS = ['started', 'completed', 'failed', 'cancelled', 'lost', 'error'] as const;
 
 /**
- * Starts the real engine, lets it work until nothing is due, and stops it. The loops that move jobs look once as they start, so
- * they find everything that came due while the engine stood. The expirer alone waits up to 20 s, so a round does its work first.
+ * Starts the real engine, waits until nothing is due, and stops it. The loops of the engine run once when they start, so they find
+ * everything that came due while it was stopped. Only the expirer waits up to 20 s, so the round expires jobs itself.
  */
 export async function runRound<Jobs extends JobTypes>({ millrace, db, limitMs }: RoundParams<Jobs>): Promise<void> {
   const deadlineMs = performance.now() + limitMs;
@@ -32,12 +32,11 @@ export async function runRound<Jobs extends JobTypes>({ millrace, db, limitMs }:
     while ((await expireJobs(db, EXPIRE_LIMIT)).again);
     await millrace.start();
     for (;;) {
-      const woken = new Promise<void>((resolve) => {
-        wake = resolve;
-      });
+      const { promise: woken, resolve } = Promise.withResolvers<void>();
+      wake = resolve;
       if (!(await hasDueWork(db))) break;
       if (performance.now() > deadlineMs) throw await tooLong(millrace, limitMs, lastError);
-      await raceWithTimeout(woken, LOOK_MS, () => {});
+      await raceWithTimeout(woken, POLL_MS, () => {});
     }
     await millrace.drain();
   } catch (error) {
@@ -55,6 +54,6 @@ async function tooLong<Jobs extends JobTypes>(
 ): Promise<AppError> {
   const { jobs } = await millrace.search({ states: ['running', 'scheduled'] }, { limit: 5 });
   const names = jobs.map((job) => `${job.type} ${job.id} (${job.state})`).join(', ');
-  const message = `Jobs are still under way after ${limitMs} ms of real time: ${names}. Does a handler never end?`;
+  const message = `Jobs have not ended after ${limitMs} ms of real time: ${names}. Check that their handlers end, or raise limit.`;
   return new AppError('TIMED_OUT', { message, cause: lastError?.error });
 }

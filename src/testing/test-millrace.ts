@@ -16,17 +16,17 @@ export type TestMillraceOptions = Pick<
   OpenOptions,
   'concurrency' | 'defaults' | 'maxPayloadBytes' | 'home' | 'onNotice'
 > & {
-  /** A server to make the database on. Default: DATABASE_URL, else the embedded server. Its own database is not touched. */
+  /** The server on which to create the test database. Default: DATABASE_URL, else the embedded server. */
   database?: string;
-  /** Where the clock stands at first. Default: the time it is. */
+  /** The initial time of the clock. Default: now. */
   startAt?: Date;
-  /** How much real time one run may take before it is given up. Default: 30 s. */
+  /** The limit of one run in real time. Default: 30 s. */
   limit?: DurationInput;
 };
 
 const MAX_JUMPS = 1_000;
 
-/** A Millrace in a database of its own, whose clock stands until the test moves it. */
+/** Opens a Millrace in a new database, whose clock stands still until the test moves it. */
 export async function openTestMillrace<Jobs extends JobTypes = JobTypes>(
   options: TestMillraceOptions = {},
 ): Promise<TestMillrace<Jobs>> {
@@ -53,14 +53,14 @@ type Parts<Jobs extends JobTypes> = {
   limitMs: number;
 };
 
-/** Jobs run only inside run(), runJob(), advance() and fastForward(), on the real engine. */
+/** Jobs run on the real engine, and only inside run(), runJob(), advance() and fastForward(). */
 export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   readonly millrace: Millrace<Jobs>;
   readonly register: Millrace<Jobs>['register'];
   readonly submit: Millrace<Jobs>['submit'];
   readonly #parts: Parts<Jobs>;
   #nowMs: number;
-  #lastTold = 0;
+  #lastOutcome = 0;
   #isBusy = false;
   #closing: Promise<void> | null = null;
 
@@ -72,17 +72,17 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
     this.submit = parts.millrace.submit.bind(parts.millrace);
   }
 
-  /** What the ledger's clock says. */
+  /** The time of the ledger's clock. */
   now(): Date {
     return new Date(this.#nowMs);
   }
 
-  /** Runs everything that is due, and what that makes due, and answers how it ended since the last call. */
+  /** Runs everything that is due, including jobs that become due meanwhile. Returns the outcomes since the last call. */
   run(): Promise<JobOutcome[]> {
     return this.#alone(() => this.#round());
   }
 
-  /** Submits one job, runs what is due, and answers that job with its history. */
+  /** Submits one job, runs everything that is due, and returns that job with its history. */
   async runJob<T extends TypeOf<Jobs>>(
     type: T,
     payload: Jobs[T]['payload'],
@@ -93,7 +93,7 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
     return (await this.millrace.get(jobId, { includeHistory: true })) as JobOf<Jobs, T>;
   }
 
-  /** Moves the clock in one step, as if no process had been there meanwhile, then runs what is due. */
+  /** Moves the clock in one step, as if no process had run meanwhile, then runs everything that is due. */
   advance(by: DurationInput): Promise<JobOutcome[]> {
     return this.#alone(async () => {
       await this.#moveTo(this.#nowMs + durationMs(by, 'by'));
@@ -102,8 +102,8 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /**
-   * Visits every time at which something comes due, in order: until no job waits for a time, or for as long as `by` says.
-   * Recurring jobs fire on the way.
+   * Moves the clock to each time at which something becomes due, in order. Ends when no job waits for a time, or after `by`.
+   * Schedules fire on the way.
    */
   fastForward(by?: DurationInput): Promise<JobOutcome[]> {
     const endMs = by === undefined ? null : this.#nowMs + durationMs(by, 'by');
@@ -116,12 +116,12 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
         outcomes.push(...(await this.#round()));
       }
       throw new AppError('TIMED_OUT', {
-        message: `There is still something to come after ${MAX_JUMPS} jumps of the clock.`,
+        message: `More jobs become due after ${MAX_JUMPS} steps of the clock. Pass a duration to fastForward.`,
       });
     });
   }
 
-  /** Ends the engine and drops the database. */
+  /** Stops the engine and drops the database. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -141,8 +141,8 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   async #round(): Promise<JobOutcome[]> {
     const { millrace, ledger, limitMs } = this.#parts;
     await runRound({ millrace, db: ledger.maintenance, limitMs });
-    const { outcomes, last } = await readOutcomes(ledger.maintenance, this.#lastTold);
-    this.#lastTold = last;
+    const { outcomes, last } = await readOutcomes(ledger.maintenance, this.#lastOutcome);
+    this.#lastOutcome = last;
     return outcomes;
   }
 
@@ -151,10 +151,10 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
     this.#nowMs = ms;
   }
 
-  /** The next time to visit; null when there is none. */
+  /** The next time at which something becomes due, or null. */
   async #nextStop(endMs: number | null): Promise<number | null> {
     const { jobAt, scheduleAt } = await readNextTimes(this.#parts.ledger.maintenance);
-    // Without an end, recurring jobs alone are no reason to go on: they never run out.
+    // Schedules never run out, so without an end only jobs count.
     if (endMs === null && jobAt === null) return null;
     if (endMs !== null && this.#nowMs >= endMs) return null;
     const times = [jobAt?.getTime(), scheduleAt?.getTime(), endMs].filter((ms) => typeof ms === 'number');
@@ -162,8 +162,7 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   }
 
   async #alone<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#isBusy)
-      throw new AppError('ALREADY_RUNNING', { message: 'One run at a time: await the last one first.' });
+    if (this.#isBusy) throw new AppError('ALREADY_RUNNING', { message: 'Another run is in progress: await it first.' });
     this.#isBusy = true;
     try {
       return await work();

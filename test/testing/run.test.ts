@@ -81,7 +81,7 @@ test('a handler that never ends makes the run fail with a sentence that names it
   const mill = await openMill<Jobs>({ limit: '300ms' });
   mill.register({ type: 'double', handler: () => new Promise<never>(() => {}) });
   await mill.submit({ type: 'double', payload: { n: 1 } });
-  await expect(mill.run()).rejects.toThrow(/still under way after 300 ms of real time: double .*\(running\)/);
+  await expect(mill.run()).rejects.toThrow(/Jobs have not ended after 300 ms of real time: double .*\(running\)/);
 });
 
 test('one run at a time', async () => {
