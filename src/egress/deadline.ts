@@ -1,18 +1,18 @@
 import { EgressFault } from './fault.ts';
 
-/** A timer that is set for longer fires at once. */
+/** Node fires a longer timer at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** One end for a whole exchange: its time is over, its caller gave up, or a part of it failed the rest. */
+/** Aborts a whole exchange: at its timeout, when the caller aborts, or when a part of it fails. */
 export class Deadline {
   readonly #controller = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #caller: AbortSignal | undefined;
-  readonly #onCallerAbort = () => this.end(new EgressFault('ABORTED', 'the caller gave up'));
+  readonly #onCallerAbort = () => this.end(new EgressFault('ABORTED', 'the caller aborted the request'));
 
   constructor(timeoutMs: number, caller: AbortSignal | undefined) {
     this.#timer = setTimeout(
-      () => this.end(new EgressFault('TIMEOUT', `not finished within ${timeoutMs} ms`)),
+      () => this.end(new EgressFault('TIMEOUT', `the request did not finish within ${timeoutMs} ms`)),
       Math.min(timeoutMs, LONGEST_TIMER_MS),
     );
     this.#caller = caller;
@@ -24,7 +24,7 @@ export class Deadline {
     return this.#controller.signal;
   }
 
-  /** Ends the exchange with the fault unless that is called off in time. */
+  /** Ends the exchange with the fault after a time. Returns a function that cancels this. */
   endAfter(ms: number, fault: EgressFault): () => void {
     const timer = setTimeout(() => this.end(fault), Math.min(ms, LONGEST_TIMER_MS));
     return () => clearTimeout(timer);
@@ -35,7 +35,7 @@ export class Deadline {
     this.#controller.abort(fault);
   }
 
-  /** Nothing is left to end. */
+  /** Stops the timer and the watch on the caller. */
   release(): void {
     clearTimeout(this.#timer);
     this.#caller?.removeEventListener('abort', this.#onCallerAbort);
@@ -45,23 +45,21 @@ export class Deadline {
 type Bounds = { readonly ms: number; readonly signal: AbortSignal; readonly fault: EgressFault };
 
 /**
- * Runs one phase of an exchange inside its own bound and the exchange's. Work that ignores its signal is left behind, so
- * whatever holds a resource must give it back when the signal fires.
+ * Runs one phase of an exchange with a time limit. Work that ignores its signal is not awaited, so it must release its resources
+ * when the signal fires.
  */
 export async function within<T>(bounds: Bounds, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   bounds.signal.throwIfAborted();
-  const phase = new AbortController();
-  const onAbort = () => phase.abort(bounds.signal.reason);
-  bounds.signal.addEventListener('abort', onAbort, { once: true });
-  const timer = setTimeout(() => phase.abort(bounds.fault), bounds.ms);
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(bounds.fault), bounds.ms);
+  const signal = AbortSignal.any([bounds.signal, limit.signal]);
   const { promise: ended, reject } = Promise.withResolvers<never>();
-  phase.signal.addEventListener('abort', () => reject(phase.signal.reason), { once: true });
+  signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   try {
-    return await Promise.race([work(phase.signal), ended]);
+    return await Promise.race([work(signal), ended]);
   } catch (error) {
-    throw phase.signal.aborted ? phase.signal.reason : error;
+    throw signal.aborted ? signal.reason : error;
   } finally {
     clearTimeout(timer);
-    bounds.signal.removeEventListener('abort', onAbort);
   }
 }

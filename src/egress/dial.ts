@@ -3,7 +3,7 @@ import { type SecureContext, connect as startTls, type TLSSocket } from 'node:tl
 import { type IpAddress, isSameAddress, parseIp } from '../core/ip-address.ts';
 import { EgressFault } from './fault.ts';
 
-/** An address that was looked at, with the text to dial it by. */
+/** A checked address, with its text. */
 export type Candidate = { readonly text: string; readonly address: IpAddress };
 
 export type DialParams = {
@@ -16,7 +16,7 @@ export type DialParams = {
 const MAPPED = 0xffff_0000_0000n;
 const V4_BITS = 0xffff_ffffn;
 
-/** Connects to the very address given and makes sure of it: no name is looked up and no other address tried. */
+/** Connects to exactly this address, without DNS and without a fallback, and verifies the peer. */
 export async function dial(params: DialParams): Promise<Socket> {
   const { to, port, signal } = params;
   signal.throwIfAborted();
@@ -25,10 +25,10 @@ export async function dial(params: DialParams): Promise<Socket> {
   await ready({ socket, event: 'connect', signal, fault: (text) => new EgressFault('CONNECT', text) });
   if (isPeer(socket.remoteAddress, to.address)) return socket;
   socket.destroy();
-  throw new EgressFault('CONNECT', `connected to another address than ${to.text}`);
+  throw new EgressFault('CONNECT', `the connection reached another address than ${to.text}`);
 }
 
-/** A socket that speaks both families shows an IPv4 peer as mapped; only here is that unwrapped. */
+/** A dual-stack socket reports an IPv4 peer as a mapped IPv6 address, which is accepted only here. */
 function isPeer(remote: string | undefined, dialled: IpAddress): boolean {
   const peer = remote === undefined ? null : parseIp(remote);
   if (peer === null) return false;
@@ -44,7 +44,7 @@ export type SecureParams = {
   readonly signal: AbortSignal;
 };
 
-/** The certificate is always verified, for the host of the URL and not for the address. */
+/** Always verifies the certificate, for the host of the URL and not for the address. */
 export async function secure(params: SecureParams): Promise<TLSSocket> {
   const { host, isLiteral, signal, context, socket } = params;
   const tls = startTls({
@@ -66,10 +66,10 @@ type Readying = {
   readonly fault: (message: string) => EgressFault;
 };
 
-/** A socket that does not get ready is destroyed, whatever the reason. */
+/** Waits for the event. Destroys the socket on any failure. */
 async function ready({ socket, event, signal, fault }: Readying): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  // This listener stays for good, so that no later error of the socket is ever without one.
+  // This listener stays, so that a later error of the socket is never unhandled.
   const onError = (error: Error) => reject(fault(error.message));
   const onClose = () => reject(fault('the connection was closed before it was ready'));
   const onAbort = () => reject(signal.reason);

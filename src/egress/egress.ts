@@ -1,15 +1,67 @@
+import assert from 'node:assert/strict';
+import type { Readable } from 'node:stream';
 import { createSecureContext, getCACertificates } from 'node:tls';
 import type { AddressPolicy } from '../core/address-policy.ts';
+import { dictionary } from '../core/dictionary.ts';
 import { readTargetUrl, type UrlGuard, type UrlRefusal } from '../core/target-url.ts';
 import type { Dialled } from './connection.ts';
-import type { EgressAnswer, EgressRequest, EgressStream } from './egress-request.ts';
-import { EgressFault } from './fault.ts';
-import type { EgressContext } from './hops.ts';
-import { fetchWhole, openStream } from './perform-request.ts';
-import { resolveTarget } from './resolve-target.ts';
-import { createResolver, type Resolver } from './resolver.ts';
+import { Deadline } from './deadline.ts';
+import { EgressFault, type FaultCode, faultFrom } from './fault.ts';
+import { type Arrival, type EgressContext, travel } from './hops.ts';
+import type { ProxyAddress } from './proxy.ts';
+import { createResolver, type Resolver, resolveTarget } from './resolver.ts';
+import { type BodyParams, readBeginning, readWhole, streamOut } from './response-body.ts';
 
-export type { EgressAnswer, EgressRequest } from './egress-request.ts';
+export type EgressRequest = {
+  readonly url: string;
+  readonly method?: 'GET' | 'HEAD' | 'POST';
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+  /** For the whole exchange: DNS, connection, TLS, headers, body and all redirects. */
+  readonly timeoutMs: number;
+  /** Between two chunks of the body. Default: `timeoutMs`. */
+  readonly idleTimeoutMs?: number;
+  /** For callers that mainly need the status: how long to read the body. The part that arrived is returned. */
+  readonly bodyWaitMs?: number;
+  readonly maxBodyBytes: number;
+  readonly overflow: 'truncate' | 'fail';
+  /** How many redirects to follow. Default: 0, which returns a 3xx like any other response. */
+  readonly redirects?: number;
+  readonly proxy?: ProxyAddress | null;
+  readonly signal?: AbortSignal;
+};
+
+type EgressFacts = {
+  readonly url: string;
+  readonly address: string;
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly hops: number;
+  readonly durationMs: number;
+};
+type EgressFailure = {
+  readonly kind: 'failed';
+  readonly code: FaultCode;
+  readonly message: string;
+  readonly durationMs: number;
+};
+/** No connection to that URL was opened. */
+type EgressRefused = {
+  readonly kind: 'refused';
+  readonly code: UrlRefusal['code'];
+  readonly message: string;
+  readonly url: string;
+  readonly durationMs: number;
+};
+type EgressAnswer =
+  | (EgressFacts & { readonly kind: 'answered'; readonly body: Uint8Array; readonly isTruncated: boolean })
+  | EgressRefused
+  | EgressFailure;
+/** The body fails with an EgressBodyError. */
+type EgressStream =
+  | (EgressFacts & { readonly kind: 'opened'; readonly body: Readable })
+  | EgressRefused
+  | EgressFailure;
 
 export type EgressOptions = {
   readonly policy: AddressPolicy;
@@ -17,7 +69,7 @@ export type EgressOptions = {
   readonly connectTimeoutMs: number;
   readonly dnsTimeoutMs: number;
   readonly userAgent: string;
-  /** A certificate authority that is trusted beside the usual ones. */
+  /** A certificate authority to trust in addition to the usual ones. */
   readonly tls?: { readonly ca?: string };
   onDial?(dial: Dialled): void;
 };
@@ -29,7 +81,7 @@ export type Egress = UrlGuard & {
 
 const CHECK_TIMEOUT_MS = 2_000;
 
-/** Never throws for anything that a URL, a peer or the DNS does. */
+/** Errors of a URL, a peer or the DNS are returned as values, never thrown. */
 export function createEgress(options: EgressOptions): Egress {
   const { policy, connectTimeoutMs, dnsTimeoutMs, userAgent } = options;
   const ca = options.tls?.ca;
@@ -52,7 +104,7 @@ export function createEgress(options: EgressOptions): Egress {
   };
 }
 
-/** A name that nobody knows yet may be registered: it is looked at again whenever it is called. */
+/** Accepts a name that cannot be resolved yet, because each request checks it again. */
 async function check(context: EgressContext, url: string): Promise<UrlRefusal | null> {
   const { policy, resolver } = context;
   const reading = readTargetUrl(url, policy);
@@ -66,4 +118,104 @@ async function check(context: EgressContext, url: string): Promise<UrlRefusal | 
     if (error instanceof EgressFault) return null;
     throw error;
   }
+}
+
+/** Returns the response with its body, up to `maxBodyBytes`. */
+function fetchWhole(context: EgressContext, request: EgressRequest): Promise<EgressAnswer> {
+  return perform<EgressAnswer>(context, request, async ({ arrived, deadline, elapsed }) => {
+    try {
+      const params = bodyParams(request, arrived, deadline);
+      const { bodyWaitMs } = request;
+      const whole = bodyWaitMs === undefined ? await readWhole(params) : await readBeginning(params, bodyWaitMs);
+      return { kind: 'answered', ...factsOf(arrived, elapsed()), ...whole };
+    } finally {
+      arrived.reply.close();
+      deadline.release();
+    }
+  });
+}
+
+/** Returns the response when its headers have arrived. The body is a stream with the same limits. */
+function openStream(context: EgressContext, request: EgressRequest): Promise<EgressStream> {
+  return perform<EgressStream>(context, request, async ({ arrived, deadline, elapsed }) => {
+    const body = streamOut(bodyParams(request, arrived, deadline), () => {
+      arrived.reply.close();
+      deadline.release();
+    });
+    return { kind: 'opened', ...factsOf(arrived, elapsed()), body };
+  });
+}
+
+type Arrived = Extract<Arrival, { kind: 'arrived' }>;
+type Performance = { readonly arrived: Arrived; readonly deadline: Deadline; readonly elapsed: () => number };
+
+/** `finish` must release the deadline. */
+async function perform<T>(
+  context: EgressContext,
+  request: EgressRequest,
+  finish: (performance: Performance) => Promise<T>,
+): Promise<T | EgressRefused | EgressFailure> {
+  const headers = requestHeaders(request.headers ?? {}, context.userAgent);
+  const startedAt = performance.now();
+  const elapsed = () => Math.round(performance.now() - startedAt);
+  const deadline = new Deadline(request.timeoutMs, request.signal);
+  try {
+    const arrival = await travel(context, {
+      url: request.url,
+      request: { method: request.method ?? 'GET', headers, body: request.body ?? null },
+      redirects: request.redirects ?? 0,
+      proxy: request.proxy ?? null,
+      signal: deadline.signal,
+    });
+    if (arrival.kind === 'arrived') return await finish({ arrived: arrival, deadline, elapsed });
+    deadline.release();
+    return { kind: 'refused', ...arrival.refusal, url: arrival.url, durationMs: elapsed() };
+  } catch (error) {
+    deadline.release();
+    const { code, message } = faultFrom(error, 'PROTOCOL');
+    return { kind: 'failed', code, message, durationMs: elapsed() };
+  }
+}
+
+function bodyParams(request: EgressRequest, { reply, method }: Arrived, deadline: Deadline): BodyParams {
+  const { maxBodyBytes, overflow, timeoutMs } = request;
+  const announcesBody = method !== 'HEAD';
+  return { reply, deadline, maxBodyBytes, overflow, announcesBody, idleTimeoutMs: request.idleTimeoutMs ?? timeoutMs };
+}
+
+function factsOf({ url, address, hops, reply }: Arrived, durationMs: number): EgressFacts {
+  return { url, address, hops, durationMs, status: reply.status, headers: reply.headers };
+}
+
+/** Headers of the connection and of the message framing, which the caller must not set. */
+const OWN_HEADERS: ReadonlySet<string> = new Set([
+  'host',
+  'connection',
+  'content-length',
+  'keep-alive',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'expect',
+  'accept-encoding',
+]);
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
+const HEADER_VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
+
+/** Asks for no content encoding, so that the counted bytes are the bytes of the body. Throws on a bad header, which is a bug. */
+function requestHeaders(given: Readonly<Record<string, string>>, userAgent: string): Record<string, string> {
+  const headers = new Map([
+    ['user-agent', userAgent],
+    ['accept', '*/*'],
+  ]);
+  for (const [name, value] of Object.entries(given)) {
+    const key = name.toLowerCase();
+    assert(HEADER_NAME.test(key), `${JSON.stringify(name)} is not a valid header name`);
+    assert(!OWN_HEADERS.has(key) && !key.startsWith('proxy-'), `the caller must not set the header ${key}`);
+    assert(HEADER_VALUE.test(value), `the value of the header ${key} contains characters that are not allowed`);
+    headers.set(key, value);
+  }
+  headers.set('accept-encoding', 'identity');
+  return dictionary(headers);
 }

@@ -14,13 +14,13 @@ export type Reply = {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Readable;
-  /** Ends the connection; no other request may use it. */
+  /** Closes the connection, which is never reused. */
   close(): void;
 };
 
 const MAX_HEADER_BYTES = 16_384;
 
-/** One request on a connection of its own. Time is kept by the signal alone, so undici's coarser timers are off. */
+/** Sends one request on a new connection. The signal limits the time, so undici's own timers are off. */
 export async function exchange(params: {
   target: TargetUrl;
   socket: Socket;
@@ -36,7 +36,7 @@ export async function exchange(params: {
   try {
     const path = target.url.pathname + target.url.search;
     const { statusCode, headers, body } = await client.request({ path, ...request, signal, reset: true });
-    // Until somebody reads the body, its errors have no other listener.
+    // Until a reader attaches, the errors of the body have no other listener.
     body.on('error', () => undefined);
     return { status: statusCode, headers: flatten(headers), body, close };
   } catch (error) {
@@ -46,14 +46,14 @@ export async function exchange(params: {
   }
 }
 
-/** A client that cannot open connections: it has the one it was given. */
+/** A client that uses the given socket and cannot open connections. */
 function clientOn(socket: Socket, origin: string): Client {
   let isHandedOver = false;
   return new Client(origin, {
     connect: (_, callback) => {
       if (isHandedOver) return callback(new EgressFault('RESET', 'the connection was closed'), null);
       isHandedOver = true;
-      // undici does not look for work again when its connection is there before the call returns.
+      // undici stalls when its connection is ready before this function returns.
       queueMicrotask(() => callback(null, socket));
     },
     allowH2: false,

@@ -4,12 +4,10 @@ import { readTargetUrl, type TargetUrl, type UrlRefusal } from '../core/target-u
 import { connectTo, type Dialled, type ProxyRoute } from './connection.ts';
 import { exchange, type HopRequest, type Reply } from './exchange.ts';
 import { EgressFault } from './fault.ts';
-import type { ProxyAddress } from './proxy-address.ts';
-import { redirectOf } from './redirect.ts';
-import { type Lookup, resolveProxy, resolveTarget } from './resolve-target.ts';
-import type { Resolver } from './resolver.ts';
+import type { ProxyAddress } from './proxy.ts';
+import { type Lookup, type Resolver, resolveProxy, resolveTarget } from './resolver.ts';
 
-/** What all exchanges of one egress have in common. */
+/** The settings that all exchanges share. */
 export type EgressContext = {
   readonly policy: AddressPolicy;
   readonly resolver: Resolver;
@@ -39,7 +37,7 @@ export type Arrival =
     }
   | { readonly kind: 'refused'; readonly refusal: UrlRefusal; readonly url: string };
 
-/** Each hop is examined, resolved, checked and dialled as if it were the first. */
+/** Follows redirects. Every hop is parsed, resolved and checked like the first. */
 export async function travel(context: EgressContext, journey: Journey): Promise<Arrival> {
   let { url, request } = journey;
   for (let hops = 0; ; hops++) {
@@ -54,7 +52,7 @@ export async function travel(context: EgressContext, journey: Journey): Promise<
     reply.close();
     if (redirect.kind === 'refused') return redirect;
     if (hops === journey.redirects) {
-      throw new EgressFault('TOO_MANY_REDIRECTS', `redirected more than ${journey.redirects} times`);
+      throw new EgressFault('TOO_MANY_REDIRECTS', `the response redirected more than ${journey.redirects} times`);
     }
     ({ url, request } = redirect);
   }
@@ -81,4 +79,54 @@ async function hopTo(context: EgressContext, journey: Journey): Promise<Hop> {
 
 async function routeThrough(proxy: ProxyAddress | null, lookup: Lookup): Promise<ProxyRoute | null> {
   return proxy === null ? null : { proxy, addresses: await resolveProxy(proxy.host, lookup) };
+}
+
+/** The next request of a redirect. The next hop checks its URL. */
+type Redirect =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'refused'; readonly refusal: UrlRefusal; readonly url: string }
+  | { readonly kind: 'follow'; readonly url: string; readonly request: HopRequest };
+
+const STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const TURNS_POST_INTO_GET: ReadonlySet<number> = new Set([301, 302, 303]);
+const SECRETS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'proxy-authorization']);
+const BODY_HEADER = /^content-/;
+const ABSOLUTE = /^[a-z][a-z0-9+.-]*:/i;
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters
+const UNSAFE = /[\u0000-\u001f\u007f\\]/;
+
+function redirectOf(params: { from: URL; request: HopRequest; reply: Reply }): Redirect {
+  const { from, request, reply } = params;
+  const location = reply.headers.location;
+  if (!STATUSES.has(reply.status) || location === undefined || location === '') return { kind: 'none' };
+  const url = resolveLocation(location, from);
+  if (url === null) return refuse('INVALID_URL', 'the redirect has no valid URL', location);
+  if (from.protocol === 'https:' && /^http:/i.test(url)) {
+    return refuse('SCHEME', 'the redirect leads from https to http', url);
+  }
+  const origin = URL.parse(url)?.origin;
+  return { kind: 'follow', url, request: nextRequest(request, reply.status, origin === from.origin) };
+}
+
+/**
+ * Keeps an absolute URL as the server sent it, so that the strict checks see it before a parser repairs it. Encodes spaces, as all
+ * clients do.
+ */
+function resolveLocation(header: string, from: URL): string | null {
+  const location = Buffer.from(header, 'latin1').toString('utf8').trim().replaceAll(' ', '%20');
+  if (UNSAFE.test(location)) return null;
+  return ABSOLUTE.test(location) ? location : (URL.parse(location, from)?.href ?? null);
+}
+
+function nextRequest(request: HopRequest, status: number, isSameOrigin: boolean): HopRequest {
+  const becomesGet = request.method === 'POST' && TURNS_POST_INTO_GET.has(status);
+  const kept = Object.entries(request.headers).filter(
+    ([name]) => (isSameOrigin || !SECRETS.has(name)) && !(becomesGet && BODY_HEADER.test(name)),
+  );
+  const headers = Object.fromEntries(kept);
+  return becomesGet ? { method: 'GET', headers, body: null } : { ...request, headers };
+}
+
+function refuse(code: UrlRefusal['code'], message: string, url: string): Redirect {
+  return { kind: 'refused', refusal: { code, message }, url };
 }

@@ -3,7 +3,7 @@ import type { Deadline } from './deadline.ts';
 import type { Reply } from './exchange.ts';
 import { EgressFault, exchangeFault, type FaultCode } from './fault.ts';
 
-/** How a streamed body ends when it does not end well. */
+/** The error of a streamed body. */
 class EgressBodyError extends Error {
   override readonly name = 'EgressBodyError';
   readonly code: FaultCode;
@@ -20,25 +20,27 @@ export type BodyParams = {
   readonly idleTimeoutMs: number;
   readonly maxBodyBytes: number;
   readonly overflow: 'truncate' | 'fail';
-  /** The answer to HEAD has a length and no body. */
+  /** False for HEAD, whose response has a length but no body. */
   readonly announcesBody: boolean;
 };
 
-export async function readWhole(params: BodyParams): Promise<{ body: Uint8Array; isTruncated: boolean }> {
+type Body = { body: Uint8Array; isTruncated: boolean };
+
+export async function readWhole(params: BodyParams): Promise<Body> {
   const pieces: Buffer[] = [];
   let isTruncated = false;
   for await (const piece of boundedPieces(params, () => (isTruncated = true))) pieces.push(piece);
   return { body: Buffer.concat(pieces), isTruncated };
 }
 
-/** What comes of the body within a time. A body that drips, stops or breaks off changes nothing of the answer. */
-export async function readBeginning(
-  params: BodyParams,
-  waitMs: number,
-): Promise<{ body: Uint8Array; isTruncated: boolean }> {
+/** Reads the body for a limited time. A slow or broken body is truncated and does not fail the request. */
+export async function readBeginning(params: BodyParams, waitMs: number): Promise<Body> {
   const pieces: Buffer[] = [];
   let isTruncated = false;
-  const callOff = params.deadline.endAfter(waitMs, new EgressFault('TIMEOUT', `the body took over ${waitMs} ms`));
+  const callOff = params.deadline.endAfter(
+    waitMs,
+    new EgressFault('TIMEOUT', `the body took longer than ${waitMs} ms`),
+  );
   try {
     for await (const piece of boundedPieces(params, () => (isTruncated = true))) pieces.push(piece);
   } catch {
@@ -49,7 +51,7 @@ export async function readBeginning(
   return { body: Buffer.concat(pieces), isTruncated };
 }
 
-/** The deadline runs until the stream is closed; a reader that takes its time is not held against the server. */
+/** The deadline runs until the stream is closed. The idle timeout does not count the time of a slow reader. */
 export function streamOut(params: BodyParams, onClose: () => void): Readable {
   const { signal } = params.deadline;
   const pieces = boundedPieces(params, () => undefined);
@@ -59,21 +61,21 @@ export function streamOut(params: BodyParams, onClose: () => void): Readable {
     read: () => {
       pieces.next().then(({ done, value }) => stream.push(done ? null : value), fail);
     },
-    // At once, even while a read waits for the network: closing the connection is what ends it.
+    // Closes the connection at once, which also ends a pending read.
     destroy: (error, done) => {
       signal.removeEventListener('abort', onEnd);
       onClose();
       done(error);
     },
   });
-  // Who reads gets the error in any case; who has gone away must not bring down the process.
+  // Readers still receive the error. Without a reader it must not crash the process.
   stream.on('error', () => undefined);
   signal.addEventListener('abort', onEnd, { once: true });
   if (signal.aborted) onEnd();
   return stream;
 }
 
-/** Bytes are counted as they come: a length that the server announces only ever serves to stop earlier. */
+/** Counts the bytes that arrive. The announced length is used only to fail early. */
 async function* boundedPieces(params: BodyParams, onTruncate: () => void): AsyncGenerator<Buffer> {
   const { reply, maxBodyBytes, overflow, announcesBody } = params;
   const tooLarge = new EgressFault('TOO_LARGE', `the body is longer than ${maxBodyBytes} bytes`);
@@ -93,10 +95,10 @@ async function* boundedPieces(params: BodyParams, onTruncate: () => void): Async
   }
 }
 
-/** The idle timer runs only while we wait for the network. */
+/** The idle timer runs only while a read waits for the network. */
 async function* timedPieces({ reply, deadline, idleTimeoutMs }: BodyParams): AsyncGenerator<Buffer> {
   const pieces = reply.body[Symbol.asyncIterator]();
-  const fault = new EgressFault('TIMEOUT', `no byte came for ${idleTimeoutMs} ms`);
+  const fault = new EgressFault('TIMEOUT', `no data arrived for ${idleTimeoutMs} ms`);
   try {
     for (;;) {
       const callOff = deadline.endAfter(idleTimeoutMs, fault);

@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { PUBLIC_ONLY } from '../../src/core/address-policy.ts';
-import { createEgress, type Egress, type EgressAnswer } from '../../src/egress/egress.ts';
-import type { ProxyAddress } from '../../src/egress/proxy-address.ts';
+import { createEgress, type Egress } from '../../src/egress/egress.ts';
+import type { ProxyAddress } from '../../src/egress/proxy.ts';
 import { createResolver } from '../../src/egress/resolver.ts';
 import { type Canaries, openCanaries } from './canaries.ts';
 import { type DnsServer, openDnsServer } from './dns-server.ts';
@@ -57,7 +57,7 @@ function proxy(kind: ProxyAddress['kind']): ProxyAddress {
   return { kind, host: '127.0.0.1', port: proxies[kind].port, username: null, password: null };
 }
 
-function judge(answer: EgressAnswer): string {
+function judge(answer: Awaited<ReturnType<Egress['fetch']>>): string {
   if (answer.kind === 'answered') return `answered ${answer.status} by ${answer.address}`;
   return answer.kind === 'failed' ? `failed ${answer.code}` : 'refused';
 }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { PUBLIC_ONLY, specialRangeOf } from '../../src/core/address-policy.ts';
 import { parseIp, parseRange } from '../../src/core/ip-address.ts';
 import { createEgress } from '../../src/egress/egress.ts';
-import { parseProxy } from '../../src/egress/proxy-address.ts';
+import { parseProxy } from '../../src/egress/proxy.ts';
 import { namesOf, request } from './local-egress.ts';
 import { openHttpProxy } from './proxies.ts';
 
