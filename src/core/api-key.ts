@@ -41,14 +41,13 @@ export type ParsedApiKey = { readonly id: string; readonly secretHash: Uint8Arra
 
 /** `mr_<id>_<secret><checksum>`: a fixed shape that scanners for leaked secrets recognise and can verify offline. */
 export function formatApiKey(random: Uint8Array): ParsedApiKey & { readonly key: string } {
-  if (random.length < API_KEY_RANDOM_BYTES) throw new RangeError(`${API_KEY_RANDOM_BYTES} bytes are needed`);
   const id = base62(numberOf(random.subarray(0, ID_BYTES)), ID_LENGTH);
   return formatApiKeyWithId(id, random.subarray(ID_BYTES, API_KEY_RANDOM_BYTES));
 }
 
 /** Keeps the id of a key and gives it a new secret. */
 export function formatApiKeyWithId(id: string, random: Uint8Array): ParsedApiKey & { readonly key: string } {
-  if (random.length < API_KEY_SECRET_BYTES) throw new RangeError(`${API_KEY_SECRET_BYTES} bytes are needed`);
+  if (random.length < API_KEY_SECRET_BYTES) throw new RangeError(`a secret needs ${API_KEY_SECRET_BYTES} bytes`);
   const secret = base62(numberOf(random.subarray(0, API_KEY_SECRET_BYTES)), SECRET_LENGTH);
   const body = `${PREFIX}_${id}_${secret}`;
   return { id, secretHash: hashOf(secret), key: body + checksumOf(body) };

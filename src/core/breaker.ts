@@ -20,18 +20,17 @@ export type Health = {
 
 const HEALTHY: Health = Object.freeze({ failures: 0, failingSinceMs: null, nextAtMs: null });
 
+type Attempt = { readonly isDelivered: boolean; readonly nowMs: number };
+
 /** The first delivery after `nextAtMs` probes the target. A success closes the breaker. */
-export function breakerAfter(
-  health: Health,
-  attempt: { readonly isDelivered: boolean; readonly nowMs: number },
-  policy: BreakerPolicy,
-): Health {
+export function breakerAfter(health: Health, attempt: Attempt, policy: BreakerPolicy): Health {
   if (attempt.isDelivered) return HEALTHY;
   const failures = health.failures + 1;
+  const openMs = pauseMs({ firstMs: policy.initialMs, maxMs: policy.maxMs }, failures - 1, 1);
   return {
     failures,
     failingSinceMs: health.failingSinceMs ?? attempt.nowMs,
-    nextAtMs: failures < policy.threshold ? null : attempt.nowMs + waitMs(failures, policy),
+    nextAtMs: failures < policy.threshold ? null : attempt.nowMs + openMs,
   };
 }
 
@@ -39,24 +38,14 @@ export function breakerAfter(
  * The same for the callbacks of an origin, which run concurrently. A failure while the breaker is open belongs to a request
  * that was in flight when it opened, so it does not count again.
  */
-export function originBreakerAfter(
-  health: Health,
-  attempt: { readonly isDelivered: boolean; readonly nowMs: number },
-  policy: BreakerPolicy,
-): Health {
+export function originBreakerAfter(health: Health, attempt: Attempt, policy: BreakerPolicy): Health {
   const isOpen = health.nextAtMs !== null && attempt.nowMs < health.nextAtMs;
   return isOpen && !attempt.isDelivered ? health : breakerAfter(health, attempt, policy);
 }
 
-/** Whether a target has failed for so long that it should be disabled. */
-export function isHopeless(
-  health: Health,
-  { nowMs, disableAfterMs }: { nowMs: number; disableAfterMs: number },
-): boolean {
-  const { failures, failingSinceMs } = health;
-  return failures >= DISABLE_AFTER_FAILURES && failingSinceMs !== null && nowMs - failingSinceMs >= disableAfterMs;
-}
+type Limit = { readonly nowMs: number; readonly disableAfterMs: number };
 
-function waitMs(failures: number, { initialMs, maxMs }: BreakerPolicy): number {
-  return pauseMs({ firstMs: initialMs, maxMs }, failures - 1, 1);
+/** Whether a target has failed for so long that it should be disabled. */
+export function isHopeless({ failures, failingSinceMs }: Health, { nowMs, disableAfterMs }: Limit): boolean {
+  return failures >= DISABLE_AFTER_FAILURES && failingSinceMs !== null && nowMs - failingSinceMs >= disableAfterMs;
 }

@@ -5,11 +5,6 @@ export interface Issue {
   readonly message: string;
 }
 
-interface CatalogueEntry {
-  readonly message: string;
-  readonly remedy: string;
-}
-
 /** Every error code. Callers match errors by code; the wording may change. */
 export const ERRORS = {
   INVALID_REQUEST: {
@@ -114,7 +109,7 @@ export const ERRORS = {
     message: 'the embedded database does not support this platform',
     remedy: 'Set DATABASE_URL to a PostgreSQL server.',
   },
-} as const satisfies Record<string, CatalogueEntry>;
+} as const satisfies Record<string, { message: string; remedy: string }>;
 
 export type ErrorCode = keyof typeof ERRORS;
 

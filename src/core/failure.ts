@@ -137,8 +137,7 @@ function contextOf(source: unknown): Record<string, string> | undefined {
 
 function contextValue(name: string, value: unknown): string {
   if (isSecretName(name)) return MASKED;
-  if (typeof value === 'string') return boundText(value, MAX_CONTEXT_VALUE_BYTES);
-  return boundText(jsonOf(value), MAX_CONTEXT_VALUE_BYTES);
+  return boundText(typeof value === 'string' ? value : jsonOf(value), MAX_CONTEXT_VALUE_BYTES);
 }
 
 function jsonOf(value: unknown): string {

@@ -1,5 +1,11 @@
 import type { AddressPolicy } from './address-policy.ts';
-import { breadthIssue, DEPENDENCY_TYPES, MAX_BREADTH } from './dependencies.ts';
+import {
+  breadthIssue,
+  DEFAULT_DEPENDENCY_TYPE,
+  DEPENDENCY_TYPES,
+  type DependencyType,
+  MAX_BREADTH,
+} from './dependencies.ts';
 import { dictionary } from './dictionary.ts';
 import { parseDuration } from './duration.ts';
 import type { Issue } from './errors.ts';
@@ -170,8 +176,9 @@ export function readDependencies(value: unknown, issues: Issues): string[] {
   return [...ids];
 }
 
-export function readDependencyType(value: unknown, issues: Issues) {
-  return readWord(value, { field: 'dependencyType', words: DEPENDENCY_TYPES }, issues);
+export function readDependencyType(value: unknown, issues: Issues): DependencyType {
+  if (value == null) return DEFAULT_DEPENDENCY_TYPE;
+  return readWord(value, { field: 'dependencyType', words: DEPENDENCY_TYPES }, issues) ?? DEFAULT_DEPENDENCY_TYPE;
 }
 
 /** Without a policy every http or https URL is accepted. A policy is checked as far as possible without DNS. */

@@ -1,6 +1,6 @@
 import { BACKOFF_STRATEGIES, type BackoffPolicy } from './backoff.ts';
 import { suggestion } from './nearest-name.ts';
-import { type Policy, type PolicyLayer, type ProfileName, resolvePolicy } from './policy.ts';
+import { type Policy, type PolicyLayer, type ResolveParams, resolvePolicy } from './policy.ts';
 import { type Issues, readDuration, readWord } from './submission-fields.ts';
 
 /** The policy of a registered job type. CUSTOM backoff needs a function that a worker supplies. */
@@ -55,14 +55,10 @@ function readBackoff(value: unknown, issues: Issues): Partial<BackoffPolicy> | u
   };
 }
 
-interface SettleParams {
-  readonly submission: PolicyLayer | undefined;
-  readonly registration: RegistrationPolicy | undefined;
-  readonly profile: ProfileName | Policy;
-}
+type JobPolicyParams = ResolveParams & { readonly registration?: RegistrationPolicy };
 
 /** Resolves the job's policy. Adds issues and returns null when it is not valid. */
-export function settlePolicy(params: SettleParams, issues: Issues): Policy | null {
+export function resolveForJob(params: JobPolicyParams, issues: Issues): Policy | null {
   const resolved = resolvePolicy(params);
   if (!resolved.ok) {
     issues.list.push(...resolved.issues);
@@ -79,7 +75,7 @@ export function settlePolicy(params: SettleParams, issues: Issues): Policy | nul
 }
 
 /** A job that does not choose a strategy keeps the CUSTOM backoff of its type, even while no worker is live. */
-function hasFunction({ submission, registration }: SettleParams): boolean {
+function hasFunction({ submission, registration }: JobPolicyParams): boolean {
   if (registration?.hasCustomBackoff === true) return true;
   return submission?.backoff?.strategy === undefined && registration?.backoff?.strategy === 'CUSTOM';
 }

@@ -1,12 +1,12 @@
 import type { AddressPolicy } from './address-policy.ts';
 import type { BackoffStrategy } from './backoff.ts';
 import { fingerprint } from './canonical-json.ts';
-import { DEFAULT_DEPENDENCY_TYPE, type DependencyType } from './dependencies.ts';
+import type { DependencyType } from './dependencies.ts';
 import type { DurationInput } from './duration.ts';
 import { type Envelope, readEnvelope } from './envelope.ts';
 import type { Issue } from './errors.ts';
 import { DEFAULT_MAX_PAYLOAD_BYTES, decodePayload, encodePayload, type Payload } from './payload.ts';
-import type { Policy, PolicyLayer, ProfileName } from './policy.ts';
+import type { Policy, ProfileName } from './policy.ts';
 import { DEFAULT_PRIORITY, PRIORITIES, type Priority, priorityNumber } from './priority.ts';
 import {
   CRITICAL_QUEUE,
@@ -26,7 +26,7 @@ import {
   readWord,
 } from './submission-fields.ts';
 import { refuseReservedType, refuseUnknownMembers } from './submission-members.ts';
-import { type RegistrationPolicy, readPolicyLayer, settlePolicy } from './submission-policy.ts';
+import { type RegistrationPolicy, readPolicyLayer, resolveForJob } from './submission-policy.ts';
 import { formatTimestamp, type TimestampInput } from './timestamp.ts';
 
 export interface BackoffSubmission {
@@ -115,10 +115,8 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
   refuseUnknownMembers(submission, issues);
   refuseReservedType(submission.type, profileNameOf(params.profile), issues);
   const requested = readRequested(submission, params, issues);
-  const policy = settlePolicy(
-    { submission: requested.layer, registration: params.registration, profile: params.profile },
-    issues,
-  );
+  const { registration, profile } = params;
+  const policy = resolveForJob({ submission: requested.layer, registration, profile }, issues);
   if (policy !== null) checkLifetime(requested, { lifetimeMs: policy.lifetimeMs, nowMs: params.nowMs }, issues);
   if (issues.list.length > 0 || policy === null || requested.payload === null)
     return { ok: false, issues: issues.list };
@@ -128,28 +126,13 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
 const profileNameOf = (profile: ProfileName | Policy): string =>
   typeof profile === 'string' ? profile : profile.profile;
 
-interface Requested {
-  readonly type: string | null;
-  readonly payload: Payload | null;
-  readonly queue: string;
-  readonly priority: Priority;
-  readonly delayMs: number | null;
-  readonly scheduledAt: Date | null;
-  readonly layer: PolicyLayer | undefined;
-  readonly idempotencyKey: string | null;
-  readonly correlationId: string | null;
-  readonly tags: Record<string, string> | null;
-  readonly dependsOn: readonly string[];
-  readonly dependencyType: DependencyType;
-  readonly callbackUrl: string | null;
-  readonly envelope: Envelope | null;
-}
+type Requested = ReturnType<typeof readRequested>;
 type LifetimeParams = { readonly lifetimeMs: number | null; readonly nowMs: number };
 type Complete = Requested & { readonly type: string; readonly payload: Payload };
 
 const NO_DEPENDENCIES: readonly string[] = Object.freeze([]);
 
-function readRequested(given: Submission, { limits, requestId, queues }: NormalizeParams, issues: Issues): Requested {
+function readRequested(given: Submission, { limits, requestId, queues }: NormalizeParams, issues: Issues) {
   const callback = { field: 'callbackUrl', addresses: limits.addresses };
   const queue = given.queue == null ? DEFAULT_QUEUE : readQueue(given.queue, queues, issues);
   return {
@@ -164,9 +147,7 @@ function readRequested(given: Submission, { limits, requestId, queues }: Normali
     correlationId: readLabel(given.correlationId, 'correlationId', issues),
     tags: given.tags == null ? null : readTags(given.tags, issues),
     dependsOn: given.dependsOn == null ? NO_DEPENDENCIES : readDependencies(given.dependsOn, issues),
-    dependencyType:
-      (given.dependencyType == null ? null : readDependencyType(given.dependencyType, issues)) ??
-      DEFAULT_DEPENDENCY_TYPE,
+    dependencyType: readDependencyType(given.dependencyType, issues),
     callbackUrl: given.callbackUrl == null ? null : readUrl(given.callbackUrl, callback, issues),
     envelope: readEnvelope(given, requestId ?? null, issues),
   };

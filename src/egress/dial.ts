@@ -1,7 +1,7 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { type SecureContext, connect as startTls, type TLSSocket } from 'node:tls';
 import { type IpAddress, isSameAddress, parseIp } from '../core/ip-address.ts';
-import { EgressFault } from './fault.ts';
+import { EgressFault, type FaultCode } from './fault.ts';
 
 /** A checked address, with its text. */
 export type Candidate = { readonly text: string; readonly address: IpAddress };
@@ -22,7 +22,7 @@ export async function dial(params: DialParams): Promise<Socket> {
   signal.throwIfAborted();
   const family = to.address.version;
   const socket = (params.open ?? connect)({ host: to.text, port, family, autoSelectFamily: false, noDelay: true });
-  await ready({ socket, event: 'connect', signal, fault: (text) => new EgressFault('CONNECT', text) });
+  await ready({ socket, event: 'connect', signal, code: 'CONNECT' });
   if (isPeer(socket.remoteAddress, to.address)) return socket;
   socket.destroy();
   throw new EgressFault('CONNECT', `the connection reached another address than ${to.text}`);
@@ -55,7 +55,7 @@ export async function secure(params: SecureParams): Promise<TLSSocket> {
     secureContext: context,
     rejectUnauthorized: true,
   });
-  await ready({ socket: tls, event: 'secureConnect', signal, fault: (text) => new EgressFault('TLS', text) });
+  await ready({ socket: tls, event: 'secureConnect', signal, code: 'TLS' });
   return tls;
 }
 
@@ -63,15 +63,15 @@ type Readying = {
   readonly socket: Socket;
   readonly event: 'connect' | 'secureConnect';
   readonly signal: AbortSignal;
-  readonly fault: (message: string) => EgressFault;
+  readonly code: FaultCode;
 };
 
 /** Waits for the event. Destroys the socket on any failure. */
-async function ready({ socket, event, signal, fault }: Readying): Promise<void> {
+async function ready({ socket, event, signal, code }: Readying): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   // This listener stays, so that a later error of the socket is never unhandled.
-  const onError = (error: Error) => reject(fault(error.message));
-  const onClose = () => reject(fault('the connection was closed before it was ready'));
+  const onError = (error: Error) => reject(new EgressFault(code, error.message));
+  const onClose = () => reject(new EgressFault(code, 'the peer closed the connection before it was ready'));
   const onAbort = () => reject(signal.reason);
   socket.once(event, resolve).on('error', onError).once('close', onClose);
   signal.addEventListener('abort', onAbort, { once: true });

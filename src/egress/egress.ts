@@ -10,7 +10,7 @@ import { EgressFault, type FaultCode, faultFrom } from './fault.ts';
 import { type Arrival, type EgressContext, travel } from './hops.ts';
 import type { ProxyAddress } from './proxy.ts';
 import { createResolver, type Resolver, resolveTarget } from './resolver.ts';
-import { type BodyParams, readBeginning, readWhole, streamOut } from './response-body.ts';
+import { type BodyParams, readBody, streamOut } from './response-body.ts';
 
 export type EgressRequest = {
   readonly url: string;
@@ -124,10 +124,8 @@ async function check(context: EgressContext, url: string): Promise<UrlRefusal | 
 function fetchWhole(context: EgressContext, request: EgressRequest): Promise<EgressAnswer> {
   return perform<EgressAnswer>(context, request, async ({ arrived, deadline, elapsed }) => {
     try {
-      const params = bodyParams(request, arrived, deadline);
-      const { bodyWaitMs } = request;
-      const whole = bodyWaitMs === undefined ? await readWhole(params) : await readBeginning(params, bodyWaitMs);
-      return { kind: 'answered', ...factsOf(arrived, elapsed()), ...whole };
+      const body = await readBody(bodyParams(request, arrived, deadline), request.bodyWaitMs);
+      return { kind: 'answered', ...factsOf(arrived, elapsed()), ...body };
     } finally {
       arrived.reply.close();
       deadline.release();

@@ -1,7 +1,7 @@
 import type { SecureContext } from 'node:tls';
 import type { AddressPolicy } from '../core/address-policy.ts';
 import { readTargetUrl, type TargetUrl, type UrlRefusal } from '../core/target-url.ts';
-import { connectTo, type Dialled, type ProxyRoute } from './connection.ts';
+import { connectTo, type Dialled } from './connection.ts';
 import { exchange, type HopRequest, type Reply } from './exchange.ts';
 import { EgressFault } from './fault.ts';
 import type { ProxyAddress } from './proxy.ts';
@@ -71,14 +71,11 @@ async function hopTo(context: EgressContext, journey: Journey): Promise<Hop> {
   const lookup: Lookup = { resolver, dnsTimeoutMs, signal };
   const resolved = await resolveTarget({ target, policy, lookup });
   if (resolved.kind === 'refused') return resolved;
-  const route = await routeThrough(journey.proxy, lookup);
+  const { proxy } = journey;
+  const route = proxy === null ? null : { proxy, addresses: await resolveProxy(proxy.host, lookup) };
   const { socket, candidate } = await connectTo({ ...context, ...resolved, target, route, signal });
   const reply = await exchange({ target, socket, request, signal });
   return { kind: 'answered', target, address: candidate.text, reply };
-}
-
-async function routeThrough(proxy: ProxyAddress | null, lookup: Lookup): Promise<ProxyRoute | null> {
-  return proxy === null ? null : { proxy, addresses: await resolveProxy(proxy.host, lookup) };
 }
 
 /** The next request of a redirect. The next hop checks its URL. */

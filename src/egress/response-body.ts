@@ -26,27 +26,22 @@ export type BodyParams = {
 
 type Body = { body: Uint8Array; isTruncated: boolean };
 
-export async function readWhole(params: BodyParams): Promise<Body> {
+/**
+ * Reads the body up to `maxBodyBytes`. With `waitMs` it reads only for that long, and a slow or broken body is truncated instead of
+ * failing the request.
+ */
+export async function readBody(params: BodyParams, waitMs: number | undefined): Promise<Body> {
   const pieces: Buffer[] = [];
   let isTruncated = false;
-  for await (const piece of boundedPieces(params, () => (isTruncated = true))) pieces.push(piece);
-  return { body: Buffer.concat(pieces), isTruncated };
-}
-
-/** Reads the body for a limited time. A slow or broken body is truncated and does not fail the request. */
-export async function readBeginning(params: BodyParams, waitMs: number): Promise<Body> {
-  const pieces: Buffer[] = [];
-  let isTruncated = false;
-  const callOff = params.deadline.endAfter(
-    waitMs,
-    new EgressFault('TIMEOUT', `the body took longer than ${waitMs} ms`),
-  );
+  const fault = new EgressFault('TIMEOUT', `the body took longer than ${waitMs} ms`);
+  const cancel = waitMs === undefined ? () => {} : params.deadline.endAfter(waitMs, fault);
   try {
     for await (const piece of boundedPieces(params, () => (isTruncated = true))) pieces.push(piece);
-  } catch {
+  } catch (error) {
+    if (waitMs === undefined) throw error;
     isTruncated = true;
   } finally {
-    callOff();
+    cancel();
   }
   return { body: Buffer.concat(pieces), isTruncated };
 }
@@ -101,8 +96,8 @@ async function* timedPieces({ reply, deadline, idleTimeoutMs }: BodyParams): Asy
   const fault = new EgressFault('TIMEOUT', `no data arrived for ${idleTimeoutMs} ms`);
   try {
     for (;;) {
-      const callOff = deadline.endAfter(idleTimeoutMs, fault);
-      const next = await pieces.next().finally(callOff);
+      const cancel = deadline.endAfter(idleTimeoutMs, fault);
+      const next = await pieces.next().finally(cancel);
       if (next.done) return;
       yield next.value;
     }

@@ -18,31 +18,11 @@ type DeliveryDesk<Context> = {
 /** `canWait`: the last request to the target failed, so others go first. */
 type DeliveryTask = { readonly deliveryId: string; readonly canWait: boolean };
 
-export type DeliveryRequest = {
-  url: string;
-  method: 'POST';
-  headers: Readonly<Record<string, string>>;
-  body: Uint8Array;
-  timeoutMs: number;
-  bodyWaitMs: number;
-  maxBodyBytes: number;
-  overflow: 'truncate';
-  redirects: number;
-  signal: AbortSignal;
-};
+export type DeliveryRequest = ReturnType<typeof requestFor>;
 
 export type DeliverOptions<Context> = DeliverySettings & {
   readonly desk: DeliveryDesk<Context>;
   readonly fetch: (request: DeliveryRequest) => Promise<DeliveryAnswer>;
-};
-
-/** In the shape that the engine's registry accepts. */
-export type DeliverRegistration<Context> = {
-  type: typeof DELIVERY_TYPE;
-  timeout: string;
-  maxAttempts: number;
-  lease: string;
-  handler: (context: Context, payload: unknown) => Promise<void>;
 };
 
 /** The rest of a longer response is not read. */
@@ -50,16 +30,15 @@ const MAX_ANSWER_BYTES = 65_536;
 /** The status decides about the delivery, so a slow body is cut off. */
 const ANSWER_WAIT_MS = 1_000;
 
-export function deliverRegistration<Context extends DeliveryWork>(
-  options: DeliverOptions<Context>,
-): DeliverRegistration<Context> {
+/** The registration of deliveries. */
+export function deliverRegistration<Context extends DeliveryWork>(options: DeliverOptions<Context>) {
   const { timeoutMs, leaseMs, maxAttempts } = deliveryPolicy(options);
   return {
     type: DELIVERY_TYPE,
     timeout: `${timeoutMs}ms`,
     lease: `${leaseMs}ms`,
     maxAttempts,
-    handler: (context, payload) => deliver(options, context, taskOf(payload)),
+    handler: (context: Context, payload: unknown) => deliver(options, context, taskOf(payload)),
   };
 }
 
@@ -87,19 +66,19 @@ async function deliver<Context extends DeliveryWork>(
 
 function requestFor(
   { url, body, secrets, messageId, nowMs }: Extract<LoadedDelivery, { kind: 'ready' }>,
-  { timeoutMs, signal }: Pick<DeliveryRequest, 'timeoutMs' | 'signal'>,
-): DeliveryRequest {
+  { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+) {
   const timestampSeconds = Math.floor(nowMs / 1_000);
   return {
     url,
-    method: 'POST',
+    method: 'POST' as const,
     body,
     timeoutMs,
     signal,
     redirects: 0,
     bodyWaitMs: ANSWER_WAIT_MS,
     maxBodyBytes: MAX_ANSWER_BYTES,
-    overflow: 'truncate',
+    overflow: 'truncate' as const,
     headers: {
       'content-type': 'application/json',
       'webhook-id': messageId,

@@ -24,22 +24,16 @@ export type ExecutionHandlerOptions = {
 
 type ExecutionResult = ExecutionOutput & { readonly emitted?: true };
 
-/** In the shape that the engine's registry accepts. */
-export type ExecutionRegistration = {
-  type: typeof EXECUTION_TYPE;
-  concurrency: number;
-  handler: (work: ExecutionWork, payload: unknown) => Promise<ExecutionResult>;
-};
-
 /** The longest timer of Node. */
 const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
-export function executionRegistration(options: ExecutionHandlerOptions): ExecutionRegistration {
-  const { timeScale, activeJobs, produce = produceOutputs } = options;
+/** The registration of the simulated work. */
+export function executionRegistration({ timeScale, activeJobs, produce = produceOutputs }: ExecutionHandlerOptions) {
   return {
     type: EXECUTION_TYPE,
     concurrency: activeJobs,
-    handler: async (work, payload) => attempt(work, definitionOf(payload), { timeScale, produce }),
+    handler: async (work: ExecutionWork, payload: unknown) =>
+      attempt(work, definitionOf(payload), { timeScale, produce }),
   };
 }
 

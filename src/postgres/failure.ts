@@ -1,7 +1,4 @@
-/**
- * The database room's refusals: codes from the catalogue, each with a sentence that names the folder or server and
- * what to do.
- */
+/** The errors of this room. Each message names the folder or the server, and says what to do. */
 import { AppError, type ErrorCode } from '../core/errors.ts';
 
 export function failure(code: ErrorCode, message: string, cause?: unknown): AppError {
@@ -19,10 +16,10 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** From the system and, the last, from PostgreSQL. */
+/** The last code is from PostgreSQL. */
 const DISK_FULL_CODES = ['ENOSPC', 'EDQUOT', '53100'];
 
-/** Turns a full disk into its own sentence and leaves every other error as it is. */
+/** Replaces the error of a full disk by one that says what to do. Returns every other error unchanged. */
 export function explainDiskFull(error: unknown, folder: string): unknown {
   return DISK_FULL_CODES.includes(codeOf(error) ?? '') ? diskFull(folder, error) : error;
 }

@@ -1,4 +1,4 @@
-/** The folder that belongs to one installation: what stands in it, and who may read it. */
+/** The folder of one installation: its files and their permissions. */
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, chown, mkdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises';
@@ -7,20 +7,20 @@ import { codeOf, explainDiskFull, failure, messageOf } from './failure.ts';
 
 export type Home = {
   path: string;
-  /** Guards every start and stop. */
+  /** Held during every start and stop. */
   lockFile: string;
-  /** One locked file for each user of the server. */
+  /** Contains one locked file for each process that uses the server. */
   usersFolder: string;
   passwordFile: string;
   portFile: string;
   logFile: string;
-  /** Names the folder that holds data and programs when the server's account cannot enter the home. */
+  /** Contains the path of the data and programs when the server's account cannot enter the home. */
   locationFile: string;
 };
 
 /**
- * Makes the home when it is missing. Root's home must let the server's account pass through to the data, so it is 0711:
- * it can be crossed but not listed, and everything in it has its own closed mode. An existing folder keeps its mode.
+ * Creates the home when it is missing. Root's home has the mode 0711, so that the server's account can reach the data but not list
+ * the home. An existing folder keeps its mode.
  */
 export async function openHome(path: string, isRoot: boolean): Promise<Home> {
   try {
@@ -51,16 +51,14 @@ function layout(path: string): Home {
   };
 }
 
-/** Root working in another user's home leaves nothing behind that this user could not open later. */
+/** When root works in the home of another user, that user must be able to open the files later. */
 export async function giveToOwner(home: Home, path: string, isRoot: boolean): Promise<void> {
   if (!isRoot) return;
   const owner = await stat(home.path);
   if (owner.uid !== 0) await chown(path, owner.uid, owner.gid);
 }
 
-/**
- * The superuser's password, made on first use. Written whole or not at all, since the cluster is useless without it.
- */
+/** The superuser's password, created on first use. It is written atomically, because the data is useless without it. */
 export async function ensurePassword(home: Home, isRoot: boolean): Promise<string> {
   const known = await readIfPresent(home.passwordFile);
   if (known !== null && known.trim() !== '') return known.trim();
@@ -90,7 +88,7 @@ function explainHome(path: string, error: unknown): unknown {
   return failure(
     'EMBEDDED_START_FAILED',
     `The folder ${path} cannot be used as the home of the embedded PostgreSQL (${messageOf(error)}). ` +
-      'Make it a folder this user can write, or set MILLRACE_HOME to another one.',
+      'Use a folder that this user can write to, or set MILLRACE_HOME to another one.',
     error,
   );
 }

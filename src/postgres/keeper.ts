@@ -1,15 +1,15 @@
-/** Starts the embedded server again when it has ended although a process still uses it. */
+/** Restarts the embedded server when it ends while a process still uses it. */
 import { PAUSES, pauseMs } from '../core/backoff.ts';
 import { messageOf } from './failure.ts';
 
-const LOOK_EVERY_MS = 250;
+const CHECK_EVERY_MS = 250;
 
 export type KeeperParams = {
   /** Named in notices. */
   home: string;
-  /** Cheap: it is called several times a second. */
+  /** Must be cheap, because it is called several times per second. */
   isRunning(): boolean;
-  /** Returns false when another process had started the server by then. Must do nothing once `isStopped` returns true. */
+  /** Returns false when another process has already restarted the server. Must do nothing once `isStopped` returns true. */
   restart(isStopped: () => boolean): Promise<boolean>;
   onNotice(sentence: string): void;
 };
@@ -17,8 +17,8 @@ export type KeeperParams = {
 export type Keeper = { stop(): void };
 
 /**
- * Every user of a server keeps it, not only the process that started it: that process may be gone. The server is looked at from
- * time to time because the death of somebody else's child is not reported. The watch does not keep the process alive.
+ * Every process that uses the server watches it, because the process that started it may have ended. It polls, because a process is
+ * not notified when a child of another process ends. The timer does not keep the process alive.
  */
 export function keepServer(params: KeeperParams): Keeper {
   let isStopped = false;
@@ -26,16 +26,16 @@ export function keepServer(params: KeeperParams): Keeper {
   let timer: NodeJS.Timeout;
   const later = (ms: number): void => {
     if (isStopped) return;
-    timer = setTimeout(() => void look(), ms);
+    timer = setTimeout(() => void check(), ms);
     timer.unref();
   };
-  const look = async (): Promise<void> => {
-    const isLost = !params.isRunning();
-    if (isLost && (await restart(params, { isStopped: () => isStopped, isFirst: failures === 0 }))) failures = 0;
-    else if (isLost) failures++;
-    later(failures === 0 ? LOOK_EVERY_MS : pauseMs(PAUSES.restartFailed, failures, Math.random()));
+  const check = async (): Promise<void> => {
+    const isDown = !params.isRunning();
+    if (isDown && (await restart(params, { isStopped: () => isStopped, isFirst: failures === 0 }))) failures = 0;
+    else if (isDown) failures++;
+    later(failures === 0 ? CHECK_EVERY_MS : pauseMs(PAUSES.restartFailed, failures, Math.random()));
   };
-  later(LOOK_EVERY_MS);
+  later(CHECK_EVERY_MS);
   return {
     stop() {
       isStopped = true;
@@ -46,16 +46,16 @@ export function keepServer(params: KeeperParams): Keeper {
 
 type Attempt = { isStopped: () => boolean; isFirst: boolean };
 
-/** One notice for a restart, and one for the first of several attempts that fail. */
+/** Reports a restart, and the first of several failed attempts. */
 async function restart(params: KeeperParams, { isStopped, isFirst }: Attempt): Promise<boolean> {
   const server = `The embedded PostgreSQL of ${params.home}`;
   try {
     const wasStarted = await params.restart(isStopped);
-    if (wasStarted) params.onNotice(`${server} had ended unexpectedly and was started again.`);
+    if (wasStarted) params.onNotice(`${server} ended unexpectedly and was restarted.`);
     return true;
   } catch (error) {
     if (isFirst && !isStopped())
-      params.onNotice(`${server} has ended and could not be started again (${messageOf(error)}). Trying again.`);
+      params.onNotice(`${server} ended and could not be restarted (${messageOf(error)}). Trying again.`);
     return false;
   }
 }

@@ -1,4 +1,4 @@
-/** One door to PostgreSQL: the server that DATABASE_URL names, or the embedded one. */
+/** Opens the server of DATABASE_URL, or the embedded one. */
 import { join } from 'node:path';
 import { checkServer } from './check.ts';
 import { openEmbedded } from './embedded.ts';
@@ -10,7 +10,7 @@ export type PostgresHandle = {
   home: string | null;
   /** `server_version_num`, for example 180004. */
   version: number;
-  /** Stops the embedded server when nobody else uses it. Safe to call twice. */
+  /** Stops the embedded server unless another process uses it. Safe to call twice. */
   close(): Promise<void>;
 };
 
@@ -21,7 +21,7 @@ export type OpenPostgresOptions = {
 };
 
 export async function openPostgres(options: OpenPostgresOptions = {}): Promise<PostgresHandle> {
-  const onNotice = options.onNotice ?? (() => {});
+  const { onNotice = () => {} } = options;
   const databaseUrl = options.databaseUrl ?? process.env.DATABASE_URL;
   if (databaseUrl) {
     const { version } = await checkServer(databaseUrl, onNotice);

@@ -1,11 +1,9 @@
 /**
- * A lock on a file that the operating system drops when its holder dies, however it dies.
+ * A file lock that the operating system releases when the process of its holder ends.
  *
- * Node has no call for file locks, but the SQLite it carries takes them on every platform (fcntl, LockFileEx).
- * Nothing is ever stored: an exclusive transaction is opened on an empty file and stays open.
- * The file must not be opened in any other way, since closing any descriptor of it would drop a POSIX lock.
+ * Node has no file locks, but its SQLite takes them on every platform (fcntl, LockFileEx). An exclusive transaction on an empty file
+ * holds the lock; nothing is stored. Nothing else may open the file, because closing any descriptor of it releases a POSIX lock.
  */
-import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const SQLITE_BUSY = 5;
@@ -13,9 +11,10 @@ const POLL_MS = 20;
 
 export type OsLock = { path: string; release(): void };
 
-/** One attempt. `null` means that someone alive holds it, in this process or in another. */
+/** Tries once. Returns null when this process or another one holds the lock. */
 export function tryLock(path: string): OsLock | null {
-  const database = openLockFile(path);
+  const { DatabaseSync } = loadSqlite();
+  const database = new DatabaseSync(path, { timeout: 0 });
   try {
     database.exec('PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE');
     return { path, release: () => database.close() };
@@ -26,7 +25,7 @@ export function tryLock(path: string): OsLock | null {
   }
 }
 
-/** Waits for the lock; `null` when it was not free within the time. */
+/** Waits for the lock. Returns null after the timeout. */
 export async function lockWithin(path: string, timeoutMs: number): Promise<OsLock | null> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
@@ -37,17 +36,10 @@ export async function lockWithin(path: string, timeoutMs: number): Promise<OsLoc
   }
 }
 
-function openLockFile(path: string): DatabaseSync {
-  const { DatabaseSync } = loadSqlite();
-  return new DatabaseSync(path, { timeout: 0 });
-}
-
 type Sqlite = typeof import('node:sqlite');
 let sqlite: Sqlite | undefined;
 
-/**
- * Older Node versions announce SQLite as experimental on stderr; only its locks are used here, so that line is noise.
- */
+/** Suppresses the warning of older Node versions that SQLite is experimental: only its locks are used. */
 function loadSqlite(): Sqlite {
   if (sqlite !== undefined) return sqlite;
   const emitWarning = process.emitWarning;
@@ -62,6 +54,6 @@ function loadSqlite(): Sqlite {
 
 function isBusy(error: unknown): boolean {
   if (typeof error !== 'object' || error === null || !('errcode' in error)) return false;
-  // The low byte is the plain code; the rest says why.
+  // The low byte is the primary result code.
   return typeof error.errcode === 'number' && (error.errcode & 0xff) === SQLITE_BUSY;
 }

@@ -1,7 +1,6 @@
 /**
- * Decides where data and programs live. Normally in the home; but when root's home lies below a folder that only
- * root may enter (everything below /root, typically), the server's account could not reach it, so both move to a
- * shelter outside.
+ * Chooses the folder for data and programs. Normally it is the home. If the server's account cannot enter root's home, typically
+ * below /root, they go to a shelter: a folder outside.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -37,13 +36,13 @@ export async function choosePlacement(params: PlacementParams): Promise<Placemen
   const shelter = await makeShelter(params, account);
   await writeWhole(home.locationFile, `${shelter}\n`);
   params.onNotice(
-    `PostgreSQL runs as ${account.name}, which may not enter ${home.path}; its data is kept in ${shelter} instead` +
-      ` (remembered in ${home.locationFile}).`,
+    `PostgreSQL runs as ${account.name}, which cannot enter ${home.path}. Its data is in ${shelter} instead` +
+      ` (recorded in ${home.locationFile}).`,
   );
   return { folder: shelter, dataFolder: join(shelter, 'postgres'), account };
 }
 
-/** Asks the kernel instead of reading modes: access lists and mount options count as well. */
+/** Tries it, because modes alone do not show access lists and mount options. */
 async function canEnter(account: Account, folder: string): Promise<boolean> {
   const { exitCode } = await runTool({ file: '/bin/sh', args: ['-c', 'cd "$1"', 'sh', folder], account });
   return exitCode === 0;
@@ -56,18 +55,18 @@ async function makeShelter(params: PlacementParams, account: Account): Promise<s
   }
   throw failure(
     'EMBEDDED_START_FAILED',
-    `PostgreSQL must not run as root and ${account.name} may not enter ${params.home.path}, ` +
-      `nor could a folder be made in ${params.shelters.join(' or ')}. ` +
-      'Set MILLRACE_HOME to a folder other users may enter, run as another user, or set DATABASE_URL.',
+    `PostgreSQL must not run as root, the account ${account.name} cannot enter ${params.home.path}, ` +
+      `and no folder could be created in ${params.shelters.join(' or ')}. ` +
+      'Set MILLRACE_HOME to a folder that other users can enter, run as another user, or set DATABASE_URL.',
   );
 }
 
-/** An empty database in place of a lost one would look like a start without trouble, so a person decides. */
+/** Starting with an empty database would hide the loss, so a person must decide. */
 function lostShelter(home: Home, folder: string): AppError {
   return failure(
     'EMBEDDED_START_FAILED',
-    `The data of ${home.path} was kept in ${folder}, which does not exist any more. ` +
-      `Restore that folder, or delete ${home.locationFile} to begin with an empty database.`,
+    `The data of ${home.path} was in ${folder}, which no longer exists. ` +
+      `Restore that folder, or delete ${home.locationFile} to start with an empty database.`,
   );
 }
 
@@ -75,10 +74,7 @@ function shelterName(homePath: string): string {
   return createHash('sha256').update(homePath).digest('hex').slice(0, 16);
 }
 
-/**
- * A fresh folder each time: one that is already there belongs to a home that was deleted, and its data is not ours to
- * reuse.
- */
+/** Always creates a new folder: an existing one belongs to a deleted home, and its data must not be reused. */
 async function claimFolder(base: string, name: string): Promise<string | null> {
   await mkdir(base, { recursive: true, mode: 0o755 });
   const owner = await lstat(base);

@@ -1,4 +1,4 @@
-/** Reads what a running server says about itself in postmaster.pid, and whether that process is really it. */
+/** Reads postmaster.pid, and checks whether that process is really the server. */
 import { execFile } from 'node:child_process';
 import { readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -24,12 +24,12 @@ export function readPostmaster(dataFolder: string): Postmaster | null {
   };
 }
 
-/** Alive and not a zombie: an orphan that nobody reaps still answers signal 0. */
+/** Excludes zombies, which still accept signal 0. */
 export function isAlive(pid: number): boolean {
   return isPidTaken(pid) && processState(pid) !== 'Z';
 }
 
-/** What PostgreSQL asks of the pid in its file: does anything answer to it, a zombie included? */
+/** PostgreSQL's own check of the pid in its file, which counts zombies. */
 export function isPidTaken(pid: number): boolean {
   if (pid <= 0) return false;
   try {
@@ -41,8 +41,8 @@ export function isPidTaken(pid: number): boolean {
 }
 
 /**
- * After a crash the pid in the file may belong to any other program: the server is known by the folder it serves.
- * Its arguments come first because a container's root may not look into another account's working folder.
+ * After a crash another program may have the pid of the file, so the data folder identifies the server. The arguments are checked
+ * first, because root in a container may not read the working folder of another account.
  */
 export async function isPostmasterOf(pid: number, dataFolder: string): Promise<boolean> {
   if (!isAlive(pid)) return false;

@@ -3,7 +3,7 @@ import type { Account } from './account.ts';
 
 export type ToolResult = { exitCode: number | null; output: string; spawnError: Error | null };
 
-/** Runs one of PostgreSQL's programs to its end, as the server's account. Never throws: the caller reads the result. */
+/** Runs a program as the server's account until it ends. Never throws. */
 export function runTool(params: {
   file: string;
   args: readonly string[];
@@ -13,7 +13,7 @@ export function runTool(params: {
     let output = '';
     const child = spawn(params.file, params.args, {
       ...identity(params.account),
-      // Out of reach of the terminal's Ctrl-C, which must not cut a shutdown short.
+      // Ctrl-C in the terminal must not interrupt a shutdown.
       detached: true,
       windowsHide: true,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -28,15 +28,13 @@ export function runTool(params: {
   });
 }
 
-/** The working folder is the root because the account may not enter the one this program was started in. */
+/** The working folder is /, because the account may be unable to enter the current one. */
 export function identity(account: Account | null) {
   const ids = account === null ? {} : { uid: account.uid, gid: account.gid };
   return { ...ids, cwd: process.platform === 'win32' ? undefined : '/', env: toolEnvironment() };
 }
 
-/**
- * PG* would redirect the programs to another server; the messages are read by this program, so they must be English.
- */
+/** Removes PG* variables, which would select another server, and the locale, because this program reads the English messages. */
 function toolEnvironment(): NodeJS.ProcessEnv {
   const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('PG') && !/^(LC_|LANG)/.test(name));
   return { ...Object.fromEntries(kept), LC_ALL: 'C' };

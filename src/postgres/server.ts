@@ -1,36 +1,37 @@
-/** Starts, finds and stops the server of one data folder. The caller holds the home's lock. */
+/** Starts, finds and stops the server of a data folder. The caller must hold the lock of the home. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { rm } from 'node:fs/promises';
+import { type FileHandle, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AppError } from '../core/errors.ts';
 import type { Account } from './account.ts';
 import type { Binaries } from './binaries.ts';
-import { diskFull, failure } from './failure.ts';
+import { codeOf, diskFull, failure } from './failure.ts';
 import { isPidTaken, isPostmasterOf, readPostmaster } from './postmaster.ts';
 import { identity, runTool } from './run-tool.ts';
-import { lastLines, openServerLog, type ServerLog } from './server-log.ts';
 
 const POLL_MS = 20;
-/** Crash recovery replays at most max_wal_size, which a slow disk needs minutes for. */
+/** Crash recovery replays up to max_wal_size, which takes minutes on a slow disk. */
 const START_TIMEOUT_MS = 10 * 60_000;
-/** Orphaned backends of a killed server notice within moments; until then it cannot be started again. */
+/** Backends of a killed server end soon, and a new server cannot start before. */
 const LINGER_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_SECONDS = 60;
 const PORT_ATTEMPTS = 5;
+const MAX_LOG_BYTES = 10 * 1024 * 1024;
+const LOG_TAIL_BYTES = 16 * 1024;
 
 export type ServerParams = {
   dataFolder: string;
   logFile: string;
   account: Account | null;
   binaries: Binaries;
-  /** Asked again with a higher attempt when the port was taken between choice and start. */
+  /** Called again with a higher attempt when another program has taken the port. */
   choosePort: (attempt: number) => Promise<number>;
 };
 
 type StartResult = { kind: 'ready' } | { kind: 'port-taken' } | { kind: 'lingering' } | { kind: 'failed'; log: string };
 
-/** Returns the port of the running server, started now or found. */
+/** Returns the port of the running server. Starts it if necessary. */
 export async function ensureServer(params: ServerParams): Promise<number> {
   const lingerDeadline = performance.now() + LINGER_TIMEOUT_MS;
   let attempt = 0;
@@ -45,23 +46,20 @@ export async function ensureServer(params: ServerParams): Promise<number> {
       attempt += 1;
       if (attempt >= PORT_ATTEMPTS) throw portTaken(port);
     } else {
-      if (performance.now() > lingerDeadline) throw startFailed(params, await lastLines(params.logFile));
+      if (performance.now() > lingerDeadline) throw startFailed(params, await readFrom(params.logFile, 0));
       await delay(100);
     }
   }
 }
 
-/**
- * The port of a server that already serves this folder, after waiting for it to finish starting; `null` when none
- * does.
- */
+/** The port of a server that already uses this folder, once it is ready; null when there is none. */
 async function findServer(dataFolder: string): Promise<number | null> {
   const deadline = performance.now() + START_TIMEOUT_MS;
   for (;;) {
     const postmaster = readPostmaster(dataFolder);
     if (postmaster === null) return null;
     if (!(await isPostmasterOf(postmaster.pid, dataFolder))) {
-      // PostgreSQL would take any process of its own account, even a zombie, for its predecessor and refuse to start.
+      // PostgreSQL would take any process with that pid, even a zombie, for a running server and refuse to start.
       if (isPidTaken(postmaster.pid)) await rm(join(dataFolder, 'postmaster.pid'), { force: true });
       return null;
     }
@@ -71,7 +69,7 @@ async function findServer(dataFolder: string): Promise<number | null> {
   }
 }
 
-/** Detached: in a process group of its own, so that Ctrl-C in the terminal reaches the program but not its database. */
+/** Detached, so that Ctrl-C in the terminal does not reach the database. */
 async function startServer(params: ServerParams, port: number): Promise<StartResult> {
   const log = await openServerLog(params.logFile);
   try {
@@ -126,7 +124,7 @@ function explainExit(log: string): StartResult {
   return { kind: 'failed', log };
 }
 
-/** Fast: running statements are cut off and rolled back, what was committed is on disk. */
+/** Rolls back running transactions. Committed data is on disk. */
 export async function stopServer(params: Pick<ServerParams, 'dataFolder' | 'account' | 'binaries'>): Promise<boolean> {
   const { dataFolder, account, binaries } = params;
   for (const mode of ['fast', 'immediate']) {
@@ -147,8 +145,8 @@ function startFailed(params: ServerParams, log: string): AppError {
   const tail = log.trim().split('\n').slice(-15).join('\n');
   return failure(
     'EMBEDDED_START_FAILED',
-    `The embedded PostgreSQL did not start. Correct what its log reports (${params.logFile}), ` +
-      `or set DATABASE_URL to a server of your own:\n${tail}`,
+    `The embedded PostgreSQL did not start. Correct the error in its log (${params.logFile}), ` +
+      `or set DATABASE_URL to a PostgreSQL server:\n${tail}`,
   );
 }
 
@@ -156,6 +154,38 @@ function portTaken(port: number): AppError {
   return failure(
     'EMBEDDED_PORT_TAKEN',
     `The embedded PostgreSQL tried ${PORT_ATTEMPTS} ports of 127.0.0.1, last ${port}, ` +
-      'and each was taken by another program before it could listen. Start again, or set DATABASE_URL to a server of your own.',
+      'and another program was using each of them. Start again, or set DATABASE_URL to a PostgreSQL server.',
   );
+}
+
+type ServerLog = {
+  fd: number;
+  /** The last lines since the log was opened. */
+  written(): Promise<string>;
+  close(): Promise<void>;
+};
+
+/** Empties a log that has grown too large. */
+async function openServerLog(path: string): Promise<ServerLog> {
+  const file = await open(path, 'a', 0o600);
+  if ((await file.stat()).size > MAX_LOG_BYTES) await file.truncate();
+  const { size } = await file.stat();
+  return { fd: file.fd, written: () => readFrom(path, size), close: () => file.close() };
+}
+
+async function readFrom(path: string, offset: number): Promise<string> {
+  let file: FileHandle | undefined;
+  try {
+    file = await open(path, 'r');
+    const { size } = await file.stat();
+    const position = Math.max(offset, size - LOG_TAIL_BYTES);
+    const buffer = Buffer.alloc(Math.max(0, size - position));
+    await file.read(buffer, 0, buffer.length, position);
+    return buffer.toString('utf8');
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return '';
+    throw error;
+  } finally {
+    await file?.close();
+  }
 }

@@ -17,14 +17,13 @@ export type LogFields = {
 
 export type LogLine = { readonly time: string; readonly level: LogLevel; readonly message: string } & LogFields;
 
-type LogLevel = 'info' | 'warn' | 'error';
+const LEVELS = ['info', 'warn', 'error'] as const;
+type LogLevel = (typeof LEVELS)[number];
 
 /** `fields` can be a function, which is called only when the line is written. */
 type Write = (message: string, fields?: LogFields | (() => LogFields)) => void;
 
 export type Log = Readonly<Record<LogLevel, Write>>;
-
-const LEVELS = ['info', 'warn', 'error'] as const satisfies readonly LogLevel[];
 
 /** Passes lines as objects to `write`. Lines below the level `least` are dropped. */
 export function createLog(write: (line: LogLine) => void, least: LogLevel = 'info'): Log {

@@ -112,7 +112,11 @@ describe('the time of an exchange', () => {
   test('ends when no byte comes for the idle time', async () => {
     const url = await serving(() => `${HEAD}content-length: 5\r\n\r\nab`);
     const answer = await localEgress().fetch(request(url, { idleTimeoutMs: 50 }));
-    expect(answer).toMatchObject({ kind: 'failed', code: 'TIMEOUT', message: expect.stringContaining('no data arrived') });
+    expect(answer).toMatchObject({
+      kind: 'failed',
+      code: 'TIMEOUT',
+      message: expect.stringContaining('no data arrived'),
+    });
   });
 
   test('ends when the caller gives up, before or during it', async () => {

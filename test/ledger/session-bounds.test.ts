@@ -65,7 +65,7 @@ describe('an address that leads to a pooler', () => {
     const url = await openPooler(ledger.db.url, { makesUpIds: true });
     const refusal = {
       code: 'DATABASE_POOLED',
-      message: expect.stringMatching(/Give the address of PostgreSQL itself\.$/),
+      message: expect.stringMatching(/Use the address of PostgreSQL itself\.$/),
     };
     await expect(openPostgres({ databaseUrl: url })).rejects.toMatchObject(refusal);
     await expect(Millrace.open({ database: url })).rejects.toMatchObject(refusal);

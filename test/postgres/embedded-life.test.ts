@@ -2,9 +2,8 @@ import { readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openEmbedded } from '../../src/postgres/embedded.ts';
+import { choosePort, openEmbedded } from '../../src/postgres/embedded.ts';
 import { openPostgres } from '../../src/postgres/open.ts';
-import { choosePort } from '../../src/postgres/port.ts';
 import { isAlive } from '../../src/postgres/postmaster.ts';
 import { makeScratch, postmasterPid, query, type Scratch, silent } from './scratch.ts';
 

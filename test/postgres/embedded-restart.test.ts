@@ -28,7 +28,7 @@ describe('a server that is killed while a process uses it', () => {
       const pid = postmasterPid(home)!;
       process.kill(pid, 'SIGKILL');
       await until(() => notices.length === times);
-      expect(notices.at(-1)).toBe(`The embedded PostgreSQL of ${home} had ended unexpectedly and was started again.`);
+      expect(notices.at(-1)).toBe(`The embedded PostgreSQL of ${home} ended unexpectedly and was restarted.`);
       expect(postmasterPid(home)).not.toBe(pid);
       expect(await query(server.url, 'SELECT answer FROM kept')).toEqual([{ answer: 42 }]);
     }
@@ -68,10 +68,10 @@ describe('a server that is killed while a process uses it', () => {
     await rm(file);
     process.kill(postmasterPid(home)!, 'SIGKILL');
     await until(() => notices.length === 1);
-    expect(notices[0]).toMatch(/has ended and could not be started again \([\s\S]*pg_hba\.conf/);
+    expect(notices[0]).toMatch(/ended and could not be restarted \([\s\S]*pg_hba\.conf/);
     await writeFile(file, rules, { mode: 0o644 });
     await until(() => notices.length === 2);
-    expect(notices[1]).toMatch(/was started again/);
+    expect(notices[1]).toMatch(/was restarted/);
     expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
 

@@ -91,9 +91,9 @@ describe('a place the account cannot reach', () => {
     expect(await readFile(join(folder, 'postgres', 'PG_VERSION'), 'utf8')).toBe('18\n');
     expect(notices).toHaveLength(isRoot ? 1 : 0);
     if (!isRoot) return;
-    expect(notices[0]).toContain(`its data is kept in ${folder}`);
+    expect(notices[0]).toContain(`Its data is in ${folder}`);
     await rm(folder, { recursive: true });
-    await expect(open()).rejects.toMatchObject({ message: expect.stringContaining('does not exist any more') });
+    await expect(open()).rejects.toMatchObject({ message: expect.stringContaining('no longer exists') });
   });
 
   it('is refused with a sentence when there is no shelter either', async () => {

@@ -43,7 +43,7 @@ describe('a data folder that is not ours', () => {
     await rm(join(home, 'postgres-password'));
     await expectRefusal({ home, code: 'EMBEDDED_FOREIGN_DATA', says: 'password is lost' });
     await rm(join(home, 'postgres', 'millrace-cluster'));
-    await expectRefusal({ home, code: 'EMBEDDED_FOREIGN_DATA', says: 'another program made' });
+    await expectRefusal({ home, code: 'EMBEDDED_FOREIGN_DATA', says: 'a PostgreSQL database of another program' });
   });
 
   it('is refused when a newer or an older PostgreSQL wrote it', async () => {
@@ -53,13 +53,13 @@ describe('a data folder that is not ours', () => {
     await expectRefusal({
       home,
       code: 'EMBEDDED_NEWER_DATA',
-      says: 'PostgreSQL 19 and this program carries PostgreSQL 18',
+      says: 'PostgreSQL 19, but this program contains PostgreSQL 18',
     });
     await writeFile(versionFile, '17\n');
     await expectRefusal({
       home,
       code: 'EMBEDDED_OLDER_DATA',
-      says: 'PostgreSQL 17 and this program carries PostgreSQL 18',
+      says: 'PostgreSQL 17, but this program contains PostgreSQL 18',
     });
   });
 });
@@ -101,7 +101,7 @@ describe('a server that cannot start', () => {
     await expectRefusal({
       home,
       code: 'EMBEDDED_START_FAILED',
-      says: 'Add a line for this user id to /etc/passwd',
+      says: 'Add this user id to /etc/passwd',
       machine,
     });
   });
