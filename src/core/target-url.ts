@@ -22,8 +22,7 @@ export type UrlGuard = { check(url: string): Promise<UrlRefusal | null> };
 type Reading = { ok: true; target: TargetUrl } | { ok: false; refusal: UrlRefusal };
 
 const MAX_LENGTH = 2048;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters
-const FORBIDDEN = /[\u0000-\u0020\u007f-\u00a0\\]/;
+const FORBIDDEN = /[\p{Cc}\u0020\u00a0\\]/u;
 const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 /** URL parsers repair `http:host` and `http:///host`. Such URLs are refused, because the repaired host may not be the one meant. */
 const COMPLETE = /^https?:\/\/[^/]/i;

@@ -9,7 +9,7 @@ import { openTunnel, type ProxyAddress } from './proxy.ts';
 export type Dialled = { readonly address: string; readonly port: number; readonly via: 'direct' | 'http' | 'socks5' };
 
 /** A proxy with its resolved addresses. */
-export type ProxyRoute = { readonly proxy: ProxyAddress; readonly addresses: readonly Candidate[] };
+type ProxyRoute = { readonly proxy: ProxyAddress; readonly addresses: readonly Candidate[] };
 
 export type ConnectionParams = {
   readonly target: TargetUrl;

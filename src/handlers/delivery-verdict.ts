@@ -55,8 +55,7 @@ function readRetryAfter(text: string | undefined, nowMs: number): number | null 
 
 const dateOf = (text: string): number => (/^[A-Z][a-z]+,? /.test(text) ? Date.parse(text) : Number.NaN);
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]+/g;
+const CONTROL = /\p{Cc}+/gu;
 
 /** The part of a response that may be stored, or null when it is empty. */
 function excerptOf(body: Uint8Array): string | null {
