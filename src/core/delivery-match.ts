@@ -1,8 +1,7 @@
 import { isAppError } from './errors.ts';
 import { projectSteps, type StateChange } from './execution/events.ts';
 import { EXECUTION_TYPE } from './execution/kinds.ts';
-import { failureOf } from './execution/report.ts';
-import { outcomeOf } from './execution/states.ts';
+import { failureOf, outcomeOf } from './execution/states.ts';
 import type { Failure } from './failure.ts';
 import { eventIdOf } from './ids.ts';
 import type { StateTransition } from './job.ts';
@@ -12,10 +11,10 @@ import { formatTimestamp } from './timestamp.ts';
 
 /** A transition of a job, with the facts that its deliveries need. */
 export type OutboxTransition = StateTransition & {
-  /** Its number within the job. */
+  /** Its position in the history of the job. */
   readonly n: number;
   readonly txid: number;
-  /** Of a failed attempt. */
+  /** Set for a failed attempt. */
   readonly failure: Pick<Failure, 'category' | 'code'> | null;
 };
 

@@ -24,7 +24,7 @@ export function subscribes(events: readonly string[], name: EventName): boolean 
   return events.includes(EVERY_EVENT) || events.includes(name);
 }
 
-/** The same delivery always has the same `webhook-id`. */
+/** The header `webhook-id`: the same for every attempt of a delivery. */
 export const messageIdOf = (deliveryId: string): string => `msg_${deliveryId.replaceAll('-', '')}`;
 
 type WebhookBody = { type: EventName; timestamp: string; data: Readonly<Record<string, unknown>> };

@@ -4,7 +4,6 @@ import {
   EXECUTION_STATES,
   type ExecutionState,
   executionStateOf,
-  FR_TRANSITIONS,
   isAllowed,
   outcomeOf,
 } from '../../src/core/execution/states.ts';
@@ -57,9 +56,7 @@ describe('the seven states', () => {
       EXECUTION_STATES.filter((to) => isAllowed(from, to)).map((to) => `${from}>${to}`),
     );
     expect(allowed).toHaveLength(10);
-    expect(FR_TRANSITIONS.SUCCEEDED).toEqual([]);
-    expect(FR_TRANSITIONS.CANCELED).toEqual([]);
-    expect(FR_TRANSITIONS.FAILED).toEqual(['QUEUED']);
+    expect(allowed.filter((pair) => /^(?:SUCCEEDED|CANCELED|FAILED)>/.test(pair))).toEqual(['FAILED>QUEUED']);
   });
 
   it('are searched by every core state that may read so', () => {

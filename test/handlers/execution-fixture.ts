@@ -4,8 +4,6 @@ import { tmpdir } from 'node:os';
 import { afterAll, beforeAll } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { PUBLIC_ONLY } from '../../src/core/address-policy.ts';
-import type { ExecutionReport } from '../../src/core/execution/report.ts';
-import type { ExecutionRequest } from '../../src/core/execution/request.ts';
 import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
 import type { ExecutionState } from '../../src/core/execution/states.ts';
 import { PROFILES } from '../../src/core/policy.ts';
@@ -14,6 +12,8 @@ import { type ExecutionHandlerOptions, executionRegistration } from '../../src/h
 import { createExecutionAdmission } from '../../src/services/admission/queue-admission.ts';
 import { cancelExecution } from '../../src/services/execution/cancel-execution.ts';
 import type { Caller, ExecutionContext } from '../../src/services/execution/context.ts';
+import type { ExecutionReport } from '../../src/services/execution/execution-history.ts';
+import type { ExecutionRequest } from '../../src/services/execution/execution-request.ts';
 import { type ExecutionView, readExecution } from '../../src/services/execution/read-execution.ts';
 import { reportExecution } from '../../src/services/execution/report-execution.ts';
 import { retryExecution } from '../../src/services/execution/retry-execution.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { PROBLEM_CODES, PROBLEMS } from '../../src/core/execution/problems.ts';
+import { PROBLEM_CODES, PROBLEMS } from '../../src/http/execution/problem-codes.ts';
 import { bodyOf, serve } from './server-fixture.ts';
 
 const HTML = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };

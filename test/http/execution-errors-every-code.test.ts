@@ -1,7 +1,7 @@
 /** Every error of the execution API, brought about by a request. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { PROBLEM_CODES, PROBLEMS, type ProblemCode } from '../../src/core/execution/problems.ts';
+import { PROBLEM_CODES, PROBLEMS, type ProblemCode } from '../../src/http/execution/problem-codes.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { openRoad } from '../ledger/database-road.ts';

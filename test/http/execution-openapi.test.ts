@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { clientTypes, type OpenApiDocument } from '../../scripts/client-types.ts';
 import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
-import { PROBLEM_CODES } from '../../src/core/execution/problems.ts';
+import { PROBLEM_CODES } from '../../src/http/execution/problem-codes.ts';
 import type { Operation } from './contract.ts';
 import { useExecution } from './execution-fixture.ts';
 

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { ExecutionRequest } from '../../src/core/execution/request.ts';
+import type { ExecutionRequest } from '../../src/services/execution/execution-request.ts';
 import { submitExecution } from '../../src/services/execution/submit-execution.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 

@@ -11,10 +11,10 @@ import {
 } from './kinds.ts';
 
 const KIBIBYTE = 1_024;
-/** How far past the longest runtime a kind runs that must meet it. */
+/** How much longer than the runtime limit a kind runs that is meant to time out. */
 const OVER_RUNTIME_MS = 1_000;
 
-/** What a job of the execution API is to do, generated once at submission and kept for life. */
+/** The work of a job of the execution API. It is generated at submission and never changes. */
 export type ExecutionDefinition = {
   readonly type: ExecutionType;
   readonly work_kind: WorkKind;
@@ -22,14 +22,14 @@ export type ExecutionDefinition = {
   readonly should_fail: boolean;
   /** In bytes. */
   readonly payload_size: number;
-  /** The request's time in milliseconds, from which everything random was drawn. */
+  /** The time of the request in milliseconds. It seeds the random choice of the work kind. */
   readonly seed: number;
-  /** What was asked for; null for a job that is due at once. */
+  /** As requested; null for a job that is due at once. */
   readonly execution_at: string | null;
   readonly expected_outcome: ExpectedOutcome;
 };
 
-/** The definition as the job carries it, with the trace it belongs to. */
+/** The payload of a job: its definition and the trace that its submission belongs to. */
 export type ExecutionPayload = ExecutionDefinition & { readonly traceparent?: string };
 
 export type GenerateParams = {
@@ -41,7 +41,7 @@ export type GenerateParams = {
   readonly maxRuntimeMs: number;
 };
 
-/** The same time and the same request always give the same definition. */
+/** Deterministic: the same request at the same time gives the same definition. */
 export function generateDefinition(params: GenerateParams): ExecutionDefinition {
   const { type, seedMs, executionAt, maxRuntimeMs } = params;
   const kind = params.workKind ?? drawKind(params);
@@ -58,7 +58,7 @@ export function generateDefinition(params: GenerateParams): ExecutionDefinition 
   };
 }
 
-/** Failing or not by the configured probability, then every kind that can be drawn with the same chance. */
+/** Decides by the configured probability whether the job fails, then picks a kind with equal chances. */
 function drawKind({ type, seedMs, failureProbability }: GenerateParams): WorkKind {
   const random = mulberry32(seedMs);
   const isFailing = random() < failureProbability;
@@ -66,13 +66,13 @@ function drawKind({ type, seedMs, failureProbability }: GenerateParams): WorkKin
   return kinds[Math.floor(random() * kinds.length)] as WorkKind;
 }
 
-// A kind outside the fixed bounds, rejected or longer than allowed, comes only by name.
+// Kinds that are always rejected or always time out run only when a request names them.
 function isDrawn(kind: WorkKind, type: ExecutionType): boolean {
   const { durationMs, expected, types } = KINDS[kind];
   return durationMs !== 'over_max_runtime' && expected !== 'REJECTED' && types.includes(type);
 }
 
-/** A small generator with 32 bits of state; the upper half of the seed is folded in, so that every bit counts. */
+/** The mulberry32 generator has 32 bits of state, so the upper bits of the seed are folded into it. */
 export function mulberry32(seed: number): () => number {
   let state = (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
   return () => {
@@ -83,7 +83,7 @@ export function mulberry32(seed: number): () => number {
   };
 }
 
-/** Whether a job's payload is a whole definition; anything else must not be run. */
+/** Whether a payload is a complete definition. Handlers refuse any other payload. */
 export function isExecutionPayload(value: unknown): value is ExecutionPayload {
   if (typeof value !== 'object' || value === null) return false;
   const given = value as Readonly<Record<string, unknown>>;

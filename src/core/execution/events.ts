@@ -34,49 +34,48 @@ export const EVENT_REASONS = [
 
 type ExecutionEventReason = (typeof EVENT_REASONS)[number];
 
-/** One change of state in the words of the execution API. */
+/** One change of state, with the state names of the execution API. */
 export type StateChange = {
   readonly eventId: string;
   readonly jobId: string;
   readonly eventName: ExecutionEventName;
-  /** Null for the birth of the job. */
+  /** Null for the first event of a job. */
   readonly prevState: ExecutionState | null;
   readonly nextState: ExecutionState;
-  /** RFC 3339 in UTC with microseconds, growing within a job. */
+  /** RFC 3339 in UTC with microseconds. Each event of a job is later than the one before. */
   readonly timestamp: string;
-  /** The attempt that was granted by then, from 1. */
+  /** The number of the attempt, from 1. */
   readonly attempt: number;
   readonly reason?: ExecutionEventReason;
   readonly retriesExhausted?: true;
 };
 
-/** A change of state of a job of the execution API. */
 export type ExecutionEvent = StateChange & { readonly scenario: WorkKind };
 
 type HistoryParams = {
   readonly jobId: string;
   readonly maxAttempts: number;
   readonly history: readonly StateTransition[];
-  /** Jobs of other doors go where the execution API's cannot; they are told in the same words all the same. */
+  /** A job of another API. Its transitions are not checked: it may take paths that the execution API does not have. */
   readonly isForeign?: boolean;
 };
 
 export type ProjectParams = Omit<HistoryParams, 'isForeign'> & { readonly scenario: WorkKind };
 
-/** The history of a job in the words of the execution API; the same history always gives the same events. */
+/** The history of a job as events of the execution API. The same history always gives the same events and ids. */
 export function projectEvents({ scenario, ...params }: ProjectParams): ExecutionEvent[] {
   return projectSteps(params).flatMap((changes) => changes.map((change) => ({ ...change, scenario })));
 }
 
-/** What each transition of the history tells: mostly one change, at times none or two. */
+/** The events of each transition: usually one, sometimes none or two. */
 export function projectSteps(params: HistoryParams): StateChange[][] {
-  const projector = new Projector(params);
+  const projector = new EventBuilder(params);
   return params.history.map((transition) => projector.add(transition));
 }
 
-type Told = { readonly reason?: ExecutionEventReason; readonly retriesExhausted?: true };
+type Detail = { readonly reason?: ExecutionEventReason; readonly retriesExhausted?: true };
 
-class Projector {
+class EventBuilder {
   readonly #params: HistoryParams;
   #changes: StateChange[] = [];
   #state: ExecutionState | null = null;
@@ -87,29 +86,29 @@ class Projector {
 
   constructor(params: HistoryParams) {
     this.#params = params;
-    // Each attempt given back by a stopped worker raised the limit by one, from that moment on.
+    // Each attempt that a stopped worker gave back raises the limit of attempts by one from then on.
     this.#attemptsLeftOut = params.history.filter(isRefund).length;
   }
 
   add(transition: StateTransition): StateChange[] {
     this.#changes = [];
-    // A claim keeps the time at which its transaction began, which may be before the job was ready.
+    // The time of a claim is the start of its transaction, which can be earlier than the job became ready.
     this.#nowUs = Math.max(this.#nowUs, transition.at.getTime() * 1_000);
-    // The oldest records of a job may be gone; what is left begins where its first transition does.
-    if (this.#state === null && !isBirth(transition)) this.#state = wordOf(transition);
+    // The oldest records may have been pruned. Then the events start with the first transition that is left.
+    if (this.#state === null && !isFirst(transition)) this.#state = wordOf(transition);
     if (isRefund(transition)) this.#attemptsLeftOut--;
     STEPS[transition.to].call(this, transition);
     return this.#changes;
   }
 
   created(transition: StateTransition): void {
-    if (isBirth(transition)) this.emit('job.created', 'CREATED');
+    if (isFirst(transition)) this.emit('job.created', 'CREATED');
   }
 
   queued(transition: StateTransition): void {
     this.created(transition);
     if (this.#state === 'FAILED') this.#requeued(transition);
-    // A delay that was part of a retry was a wait in the queue already.
+    // A retried job that waits for its backoff is already QUEUED.
     else if (transition.from !== 'delayed' || this.#state === 'CREATED') this.emit('job.queued', 'QUEUED');
   }
 
@@ -128,7 +127,7 @@ class Projector {
     this.emit('job.running', 'RUNNING');
   }
 
-  /** Written down with what followed, told at the time of the claim. */
+  /** The claim is recorded with the transition after it; its event gets the earlier time of the claim. */
   #assigned({ assignedMs = 0 }: StateTransition): void {
     const followedUs = this.#nowUs;
     this.#nowUs -= Math.round(assignedMs * MICROSECONDS);
@@ -141,18 +140,18 @@ class Projector {
   }
 
   failed(transition: StateTransition): void {
-    // A dropped automatic retry leaves the job as failed as it was.
+    // The job is FAILED already; only its automatic retry was dropped.
     if (transition.reason === 'retry_dropped') return;
     const known = transition.timedOut === true ? 'timeout' : FAILURES[transition.reason];
     const reason = known ?? (this.#params.isForeign ? 'failure' : undefined);
     if (reason === undefined) throw illegal(this.#state, transition);
     const isExhausted = !this.#params.isForeign || transition.reason === 'attempts_exhausted';
-    const told: Told = { reason, ...(isExhausted ? { retriesExhausted: true } : {}) };
-    if (this.#isLast(transition)) this.emit('job.failed_final', 'FAILED', told);
+    const detail: Detail = { reason, ...(isExhausted ? { retriesExhausted: true } : {}) };
+    if (this.#isLast(transition)) this.emit('job.failed_final', 'FAILED', detail);
     else this.emit(reason === 'timeout' ? 'job.timed_out' : 'job.failed', 'FAILED', { reason });
   }
 
-  /** Elsewhere a job that failed for good ends in a state of its own; here only the attempts tell. */
+  /** Other APIs have final states for a failed job. In the execution API only the count of attempts decides. */
   #isLast({ to, attempt }: StateTransition): boolean {
     if (this.#params.isForeign) return to !== 'retrying';
     return attempt >= this.#params.maxAttempts - this.#attemptsLeftOut;
@@ -163,7 +162,7 @@ class Projector {
     this.emit('job.canceled', 'CANCELED', { reason: 'canceled' });
   }
 
-  emit(eventName: ExecutionEventName, nextState: ExecutionState, told: Told = {}): void {
+  emit(eventName: ExecutionEventName, nextState: ExecutionState, detail: Detail = {}): void {
     const prevState = this.#state;
     const { jobId, isForeign } = this.#params;
     if (!isForeign && (prevState === null ? nextState !== 'CREATED' : !isAllowed(prevState, nextState))) {
@@ -179,22 +178,22 @@ class Projector {
       nextState,
       timestamp: formatMicroseconds(this.#lastUs),
       attempt: this.#attempt,
-      ...told,
+      ...detail,
     });
   }
 }
 
-// Total, so that a core state cannot be added without saying what it tells here.
-const STEPS: Readonly<Record<JobState, (this: Projector, transition: StateTransition) => void>> = {
-  pending: Projector.prototype.created,
-  delayed: Projector.prototype.delayed,
-  scheduled: Projector.prototype.queued,
-  running: Projector.prototype.running,
-  retrying: Projector.prototype.failed,
-  completed: Projector.prototype.succeeded,
-  failed: Projector.prototype.failed,
-  dead_letter: Projector.prototype.failed,
-  cancelled: Projector.prototype.canceled,
+// Total, so that every new core state must get an entry here.
+const STEPS: Readonly<Record<JobState, (this: EventBuilder, transition: StateTransition) => void>> = {
+  pending: EventBuilder.prototype.created,
+  delayed: EventBuilder.prototype.delayed,
+  scheduled: EventBuilder.prototype.queued,
+  running: EventBuilder.prototype.running,
+  retrying: EventBuilder.prototype.failed,
+  completed: EventBuilder.prototype.succeeded,
+  failed: EventBuilder.prototype.failed,
+  dead_letter: EventBuilder.prototype.failed,
+  cancelled: EventBuilder.prototype.canceled,
 };
 
 const FAILURES: Partial<Record<Reason, ExecutionEventReason>> = {
@@ -207,7 +206,7 @@ const FAILURES: Partial<Record<Reason, ExecutionEventReason>> = {
   attempts_exhausted: 'retries_exhausted',
 };
 
-const isBirth = ({ from, reason }: StateTransition): boolean => from === null || reason === 'submitted';
+const isFirst = ({ from, reason }: StateTransition): boolean => from === null || reason === 'submitted';
 
 const isRefund = ({ from, reason }: StateTransition): boolean => from === 'running' && reason === 'released';
 

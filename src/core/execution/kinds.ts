@@ -1,4 +1,4 @@
-/** The job type of everything the execution API submits. */
+/** The job type of every job of the execution API. */
 export const EXECUTION_TYPE = 'forgerun.simulated';
 
 export const EXECUTION_TYPES = ['EXECUTE', 'DEFERRED', 'EMIT_EVENT'] as const;
@@ -45,7 +45,7 @@ export const EXPECTED_OUTCOMES = ['SUCCEEDED', 'FAILED', 'CANCELED', 'REJECTED']
 
 export type ExpectedOutcome = (typeof EXPECTED_OUTCOMES)[number];
 
-/** What somebody outside must do for a kind to show what it is for. */
+/** What a client must do to make a job of this kind show its purpose. The simulator does it. */
 export type Drive =
   | 'plain'
   | 'cancel_queued'
@@ -64,14 +64,14 @@ export type KindSpec = {
   readonly durationMs: number | 'over_max_runtime';
   readonly shouldFail: boolean;
   readonly payloadKb: number;
-  /** How the job ends when it is driven as `drive` says. */
+  /** How the job ends when the client does what `drive` says. */
   readonly expected: ExpectedOutcome;
   readonly failure: 'none' | 'temporary' | 'permanent' | 'timeout';
-  /** The last attempt that fails: 0 for none, Infinity for all. */
+  /** The number of the last attempt that fails: 0 for none, Infinity for all. */
   readonly failsUntilAttempt: number;
-  /** Equal parts of the work. Progress is reported between them. */
+  /** The work has this many equal parts and reports progress between them. */
   readonly steps: number;
-  /** Pieces in which the output is made. */
+  /** The output is written in this many pieces. */
   readonly outputs: number;
   readonly drive: Drive;
   readonly temper: 'success' | 'failure' | 'slow';
@@ -103,7 +103,7 @@ const failing: KindSpec = {
 
 const deferred: KindSpec = { ...plain, drive: 'deferred', types: ['DEFERRED'] };
 
-/** The catalogue: a kind always means the same behaviour. */
+/** The catalogue of work kinds. The behaviour of a kind never depends on anything else. */
 export const KINDS: Readonly<Record<WorkKind, KindSpec>> = deepFreeze({
   SUCCESS_FAST: { ...plain, durationMs: 1_000 },
   SUCCESS_NORMAL: { ...plain, durationMs: 10_000, payloadKb: 16, steps: 4 },

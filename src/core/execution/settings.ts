@@ -1,34 +1,34 @@
 import type { Policy } from '../policy.ts';
 import type { ExecutionType } from './kinds.ts';
 
-/** What the configuration says of the execution API. */
+/** The configuration of the execution API. */
 export type ExecutionSettings = {
-  /** The policy of its jobs; their timeout is already scaled as their durations will be. */
+  /** The policy of its jobs. Its timeout is already multiplied by `timeScale`. */
   readonly profile: Policy;
   readonly timeScale: number;
-  /** The chance of a failing kind where a request names none. */
+  /** The probability that a request without a work kind gets a failing one. */
   readonly failureProbability: number;
   readonly allowedTypes: readonly ExecutionType[];
-  /** As configured, before any scaling. */
+  /** Not yet multiplied by `timeScale`. */
   readonly maxRuntimeMs: number;
-  /** How often a worker reports that it is alive. */
+  /** The interval between heartbeats of a worker. */
   readonly heartbeatMs: number;
-  /** Jobs that may wait in the queue. */
+  /** How many jobs may wait in the queue. */
   readonly queueSize: number;
-  /** Jobs that may run at once over all workers. */
+  /** How many jobs may run at once over all workers. */
   readonly activeJobs: number;
-  /** Requests of a client in a UTC day; 0 is without limit. */
+  /** How many requests a client may send in a UTC day; 0 means no limit. */
   readonly quota: number;
   readonly payloadBytes: number;
   readonly bodyBytes: number;
-  /** Answer 404 instead of 403 for a job of another client. */
+  /** Whether a job of another client is reported as 404 instead of 403. */
   readonly hideForeignJobs: boolean;
-  /** How long a request without a key is recognised as a repeat; 0 is never. */
+  /** How long an equal request without an idempotency key counts as a repeat; 0 means never. */
   readonly duplicateWindowMs: number;
   readonly keyLifetimeMs: number;
   readonly revokedKeysMs: number;
   readonly registration: 'open' | 'token';
   readonly bootstrapToken: string | null;
-  /** Calls without a credential from one address in a minute. */
+  /** How many calls without an API key one address may send in a minute. */
   readonly openCallsPerMinute: number;
 };

@@ -1,3 +1,4 @@
+import type { Failure } from '../failure.ts';
 import type { Job } from '../job.ts';
 import { JOB_STATES, type JobState } from '../states.ts';
 
@@ -17,8 +18,8 @@ export const EXECUTION_OUTCOMES = ['SUCCESS', 'FAILED', 'CANCELED'] as const;
 
 export type ExecutionOutcome = (typeof EXECUTION_OUTCOMES)[number];
 
-/** The ten changes of state this surface knows; every other pair is forbidden. */
-export const FR_TRANSITIONS: Readonly<Record<ExecutionState, readonly ExecutionState[]>> = Object.freeze({
+/** The ten changes of state that the execution API allows. */
+const TRANSITIONS: Readonly<Record<ExecutionState, readonly ExecutionState[]>> = {
   CREATED: ['QUEUED', 'CANCELED'],
   QUEUED: ['ASSIGNED', 'CANCELED'],
   ASSIGNED: ['RUNNING', 'CANCELED'],
@@ -26,13 +27,13 @@ export const FR_TRANSITIONS: Readonly<Record<ExecutionState, readonly ExecutionS
   SUCCEEDED: [],
   FAILED: ['QUEUED'],
   CANCELED: [],
-});
+};
 
 export function isAllowed(from: ExecutionState, to: ExecutionState): boolean {
-  return FR_TRANSITIONS[from].includes(to);
+  return TRANSITIONS[from].includes(to);
 }
 
-// Total, so that a core state cannot be added without a word here. Two of them read differently in some jobs.
+// Total, so that every new core state must get a name here. Two core states have two names each.
 const WORDS = {
   pending: ['CREATED'],
   delayed: ['CREATED', 'QUEUED'],
@@ -45,10 +46,10 @@ const WORDS = {
   cancelled: ['CANCELED'],
 } as const satisfies Record<JobState, readonly [ExecutionState, ExecutionState?]>;
 
-type Lived = Pick<Job, 'state' | 'attemptsStarted'> & { readonly isLeased: boolean };
+type StateFacts = Pick<Job, 'state' | 'attemptsStarted'> & { readonly isLeased: boolean };
 
-/** A claim is a lease and a wait between attempts is a wait in the queue: neither is a state of its own in the core. */
-export function executionStateOf({ state, attemptsStarted, isLeased }: Lived): ExecutionState {
+/** The core has no state for a claimed job (it holds a lease) or for a retry by hand that waits for its backoff. */
+export function executionStateOf({ state, attemptsStarted, isLeased }: StateFacts): ExecutionState {
   if (state === 'delayed') return WORDS.delayed[attemptsStarted > 0 ? 1 : 0];
   if (state === 'scheduled') return WORDS.scheduled[isLeased ? 1 : 0];
   return WORDS[state][0];
@@ -69,7 +70,25 @@ export function outcomeOf(state: ExecutionState): ExecutionOutcome | null {
   return OUTCOMES[state];
 }
 
-/** The core states in which a job may read as the given one: for a search, whose finds are looked at once more. */
+/** Every core state that can be shown as the given state. A search filters by these, then checks each job it found. */
 export function coreStatesOf(state: ExecutionState): readonly JobState[] {
   return JOB_STATES.filter((core) => (WORDS[core] as readonly ExecutionState[]).includes(state));
+}
+
+export type ExecutionFailure = {
+  readonly code: string;
+  readonly message: string;
+  /** Whether another attempt at the same work may succeed. */
+  readonly retryable: boolean;
+};
+
+/** The failure of an attempt as the execution API shows it. The stack trace is left out. */
+export function failureOf(failure: Failure | null): ExecutionFailure | null {
+  if (failure === null) return null;
+  const { category, code, message } = failure;
+  return {
+    code: code === 'EXECUTION_TIMEOUT' ? 'RFA_EXEC_TIMEOUT' : code,
+    message,
+    retryable: category === 'TEMPORARY' || category === 'TIMEOUT' || category === 'SYSTEM',
+  };
 }

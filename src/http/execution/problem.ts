@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import { lookUp } from '../../core/dictionary.ts';
 import type { AppError, Issue } from '../../core/errors.ts';
-import { PROBLEMS, type ProblemCode, problemOf } from '../../core/execution/problems.ts';
 import type { DescribedRoute, ErrorResponse } from '../door.ts';
+import { PROBLEMS, type ProblemCode, problemOf } from './problem-codes.ts';
 import { type ProblemStatus, problemResponses } from './schemas/problem.ts';
 
 declare module 'fastify' {

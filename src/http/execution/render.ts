@@ -1,7 +1,7 @@
 import type { Static } from 'typebox';
 import type { ExecutionEvent } from '../../core/execution/events.ts';
-import type { ExecutionReport } from '../../core/execution/report.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
+import type { ExecutionReport } from '../../services/execution/execution-history.ts';
 import type { ExecutionView } from '../../services/execution/read-execution.ts';
 import type { ReportRow } from '../../services/execution/stream-reports.ts';
 import type { ExecutionJob } from './schemas/job.ts';

@@ -1,7 +1,7 @@
 import { AppError } from '../../core/errors.ts';
-import { type ReadRequest, readExecutionRequest } from '../../core/execution/request.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
+import { type ReadRequest, readExecutionRequest } from '../../services/execution/execution-request.ts';
 import { submitExecution } from '../../services/execution/submit-execution.ts';
 import type { Http } from '../door.ts';
 import { answer, named } from '../shared/shapes.ts';

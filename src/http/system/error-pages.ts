@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { isProblemCode, PROBLEM_CODES, PROBLEMS, type ProblemCode } from '../../core/execution/problems.ts';
 import type { Http } from '../door.ts';
+import { isProblemCode, PROBLEM_CODES, PROBLEMS, type ProblemCode } from '../execution/problem-codes.ts';
 
 const STYLE = `
 :root { color-scheme: light dark; --ink: #1c2430; --dim: #5d6b7c; --line: #d8dee6; --page: #fff; --mark: #0b6bcb; }

@@ -1,5 +1,12 @@
 import { type ExecutionEvent, projectEvents } from '../../core/execution/events.ts';
 import { isWorkKind, type WorkKind } from '../../core/execution/kinds.ts';
+import {
+  type ExecutionFailure,
+  type ExecutionOutcome,
+  executionStateOf,
+  failureOf,
+  outcomeOf,
+} from '../../core/execution/states.ts';
 import type { Job, StateTransition } from '../../core/job.ts';
 import { getJobs } from '../../ledger/reads/get-job.ts';
 import { jobHistories } from '../../ledger/reads/job-history.ts';
@@ -50,4 +57,38 @@ function eventsOf(job: Job, history: readonly StateTransition[]): ExecutionEvent
 function scenarioOf(job: Job): WorkKind {
   const kind = definitionOf(job)?.work_kind ?? job.tags?.work_kind;
   return isWorkKind(kind) ? kind : 'PAYLOAD_INVALID';
+}
+
+/** The outcome of a finished job, with every change of its state. */
+export type ExecutionReport = {
+  readonly jobId: string;
+  readonly outcome: ExecutionOutcome;
+  readonly events: readonly ExecutionEvent[];
+  /** When the attempt that decided the outcome started; null if it never did. */
+  readonly startedAt: Date | null;
+  readonly finishedAt: Date;
+  readonly durationMs: number;
+  readonly failure: ExecutionFailure | null;
+};
+
+type ReportedJob = Pick<Job, 'id' | 'state' | 'attemptsStarted' | 'lastFailure'> & { readonly isLeased: boolean };
+
+/** Null while the job is not final, and when the events are missing or newer than the job row that was read. */
+export function reportOf(job: ReportedJob, events: readonly ExecutionEvent[]): ExecutionReport | null {
+  const state = executionStateOf(job);
+  const outcome = outcomeOf(state);
+  const last = events.at(-1);
+  if (outcome === null || last?.nextState !== state) return null;
+  const started = events.findLast(({ eventName }) => eventName === 'job.running' || eventName === 'job.retried');
+  const startedAt = started?.eventName === 'job.running' ? new Date(started.timestamp) : null;
+  const finishedAt = new Date(last.timestamp);
+  return {
+    jobId: job.id,
+    outcome,
+    events,
+    startedAt,
+    finishedAt,
+    durationMs: startedAt === null ? 0 : finishedAt.getTime() - startedAt.getTime(),
+    failure: outcome === 'FAILED' ? failureOf(job.lastFailure) : null,
+  };
 }

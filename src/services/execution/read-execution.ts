@@ -1,11 +1,12 @@
 import { AppError } from '../../core/errors.ts';
 import { type ExecutionDefinition, isExecutionPayload } from '../../core/execution/definition.ts';
 import { EXECUTION_TYPE, type ExecutionType, isExecutionType } from '../../core/execution/kinds.ts';
-import { type ExecutionFailure, failureOf } from '../../core/execution/report.ts';
 import {
+  type ExecutionFailure,
   type ExecutionOutcome,
   type ExecutionState,
   executionStateOf,
+  failureOf,
   outcomeOf,
 } from '../../core/execution/states.ts';
 import { isUuid } from '../../core/ids.ts';

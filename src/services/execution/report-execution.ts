@@ -1,8 +1,7 @@
 import { AppError } from '../../core/errors.ts';
-import { type ExecutionReport, reportOf } from '../../core/execution/report.ts';
 import { executionStateOf, outcomeOf } from '../../core/execution/states.ts';
 import type { Caller, ExecutionContext } from './context.ts';
-import { withEvents } from './execution-history.ts';
+import { type ExecutionReport, reportOf, withEvents } from './execution-history.ts';
 import { noSuchExecution, ownedExecution } from './read-execution.ts';
 
 /** What became of a job that has ended, with every change of its state. */

@@ -6,7 +6,6 @@ import {
   generateDefinition,
 } from '../../core/execution/definition.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
-import type { ExecutionRequest } from '../../core/execution/request.ts';
 import { type ExecutionState, executionStateOf } from '../../core/execution/states.ts';
 import type { Policy } from '../../core/policy.ts';
 import type { Submission } from '../../core/submission.ts';
@@ -16,6 +15,7 @@ import type { LogFields } from '../../telemetry/log.ts';
 import type { SubmissionResult } from '../jobs/submission-result.ts';
 import { resultOf, submitJob } from '../jobs/submit-job.ts';
 import type { Caller, ExecutionContext } from './context.ts';
+import type { ExecutionRequest } from './execution-request.ts';
 import { ownedExecution } from './read-execution.ts';
 import { sharedClock } from './shared-clock.ts';
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
-import { PROBLEM_CODES } from '../../../core/execution/problems.ts';
 import { named, shape, word } from '../../shared/shapes.ts';
+import { PROBLEM_CODES } from '../problem-codes.ts';
 
 const ProblemField = shape('ProblemField', {
   field: Type.String({ description: 'The member it is about.' }),

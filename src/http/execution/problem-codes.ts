@@ -1,8 +1,8 @@
-import type { AppError, ErrorCode } from '../errors.ts';
+import type { AppError, ErrorCode } from '../../core/errors.ts';
 
 type Problem = { readonly status: number; readonly title: string; readonly action: string };
 
-/** Every error of the execution API: its status, its name and what the caller can do about it. */
+/** Every error of the execution API: its status, its title and what the caller can do about it. */
 export const PROBLEMS = {
   RFA_REQUEST_MALFORMED: {
     status: 400,
@@ -22,29 +22,30 @@ export const PROBLEMS = {
   RFA_AUTH_TOKEN_EXPIRED: {
     status: 401,
     title: 'Credentials expired',
-    action: 'Use another key of the client, or have a new one issued.',
+    action: 'Use another key of the client, or issue a new one.',
   },
   RFA_AUTH_FORBIDDEN: {
     status: 403,
     title: 'Forbidden',
-    action: 'Use the key of the client that owns it, with the permission it needs.',
+    action: 'Use a key of the owning client that has the required scope.',
   },
   RFA_AUTH_API_KEY_DISABLED: {
     status: 403,
     title: 'API key disabled',
-    action: 'Use another key: this one was revoked.',
+    action: 'Use another key: this one is revoked.',
   },
   RFA_JOB_NOT_FOUND: {
     status: 404,
     title: 'Job not found',
-    action: 'Check the job id; a report exists once its job has ended, and both are removed when their retention ends.',
+    action:
+      'Check the job id. A report exists once its job has ended. Jobs and reports are deleted after their retention.',
   },
   RFA_CLIENT_NOT_FOUND: { status: 404, title: 'Client not found', action: 'Check the client id.' },
   RFA_KEY_NOT_FOUND: { status: 404, title: 'Key not found', action: 'Check the key id.' },
   RFA_WEBHOOK_NOT_FOUND: {
     status: 404,
     title: 'Webhook not found',
-    action: 'Check the ids; deliveries are removed when their retention ends.',
+    action: 'Check the ids. Deliveries are deleted after their retention.',
   },
   RFA_REQUEST_NOT_FOUND: {
     status: 404,
@@ -59,22 +60,22 @@ export const PROBLEMS = {
   RFA_REQUEST_NOT_ACCEPTABLE: {
     status: 406,
     title: 'Not acceptable',
-    action: 'Accept application/json, or leave the Accept header out.',
+    action: 'Accept application/json, or omit the Accept header.',
   },
   RFA_JOB_CONFLICT: {
     status: 409,
     title: 'Conflict',
-    action: 'Read the job and decide anew; a job without attempts left is submitted again as a new one.',
+    action: 'Read the job to see its state. If it has no attempts left, submit it as a new job.',
   },
   RFA_KEY_CONFLICT: {
     status: 409,
     title: 'Key conflict',
-    action: 'Another request was first: use the key that it was given.',
+    action: 'Another request changed the key first: use the key that it returned.',
   },
   RFA_WEBHOOK_CONFLICT: {
     status: 409,
     title: 'Webhook conflict',
-    action: 'Read the webhook and decide anew.',
+    action: 'Read the webhook to see its current state.',
   },
   RFA_EXEC_IDEMPOTENCY_CONFLICT: {
     status: 409,
@@ -90,12 +91,12 @@ export const PROBLEMS = {
   RFA_REQUEST_RATE_LIMITED: {
     status: 429,
     title: 'Too many requests',
-    action: 'Wait for the seconds given in Retry-After, and send fewer requests.',
+    action: 'Wait for the seconds given in Retry-After, then send fewer requests.',
   },
   RFA_INTERNAL: {
     status: 500,
     title: 'Internal error',
-    action: 'Retry later; report it with the instance if it stays.',
+    action: 'Retry later. If the error persists, report it with the value of instance.',
   },
   RFA_STORAGE_DB_ERROR: { status: 503, title: 'Database error', action: 'Retry later: nothing was changed.' },
   RFA_STORAGE_UNAVAILABLE: {
@@ -111,12 +112,12 @@ export const PROBLEMS = {
   RFA_EXEC_WORKER_UNAVAILABLE: {
     status: 503,
     title: 'No worker available',
-    action: 'Start a worker; jobs stay queued until there is one.',
+    action: 'Start a worker. Jobs stay queued until a worker runs.',
   },
   RFA_CONFIG_INVALID: {
     status: 503,
     title: 'Server misconfigured',
-    action: 'Have the operator correct the configuration.',
+    action: 'Ask the operator to correct the configuration.',
   },
   RFA_EXEC_TIMEOUT: {
     status: 504,
@@ -126,7 +127,7 @@ export const PROBLEMS = {
   RFA_DEPENDENCY_TIMEOUT: {
     status: 504,
     title: 'Dependency timed out',
-    action: 'Retry later; check the database if it stays.',
+    action: 'Retry later. If the error persists, check the database.',
   },
 } as const satisfies Record<string, Problem>;
 
@@ -138,7 +139,7 @@ export function isProblemCode(value: unknown): value is ProblemCode {
   return typeof value === 'string' && Object.hasOwn(PROBLEMS, value);
 }
 
-/** Which problem an error is to a caller of the execution API: the one it names itself, or the one its code means. */
+/** The problem code of an error: the one that the error names, or the one that its error code maps to. */
 export function problemOf(error: AppError): ProblemCode {
   if (isProblemCode(error.problem)) return error.problem;
   const rule = RULES[error.code];
@@ -187,19 +188,19 @@ function refusalOf(error: AppError): ProblemCode {
     return 'RFA_REQUEST_PAYLOAD_TOO_LARGE';
   }
   if (has(error, UNSUPPORTED)) return 'RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE';
-  // Without a member to blame, the request as a whole could not be read.
+  // Without details the request as a whole could not be read.
   return error.details.length === 0 || has(error, MALFORMED) ? 'RFA_REQUEST_MALFORMED' : 'RFA_JOB_VALIDATION_FAILED';
 }
 
 const SQLSTATE = /^[0-9A-Z]{5}$/;
-// Connections, resources, and a server that is going or coming: the database as a whole is away.
+// SQLSTATE classes of an unreachable database: connection failures, lack of resources, start-up and shutdown.
 const AWAY = /^(?:08|53|57P)/;
 
-/** Whether the database answered and said no, rather than being out of reach. */
+/** Whether the database rejected a statement, rather than being unreachable. */
 function isStatementFailure({ cause }: AppError): boolean {
   for (let each = cause; typeof each === 'object' && each !== null; each = (each as { cause?: unknown }).cause) {
     const { code } = each as { code?: unknown };
-    // Five letters and digits with a digit among them: `EPIPE` and its like are the operating system's.
+    // A SQLSTATE has a digit. `EPIPE` and other codes of the operating system have the same length but no digit.
     if (typeof code === 'string' && SQLSTATE.test(code) && /\d/.test(code)) return !AWAY.test(code);
   }
   return false;

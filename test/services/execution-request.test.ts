@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { EXECUTION_TYPES, type ExecutionType } from '../../src/core/execution/kinds.ts';
-import { readExecutionRequest } from '../../src/core/execution/request.ts';
+import { readExecutionRequest } from '../../src/services/execution/execution-request.ts';
 
 const LATER = '2030-01-15T10:30:00Z';
 

@@ -1,13 +1,13 @@
-import type { AddressPolicy } from '../address-policy.ts';
-import type { Issue } from '../errors.ts';
-import { suggestion } from '../nearest-name.ts';
-import { FIELD_LIMITS, Issues, readText, readTimestamp, readUrl, readWord } from '../submission-fields.ts';
-import { EXECUTION_TYPES, type ExecutionType, KINDS, WORK_KINDS, type WorkKind } from './kinds.ts';
+import type { AddressPolicy } from '../../core/address-policy.ts';
+import type { Issue } from '../../core/errors.ts';
+import { EXECUTION_TYPES, type ExecutionType, KINDS, WORK_KINDS, type WorkKind } from '../../core/execution/kinds.ts';
+import { suggestion } from '../../core/nearest-name.ts';
+import { FIELD_LIMITS, Issues, readText, readTimestamp, readUrl, readWord } from '../../core/submission-fields.ts';
 
-/** What a caller asks the execution API to do. */
+/** A valid request to submit a job. */
 export type ExecutionRequest = {
   readonly type: ExecutionType;
-  /** Null: drawn from the seed. */
+  /** Null: chosen at random. */
   readonly workKind: WorkKind | null;
   readonly executionAt: Date | null;
   readonly callback: string | null;
@@ -19,17 +19,17 @@ export type ReadRequest =
   | { readonly ok: false; readonly kind: 'malformed' | 'invalid'; readonly issues: readonly Issue[] };
 
 export type ReadRequestParams = {
-  /** The header's key, which counts where the body has none. */
+  /** The header Idempotency-Key. A key in the body takes precedence. */
   readonly headerKey?: string;
   readonly allowedTypes: readonly ExecutionType[];
-  /** Which addresses a callback may name beside the global ones; without a policy, any. */
+  /** Which addresses a callback may name in addition to public ones; without a policy, any. */
   readonly addresses?: AddressPolicy;
 };
 
 const MEMBERS = ['type', 'execution_at', 'callback', 'idempotency_key', 'work_kind'] as const;
 const UTC = /(?:[Zz]|\+00:?00)\s*$/;
 
-/** Malformed is what has the wrong shape or lacks a member; invalid is what has a shape but no meaning here. */
+/** A body with a wrong type or without a required member is malformed. Any other refused body is invalid. */
 export function readExecutionRequest(body: unknown, params: ReadRequestParams): ReadRequest {
   const malformed = findMalformed(body);
   if (malformed.length > 0) return { ok: false, kind: 'malformed', issues: malformed };
@@ -67,7 +67,7 @@ function findMalformed(body: unknown): readonly Issue[] {
     issues.add(
       'execution_at',
       'REQUIRED',
-      'is required for DEFERRED: the time to run at, such as 2024-01-15T10:30:00Z',
+      'is required for DEFERRED: give the time to run at, such as 2024-01-15T10:30:00Z',
     );
   }
   return issues.list;
@@ -84,7 +84,7 @@ function refuseMembers(given: object, issues: Issues): void {
 function readType(value: unknown, allowed: readonly ExecutionType[], issues: Issues): ExecutionType | null {
   const type = readWord(value, { field: 'type', words: EXECUTION_TYPES }, issues);
   if (type === null || allowed.includes(type)) return type;
-  issues.add('type', 'NOT_ALLOWED', `must be one of ${allowed.join(', ')}: this server does not take ${type}`);
+  issues.add('type', 'NOT_ALLOWED', `must be one of ${allowed.join(', ')}: this server does not accept ${type}`);
   return null;
 }
 
@@ -92,16 +92,20 @@ function readKind(value: unknown, type: ExecutionType | null, issues: Issues): W
   const kind = readWord(value, { field: 'work_kind', words: WORK_KINDS }, issues);
   if (kind === null) return null;
   const { expected, types } = KINDS[kind];
-  if (expected === 'REJECTED') issues.add('work_kind', kind, 'names the kind that is always refused: choose another');
+  if (expected === 'REJECTED') issues.add('work_kind', kind, 'is the kind that is always rejected: choose another');
   else if (type !== null && !types.includes(type)) {
-    issues.add('work_kind', 'NOT_FOR_TYPE', `must fit the type: ${kind} is for ${types.join(', ')}`);
+    issues.add('work_kind', 'NOT_FOR_TYPE', `must match the type: ${kind} is only for ${types.join(', ')}`);
   } else return kind;
   return null;
 }
 
 function readTime(value: string, type: ExecutionType | null, issues: Issues): Date | null {
   if (type === 'EXECUTE') {
-    issues.add('execution_at', 'NOT_ALLOWED', 'must be absent: EXECUTE runs at once, DEFERRED at a time');
+    issues.add(
+      'execution_at',
+      'NOT_ALLOWED',
+      'must be absent for EXECUTE, which runs at once: use DEFERRED to run at a time',
+    );
     return null;
   }
   const date = readTimestamp(value, 'execution_at', issues);

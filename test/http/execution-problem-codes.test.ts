@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { AppError, type AppErrorOptions, ERRORS, type ErrorCode } from '../../src/core/errors.ts';
-import { PROBLEM_CODES, PROBLEMS, problemOf } from '../../src/core/execution/problems.ts';
+import { PROBLEM_CODES, PROBLEMS, problemOf } from '../../src/http/execution/problem-codes.ts';
 
 const of = (code: ErrorCode, options: AppErrorOptions = {}) => problemOf(new AppError(code, options));
 const detail = (code: string, field = 'x'): AppErrorOptions => ({ details: [{ field, code, message: 'm' }] });
