@@ -10,13 +10,15 @@ import { PROFILES } from '../../src/core/policy.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import { type ExecutionHandlerOptions, executionRegistration } from '../../src/handlers/execution.ts';
 import { createExecutionAdmission } from '../../src/services/admission/queue-admission.ts';
-import { cancelExecution } from '../../src/services/execution/cancel-execution.ts';
+import { cancelExecution, retryExecution } from '../../src/services/execution/change-execution.ts';
 import type { Caller, ExecutionContext } from '../../src/services/execution/context.ts';
-import type { ExecutionReport } from '../../src/services/execution/execution-history.ts';
+import { reportExecution } from '../../src/services/execution/execution-reports.ts';
 import type { ExecutionRequest } from '../../src/services/execution/execution-request.ts';
-import { type ExecutionView, readExecution } from '../../src/services/execution/read-execution.ts';
-import { reportExecution } from '../../src/services/execution/report-execution.ts';
-import { retryExecution } from '../../src/services/execution/retry-execution.ts';
+import {
+  type ExecutionReport,
+  type ExecutionView,
+  readExecution,
+} from '../../src/services/execution/read-execution.ts';
 import { type SubmittedExecution, submitExecution } from '../../src/services/execution/submit-execution.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { ExecutionMetrics } from '../../src/telemetry/execution-metrics.ts';
@@ -97,19 +99,19 @@ export class Simulation {
   }
 
   read(caller: Caller, jobId: string): Promise<ExecutionView> {
-    return readExecution(this.context, caller, jobId);
+    return readExecution(this.context, { caller, jobId });
   }
 
   report(caller: Caller, jobId: string): Promise<ExecutionReport> {
-    return reportExecution(this.context, caller, jobId);
+    return reportExecution(this.context, { caller, jobId });
   }
 
   cancel(caller: Caller, jobId: string): Promise<{ state: ExecutionState }> {
-    return cancelExecution(this.context, caller, jobId);
+    return cancelExecution(this.context, { caller, jobId });
   }
 
   retry(caller: Caller, jobId: string): Promise<{ state: ExecutionState }> {
-    return retryExecution(this.context, caller, jobId);
+    return retryExecution(this.context, { caller, jobId });
   }
 
   /** Answers the job once it is in one of these states. */

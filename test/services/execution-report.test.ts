@@ -3,7 +3,7 @@ import { projectEvents } from '../../src/core/execution/events.ts';
 import { failureOf } from '../../src/core/execution/states.ts';
 import type { Failure } from '../../src/core/failure.ts';
 import type { JobState } from '../../src/core/states.ts';
-import { reportOf } from '../../src/services/execution/execution-history.ts';
+import { reportOf } from '../../src/services/execution/read-execution.ts';
 import { historyOf, START_MS } from '../core/execution-history.ts';
 
 const JOB = '3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11';

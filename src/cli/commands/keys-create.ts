@@ -47,7 +47,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     lifetimeMs: readDurationMs(values.expires, 'expires') ?? settingsOf(values).config.auth.keyLifetimeMs,
   };
   const key = await withLedger(invocation, async (database) => {
-    const org = await requireOrg(database, slug);
+    const org = await requireOrg(database, { slug });
     return createKey(database, { ...wanted, orgId: org.id });
   });
   out.note('Keep this key: it is shown this once.');

@@ -24,7 +24,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const { org: slug } = invocation.values;
   if (slug === undefined) throw new UsageError('"millrace keys list" needs --org SLUG.', 'keys list');
   const keys = await withLedger(invocation, async (database) =>
-    listKeys(database, (await requireOrg(database, slug)).id),
+    listKeys(database, { orgId: (await requireOrg(database, { slug })).id }),
   );
   const rows = keys.map((key) => [
     ...[key.id, key.name, key.status, key.expiresAt.toISOString()],

@@ -10,8 +10,8 @@ const WINDOW_MS = 60_000;
 const CAPACITY = 10_000;
 
 /**
- * Counts the calls that need no key, by the address they come from. In this process alone: such a call costs little, and the
- * count only has to keep one sender from making clients without end.
+ * Counts requests without a key by the address of their sender. Each process counts alone: the count only has to stop one
+ * sender from creating clients without end.
  */
 export class AddressLimiter {
   readonly #limit: number;
@@ -38,7 +38,7 @@ export class AddressLimiter {
 
 const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 
-/** Whoever has one address of version 6 has a whole /64 of them: they count as one. */
+/** A sender with one IPv6 address usually has its whole /64 network, so the network counts as one address. */
 function networkOf(address: string): string {
   const mapped = MAPPED.exec(address)?.[1];
   if (mapped !== undefined || !isIPv6(address)) return mapped ?? address;

@@ -1,15 +1,21 @@
+import { Type } from 'typebox';
 import { checkExecutionHealth } from '../../services/execution/check-execution-health.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import type { Http } from '../door.ts';
-import { answer } from '../shared/shapes.ts';
-import { ExecutionHealth } from './schemas/health.ts';
+import { answer, shape } from '../shared/shapes.ts';
+
+export const ExecutionHealth = shape('ExecutionHealth', {
+  status: Type.Literal('ok'),
+  workers: Type.Integer({ minimum: 1, description: 'How many workers for jobs of this API are alive.' }),
+  latency_ms: Type.Number({ description: 'The response time of the database.' }),
+});
 
 const schema = {
   operationId: 'getExecutionHealth',
-  summary: 'Would a job be done now?',
+  summary: 'Check whether jobs can run',
   description:
-    'The database must answer within a second (504 otherwise) and some worker must be alive (503 otherwise). Jobs are accepted and wait while there is no worker.',
-  response: { 200: answer(ExecutionHealth, 'Jobs are accepted, and there is a worker.') },
+    'Succeeds if the database responds within a second (otherwise 504) and a worker is alive (otherwise 503). Without a worker, jobs are accepted and stay queued.',
+  response: { 200: answer(ExecutionHealth, 'Jobs can run.') },
 };
 
 export function getHealthRoute(http: Http, context: ExecutionContext): void {

@@ -1,8 +1,9 @@
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import { listExecutions } from '../../services/execution/list-executions.ts';
 import type { Http } from '../door.ts';
+import { needs } from '../shared/route-options.ts';
 import { answer } from '../shared/shapes.ts';
-import { callerOf, needs } from './operation.ts';
+import { callerOf } from './operation.ts';
 import { readListQuery } from './read-filter.ts';
 import { renderExecution } from './render.ts';
 import { ExecutionJobList, ExecutionListQuery } from './schemas/lists.ts';
@@ -11,7 +12,7 @@ const schema = {
   operationId: 'listExecutions',
   summary: 'List jobs',
   description:
-    'Jobs of the client that match every filter given, newest first, a page at a time. Repeat a parameter, or separate by commas, for a list of values.',
+    'Returns the jobs of the client that match every filter, newest first, one page at a time. For a list of values, repeat a parameter or separate the values by commas.',
   querystring: ExecutionListQuery,
   response: { 200: answer(ExecutionJobList, 'A page of jobs.') },
 };

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 import type { ExecutionContext } from '../../services/execution/context.ts';
-import { type ReportRow, streamReports } from '../../services/execution/stream-reports.ts';
+import { type ReportRow, streamReports } from '../../services/execution/execution-reports.ts';
 import type { Http } from '../door.ts';
 import { named } from '../shared/shapes.ts';
-import { callerOf, needs } from './operation.ts';
+import { callerOf } from './operation.ts';
 import { readReportsQuery } from './read-filter.ts';
 import { chooseFormat, FORMATS, refuseEvents } from './report-formats.ts';
 import { ExecutionReportRow, ExecutionReports, ExecutionReportsQuery } from './schemas/lists.ts';
@@ -12,7 +12,7 @@ const schema = {
   operationId: 'listExecutionReports',
   summary: 'Report on all jobs',
   description:
-    'Every job of the client that matches, with its state and outcome, newest first: as one JSON document with totals at its end, as a JSON document for each job on a line of its own (NDJSON), or as CSV. Named by format, or by the Accept header. Sent as it is read, however many there are; an answer that breaks off was not finished.',
+    'Returns every matching job of the client with its state and outcome, newest first. The format is one JSON document with totals at the end, one JSON document per line (NDJSON), or CSV. The parameter format or the Accept header selects it. Rows are sent as they are read, so a response that breaks off is incomplete.',
   querystring: ExecutionReportsQuery,
   response: {
     200: {
@@ -26,21 +26,20 @@ const schema = {
   },
 } as const;
 
-const { scopes } = needs('jobs:read').config;
-const config = { scopes, offers: [FORMATS.ndjson.mediaType, FORMATS.csv.mediaType] };
+const config = { scopes: ['jobs:read'] as const, offers: [FORMATS.ndjson.mediaType, FORMATS.csv.mediaType] };
 
 export function listReportsRoute(http: Http, context: ExecutionContext): void {
   http.get('/reports', { schema, config }, async (request, reply) => {
     const format = chooseFormat(request.query.format, request.headers.accept);
     const filter = readReportsQuery(request.query);
     refuseEvents(format, filter.withEvents);
-    const rows = await begun(streamReports(context, callerOf(request), filter));
+    const rows = await begun(streamReports(context, { caller: callerOf(request), filter }));
     const { contentType, text } = FORMATS[format];
     return reply.type(contentType).send(Readable.from(text(rows), { objectMode: false }) as never);
   });
 }
 
-/** Reads the first page at once: what goes wrong there is still an error answer, not a stream that breaks off. */
+/** Reads the first page before the response starts, so that an error there still gets an error response. */
 async function begun(rows: AsyncGenerator<ReportRow[]>): Promise<AsyncIterable<ReportRow[]>> {
   const first = await rows.next();
   return (async function* () {

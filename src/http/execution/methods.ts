@@ -6,8 +6,8 @@ import { allowing } from './problem.ts';
 type Path = { readonly parts: readonly string[]; readonly methods: Set<string> };
 
 /**
- * A path that exists refuses a method it does not have with 405 and says which it has. Asked before the body is read, so a
- * wrong method is not blamed on its body.
+ * Responds to a wrong method on an existing path with 405 and the allowed methods. It does so before the body is read, so
+ * that the error is never about the body.
  */
 export function installMethods(http: Http): void {
   const paths = new Map<string, Path>();
@@ -19,13 +19,13 @@ export function installMethods(http: Http): void {
   http.addHook('onRequest', (request, _reply, done) => {
     done(request.is404 ? noSuchRoute(request, [...paths.values()]) : undefined);
   });
-  // Hooks of this scope run only for paths below it that have a handler of this scope.
+  // Without a handler of this scope, its hooks do not run for unknown paths.
   http.setNotFoundHandler(async (request) => {
     throw noSuchRoute(request, [...paths.values()]);
   });
 }
 
-/** A slash at the end changes nothing, as for the router. */
+/** Ignores a slash at the end, as the router does. */
 const partsOf = (url: string): string[] => url.replace(/(?<=.)\/$/, '').split('/');
 
 function noSuchRoute({ url, method }: FastifyRequest, paths: readonly Path[]): AppError {
@@ -35,7 +35,7 @@ function noSuchRoute({ url, method }: FastifyRequest, paths: readonly Path[]): A
   if (methods.length === 0) {
     return new AppError('NOT_FOUND', { message: `There is no ${method} ${address.slice(0, 200)}.` });
   }
-  const message = `${address.slice(0, 200)} does not answer ${method}, only ${methods.join(', ')}.`;
+  const message = `${address.slice(0, 200)} does not support ${method}, only ${methods.join(', ')}.`;
   return allowing(new AppError('INVALID_REQUEST', { message, problem: 'RFA_REQUEST_METHOD_NOT_ALLOWED' }), methods);
 }
 

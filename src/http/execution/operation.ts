@@ -2,19 +2,17 @@ import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { traceparentOf } from '../../core/traceparent.ts';
 import type { Caller } from '../../services/execution/context.ts';
-
-export { problemResponses } from './schemas/problem.ts';
-
-import { actorOf, identityOf, type Scope } from '../shared/identity.ts';
+import { actorOf, identityOf } from '../shared/identity.ts';
+import { BOOTSTRAP_TOKEN, IDEMPOTENCY_KEY } from './schemas/client.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The job that the request is about, for the log; null when there is none. */
+    /** The job of the request, for the log; null if there is none. */
     jobId: string | null;
   }
 }
 
-/** The caller as services need it. Only for routes that name scopes. */
+/** The caller of a route that requires scopes. */
 export function callerOf(request: FastifyRequest): Caller {
   const identity = identityOf(request);
   const traceparent = traceparentOf(request.headers.traceparent);
@@ -27,22 +25,17 @@ export function callerOf(request: FastifyRequest): Caller {
   };
 }
 
-export const needs = (...scopes: Scope[]) => ({ config: { scopes } });
+/** The headers of a request that creates something. An empty header counts as absent. */
+export function creationHeadersOf({ headers }: Pick<FastifyRequest, 'headers'>): {
+  idempotencyKey?: string;
+  bootstrapToken?: string;
+} {
+  return { idempotencyKey: textOf(headers[IDEMPOTENCY_KEY]), bootstrapToken: textOf(headers[BOOTSTRAP_TOKEN]) };
+}
 
-/** For requests whose members are all optional: no body is an empty one. */
-export const bodyMayBeAbsent = {
-  preValidation: async (request: FastifyRequest): Promise<void> => {
-    request.body ??= {};
-  },
-};
-
-/** For bodies that a service judges itself, member by member: the schema documents them. */
-export const judgedByService = { validatorCompiler: () => () => true };
+const textOf = (value: string | string[] | undefined): string | undefined =>
+  typeof value === 'string' && value !== '' ? value : undefined;
 
 export const JobParams = Type.Object({
   job_id: Type.String({ description: 'The id of the job.', examples: ['3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11'] }),
-});
-
-export const ClientParams = Type.Object({
-  client_id: Type.String({ description: 'The id of the client.', examples: ['7b1a4e0e-2f4a-4a0b-9a83-0d6f2c1e5b77'] }),
 });

@@ -7,19 +7,19 @@ import { type ProblemStatus, problemResponses } from './schemas/problem.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the answer says went wrong, for the log; null when nothing did. */
+    /** The problem of the response, for the log; null for a success. */
     problem: { readonly code: ProblemCode; readonly message: string } | null;
   }
 }
 
 const PROBLEM_TYPE = 'application/problem+json';
 
-/** An error of the catalogue as problem details. */
+/** Renders an error as problem details (RFC 9457). */
 export function respondProblem(error: AppError, request: FastifyRequest): ErrorResponse {
   const code = problemOf(error);
   const { status, title, action } = PROBLEMS[code];
-  const said = sentence(error);
-  request.problem = { code, message: said };
+  const message = sentence(error);
+  request.problem = { code, message };
   return {
     status,
     contentType: PROBLEM_TYPE,
@@ -28,15 +28,15 @@ export function respondProblem(error: AppError, request: FastifyRequest): ErrorR
       type: `${originOf(request)}/docs/errors/${code}`,
       title,
       status,
-      detail: said.endsWith(action) ? said : `${said} ${action}`,
+      detail: message.endsWith(action) ? message : `${message} ${action}`,
       instance: request.id,
       code,
-      ...(error.details.length === 0 ? {} : { errors: error.details.map(inWords) }),
+      ...(error.details.length === 0 ? {} : { errors: error.details.map(withOwnNames) }),
     },
   };
 }
 
-/** Messages of the catalogue are clauses; a detail is read as sentences. The name of a member stays as it is written. */
+/** Error messages can be clauses; a detail is made of sentences. The name of a member keeps its case. */
 function sentence({ message, details }: AppError): string {
   const field = details[0]?.field;
   const isOfMember = field !== undefined && message.startsWith(field);
@@ -44,18 +44,18 @@ function sentence({ message, details }: AppError): string {
   return /[.!?]$/.test(started) ? started : `${started}.`;
 }
 
-// What this door calls the members that a submission has for the core.
+// The names of this API for members that the core names differently.
 const MEMBERS: Readonly<Record<string, string>> = {
   idempotencyKey: 'idempotency_key',
   scheduledAt: 'execution_at',
   callbackUrl: 'callback',
 };
 
-const inWords = ({ field, ...issue }: Issue): Issue => ({ field: lookUp(MEMBERS, field) ?? field, ...issue });
+const withOwnNames = ({ field, ...issue }: Issue): Issue => ({ field: lookUp(MEMBERS, field) ?? field, ...issue });
 
 const HOST = /^[\w.-]+(?::\d{1,5})?$|^\[[0-9a-fA-F:.]+\](?::\d{1,5})?$/;
 
-/** Where the caller reached this server; nothing, and so a relative address, when it did not say in a way fit to repeat. */
+/** The origin that the caller used. Empty, and so a relative URL, if the Host header is not well formed. */
 function originOf(request: FastifyRequest): string {
   const { host } = request;
   return host !== undefined && HOST.test(host) ? `${request.protocol}://${host}` : '';
@@ -63,7 +63,7 @@ function originOf(request: FastifyRequest): string {
 
 const allowed = new WeakMap<AppError, string>();
 
-/** Notes the methods that a path does have, for the answer to one that it has not. */
+/** Attaches the methods of a path to the error for a method that it does not have. */
 export function allowing(error: AppError, methods: readonly string[]): AppError {
   allowed.set(error, methods.join(', '));
   return error;
@@ -74,7 +74,7 @@ function allowOf(error: AppError): Record<string, string> {
   return methods === undefined ? {} : { allow: methods };
 }
 
-/** What any route of the door may answer. Those with a body may also be told that it is no good. */
+/** The error responses that every route of the door can have. */
 export function problemsOf({ method, schema, config }: DescribedRoute): Record<number, unknown> {
   const statuses: ProblemStatus[] = [
     400,

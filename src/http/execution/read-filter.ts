@@ -3,15 +3,16 @@ import { AppError } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { Issues, readTimestamp } from '../../core/submission-fields.ts';
 import type { ExecutionFilter } from '../../services/execution/execution-filter.ts';
+import type { ReportFilter } from '../../services/execution/execution-reports.ts';
 import type { ExecutionPage } from '../../services/execution/list-executions.ts';
-import type { ReportFilter } from '../../services/execution/stream-reports.ts';
 import type { ExecutionListQuery, ExecutionReportsQuery } from './schemas/lists.ts';
-
-export type ExecutionQuestion = { filter: ExecutionFilter; page: ExecutionPage };
 
 const UTC = /(?:[Zz]|[+-]00:?00)$/;
 
-export function readListQuery(query: Static<typeof ExecutionListQuery>): ExecutionQuestion {
+export function readListQuery(query: Static<typeof ExecutionListQuery>): {
+  filter: ExecutionFilter;
+  page: ExecutionPage;
+} {
   const { ids, cursor, limit, order } = query;
   const filter = { ...readFilters(query), ...(ids === undefined ? {} : { ids: ids.filter(isUuid) }) };
   return { filter, page: { cursor, limit, order } };

@@ -1,16 +1,14 @@
 import type { Static } from 'typebox';
 import type { ExecutionEvent } from '../../core/execution/events.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
-import type { ExecutionReport } from '../../services/execution/execution-history.ts';
-import type { ExecutionView } from '../../services/execution/read-execution.ts';
-import type { ReportRow } from '../../services/execution/stream-reports.ts';
+import type { ReportRow } from '../../services/execution/execution-reports.ts';
+import type { ExecutionReport, ExecutionView } from '../../services/execution/read-execution.ts';
 import type { ExecutionJob } from './schemas/job.ts';
 import type { ExecutionReportRow } from './schemas/lists.ts';
 import type { ExecutionEvent as EventShape, ExecutionReport as ReportShape } from './schemas/report.ts';
 
-const timeOrNull = (date: Date | null): string | null => (date === null ? null : formatTimestamp(date));
+export const timeOrNull = (date: Date | null): string | null => (date === null ? null : formatTimestamp(date));
 
-/** A job as this door shows it. */
 export function renderExecution(view: ExecutionView): Static<typeof ExecutionJob> {
   const { callback, definition, progress, failure } = view;
   return { ...renderMembers(view), callback, definition, ...renderTimes(view), progress, failure };

@@ -1,7 +1,8 @@
 import type { Static } from 'typebox';
 import { dictionary } from '../../core/dictionary.ts';
 import { AppError } from '../../core/errors.ts';
-import type { ReportRow } from '../../services/execution/stream-reports.ts';
+import type { ReportRow } from '../../services/execution/execution-reports.ts';
+import { type MediaRange, readAccept } from './accept.ts';
 import { type RenderedRow, renderRow } from './render.ts';
 import type { ExecutionTotals, REPORT_FORMATS } from './schemas/lists.ts';
 
@@ -11,32 +12,24 @@ type Rows = AsyncIterable<readonly ReportRow[]>;
 
 type Format = { readonly mediaType: string; readonly contentType: string; text(rows: Rows): AsyncGenerator<string> };
 
-// In the order they are preferred in when the caller has no preference.
+// In order of preference, for a caller that has none.
 export const FORMATS: Readonly<Record<ReportFormat, Format>> = {
   json: { mediaType: 'application/json', contentType: 'application/json; charset=utf-8', text: jsonText },
   ndjson: { mediaType: 'application/x-ndjson', contentType: 'application/x-ndjson; charset=utf-8', text: linesText },
   csv: { mediaType: 'text/csv', contentType: 'text/csv; charset=utf-8; header=present', text: csvText },
 };
 
-/** The format named in the query, else the one that the Accept header wants most. */
+/** The format of the query; without one, the format with the highest weight in the Accept header. */
 export function chooseFormat(named: ReportFormat | undefined, accept: string | undefined): ReportFormat {
   if (named !== undefined || accept === undefined) return named ?? 'json';
-  const ranges = accept.split(',').map(readRange);
+  const ranges = readAccept(accept);
   const formats = Object.keys(FORMATS) as ReportFormat[];
   const wanted = formats.map((format) => ({ format, weight: weightOf(FORMATS[format].mediaType, ranges) }));
   return wanted.reduce((best, each) => (each.weight > best.weight ? each : best)).format;
 }
 
-type Range = { readonly type: string; readonly weight: number };
-
-function readRange(text: string): Range {
-  const [type = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase());
-  const weight = parameters.find((parameter) => parameter.startsWith('q='));
-  return { type, weight: weight === undefined ? 1 : Number(weight.slice(2)) || 0 };
-}
-
-/** The most specific range that covers a type decides. */
-function weightOf(mediaType: string, ranges: readonly Range[]): number {
+/** The weight of the most specific range that covers the type. */
+function weightOf(mediaType: string, ranges: readonly MediaRange[]): number {
   const specificity = [mediaType, `${mediaType.split('/')[0]}/*`, '*/*'];
   for (const name of specificity) {
     const range = ranges.find(({ type }) => type === name);
@@ -47,7 +40,7 @@ function weightOf(mediaType: string, ranges: readonly Range[]): number {
 
 export function refuseEvents(format: ReportFormat, withEvents: boolean): void {
   if (format !== 'csv' || !withEvents) return;
-  const message = 'events do not fit into CSV: ask for json or ndjson, or leave them out';
+  const message = 'events are not available in CSV: use json or ndjson, or omit events';
   throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'events', code: 'NOT_IN_CSV', message }] });
 }
 
@@ -83,9 +76,19 @@ async function* linesText(rows: Rows): AsyncGenerator<string> {
 }
 
 const COLUMNS = [
-  ...(['job_id', 'type', 'work_kind', 'state', 'outcome', 'attempt', 'created_at', 'execution_at'] as const),
-  ...(['updated_at', 'started_at', 'finished_at', 'duration_ms'] as const),
-];
+  'job_id',
+  'type',
+  'work_kind',
+  'state',
+  'outcome',
+  'attempt',
+  'created_at',
+  'execution_at',
+  'updated_at',
+  'started_at',
+  'finished_at',
+  'duration_ms',
+] as const;
 
 async function* csvText(rows: Rows): AsyncGenerator<string> {
   yield `${COLUMNS.join(',')},failure_code,failure_message\r\n`;

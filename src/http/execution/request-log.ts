@@ -1,23 +1,30 @@
 import type { FastifyReply, FastifyRequest, onResponseHookHandler } from 'fastify';
+import { isAppError } from '../../core/errors.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import type { Http } from '../door.ts';
+import { orgRefused } from '../shared/identity.ts';
 
-/** One log line and one measurement for each request of the door, however it ended. */
+/** Logs and measures each request, and counts the requests that were refused for their credentials. */
 export function installRequestLog(http: Http, { telemetry, metrics }: ExecutionContext): void {
-  const tell = (route: string, request: FastifyRequest, reply: FastifyReply): void => {
+  const record = (route: string, request: FastifyRequest, reply: FastifyReply): void => {
     metrics.request(route, request.method, reply.statusCode, reply.elapsedTime / 1_000);
     telemetry.log[levelOf(request, reply)]('request', () => fieldsOf(request, reply));
   };
   http.addHook('onRoute', (route) => {
     const observe: onResponseHookHandler = (request, reply, done) => {
-      tell(route.url, request, reply);
+      record(route.url, request, reply);
       done();
     };
     route.onResponse = [route.onResponse ?? [], observe].flat();
   });
   http.addHook('onResponse', (request, reply, done) => {
-    if (request.is404) tell('none', request, reply);
+    if (request.is404) record('none', request, reply);
     done();
+  });
+  http.addHook('onError', async (request, _reply, error) => {
+    if (!isAppError(error, 'UNAUTHORIZED') && !isAppError(error, 'FORBIDDEN')) return;
+    const clientId = request.identity?.orgId ?? orgRefused(error);
+    metrics.authFailed(clientId, error.details[0]?.code ?? error.code, request.id);
   });
 }
 
@@ -43,14 +50,14 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply) {
   };
 }
 
-/** Whether a write met the storage failing under it: all of it was kept or nothing, and only the caller's repeat tells which. */
+/** Whether the database failed during a write. The write is complete or absent, and only a repeat of the request shows which. */
 const isWriteInDoubt = ({ method, problem }: FastifyRequest): boolean =>
   method !== 'GET' && method !== 'HEAD' && problem?.code.startsWith('RFA_STORAGE_') === true;
 
 const VERBS =
   /^(?:submit|cancel|retry|get|list|create|issue|renew|revoke|register|change|delete|rotate|test|redeliver)/;
 
-/** What was asked for in a word: submit, cancel, retry, get, report and so on. */
+/** The action of the request in one word: submit, cancel, retry, get, report and so on. */
 function actionOf({ routeOptions, method }: FastifyRequest): string {
   const { operationId = '' } = (routeOptions.schema ?? {}) as { operationId?: string };
   if (operationId.endsWith('Report') || operationId.endsWith('Reports')) return 'report';

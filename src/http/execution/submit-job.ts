@@ -4,9 +4,10 @@ import type { ExecutionContext } from '../../services/execution/context.ts';
 import { type ReadRequest, readExecutionRequest } from '../../services/execution/execution-request.ts';
 import { submitExecution } from '../../services/execution/submit-execution.ts';
 import type { Http } from '../door.ts';
+import { judgedByService, needs } from '../shared/route-options.ts';
 import { answer, named } from '../shared/shapes.ts';
-import { openCallOf } from './open-call.ts';
-import { callerOf, judgedByService, needs, problemResponses } from './operation.ts';
+import { callerOf, creationHeadersOf } from './operation.ts';
+import { problemResponses } from './schemas/problem.ts';
 import { ExecutionAccepted, ExecutionSubmission } from './schemas/submission.ts';
 
 const schema = {
@@ -23,7 +24,7 @@ export function submitJobRoute(http: Http, context: ExecutionContext): void {
     const receivedAtMs = Date.now();
     const { allowedTypes } = context.settings;
     const { addresses } = context.webhooks;
-    const { idempotencyKey: headerKey } = openCallOf(request);
+    const { idempotencyKey: headerKey } = creationHeadersOf(request);
     const read = readExecutionRequest(request.body, { headerKey, allowedTypes, addresses });
     if (!read.ok) throw refusal(read);
     const submitted = await submitExecution(context, callerOf(request), read.request, receivedAtMs);

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import type { Engine } from '../../engine/engine.ts';
-import { measureLoad } from '../../services/execution/measure-load.ts';
+import { measureLoad } from '../../services/execution/check-execution-health.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
 import type { Http } from '../door.ts';
 

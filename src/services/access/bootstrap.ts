@@ -7,11 +7,11 @@ import { haveApiKeys } from '../../ledger/access/api-keys.ts';
 import { createOrg, findOrg } from '../../ledger/access/orgs.ts';
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
-import { type CreatedKey, createKeyOn } from './create-key.ts';
+import { type CreatedKey, createKey } from './create-key.ts';
 
 export type FirstKey = CreatedKey & {
   readonly orgSlug: string;
-  /** Where it was saved; null when there is no home. */
+  /** The file that holds the key; null without a data folder. */
   readonly file: string | null;
 };
 
@@ -19,8 +19,8 @@ const FIRST_ORG = 'default';
 const KEY_FILE = 'api-key';
 
 /**
- * On a ledger without any key: one for the org `default`, with every scope, saved in the home for its owner alone. Null when
- * there are keys already. Several processes may ask at once; one makes the key.
+ * Creates the org `default` and a key with every scope, if the database has no key yet. The key is saved in the data folder,
+ * readable only by its owner. Returns null if there is a key already. Of several concurrent processes, one creates the key.
  */
 export async function createFirstOrgAndKey(
   database: Database,
@@ -29,8 +29,8 @@ export async function createFirstOrgAndKey(
   return inTransaction(database.maintenance, async (client) => {
     if (await haveApiKeys(client)) return null;
     const orgId = await firstOrg(client);
-    const created = await createKeyOn(client, { orgId, name: 'first key', scopes: API_KEY_SCOPES, lifetimeMs });
-    // Before the commit: a key that nobody has would keep the next start from making one.
+    const created = await createKey({ api: client }, { orgId, name: 'first key', scopes: API_KEY_SCOPES, lifetimeMs });
+    // Save the key before the commit. If that fails, the next start must be able to create a key again.
     const file = home === null ? null : await saveKey(home, created.key);
     return { ...created, orgSlug: FIRST_ORG, file };
   });
@@ -39,11 +39,11 @@ export async function createFirstOrgAndKey(
 async function firstOrg(client: Queryable): Promise<string> {
   await createOrg(client, { id: randomUUID(), slug: FIRST_ORG });
   const org = await findOrg(client, FIRST_ORG);
-  if (org === null) throw new AppError('INTERNAL_ERROR', { message: `The org "${FIRST_ORG}" is gone.` });
+  if (org === null) throw new AppError('INTERNAL_ERROR', { message: `The org "${FIRST_ORG}" was not created.` });
   return org.id;
 }
 
-/** Written beside its place and moved there, so that a reader never finds half a key. */
+/** Writes a temporary file and renames it, so that a reader never sees a partial key. */
 async function saveKey(home: string, key: string): Promise<string> {
   const file = join(home, KEY_FILE);
   const draft = `${file}.${randomBytes(6).toString('hex')}`;
@@ -57,6 +57,9 @@ async function saveKey(home: string, key: string): Promise<string> {
     return file;
   } catch (cause) {
     await rm(draft, { force: true });
-    throw new AppError('HOME_UNUSABLE', { message: `The first API key cannot be saved as ${file}.`, cause });
+    throw new AppError('HOME_UNUSABLE', {
+      message: `The first API key cannot be saved as ${file}. Check the permissions of the folder.`,
+      cause,
+    });
   }
 }

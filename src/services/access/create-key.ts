@@ -12,19 +12,18 @@ import { AppError, type Issue } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 import { createApiKey } from '../../ledger/access/api-keys.ts';
-import type { Database } from '../../ledger/driver/database.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
 
-export type CreateKeyParams = {
+export type CreateKeyRequest = {
   orgId: string;
   name?: string;
   scopes?: readonly string[];
   projectId?: string | null;
-  /** 90 days unless given. */
+  /** Default: 90 days. */
   lifetimeMs?: number;
 };
 
-/** `key` is the only copy of the secret there is: it is shown once and cannot be read again. */
+/** `key` holds the secret. It is shown once and cannot be read again. */
 export type CreatedKey = {
   readonly id: string;
   readonly key: string;
@@ -39,14 +38,9 @@ export type CreatedKey = {
 const MAX_NAME_LENGTH = 100;
 const MAX_LIFETIME_MS = 3_650 * 86_400_000;
 
-export function createKey(database: Database, params: CreateKeyParams): Promise<CreatedKey> {
-  return createKeyOn(database.api, params);
-}
-
-/** On a connection of the caller's, inside whatever transaction it has. */
-export async function createKeyOn(db: Queryable, params: CreateKeyParams): Promise<CreatedKey> {
-  const { orgId, name = 'api key', projectId = null, lifetimeMs = DEFAULT_KEY_LIFETIME_MS } = params;
-  const scopes = [...new Set(params.scopes ?? DEFAULT_SCOPES)] as ApiKeyScope[];
+export async function createKey({ api }: { readonly api: Queryable }, request: CreateKeyRequest): Promise<CreatedKey> {
+  const { orgId, name = 'api key', projectId = null, lifetimeMs = DEFAULT_KEY_LIFETIME_MS } = request;
+  const scopes = [...new Set(request.scopes ?? DEFAULT_SCOPES)] as ApiKeyScope[];
   const issues = checkKey({ orgId, name, scopes, projectId, lifetimeMs });
   if (issues.length > 0) {
     throw new AppError('INVALID_REQUEST', {
@@ -55,26 +49,26 @@ export async function createKeyOn(db: Queryable, params: CreateKeyParams): Promi
     });
   }
   const { id, key, secretHash } = formatApiKey(randomBytes(API_KEY_RANDOM_BYTES));
-  const { createdAt, expiresAt } = await createApiKey(db, orgId, {
-    id,
-    projectId,
-    name,
-    secretHash,
-    scopes,
-    lifetimeMs,
-  });
+  const stored = { id, projectId, name, secretHash, scopes, lifetimeMs };
+  const { createdAt, expiresAt } = await createApiKey(api, orgId, stored);
   return { id, key, orgId, projectId, name, scopes, createdAt, expiresAt };
 }
 
-type Wanted = { orgId: string; name: string; scopes: readonly string[]; projectId: string | null; lifetimeMs: number };
-
-function checkKey({ orgId, name, scopes, projectId, lifetimeMs }: Wanted): Issue[] {
+function checkKey({ orgId, name, scopes, projectId, lifetimeMs }: Required<CreateKeyRequest>): Issue[] {
   const issues: Issue[] = [];
   if (orgId === SYSTEM_ORG_ID) {
-    issues.push({ field: 'orgId', code: 'RESERVED_ORG', message: "this org is the system's own and has no keys" });
+    issues.push({
+      field: 'orgId',
+      code: 'RESERVED_ORG',
+      message: 'this org is reserved for the system and cannot have keys',
+    });
   }
   if (name.length < 1 || name.length > MAX_NAME_LENGTH) {
-    issues.push({ field: 'name', code: 'OUT_OF_RANGE', message: `a name has 1 to ${MAX_NAME_LENGTH} characters` });
+    issues.push({
+      field: 'name',
+      code: 'OUT_OF_RANGE',
+      message: `the name must have 1 to ${MAX_NAME_LENGTH} characters`,
+    });
   }
   if (scopes.length === 0)
     issues.push({ field: 'scopes', code: 'REQUIRED', message: 'a key needs at least one scope' });
@@ -84,10 +78,14 @@ function checkKey({ orgId, name, scopes, projectId, lifetimeMs }: Wanted): Issue
     issues.push({ field: 'scopes', code: 'UNKNOWN_SCOPE', message });
   }
   if (projectId !== null && !isUuid(projectId)) {
-    issues.push({ field: 'projectId', code: 'INVALID_ID', message: 'a project id is a UUID' });
+    issues.push({ field: 'projectId', code: 'INVALID_ID', message: 'the project id must be a UUID' });
   }
   if (!(lifetimeMs >= 1_000 && lifetimeMs <= MAX_LIFETIME_MS)) {
-    issues.push({ field: 'expires', code: 'OUT_OF_RANGE', message: 'a key lives from one second to ten years' });
+    issues.push({
+      field: 'expires',
+      code: 'OUT_OF_RANGE',
+      message: 'the lifetime of a key must be between one second and ten years',
+    });
   }
   return issues;
 }

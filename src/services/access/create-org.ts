@@ -7,18 +7,18 @@ const SLUG = /^[a-z0-9][a-z0-9._-]{0,99}$/;
 
 const RESERVED = 'millrace.';
 
-/** Makes an org with the limits of the configuration, or its own. */
+/** Without `requestsPerMinute` the org has the configured rate limit. */
 export async function createOrg(
   database: Database,
   { slug, requestsPerMinute = null }: { slug: string; requestsPerMinute?: number | null },
 ): Promise<Org> {
   if (!SLUG.test(slug)) {
     const message =
-      'a slug has 1 to 100 lower-case letters, digits, dots, dashes and underscores, the first a letter or a digit';
+      'a slug must have 1 to 100 lower-case letters, digits, dots, dashes and underscores, and start with a letter or a digit';
     throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'slug', code: 'INVALID_SLUG', message }] });
   }
   if (slug.startsWith(RESERVED)) {
-    const message = `a slug does not begin with ${RESERVED}: such orgs are the system's own`;
+    const message = `a slug must not start with ${RESERVED}, which is reserved for the system`;
     throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'slug', code: 'RESERVED_SLUG', message }] });
   }
   const id = randomUUID();
@@ -31,14 +31,14 @@ export async function createOrg(
     },
     { mayRepeat: true },
   );
-  if (!isNew) throw new AppError('CONFLICT', { message: `There is an org "${slug}" already. Choose another slug.` });
+  if (!isNew) throw new AppError('CONFLICT', { message: `The org "${slug}" already exists. Choose another slug.` });
   return { id, slug, requestsPerMinute };
 }
 
-/** The org of that slug; refuses with NOT_FOUND. */
-export async function requireOrg(database: Database, slug: string): Promise<Org> {
+/** Throws NOT_FOUND if there is no such org. */
+export async function requireOrg(database: Database, { slug }: { slug: string }): Promise<Org> {
   const org = await findOrg(database.api, slug);
   if (org === null)
-    throw new AppError('NOT_FOUND', { message: `There is no org "${slug}". Make it with "millrace orgs create".` });
+    throw new AppError('NOT_FOUND', { message: `There is no org "${slug}". Create it with "millrace orgs create".` });
   return org;
 }

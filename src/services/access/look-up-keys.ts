@@ -7,14 +7,14 @@ import { LONGEST_STATEMENT_MS, within } from '../admission/bounded-wait.ts';
 export type { StoredApiKey } from '../../ledger/access/api-keys.ts';
 
 export type KeyLookup = {
-  /** The key of that id, whosever it is and whether or not it still holds. */
+  /** Finds the key of any org, even an expired or revoked one. */
   find(id: string): Promise<StoredApiKey | null>;
   noteUse(ids: readonly string[]): Promise<void>;
 };
 
 const MAX_WAITING = 2_000;
 
-/** Reads keys as they stand in the ledger. Callers of one moment share a statement; too many are refused. */
+/** Reads keys from the ledger. Concurrent lookups share a statement; the number of waiting lookups is bounded. */
 export function createKeyLookup(database: Database): KeyLookup {
   const batcher = createBatcher<string, StoredApiKey | null>({
     async send(ids) {
@@ -25,7 +25,8 @@ export function createKeyLookup(database: Database): KeyLookup {
     maxItems: 200,
     maxInFlight: 1,
     maxWaiting: MAX_WAITING,
-    overflow: () => new AppError('UNAVAILABLE', { message: 'Too many keys are being checked.', retryAfterMs: 1_000 }),
+    overflow: () =>
+      new AppError('UNAVAILABLE', { message: 'Too many concurrent requests. Retry in a second.', retryAfterMs: 1_000 }),
   });
   return { find: (id) => batcher.add(id), noteUse: (ids) => touchApiKeys(database.api, ids) };
 }

@@ -1,14 +1,18 @@
 import { AppError } from '../../core/errors.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
+import { DEFAULT_QUEUE } from '../../core/submission-fields.ts';
+import type { Engine } from '../../engine/engine.ts';
 import { listWorkers, type WorkerInfo } from '../../ledger/attempts/workers.ts';
+import { queueDepth } from '../../ledger/queues/queue-depth.ts';
+import { checkReadiness } from '../admission/check-readiness.ts';
 import type { ExecutionContext } from './context.ts';
 
 const LEDGER_MS = 1_000;
 const SILENT_AFTER_MS = 30_000;
 const RETRY_AFTER_MS = 1_000;
 
-/** Whether a job would be done now: the ledger answers in time, and some worker that runs these jobs is alive. */
+/** Whether a job could run now: the database responds in time, and a worker for these jobs is alive. */
 export async function checkExecutionHealth({
   engine,
 }: Pick<ExecutionContext, 'engine'>): Promise<{ workers: number; latencyMs: number }> {
@@ -17,7 +21,7 @@ export async function checkExecutionHealth({
   const workers = known.filter(isAlive).length;
   if (workers > 0) return { workers, latencyMs: Math.round((performance.now() - startedAtMs) * 10) / 10 };
   throw new AppError('UNAVAILABLE', {
-    message: 'No worker is alive: jobs are accepted and wait.',
+    message: 'No worker is running: jobs are accepted and stay queued.',
     problem: 'RFA_EXEC_WORKER_UNAVAILABLE',
     retryAfterMs: RETRY_AFTER_MS,
   });
@@ -28,8 +32,21 @@ const isAlive = ({ types, stoppedAt, silentMs }: WorkerInfo): boolean =>
 
 function late(): never {
   throw new AppError('TIMED_OUT', {
-    message: `The database gave no answer within ${LEDGER_MS} ms.`,
+    message: `The database did not respond within ${LEDGER_MS} ms.`,
     problem: 'RFA_DEPENDENCY_TIMEOUT',
     retryAfterMs: RETRY_AFTER_MS,
   });
+}
+
+/** A larger queue is reported as this size. */
+const MAX_DEPTH = 1_000_000;
+
+/** How many jobs of the execution API wait, and how many workers of all processes are alive. */
+export async function measureLoad(engine: Engine): Promise<{ queueDepth: number; workers: number | null }> {
+  const waiting = { queue: DEFAULT_QUEUE, jobType: EXECUTION_TYPE, atMost: MAX_DEPTH };
+  const [{ workers }, depth] = await Promise.all([
+    checkReadiness(engine),
+    queueDepth(engine.database.maintenance, waiting),
+  ]);
+  return { queueDepth: depth, workers };
 }

@@ -6,19 +6,19 @@ import type { ExecutionMetrics } from '../../telemetry/execution-metrics.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
 import type { Admission } from '../admission/admission.ts';
 
-/** What registering and managing webhooks needs beside the ledger. */
+/** The parts that webhook services need in addition to the engine. */
 export type WebhookParts = {
-  /** Says whether a URL may be called, with a look at the DNS. */
+  /** Checks whether a URL may be called. It resolves the name of the host. */
   readonly guard: UrlGuard;
-  /** The addresses that may be called beside the global ones. */
+  /** The addresses that may be called in addition to public ones. */
   readonly addresses: AddressPolicy;
-  /** How long the secret before still counts when a new one is made. */
+  /** How long the old secret stays valid after a rotation. */
   readonly secretOverlapMs: number;
-  /** Something waits to be delivered. */
+  /** Called after a delivery was queued. */
   onQueued(): void;
 };
 
-/** What every use-case of the execution API works with. */
+/** The parts that the services of the execution API need. */
 export type ExecutionContext = {
   readonly engine: Engine;
   readonly settings: ExecutionSettings;
@@ -28,7 +28,7 @@ export type ExecutionContext = {
   readonly webhooks: WebhookParts;
 };
 
-/** Who asks. `clientId` is the org; `actor` is the name its events carry. */
+/** The sender of a request. `clientId` is its org; `actor` is its name in the history of jobs. */
 export type Caller = {
   readonly clientId: string;
   readonly keyId: string;

@@ -1,5 +1,6 @@
 import { AppError } from '../../core/errors.ts';
 import { type ExecutionDefinition, isExecutionPayload } from '../../core/execution/definition.ts';
+import type { ExecutionEvent } from '../../core/execution/events.ts';
 import { EXECUTION_TYPE, type ExecutionType, isExecutionType } from '../../core/execution/kinds.ts';
 import {
   type ExecutionFailure,
@@ -13,9 +14,13 @@ import { isUuid } from '../../core/ids.ts';
 import type { Job } from '../../core/job.ts';
 import { decodePayload } from '../../core/payload.ts';
 import { jobOwner } from '../../ledger/reads/job-owner.ts';
+import { foreignResource } from './client-checks.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 
-/** A job in the words of the execution API. */
+/** A request for one job. */
+export type JobRequest = { readonly caller: Caller; readonly jobId: string };
+
+/** A job as the execution API shows it. */
 export type ExecutionView = {
   readonly jobId: string;
   readonly type: ExecutionType;
@@ -23,41 +28,36 @@ export type ExecutionView = {
   /** Null until the state is final. */
   readonly outcome: ExecutionOutcome | null;
   readonly createdAt: Date;
-  /** What was asked for; null for a job that was due at once. */
+  /** As requested; null for a job that was due at once. */
   readonly executionAt: Date | null;
   readonly updatedAt: Date;
   readonly attempt: number;
   readonly callback: string | null;
-  /** Null where the stored one cannot be read. */
+  /** Null if the stored payload cannot be read. */
   readonly definition: ExecutionDefinition | null;
   readonly failure: ExecutionFailure | null;
   readonly progress: number | null;
-  /** Of the newest attempt that was granted. */
+  /** When the newest attempt started. */
   readonly startedAt: Date | null;
   readonly finishedAt: Date | null;
 };
 
-export async function readExecution(c: ExecutionContext, caller: Caller, id: string): Promise<ExecutionView> {
-  return viewOf(await ownedExecution(c, caller, id));
+export async function readExecution(c: ExecutionContext, request: JobRequest): Promise<ExecutionView> {
+  return viewOf(await ownedExecution(c, request));
 }
 
-/** The job, if it is one of this surface and of this client. */
-export async function ownedExecution(c: ExecutionContext, caller: Caller, id: string): Promise<Job> {
+/** The job, if it belongs to the caller's client and to the execution API. */
+export async function ownedExecution(c: ExecutionContext, { caller, jobId: id }: JobRequest): Promise<Job> {
   if (!isUuid(id)) throw noSuchExecution(id);
   const job = await c.engine.reader.get(caller.clientId, id);
   if (job?.type === EXECUTION_TYPE) return job;
-  if (job === null && !c.settings.hideForeignJobs) await refuseForeign(c, caller, id);
+  if (job === null && !c.settings.hideForeignJobs) {
+    const owner = await jobOwner(c.engine.database.api, id);
+    // The caller may have submitted the job after the first read. Then it is not a foreign job.
+    const isForeign = owner?.jobType === EXECUTION_TYPE && owner.orgId !== caller.clientId;
+    if (isForeign) throw foreignResource(c, caller, { kind: 'job', id });
+  }
   throw noSuchExecution(id);
-}
-
-async function refuseForeign(c: ExecutionContext, caller: Caller, id: string): Promise<void> {
-  const owner = await jobOwner(c.engine.database.api, id);
-  // What became this client's since it was looked for is none of a stranger's.
-  if (owner === null || owner.jobType !== EXECUTION_TYPE || owner.orgId === caller.clientId) return;
-  const { requestId, clientId } = caller;
-  const reason = 'the job belongs to another client';
-  c.telemetry.log.warn('access refused', { request_id: requestId, client_id: clientId, job_id: id, reason });
-  throw new AppError('FORBIDDEN', { message: `Job ${id} belongs to another client.`, problem: 'RFA_AUTH_FORBIDDEN' });
 }
 
 export const noSuchExecution = (id: string): AppError =>
@@ -86,12 +86,40 @@ export function viewOf(job: Job): ExecutionView {
 }
 
 /**
- * An attempt that was granted and never started has no start, whatever the one before it had. A worker's statement may have
- * begun to wait before the job that it then took was there: a job is not shown to start before it was queued.
+ * Null for an attempt that has not started. The recorded start is the time at which the claiming statement began, which can
+ * be earlier than the job was queued. The view never shows a start before the job was queued.
  */
 function startOf({ attemptsStarted, attemptSlot, startedAt, scheduledAt }: Job): Date | null {
   if (attemptsStarted < attemptSlot || startedAt === null) return null;
   return attemptSlot === 1 && scheduledAt !== null && scheduledAt > startedAt ? scheduledAt : startedAt;
+}
+
+/** The outcome of a finished job, with every change of its state. */
+export type ExecutionReport = {
+  readonly jobId: string;
+  readonly outcome: ExecutionOutcome;
+  readonly events: readonly ExecutionEvent[];
+  /** When the attempt that decided the outcome started; null if it never did. */
+  readonly startedAt: Date | null;
+  readonly finishedAt: Date;
+  readonly durationMs: number;
+  readonly failure: ExecutionFailure | null;
+};
+
+type ReportedJob = Pick<Job, 'id' | 'state' | 'attemptsStarted' | 'lastFailure'> & { readonly isLeased: boolean };
+
+/** Null while the job is not final, and when the events are missing or newer than the job row that was read. */
+export function reportOf(job: ReportedJob, events: readonly ExecutionEvent[]): ExecutionReport | null {
+  const state = executionStateOf(job);
+  const outcome = outcomeOf(state);
+  const last = events.at(-1);
+  if (outcome === null || last?.nextState !== state) return null;
+  const started = events.findLast(({ eventName }) => eventName === 'job.running' || eventName === 'job.retried');
+  const startedAt = started?.eventName === 'job.running' ? new Date(started.timestamp) : null;
+  const finishedAt = new Date(last.timestamp);
+  const durationMs = startedAt === null ? 0 : finishedAt.getTime() - startedAt.getTime();
+  const failure = outcome === 'FAILED' ? failureOf(job.lastFailure) : null;
+  return { jobId: job.id, outcome, events, startedAt, finishedAt, durationMs, failure };
 }
 
 export function definitionOf(job: Pick<Job, 'payload'>): ExecutionDefinition | null {

@@ -3,7 +3,7 @@ import type { Database } from '../../ledger/driver/database.ts';
 
 const readings = new WeakMap<Database, Promise<Date>>();
 
-/** The ledger's time. Whoever asks while an answer is on its way shares it, so that a crowd takes one connection, not all. */
+/** The clock of the database. Concurrent callers share one read, so that they use one connection. */
 export function sharedClock(database: Database): Promise<Date> {
   const underWay = readings.get(database);
   if (underWay !== undefined) return underWay;

@@ -178,7 +178,7 @@ async function repeated(
   caller: Caller,
   { jobId, createdAt }: SubmissionResult,
 ): Promise<SubmittedExecution> {
-  const job = await ownedExecution(c, caller, jobId);
+  const job = await ownedExecution(c, { caller, jobId });
   return { jobId, createdAt, state: executionStateOf(job), isDuplicate: true };
 }
 

@@ -4,12 +4,11 @@ import { createBatcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { LONGEST_STATEMENT_MS, within } from '../admission/bounded-wait.ts';
 
-/** Whether a request still fits the quota of its client. */
 type QuotaVerdict = {
   readonly allowed: boolean;
   readonly limit: number;
   readonly remaining: number;
-  /** Until the quota begins anew. */
+  /** The time until the quota starts over. */
   readonly resetMs: number;
 };
 
@@ -19,8 +18,8 @@ const MAX_WAITING = 5_000;
 const MAX_REMEMBERED = 10_000;
 
 /**
- * Counts each client's requests of a UTC day, exactly over all processes: requests of one moment share a statement, and a
- * client that has used its quota up is refused without one.
+ * Counts the requests of each client in a UTC day, exactly over all processes. Concurrent requests share a statement.
+ * A client without quota left is refused without a statement.
  */
 export function createQuota(database: Database, quota: number): ClientQuota {
   const usedUpUntilMs = new Map<string, number>();
@@ -30,7 +29,7 @@ export function createQuota(database: Database, quota: number): ClientQuota {
     maxInFlight: 1,
     maxWaiting: MAX_WAITING,
     overflow: () =>
-      new AppError('UNAVAILABLE', { message: 'Too many requests are being counted.', retryAfterMs: 1_000 }),
+      new AppError('UNAVAILABLE', { message: 'Too many concurrent requests. Retry in a second.', retryAfterMs: 1_000 }),
   });
   return {
     async take(orgId) {
@@ -54,7 +53,7 @@ async function count(database: Database, orgIds: readonly string[]): Promise<Map
   return new Map(counted.map((use) => [use.orgId, { ...use, used: use.used - (wanted.get(use.orgId) ?? 0) }]));
 }
 
-/** One verdict per request, in the order in which they came; `used` counts on from what was used before them. */
+/** One verdict for each request, in the order of arrival. */
 function judge(orgIds: readonly string[], before: Map<string, QuotaUse>, quota: number): QuotaVerdict[] {
   return orgIds.map((orgId) => {
     const use = before.get(orgId);

@@ -7,14 +7,14 @@ type Attributes = Readonly<Record<string, unknown>>;
 
 export type TracedWork<T = unknown> = {
   readonly name: string;
-  /** Absent: a trace of its own. */
+  /** Absent: the span starts a new trace. */
   readonly parent: string | undefined;
   readonly attributes: Attributes;
-  /** What the result adds to them. */
+  /** More attributes, taken from the result. */
   readonly found?: (result: T) => Attributes;
 };
 
-/** Runs the work within a span, which tells of its failure as well. */
+/** Runs the work within a span, and records its error if it fails. */
 export async function traced<T>(c: ExecutionContext, span: TracedWork<T>, work: () => Promise<T>): Promise<T> {
   const open = c.telemetry.tracer.start(span.name, span.parent);
   try {
@@ -27,17 +27,19 @@ export async function traced<T>(c: ExecutionContext, span: TracedWork<T>, work: 
   }
 }
 
-/** Something done to a job, as part of the trace that its submission began. */
+/** An action on a job. Its span belongs to the trace that the submission of the job started. */
 export function jobWork(name: string, caller: Caller, job: Job): TracedWork {
   const attributes = { job_id: job.id, client_id: caller.clientId, request_id: caller.requestId };
   return { name, parent: traceparentOf(job) ?? caller.traceparent, attributes };
 }
 
-/** Something done to a key: one flow from its creation over renewals to its end, found by the key's id. */
+/** An action on a key. The attribute `key_id` connects all actions on the same key. */
 export function keyWork(name: string, caller: Caller | null, attributes: Attributes): TracedWork<object> {
   const { traceparent: parent, requestId } = caller ?? {};
   return {
-    ...{ name, parent, attributes: { ...attributes, request_id: requestId } },
+    name,
+    parent,
+    attributes: { ...attributes, request_id: requestId },
     found: (result) => ('keyId' in result ? { key_id: result.keyId } : {}),
   };
 }

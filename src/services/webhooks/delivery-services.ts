@@ -10,13 +10,13 @@ import { DeliveryDesk, type TakeTurn } from './settle-delivery.ts';
 export type DeliveriesOptions = {
   readonly engine: Engine;
   readonly settings: DeliverySettings;
-  /** How long deliveries are kept at least. */
+  /** The minimum time that deliveries are kept. */
   readonly retentionMs: number;
-  /** Deliveries made at once in this process. */
+  /** How many deliveries this process makes at once. */
   readonly slots: number;
   readonly breaker: BreakerPolicy;
   readonly disableAfterMs: number;
-  /** At once unless told. */
+  /** Default: runs the work at once. */
   readonly takeTurn?: TakeTurn;
 };
 
@@ -25,13 +25,13 @@ export type Deliveries = {
   readonly dispatcher: Dispatcher;
   readonly promoter: Promoter;
   readonly services: readonly Service[];
-  /** Something was queued or came due. */
+  /** Call this when a delivery was queued or became due. */
   wake(): void;
 };
 
 const atOnce: TakeTurn = (_, work) => work();
 
-/** Everything that turns events into deliveries and deliveries into jobs, without the handler that sends them. */
+/** The services that turn events into deliveries and deliveries into jobs. The handler that sends them is not included. */
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { engine, settings, retentionMs, slots, breaker, disableAfterMs, takeTurn = atOnce } = options;
   const { database, events, writer } = engine;
@@ -52,7 +52,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   return { desk, dispatcher, promoter, services: [dispatcher, promoter], wake };
 }
 
-/** Whoever hangs, and however many URLs they have: half of the slots are for targets that answered last, of many orgs. */
+/** Keeps half of the slots for healthy targets of many orgs, however many targets hang. */
 function boundsOf(slots: number, threshold: number): LaneBounds {
   const [quarter, eighth] = [Math.ceil(slots / 4), Math.ceil(slots / 8)];
   return { org: quarter, origin: eighth, unknown: quarter, failing: quarter, threshold };

@@ -1,84 +1,84 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { type CheckedWebhook, checkWebhook, type WebhookSubmission } from '../../core/webhook-request.ts';
+import type { AppError } from '../../core/errors.ts';
+import { addUrlRefusal, Issues } from '../../core/submission-fields.ts';
+import type { UrlGuard } from '../../core/target-url.ts';
+import {
+  checkWebhook,
+  checkWebhookUpdate,
+  type WebhookSubmission,
+  type WebhookUpdate,
+} from '../../core/webhook-request.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';
 import { readClock } from '../../ledger/driver/clock.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
-import { insertWebhook, type NewWebhook } from '../../ledger/webhooks/webhooks.ts';
+import {
+  changeWebhook as changeInLedger,
+  deleteWebhook as deleteInLedger,
+} from '../../ledger/webhooks/change-webhook.ts';
+import { insertWebhook } from '../../ledger/webhooks/webhooks.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
-import { type Created, createOnce, findRepeat } from '../execution/create-once.ts';
-import { requireReachableUrl } from './check-url.ts';
-import { invalidWebhook, registeredTwice, webhookConflict } from './webhook-errors.ts';
+import { createOnce, findRepeat } from '../execution/create-once.ts';
+import {
+  invalidWebhook,
+  noSuchWebhook,
+  readWebhook,
+  type Webhook,
+  type WebhookRequest,
+  webhookConflict,
+} from './read-webhook.ts';
 
-export type RegisterWebhookParams = { readonly webhook: WebhookSubmission; readonly idempotencyKey?: string };
+const MAX_WEBHOOKS = 100;
+
+export type RegisterWebhookRequest = {
+  readonly caller: Caller;
+  readonly webhook: WebhookSubmission;
+  readonly idempotencyKey?: string;
+};
 
 export type RegisteredWebhook = {
   readonly webhookId: string;
   readonly createdAt: Date;
-  /** Shown this once; null in the answer to a repeat. */
+  /** Shown once; null in the reply to a repeat. */
   readonly secret: string | null;
 };
 
-const MAX_WEBHOOKS = 100;
-
-/** From now on the events named are sent to the URL. A repeat with the same key answers with the first one's webhook. */
+/** Sends the named events to the URL from now on. A repeat with the same idempotency key returns the first webhook. */
 export async function registerWebhook(
   c: ExecutionContext,
-  caller: Caller,
-  { webhook: given, idempotencyKey: key }: RegisterWebhookParams,
+  { caller, webhook: given, idempotencyKey: key }: RegisterWebhookRequest,
 ): Promise<RegisteredWebhook> {
+  const { clientId, requestId } = caller;
+  const { database } = c.engine;
   const checked = checkWebhook(given, c.webhooks.addresses);
   if (!checked.ok) throw invalidWebhook(checked.issues);
-  const { webhook } = checked;
-  const asked = { scope: `webhooks:${caller.clientId}`, key, request: webhook };
-  const repeat = await findRepeat(c.engine.database, asked);
+  const { webhook: request } = checked;
+  const scope = `webhooks:${clientId}`;
+  const repeat = await findRepeat(database, { scope, key, request });
   if (repeat !== null) return repeated(repeat);
-  await requireReachableUrl(c.webhooks.guard, webhook.url);
-  const made = await newWebhook(c, webhook);
-  const { id, createdAt, secret } = made;
-  const created = await createIt(c, { ...asked, clientId: caller.clientId, made });
-  if (created.kind === 'repeated') return repeated(created.reply);
-  const { requestId, clientId } = caller;
-  c.telemetry.log.info('webhook.registered', { request_id: requestId, client_id: clientId, webhook_id: id });
-  return { webhookId: id, createdAt, secret: formatSecret(secret) };
-}
-
-async function newWebhook({ engine }: ExecutionContext, webhook: CheckedWebhook): Promise<NewWebhook> {
-  return {
-    ...webhook,
-    id: randomUUID(),
-    secret: randomBytes(WEBHOOK_SECRET_BYTES),
-    createdAt: await readClock(engine.database.api),
-    atMost: MAX_WEBHOOKS,
+  await requireCallableUrl(c.webhooks.guard, request.url);
+  const webhookId = randomUUID();
+  const secret = randomBytes(WEBHOOK_SECRET_BYTES);
+  const createdAt = await readClock(database.api);
+  const row = { ...request, id: webhookId, secret, createdAt, atMost: MAX_WEBHOOKS };
+  const insert = async (db: Queryable) => {
+    const result = await insertWebhook(db, clientId, row);
+    if (result === 'exists') throw registeredTwice();
+    if (result === 'too_many') {
+      throw webhookConflict(`A client has at most ${MAX_WEBHOOKS} webhooks: delete one that is no longer needed.`);
+    }
   };
-}
-
-type Creating = {
-  scope: string;
-  key: string | undefined;
-  request: CheckedWebhook;
-  clientId: string;
-  made: NewWebhook;
-};
-
-function createIt({ engine }: ExecutionContext, creating: Creating): Promise<Created<void>> {
-  const { scope, key, request, clientId, made } = creating;
-  const create = (db: Queryable) => insert(db, clientId, made);
-  const { database } = engine;
-  return createOnce(database, {
-    ...{ scope, key, request },
-    reply: { webhookId: made.id, createdAt: made.createdAt.toISOString() },
-    create: (db) => (key === undefined ? inTransaction(database.api, create, { mayRepeat: true }) : create(db)),
+  const created = await createOnce(database, {
+    scope,
+    key,
+    request,
+    reply: { webhookId, createdAt: createdAt.toISOString() },
+    // With a key, createOnce runs this inside its own transaction.
+    create: (db) => (key === undefined ? inTransaction(database.api, insert, { mayRepeat: true }) : insert(db)),
   });
-}
-
-/** What throws here takes with it what was written before. */
-async function insert(db: Queryable, clientId: string, made: NewWebhook): Promise<void> {
-  const result = await insertWebhook(db, clientId, made);
-  if (result === 'exists') throw registeredTwice();
-  if (result === 'too_many') {
-    throw webhookConflict(`A client has at most ${MAX_WEBHOOKS} webhooks: delete one that is no longer needed.`);
-  }
+  if (created.kind === 'repeated') return repeated(created.reply);
+  c.telemetry.log.info('webhook.registered', { request_id: requestId, client_id: clientId, webhook_id: webhookId });
+  return { webhookId, createdAt, secret: formatSecret(secret) };
 }
 
 const repeated = ({ webhookId, createdAt }: Record<string, unknown>): RegisteredWebhook => ({
@@ -86,3 +86,57 @@ const repeated = ({ webhookId, createdAt }: Record<string, unknown>): Registered
   createdAt: new Date(createdAt as string),
   secret: null,
 });
+
+/** Changes a webhook. Enabling it or changing its URL resets its failures and sends the events that wait for it. */
+export async function changeWebhook(
+  c: ExecutionContext,
+  { update, ...request }: WebhookRequest & { readonly update: WebhookUpdate },
+): Promise<Webhook> {
+  const checked = checkWebhookUpdate(update, c.webhooks.addresses);
+  if (!checked.ok) throw invalidWebhook(checked.issues);
+  const { webhook: change } = checked;
+  const { kind, id: webhookId } = await readWebhook(c, request);
+  const fixed = Object.keys(change).find((member) => member !== 'enabled');
+  if (kind === 'callback' && fixed !== undefined) {
+    throw webhookConflict(`A callback takes its ${fixed} from the jobs that name it: only enabled can be changed.`);
+  }
+  if (change.url !== undefined) await requireCallableUrl(c.webhooks.guard, change.url);
+  await inTransaction(
+    c.engine.database.api,
+    async (client) => {
+      const result = await changeInLedger(client, request.caller.clientId, { webhookId, change });
+      if (result === 'exists') throw registeredTwice();
+    },
+    { mayRepeat: true },
+  );
+  c.webhooks.onQueued();
+  return readWebhook(c, request);
+}
+
+/** Discards the events that wait for the webhook. A call in flight is the last one. */
+export async function deleteWebhook(c: ExecutionContext, request: WebhookRequest): Promise<{ deleted: true }> {
+  const { kind, id } = await readWebhook(c, request);
+  if (kind === 'callback') {
+    throw webhookConflict(
+      'A callback cannot be deleted because jobs name it: disable it with PATCH and {"enabled": false}.',
+    );
+  }
+  const { requestId, clientId } = request.caller;
+  const isDeleted = await inTransaction(c.engine.database.api, (client) => deleteInLedger(client, clientId, id), {
+    mayRepeat: true,
+  });
+  if (!isDeleted) throw noSuchWebhook(id);
+  c.telemetry.log.info('webhook.deleted', { request_id: requestId, client_id: clientId, webhook_id: id });
+  return { deleted: true };
+}
+
+const registeredTwice = (): AppError => webhookConflict('Another webhook already sends these events to this URL.');
+
+/** Refuses a URL whose host resolves to an address that may not be called. A host that does not resolve yet is accepted. */
+async function requireCallableUrl(guard: UrlGuard, url: string): Promise<void> {
+  const refusal = await guard.check(url);
+  if (refusal === null) return;
+  const issues = new Issues();
+  addUrlRefusal('url', refusal, issues);
+  throw invalidWebhook(issues.list);
+}

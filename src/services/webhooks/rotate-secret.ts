@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import type { DurationInput } from '../../core/duration.ts';
-import { isUuid } from '../../core/ids.ts';
 import { Issues, readDuration } from '../../core/submission-fields.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
@@ -11,54 +10,48 @@ import {
   rotateWebhookSecret,
 } from '../../ledger/webhooks/webhook-secrets.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
-import { readWebhook, refuseAbsent } from './read-webhook.ts';
-import { invalidWebhook, webhookConflict } from './webhook-errors.ts';
+import { absentWebhook, invalidWebhook, readWebhook, type WebhookRequest, webhookConflict } from './read-webhook.ts';
 
-/** How long the secret before still counts; as configured unless given. */
-export type RotateParams = { readonly overlap?: DurationInput };
+/** How long the old secret stays valid. Default: as configured. */
+type Overlap = { readonly overlap?: DurationInput };
 
 export type RotatedSecret = { readonly secret: string; readonly previousExpiresAt: Date | null };
 
 const MAX_OVERLAP_MS = 30 * 86_400_000;
 
-/** A new secret for a webhook. Until the old one ends, messages carry a signature of each. */
-export async function rotateSecret(
-  c: ExecutionContext,
-  caller: Caller,
-  { id, ...params }: RotateParams & { readonly id: string },
-): Promise<RotatedSecret> {
-  const next = nextSecret(c, params);
-  if (!isUuid(id)) return refuseAbsent(c, caller, id);
-  const { kind } = await readWebhook(c, caller, id);
+/** Creates a new secret for a webhook. While the old one is valid, messages carry a signature of each. */
+export async function rotateSecret(c: ExecutionContext, request: WebhookRequest & Overlap): Promise<RotatedSecret> {
+  const next = nextSecret(c, request);
+  const { clientId } = request.caller;
+  const { kind, id: webhookId } = await readWebhook(c, request);
   if (kind === 'callback') {
     throw webhookConflict('All callbacks of a client share one secret: use POST /v1/webhooks/callbacks/secret.');
   }
   const rotated = await inTransaction(
     c.engine.database.api,
     async (client) => {
-      if (!(await lockLane(client, caller.clientId, id))) return null;
-      return { expiresAt: await rotateWebhookSecret(client, caller.clientId, { webhookId: id, ...next }) };
+      if (!(await lockLane(client, clientId, webhookId))) return null;
+      return { expiresAt: await rotateWebhookSecret(client, clientId, { webhookId, ...next }) };
     },
     { mayRepeat: true },
   );
-  if (rotated === null) return refuseAbsent(c, caller, id);
-  logRotation(c, caller, { webhook_id: id });
+  if (rotated === null) throw await absentWebhook(c, request);
+  logRotation(c, request.caller, { webhook_id: webhookId });
   return { secret: formatSecret(next.secret), previousExpiresAt: rotated.expiresAt };
 }
 
-/** A new secret for all callbacks of a client, which is also how it learns of its first. */
-export async function rotateClientCallbackSecret(
+/** Creates a new secret for all callbacks of a client. This is also how a client gets its first one. */
+export async function rotateSecretOfCallbacks(
   c: ExecutionContext,
-  caller: Caller,
-  params: RotateParams,
+  request: { readonly caller: Caller } & Overlap,
 ): Promise<RotatedSecret> {
-  const next = nextSecret(c, params);
-  const previousExpiresAt = await rotateCallbackSecret(c.engine.database.api, caller.clientId, next);
-  logRotation(c, caller, { target: 'callbacks' });
+  const next = nextSecret(c, request);
+  const previousExpiresAt = await rotateCallbackSecret(c.engine.database.api, request.caller.clientId, next);
+  logRotation(c, request.caller, { target: 'callbacks' });
   return { secret: formatSecret(next.secret), previousExpiresAt };
 }
 
-function nextSecret({ webhooks }: ExecutionContext, { overlap }: RotateParams): NextWebhookSecret {
+function nextSecret({ webhooks }: ExecutionContext, { overlap }: Overlap): NextWebhookSecret {
   const issues = new Issues();
   const overlapMs = overlap === undefined ? webhooks.secretOverlapMs : readDuration(overlap, 'overlap', issues);
   if (overlapMs !== null && overlap !== undefined && overlapMs > MAX_OVERLAP_MS) {
@@ -68,6 +61,6 @@ function nextSecret({ webhooks }: ExecutionContext, { overlap }: RotateParams): 
   return { secret: randomBytes(WEBHOOK_SECRET_BYTES), overlapMs };
 }
 
-function logRotation({ telemetry }: ExecutionContext, { requestId, clientId }: Caller, what: object): void {
-  telemetry.log.info('webhook.secret_rotated', { request_id: requestId, client_id: clientId, ...what });
+function logRotation({ telemetry }: ExecutionContext, { requestId, clientId }: Caller, target: object): void {
+  telemetry.log.info('webhook.secret_rotated', { request_id: requestId, client_id: clientId, ...target });
 }

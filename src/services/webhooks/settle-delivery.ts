@@ -26,44 +26,46 @@ export type AttemptOutcome = {
   readonly errorCode: string | null;
   readonly durationMs: number;
   readonly answer: string | null;
-  /** How long the endpoint asked to be left alone. */
+  /** The `Retry-After` of the endpoint. */
   readonly retryAfterMs: number | null;
 };
 
-/** The attempt that delivers: its job, and how to finish that within a transaction. */
+/** The job that makes the delivery, with the means to finish it within a transaction. */
 export type DeliveringJob = Pick<JobContext, 'jobId' | 'signal' | 'assertOwned' | 'completeIn'>;
 
-/** `canWait`: it is for a target that failed last. */
+/** `canWait`: the last call of the target failed. */
 export type DeliveryTask = { readonly deliveryId: string; readonly canWait: boolean };
 
-/** Runs work now or when its turn comes. */
+/** Runs the work as soon as a connection is free for it. */
 export type TakeTurn = <T>(urgency: 'soon' | 'later', work: () => Promise<T>) => Promise<T>;
 
 export type DeskOptions = {
   readonly engine: Engine;
   readonly breaker: BreakerPolicy;
-  /** How long a delivery waits that is tried again. */
+  /** The delay before a retry. */
   readonly backoff: BackoffPolicy;
-  /** How long a target may fail before it is disabled. */
+  /** A target that fails for this long is disabled. */
   readonly disableAfterMs: number;
-  /** How calls that begin or end share the connections. Those that failed, and are repeated, can wait. */
+  /** Shares the connections among deliveries that start or end. Failed calls and retries have the lower priority. */
   readonly takeTurn: TakeTurn;
-  /** Lanes may have come due. */
+  /** Called when lanes may have become due. */
   wake(): void;
 };
 
+type EndedAttempt = { live: LiveDelivery; deliveryId: string; jobId: string; outcome: AttemptOutcome };
+
 type Finished = {
   readonly live: LiveDelivery;
-  /** Which attempt it was. */
+  /** The number of the attempt. */
   readonly attempt: number;
   readonly isTriedAgain: boolean;
-  /** Why its target was disabled, if it was. */
+  /** Why the target was disabled; null if it was not. */
   readonly disabled: DisabledReason | null;
-  /** Lanes that may have something to do. */
+  /** Lanes that may have a delivery to make. */
   readonly lanes: readonly string[];
 };
 
-/** Reads deliveries for those who send them, and writes down what came of it. */
+/** Loads deliveries for the handler that sends them, and records the outcomes. */
 export class DeliveryDesk {
   readonly #options: DeskOptions;
 
@@ -77,18 +79,24 @@ export class DeliveryDesk {
     const urgency = canWait ? 'later' : 'soon';
     const found = await takeTurn(urgency, () => loadDelivery(workers, { deliveryId, jobId: context.jobId }));
     if (found === null) {
-      await this.#letGo(context, deliveryId);
+      await this.#giveBack(context, deliveryId);
       return { kind: 'gone' };
     }
     const { url, secrets, createdAt, now } = found;
     return {
-      ...{ kind: 'ready', deliveryId, messageId: messageIdOf(deliveryId), url, secrets },
-      ...{ body: Buffer.from(found.body), createdAtMs: createdAt.getTime(), nowMs: now.getTime() },
+      kind: 'ready',
+      deliveryId,
+      messageId: messageIdOf(deliveryId),
+      url,
+      secrets,
+      body: Buffer.from(found.body),
+      createdAtMs: createdAt.getTime(),
+      nowMs: now.getTime(),
     };
   }
 
-  /** A delivery whose target was disabled meanwhile waits for it again. Its job is done. */
-  async #letGo(context: DeliveringJob, deliveryId: string): Promise<void> {
+  /** Puts a delivery back into its lane because its target was disabled meanwhile, and completes the job. */
+  async #giveBack(context: DeliveringJob, deliveryId: string): Promise<void> {
     const { workers } = this.#options.engine.database;
     const live = await inTransaction(workers, async (client) => {
       const locked = await lockLiveDelivery(client, { deliveryId, jobId: context.jobId });
@@ -104,8 +112,8 @@ export class DeliveryDesk {
   }
 
   /**
-   * Writes an attempt and what follows from it, if the job is still this worker's. Whoever is tried again has been given back to its
-   * lane, and this job is done.
+   * Records an attempt and its consequences, if this worker still owns the job. A delivery that is retried returns to its
+   * lane, and this job completes.
    */
   async finish(
     context: DeliveringJob,
@@ -114,7 +122,7 @@ export class DeliveryDesk {
   ): Promise<{ isTriedAgain: boolean }> {
     const { jobId } = context;
     const urgency = outcome.verdict === 'delivered' ? 'soon' : 'later';
-    const finished = await this.#untilTaken({ signal: context.signal, urgency }, async (client) => {
+    const finished = await this.#writeWithRetries({ signal: context.signal, urgency }, async (client) => {
       const live = await lockLiveDelivery(client, { deliveryId, jobId });
       if (live === null) return null;
       const state = stateAfter(outcome, live);
@@ -122,23 +130,29 @@ export class DeliveryDesk {
       else await context.completeIn(client);
       return live.isWritten ? null : this.#write(client, { live, deliveryId, jobId, outcome });
     });
-    if (finished !== null) await this.#tell(finished, deliveryId, outcome);
+    if (finished !== null) await this.#announce(finished, deliveryId, outcome);
     return { isTriedAgain: finished?.isTriedAgain === true };
   }
 
-  /** Ends a delivery whose job ended without telling: its worker died during the last attempt. */
+  /** Fails a delivery whose worker died during the last attempt. */
   async bury({ deliveryId, jobId }: { deliveryId: string; jobId: string }): Promise<void> {
-    const lost = { status: null, durationMs: 0, answer: null, retryAfterMs: null };
-    const outcome = { verdict: 'failed', errorCode: 'WORKER_LOST', ...lost } as const;
+    const outcome: AttemptOutcome = {
+      verdict: 'failed',
+      errorCode: 'WORKER_LOST',
+      status: null,
+      durationMs: 0,
+      answer: null,
+      retryAfterMs: null,
+    };
     const finished = await inTransaction(this.#options.engine.database.workers, async (client) => {
       const live = await lockLiveDelivery(client, { deliveryId, jobId });
       return live === null ? null : this.#write(client, { live, deliveryId, jobId, outcome });
     });
-    if (finished !== null) await this.#tell(finished, deliveryId, outcome);
+    if (finished !== null) await this.#announce(finished, deliveryId, outcome);
   }
 
-  /** What came of a call is kept until the database takes it or the attempt is over: without it the call would be made again. */
-  async #untilTaken<T>(
+  /** Repeats a write until the database accepts it or the attempt ends. A lost outcome would cause a second call. */
+  async #writeWithRetries<T>(
     { signal, urgency }: { signal: AbortSignal; urgency: 'soon' | 'later' },
     write: (client: Queryable) => Promise<T>,
   ): Promise<T> {
@@ -155,15 +169,8 @@ export class DeliveryDesk {
     }
   }
 
-  async #write(
-    client: Queryable,
-    {
-      live,
-      deliveryId,
-      jobId,
-      outcome,
-    }: { live: LiveDelivery; deliveryId: string; jobId: string; outcome: AttemptOutcome },
-  ): Promise<Finished> {
+  async #write(client: Queryable, ended: EndedAttempt): Promise<Finished> {
+    const { live, deliveryId, jobId, outcome } = ended;
     const { webhookId, leaseSeq } = live;
     const interrupted = live.isRepeat ? await addInterruptedAttempts(client, { deliveryId, jobId }) : 0;
     const nowMs = live.now.getTime();
@@ -207,17 +214,15 @@ export class DeliveryDesk {
     return isHopeless(health, { nowMs, disableAfterMs: this.#options.disableAfterMs }) ? 'failing' : null;
   }
 
-  async #tell(finished: Finished, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
+  async #announce(finished: Finished, deliveryId: string, outcome: AttemptOutcome): Promise<void> {
     const { live, attempt, disabled, lanes } = finished;
     const { engine, wake } = this.#options;
     const { verdict, status, errorCode, durationMs } = outcome;
     const { orgId, webhookId, event, toldJobId: jobId, traceparent } = live;
-    engine.events.emit('webhookAttempt', {
-      ...{ orgId, webhookId, deliveryId, event, jobId, traceparent, attempt },
-      ...{ verdict, status, errorCode, durationMs },
-    });
+    const target = { orgId, webhookId, deliveryId, event, jobId, traceparent };
+    engine.events.emit('webhookAttempt', { ...target, attempt, verdict, status, errorCode, durationMs });
     if (disabled !== null) engine.events.emit('webhookDisabled', { orgId, webhookId, reason: disabled });
-    // Whoever queued something while the lane was being left saw it busy still, and left it to us.
+    // An event that was queued during this write found the lane busy, so its lane must be made due here.
     if (lanes.length > 0) await makeLanesDue(engine.database.workers, lanes);
     wake();
   }

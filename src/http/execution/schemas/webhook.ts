@@ -3,7 +3,7 @@ import { SUBSCRIBABLE } from '../../../core/public-events.ts';
 import { FIELD_LIMITS } from '../../../core/submission-fields.ts';
 import { WEBHOOK_LIMITS } from '../../../core/webhook-request.ts';
 import { DISABLED_REASONS, WEBHOOK_KINDS } from '../../../core/webhook-words.ts';
-import { LISTED_KINDS } from '../../../services/webhooks/list-webhooks.ts';
+import { LISTED_KINDS } from '../../../services/webhooks/read-webhook.ts';
 import { named, shape, textOrNull, timestamp, timestampOrNull, word, wordOrNull } from '../../shared/shapes.ts';
 
 const EXAMPLE_ID = 'c0a8012e-6f5b-4d0e-9d39-1f2a3b4c5d6e';

@@ -1,13 +1,12 @@
 import type { Static } from 'typebox';
-import { type EventName, messageIdOf, type Subscription } from '../../../core/public-events.ts';
-import { formatTimestamp } from '../../../core/timestamp.ts';
-import type { Delivery } from '../../../services/webhooks/list-deliveries.ts';
-import type { Webhook } from '../../../services/webhooks/read-webhook.ts';
-import type { RotatedSecret } from '../../../services/webhooks/rotate-secret.ts';
-import type { WebhookDelivery } from '../schemas/delivery.ts';
-import type { WebhookSecret, Webhook as WebhookShape } from '../schemas/webhook.ts';
-
-const timeOrNull = (date: Date | null): string | null => (date === null ? null : formatTimestamp(date));
+import { type EventName, messageIdOf, type Subscription } from '../../core/public-events.ts';
+import { formatTimestamp } from '../../core/timestamp.ts';
+import type { Delivery } from '../../services/webhooks/deliveries.ts';
+import type { Webhook } from '../../services/webhooks/read-webhook.ts';
+import type { RotatedSecret } from '../../services/webhooks/rotate-secret.ts';
+import { timeOrNull } from './render.ts';
+import type { WebhookDelivery } from './schemas/delivery.ts';
+import type { WebhookSecret, Webhook as WebhookShape } from './schemas/webhook.ts';
 
 export function renderWebhook(webhook: Webhook): Static<typeof WebhookShape> {
   return {

@@ -1,0 +1,92 @@
+import { AppError } from '../../core/errors.ts';
+import { type ExecutionState, executionStateOf } from '../../core/execution/states.ts';
+import type { Job } from '../../core/job.ts';
+import { retryJob } from '../../ledger/jobs/retry-jobs.ts';
+import { getJob } from '../../ledger/reads/get-job.ts';
+import type { LogFields } from '../../telemetry/log.ts';
+import { cancelIds } from '../jobs/cancel-job.ts';
+import type { Caller, ExecutionContext } from './context.ts';
+import { type JobRequest, noSuchExecution, ownedExecution } from './read-execution.ts';
+import { jobWork, traced } from './traced.ts';
+
+/** A job after a cancel or a retry. */
+export type ExecutionChange = {
+  readonly jobId: string;
+  readonly state: ExecutionState;
+  readonly updatedAt: Date;
+  readonly attempt: number;
+};
+
+/** Cancels a job at once, even while it runs. A job that has ended does not change. */
+export async function cancelExecution(c: ExecutionContext, request: JobRequest): Promise<ExecutionChange> {
+  const job = await ownedExecution(c, request);
+  return traced(c, jobWork('cancel', request.caller, job), () => cancel(c, request.caller, job));
+}
+
+async function cancel(c: ExecutionContext, caller: Caller, job: Job): Promise<ExecutionChange> {
+  const { clientId: orgId, actor } = caller;
+  const [result] = await cancelIds(c.engine, [job.id], { orgId, actor, reason: null, force: true });
+  if (result?.kind === 'cancelled') {
+    const before = { ...job, state: result.previousState ?? job.state };
+    c.metrics.canceled(job.tags?.work_kind ?? 'unknown');
+    c.telemetry.log.info('job.canceled', {
+      ...fieldsOf(caller, job),
+      action: 'cancel',
+      scenario: job.tags?.work_kind ?? 'unknown',
+      current_state: executionStateOf(before),
+      next_state: 'CANCELED',
+    });
+  }
+  const after = await getJob(c.engine.database.api, orgId, job.id);
+  if (after === null) throw noSuchExecution(job.id);
+  return changeOf(after);
+}
+
+/** Queues a failed job for its next attempt. A job in any other state does not change. */
+export async function retryExecution(c: ExecutionContext, request: JobRequest): Promise<ExecutionChange> {
+  const job = await ownedExecution(c, request);
+  return traced(c, jobWork('retry', request.caller, job), () => retry(c, request.caller, job));
+}
+
+async function retry(c: ExecutionContext, caller: Caller, job: Job): Promise<ExecutionChange> {
+  const retried = await retryJob(c.engine.database.api, {
+    orgId: caller.clientId,
+    id: job.id,
+    actor: caller.actor,
+    resetAttempts: false,
+    priority: null,
+    delayMs: null,
+    takesOver: true,
+  });
+  if (retried.kind === 'exhausted') {
+    throw new AppError('CONFLICT', {
+      message: `Job ${job.id} has no attempts left and stays FAILED.`,
+      problem: 'RFA_JOB_CONFLICT',
+    });
+  }
+  if (retried.kind !== 'queued') return changeOf(await ownedExecution(c, { caller, jobId: job.id }));
+  c.engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
+  c.metrics.retried(true);
+  c.telemetry.log.info('job.retried', {
+    ...fieldsOf(caller, job),
+    action: 'retry',
+    scenario: job.tags?.work_kind,
+    current_state: 'FAILED',
+    next_state: 'QUEUED',
+    reason: 'manual',
+  });
+  return { jobId: job.id, state: 'QUEUED', updatedAt: retried.updatedAt, attempt: retried.attemptSlot };
+}
+
+const fieldsOf = (caller: Caller, job: Job): LogFields => ({
+  request_id: caller.requestId,
+  client_id: caller.clientId,
+  job_id: job.id,
+});
+
+const changeOf = (job: Job): ExecutionChange => ({
+  jobId: job.id,
+  state: executionStateOf(job),
+  updatedAt: job.updatedAt,
+  attempt: job.attemptSlot,
+});
