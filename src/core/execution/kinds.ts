@@ -5,42 +5,6 @@ export const EXECUTION_TYPES = ['EXECUTE', 'DEFERRED', 'EMIT_EVENT'] as const;
 
 export type ExecutionType = (typeof EXECUTION_TYPES)[number];
 
-export const WORK_KINDS = [
-  'SUCCESS_FAST',
-  'SUCCESS_NORMAL',
-  'SUCCESS_SLOW',
-  'FAIL_IMMEDIATE',
-  'FAIL_AFTER_PROGRESS',
-  'FAIL_AFTER_RETRYABLE',
-  'RUNS_LONG',
-  'RUNS_OVER_TIMEOUT',
-  'CPU_BURST',
-  'MEMORY_SPIKE',
-  'IO_HEAVY',
-  'MANY_SMALL_OUTPUTS',
-  'LARGE_OUTPUT',
-  'CANCEL_BEFORE_START',
-  'CANCEL_DURING_RUN',
-  'RETRY_ON_FAIL',
-  'RETRY_LIMIT_REACHED',
-  'DUPLICATE_SUBMIT_SAME_KEY',
-  'DUPLICATE_SUBMIT_DIFFERENT_KEY',
-  'WEBHOOK_SUCCESS',
-  'WEBHOOK_TIMEOUT',
-  'WEBHOOK_5XX',
-  'WEBHOOK_RETRIES_EXHAUSTED',
-  'WEBHOOK_SLOW_RECEIVER',
-  'SCHEDULED_ON_TIME',
-  'SCHEDULED_LATE_RECOVERY',
-  'SCHEDULED_FAR_FUTURE',
-  'PAYLOAD_SMALL',
-  'PAYLOAD_MEDIUM',
-  'PAYLOAD_LARGE',
-  'PAYLOAD_INVALID',
-] as const;
-
-export type WorkKind = (typeof WORK_KINDS)[number];
-
 export const EXPECTED_OUTCOMES = ['SUCCEEDED', 'FAILED', 'CANCELED', 'REJECTED'] as const;
 
 export type ExpectedOutcome = (typeof EXPECTED_OUTCOMES)[number];
@@ -104,7 +68,7 @@ const failing: KindSpec = {
 const deferred: KindSpec = { ...plain, drive: 'deferred', types: ['DEFERRED'] };
 
 /** The catalogue of work kinds. The behaviour of a kind never depends on anything else. */
-export const KINDS: Readonly<Record<WorkKind, KindSpec>> = deepFreeze({
+const CATALOGUE = {
   SUCCESS_FAST: { ...plain, durationMs: 1_000 },
   SUCCESS_NORMAL: { ...plain, durationMs: 10_000, payloadKb: 16, steps: 4 },
   SUCCESS_SLOW: { ...plain, durationMs: 90_000, payloadKb: 32, steps: 10, temper: 'slow' },
@@ -143,7 +107,15 @@ export const KINDS: Readonly<Record<WorkKind, KindSpec>> = deepFreeze({
   PAYLOAD_MEDIUM: { ...plain, payloadKb: 16 },
   PAYLOAD_LARGE: { ...plain, payloadKb: 256 },
   PAYLOAD_INVALID: { ...plain, durationMs: 0, payloadKb: 0, expected: 'REJECTED', drive: 'rejected' },
-} as const satisfies Record<WorkKind, KindSpec>);
+} satisfies Record<string, KindSpec>;
+
+export type WorkKind = keyof typeof CATALOGUE;
+
+for (const spec of Object.values(CATALOGUE)) Object.freeze(spec);
+
+export const KINDS: Readonly<Record<WorkKind, KindSpec>> = Object.freeze(CATALOGUE);
+
+export const WORK_KINDS = Object.keys(CATALOGUE) as readonly WorkKind[];
 
 export function isWorkKind(value: unknown): value is WorkKind {
   return typeof value === 'string' && Object.hasOwn(KINDS, value);
@@ -151,9 +123,4 @@ export function isWorkKind(value: unknown): value is WorkKind {
 
 export function isExecutionType(value: unknown): value is ExecutionType {
   return (EXECUTION_TYPES as readonly unknown[]).includes(value);
-}
-
-function deepFreeze(kinds: Record<WorkKind, KindSpec>): Readonly<Record<WorkKind, KindSpec>> {
-  for (const spec of Object.values(kinds)) Object.freeze(spec);
-  return Object.freeze(kinds);
 }

@@ -2,134 +2,103 @@ import type { AppError, ErrorCode } from '../../core/errors.ts';
 
 type Problem = { readonly status: number; readonly title: string; readonly action: string };
 
+const problem = (status: number, title: string, action: string): Problem => ({ status, title, action });
+
 /** Every error of the execution API: its status, its title and what the caller can do about it. */
 export const PROBLEMS = {
-  RFA_REQUEST_MALFORMED: {
-    status: 400,
-    title: 'Malformed request',
-    action: 'Send JSON of the documented shape with every required member.',
-  },
-  RFA_JOB_VALIDATION_FAILED: {
-    status: 400,
-    title: 'Validation failed',
-    action: 'Correct the members named in errors and send the request again.',
-  },
-  RFA_AUTH_INVALID_CREDENTIALS: {
-    status: 401,
-    title: 'Invalid credentials',
-    action: 'Send a valid API key as Authorization: Bearer <key>.',
-  },
-  RFA_AUTH_TOKEN_EXPIRED: {
-    status: 401,
-    title: 'Credentials expired',
-    action: 'Use another key of the client, or issue a new one.',
-  },
-  RFA_AUTH_FORBIDDEN: {
-    status: 403,
-    title: 'Forbidden',
-    action: 'Use a key of the owning client that has the required scope.',
-  },
-  RFA_AUTH_API_KEY_DISABLED: {
-    status: 403,
-    title: 'API key disabled',
-    action: 'Use another key: this one is revoked.',
-  },
-  RFA_JOB_NOT_FOUND: {
-    status: 404,
-    title: 'Job not found',
-    action:
-      'Check the job id. A report exists once its job has ended. Jobs and reports are deleted after their retention.',
-  },
-  RFA_CLIENT_NOT_FOUND: { status: 404, title: 'Client not found', action: 'Check the client id.' },
-  RFA_KEY_NOT_FOUND: { status: 404, title: 'Key not found', action: 'Check the key id.' },
-  RFA_WEBHOOK_NOT_FOUND: {
-    status: 404,
-    title: 'Webhook not found',
-    action: 'Check the ids. Deliveries are deleted after their retention.',
-  },
-  RFA_REQUEST_NOT_FOUND: {
-    status: 404,
-    title: 'Path not found',
-    action: 'Check the path against the documentation of the API.',
-  },
-  RFA_REQUEST_METHOD_NOT_ALLOWED: {
-    status: 405,
-    title: 'Method not allowed',
-    action: 'Use a method named in the Allow header.',
-  },
-  RFA_REQUEST_NOT_ACCEPTABLE: {
-    status: 406,
-    title: 'Not acceptable',
-    action: 'Accept application/json, or omit the Accept header.',
-  },
-  RFA_JOB_CONFLICT: {
-    status: 409,
-    title: 'Conflict',
-    action: 'Read the job to see its state. If it has no attempts left, submit it as a new job.',
-  },
-  RFA_KEY_CONFLICT: {
-    status: 409,
-    title: 'Key conflict',
-    action: 'Another request changed the key first: use the key that it returned.',
-  },
-  RFA_WEBHOOK_CONFLICT: {
-    status: 409,
-    title: 'Webhook conflict',
-    action: 'Read the webhook to see its current state.',
-  },
-  RFA_EXEC_IDEMPOTENCY_CONFLICT: {
-    status: 409,
-    title: 'Idempotency key reused',
-    action: 'Use a new key for new work, or repeat the first request unchanged.',
-  },
-  RFA_REQUEST_PAYLOAD_TOO_LARGE: { status: 413, title: 'Payload too large', action: 'Send a smaller body.' },
-  RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE: {
-    status: 415,
-    title: 'Unsupported media type',
-    action: 'Send the body as application/json, uncompressed.',
-  },
-  RFA_REQUEST_RATE_LIMITED: {
-    status: 429,
-    title: 'Too many requests',
-    action: 'Wait for the seconds given in Retry-After, then send fewer requests.',
-  },
-  RFA_INTERNAL: {
-    status: 500,
-    title: 'Internal error',
-    action: 'Retry later. If the error persists, report it with the value of instance.',
-  },
-  RFA_STORAGE_DB_ERROR: { status: 503, title: 'Database error', action: 'Retry later: nothing was changed.' },
-  RFA_STORAGE_UNAVAILABLE: {
-    status: 503,
-    title: 'Storage unavailable',
-    action: 'Retry later, with the same idempotency key if the request creates something.',
-  },
-  RFA_EXEC_QUEUE_FULL: {
-    status: 503,
-    title: 'Queue full',
-    action: 'Retry after the seconds given in Retry-After, lower the load, or add workers.',
-  },
-  RFA_EXEC_WORKER_UNAVAILABLE: {
-    status: 503,
-    title: 'No worker available',
-    action: 'Start a worker. Jobs stay queued until a worker runs.',
-  },
-  RFA_CONFIG_INVALID: {
-    status: 503,
-    title: 'Server misconfigured',
-    action: 'Ask the operator to correct the configuration.',
-  },
-  RFA_EXEC_TIMEOUT: {
-    status: 504,
-    title: 'Timed out',
-    action: 'Retry later, with the same idempotency key if the request creates something.',
-  },
-  RFA_DEPENDENCY_TIMEOUT: {
-    status: 504,
-    title: 'Dependency timed out',
-    action: 'Retry later. If the error persists, check the database.',
-  },
-} as const satisfies Record<string, Problem>;
+  RFA_REQUEST_MALFORMED: problem(
+    400,
+    'Malformed request',
+    'Send JSON of the documented shape with every required member.',
+  ),
+  RFA_JOB_VALIDATION_FAILED: problem(
+    400,
+    'Validation failed',
+    'Correct the members named in errors and send the request again.',
+  ),
+  RFA_AUTH_INVALID_CREDENTIALS: problem(
+    401,
+    'Invalid credentials',
+    'Send a valid API key as Authorization: Bearer <key>.',
+  ),
+  RFA_AUTH_TOKEN_EXPIRED: problem(401, 'Credentials expired', 'Use another key of the client, or issue a new one.'),
+  RFA_AUTH_FORBIDDEN: problem(403, 'Forbidden', 'Use a key of the owning client that has the required scope.'),
+  RFA_AUTH_API_KEY_DISABLED: problem(403, 'API key disabled', 'Use another key: this one is revoked.'),
+  RFA_JOB_NOT_FOUND: problem(
+    404,
+    'Job not found',
+    'Check the job id. A report exists once its job has ended. Jobs and reports are deleted after their retention.',
+  ),
+  RFA_CLIENT_NOT_FOUND: problem(404, 'Client not found', 'Check the client id.'),
+  RFA_KEY_NOT_FOUND: problem(404, 'Key not found', 'Check the key id.'),
+  RFA_WEBHOOK_NOT_FOUND: problem(
+    404,
+    'Webhook not found',
+    'Check the ids. Deliveries are deleted after their retention.',
+  ),
+  RFA_REQUEST_NOT_FOUND: problem(404, 'Path not found', 'Check the path against the documentation of the API.'),
+  RFA_REQUEST_METHOD_NOT_ALLOWED: problem(405, 'Method not allowed', 'Use a method named in the Allow header.'),
+  RFA_REQUEST_NOT_ACCEPTABLE: problem(406, 'Not acceptable', 'Accept application/json, or omit the Accept header.'),
+  RFA_JOB_CONFLICT: problem(
+    409,
+    'Conflict',
+    'Read the job to see its state. If it has no attempts left, submit it as a new job.',
+  ),
+  RFA_KEY_CONFLICT: problem(
+    409,
+    'Key conflict',
+    'Another request changed the key first: use the key that it returned.',
+  ),
+  RFA_WEBHOOK_CONFLICT: problem(409, 'Webhook conflict', 'Read the webhook to see its current state.'),
+  RFA_EXEC_IDEMPOTENCY_CONFLICT: problem(
+    409,
+    'Idempotency key reused',
+    'Use a new key for new work, or repeat the first request unchanged.',
+  ),
+  RFA_REQUEST_PAYLOAD_TOO_LARGE: problem(413, 'Payload too large', 'Send a smaller body.'),
+  RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE: problem(
+    415,
+    'Unsupported media type',
+    'Send the body as application/json, uncompressed.',
+  ),
+  RFA_REQUEST_RATE_LIMITED: problem(
+    429,
+    'Too many requests',
+    'Wait for the seconds given in Retry-After, then send fewer requests.',
+  ),
+  RFA_INTERNAL: problem(
+    500,
+    'Internal error',
+    'Retry later. If the error persists, report it with the value of instance.',
+  ),
+  RFA_STORAGE_DB_ERROR: problem(503, 'Database error', 'Retry later: nothing was changed.'),
+  RFA_STORAGE_UNAVAILABLE: problem(
+    503,
+    'Storage unavailable',
+    'Retry later, with the same idempotency key if the request creates something.',
+  ),
+  RFA_EXEC_QUEUE_FULL: problem(
+    503,
+    'Queue full',
+    'Retry after the seconds given in Retry-After, lower the load, or add workers.',
+  ),
+  RFA_EXEC_WORKER_UNAVAILABLE: problem(
+    503,
+    'No worker available',
+    'Start a worker. Jobs stay queued until a worker runs.',
+  ),
+  RFA_CONFIG_INVALID: problem(503, 'Server misconfigured', 'Ask the operator to correct the configuration.'),
+  RFA_EXEC_TIMEOUT: problem(
+    504,
+    'Timed out',
+    'Retry later, with the same idempotency key if the request creates something.',
+  ),
+  RFA_DEPENDENCY_TIMEOUT: problem(
+    504,
+    'Dependency timed out',
+    'Retry later. If the error persists, check the database.',
+  ),
+};
 
 export type ProblemCode = keyof typeof PROBLEMS;
 
