@@ -19,7 +19,7 @@ const timeScale = Number(values['time-scale']);
 const receiver = await openReceiver();
 const host = await embeddedHost({ timeScale, receiver: new URL(receiver.url('ok')).host });
 try {
-  const { jury, stats, elapsedMs } = await runSimulation(host, {
+  const { verifier, stats, elapsedMs } = await runSimulation(host, {
     plan: {
       choice: { order: 'each', kinds: WORK_KINDS },
       ...{ clients: 20, jobs: Number(values.jobs), seed: Number(values.seed), farFutureMs: 0 },
@@ -27,14 +27,14 @@ try {
     ...{ durationMs: null, pace: { concurrency: Number(values.concurrency) }, timeScale },
     ...{ expectations: new Map(), receiver, signal: new AbortController().signal },
   });
-  console.table(jury.pairs().filter(({ isAllowed, count }) => isAllowed || count > 0));
-  for (const { kind, jobId, problem } of jury.findings.slice(0, 20)) console.log(kind, jobId, problem);
-  const forbidden = jury.pairs().filter(({ isAllowed, count }) => !isAllowed && count > 0);
+  console.table(verifier.pairs().filter(({ isAllowed, count }) => isAllowed || count > 0));
+  for (const { kind, jobId, problem } of verifier.findings.slice(0, 20)) console.log(kind, jobId, problem);
+  const forbidden = verifier.pairs().filter(({ isAllowed, count }) => !isAllowed && count > 0);
   const seconds = (elapsedMs / 1_000).toFixed(1);
   console.log(
-    `${stats.submitted} jobs in ${seconds} s: ${forbidden.length} forbidden steps, ${jury.problemCount} problems`,
+    `${stats.submitted} jobs in ${seconds} s: ${forbidden.length} forbidden steps, ${verifier.problemCount} problems`,
   );
-  process.exitCode = forbidden.length === 0 && jury.problemCount === 0 ? 0 : 1;
+  process.exitCode = forbidden.length === 0 && verifier.problemCount === 0 ? 0 : 1;
 } finally {
   await host.close();
   await receiver.close();

@@ -3,12 +3,10 @@ import type { Output } from './output.ts';
 type OptionSpec = {
   readonly type: 'string' | 'boolean';
   readonly help: string;
-  /** What stands for the value in the help: `N`, `URL`. */
+  /** The placeholder of the value in the help: `N`, `URL`. */
   readonly value?: string;
   readonly short?: string;
   readonly multiple?: boolean;
-  /** `--no-name` is an option too. */
-  readonly negative?: boolean;
 };
 
 export type Options = Readonly<Record<string, OptionSpec>>;
@@ -24,7 +22,7 @@ export const COMMON_OPTIONS = {
   database: {
     type: 'string',
     value: 'URL',
-    help: 'the PostgreSQL to use; default: DATABASE_URL, else the embedded one',
+    help: 'the PostgreSQL server to use; default: DATABASE_URL, else the embedded server',
   },
   home: {
     type: 'string',
@@ -34,16 +32,16 @@ export const COMMON_OPTIONS = {
   config: {
     type: 'string',
     value: 'FILE',
-    help: 'settings in TOML; default: MILLRACE_CONFIG, else millrace.toml if there is one',
+    help: 'the configuration file in TOML; default: MILLRACE_CONFIG, else millrace.toml if it exists',
   },
-  json: { type: 'boolean', help: 'print JSON for programs, on stdout; errors as JSON on stderr' },
-  verbose: { type: 'boolean', help: 'say more; show where an error came from' },
+  json: { type: 'boolean', help: 'print JSON on stdout, and errors as JSON on stderr' },
+  verbose: { type: 'boolean', help: 'print more, and the stack trace of an error' },
   help: { type: 'boolean', short: 'h', help: 'show this help' },
 } as const satisfies Options;
 
 export type CommonValues = ValuesOf<typeof COMMON_OPTIONS>;
 
-/** One call of a command, its arguments parsed. */
+/** One call of a command with its parsed arguments. */
 export type Invocation<O extends Options = Options> = {
   readonly values: ValuesOf<O> & CommonValues;
   readonly args: readonly string[];
@@ -53,24 +51,26 @@ export type Invocation<O extends Options = Options> = {
 export type CommandSpec<O extends Options> = {
   readonly name: string;
   readonly summary: string;
-  /** The arguments after the name, as the usage line shows them. */
-  readonly takes: string;
-  readonly minArgs: number;
-  readonly maxArgs: number;
-  readonly options: O;
+  /** The arguments after the name, as the usage line shows them. Default: none. */
+  readonly takes?: string;
+  readonly minArgs?: number;
+  readonly maxArgs?: number;
+  readonly options?: O;
   readonly details?: string;
   readonly examples: readonly string[];
-  /** Runs until it is told to stop, and hears signals itself. */
+  /** Runs until a signal stops it. The command handles signals itself. */
   readonly isLongRunning?: boolean;
-  /** Answers the exit code. */
+  /** Returns the exit code. */
   run(invocation: Invocation<O>): Promise<number>;
 };
 
-export type Command = CommandSpec<Options>;
+type Defaults = 'takes' | 'minArgs' | 'maxArgs' | 'options';
 
-/** Keeps the types of the options for `run`, and forgets them for the table. */
+export type Command = CommandSpec<Options> & Required<Pick<CommandSpec<Options>, Defaults>>;
+
+/** `run` gets the values with the types of its options. The table of commands does not need these types. */
 export function defineCommand<const O extends Options>(spec: CommandSpec<O>): Command {
-  return spec as unknown as Command;
+  return { takes: '', minArgs: 0, maxArgs: 0, options: {}, ...spec } as unknown as Command;
 }
 
 export const EXIT = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const;

@@ -1,6 +1,7 @@
 import { type Config, type LoadedConfig, type LoadParams, loadConfig } from '../config/load-config.ts';
 import { showDuration } from '../config/values.ts';
 import { type Database, openDatabase } from '../ledger/driver/database.ts';
+import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
 import { Millrace } from '../library/millrace.ts';
 import type { OpenOptions } from '../library/open-options.ts';
 import { openPostgres } from '../postgres/open.ts';
@@ -9,10 +10,10 @@ import type { Output } from './output.ts';
 
 export type Connection = { values: CommonValues; out: Output };
 
-/** The settings for one call: the file, the environment, and above them what the command line says. */
+/** Merges the settings of the file, the environment and the command line. Later sources take precedence. */
 export function settingsOf(values: CommonValues, options: LoadParams['options'] = {}): LoadedConfig {
   const { database, home } = values;
-  // A data folder that was named wins over a server that happens to be in the environment.
+  // A named data folder takes precedence over a server named in the environment.
   const url =
     database === undefined && home !== undefined
       ? { option: 'home', text: '' }
@@ -25,20 +26,19 @@ export function settingsOf(values: CommonValues, options: LoadParams['options'] 
 
 const warned = new Set<string>();
 
-/** Settings are read more than once in a call. */
+/** A command may read the settings more than once. */
 function warnOnce(sentence: string): void {
   if (warned.has(sentence)) return;
   warned.add(sentence);
   process.stderr.write(`${sentence}\n`);
 }
 
-/** Opens Millrace where the common options, or else the environment, say. */
 export function openMillrace({ values, out }: Connection, options: OpenOptions = {}): Promise<Millrace> {
   const { config } = settingsOf(values);
   return Millrace.open({ ...openOptionsOf(config), onNotice: (sentence) => out.note(sentence), ...options });
 }
 
-/** What the configuration says to the library. */
+/** The options of the library that the configuration sets. */
 export const openOptionsOf = ({ database, limits, profile, execution }: Config): OpenOptions => ({
   database: database.url ?? '',
   home: database.home,
@@ -49,12 +49,9 @@ export const openOptionsOf = ({ database, limits, profile, execution }: Config):
   keepRevokedKeys: showDuration(execution.revokedKeysMs),
 });
 
-/**
- * For one question or one change. An embedded database is brought up to date on the way; one that others share is
- * migrated when somebody says so, not because somebody looked.
- */
+/** Opens Millrace for one command. It migrates an embedded database; a shared one is migrated only by an explicit command. */
 export async function withMillrace<T>(connection: Connection, work: (millrace: Millrace) => Promise<T>): Promise<T> {
-  const millrace = await openMillrace(connection, { migrate: isEmbedded(connection.values) });
+  const millrace = await openMillrace(connection, { migrate: dataFolder(connection.values) !== null });
   try {
     return await work(millrace);
   } finally {
@@ -62,7 +59,7 @@ export async function withMillrace<T>(connection: Connection, work: (millrace: M
   }
 }
 
-/** The ledger alone, whatever its schema. */
+/** Opens the database without a check of its schema. */
 export async function withDatabase<T>(
   { values, out }: Connection,
   work: (database: Database) => Promise<T>,
@@ -82,15 +79,22 @@ export async function withDatabase<T>(
   }
 }
 
-const isEmbedded = (values: CommonValues): boolean => settingsOf(values).config.database.url === null;
+/** Opens the database with the current schema: it migrates an embedded database, and checks a shared one. */
+export function withLedger<T>(connection: Connection, work: (database: Database) => Promise<T>): Promise<T> {
+  return withDatabase(connection, async (database) => {
+    if (dataFolder(connection.values) === null) await checkSchema(database.maintenance);
+    else await migrate(database.maintenance);
+    return work(database);
+  });
+}
 
-/** The folder of the embedded server; null when another server is used. */
+/** The folder of the embedded server; null for another server. */
 export function dataFolder(values: CommonValues): string | null {
   const { url, home } = settingsOf(values).config.database;
   return url === null ? home : null;
 }
 
-/** Fit to be shown: whoever looks over the shoulder learns no password. */
+/** Replaces passwords in a URL, so that it can be shown. */
 export function maskPassword(url: string): string {
   try {
     const masked = new URL(url);
@@ -98,6 +102,6 @@ export function maskPassword(url: string): string {
     for (const name of masked.searchParams.keys()) if (/password/i.test(name)) masked.searchParams.set(name, '***');
     return masked.href;
   } catch {
-    return '(an address that cannot be shown)';
+    return '(a URL that cannot be shown)';
   }
 }

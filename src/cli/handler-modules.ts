@@ -10,11 +10,11 @@ type HandlerModule = { register?: unknown; handlers?: unknown };
 const WANTED =
   'Export a function "register(millrace)", or "handlers": a list of registrations such as { type, handler }, or an object of them by type.';
 
-/** Loads the modules and lets each register its handlers. Answers the types they serve. */
+/** Loads the modules and lets each register its handlers. Returns the job types that they handle. */
 export async function registerModules(millrace: Millrace, paths: readonly string[]): Promise<string[]> {
   const types = new Set<string>();
   const register = millrace.register.bind(millrace);
-  // A module may not look at what register() answers; a worker that silently lacks a handler would be worse than none.
+  // A module may ignore the result of register(). A worker without one of its handlers must not start silently.
   millrace.register = (registration) => {
     const result = register(registration);
     if (result.status === 'INVALID') throw invalidHandler(result.type, result.issues);
@@ -46,7 +46,7 @@ async function load(path: string): Promise<HandlerModule> {
   const file = resolve(path);
   if (!existsSync(file)) {
     throw new AppError('INVALID_HANDLER', {
-      message: `There is no file ${file}. Name modules by their path from this folder.`,
+      message: `There is no file ${file}. Give the path of a module relative to the current folder.`,
     });
   }
   try {
@@ -63,7 +63,7 @@ async function load(path: string): Promise<HandlerModule> {
 function invalidHandler(type: string, issues: AppError['details']): AppError {
   const reasons = issues.map(({ message }) => message).join('; ');
   return new AppError('INVALID_HANDLER', {
-    message: `The handler of "${type}" cannot be registered: ${reasons}.`,
+    message: `The handler of "${type}" cannot be registered: ${reasons}. Correct it and start again.`,
     details: issues,
   });
 }

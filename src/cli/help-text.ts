@@ -1,6 +1,6 @@
 import { COMMON_OPTIONS, type Command, type Options } from './command.ts';
 
-/** What `millrace help` shows. */
+/** The text of `millrace help`. */
 export function overview(commands: readonly Command[]): string {
   const width = Math.max(...commands.map((command) => command.name.length));
   return [
@@ -18,7 +18,7 @@ export function overview(commands: readonly Command[]): string {
   ].join('\n');
 }
 
-/** What `millrace COMMAND --help` shows. */
+/** The text of `millrace COMMAND --help`. */
 export function commandHelp({ name, takes, summary, details, options, examples }: Command): string {
   const own = Object.keys(options).length > 0 ? ['', 'Options:', ...optionLines(options)] : [];
   return [
@@ -37,10 +37,10 @@ export function commandHelp({ name, takes, summary, details, options, examples }
 }
 
 function optionLines(options: Options): string[] {
-  const rows = Object.entries(options).map(([name, { value, short, help, negative }]) => {
-    const negated = negative === true ? `, --no-${name}` : '';
-    return { label: `${short ? `-${short}, ` : ''}--${name}${value ? ` ${value}` : ''}${negated}`, help };
-  });
+  const rows = Object.entries(options).map(([name, { value, short, help }]) => ({
+    label: `${short ? `-${short}, ` : ''}--${name}${value ? ` ${value}` : ''}`,
+    help,
+  }));
   const width = Math.max(...rows.map(({ label }) => label.length));
   return rows.map(({ label, help }) => `  ${label.padEnd(width)}  ${help}`);
 }

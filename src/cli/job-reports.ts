@@ -1,7 +1,7 @@
 import type { EventHub } from '../engine/events.ts';
 import type { Output } from './output.ts';
 
-/** What a worker prints about its jobs: what handlers log and what went wrong; every start and end when asked for more. */
+/** Prints the log lines of handlers, failures and lost jobs. With --verbose it prints every start and end as well. */
 export function reportJobs(jobs: Pick<EventHub, 'on'>, out: Output): void {
   jobs.on('log', ({ jobId, type, attempt, level, message, fields }) => {
     const extra = Object.keys(fields).length === 0 ? '' : ` ${JSON.stringify(fields)}`;
@@ -11,7 +11,7 @@ export function reportJobs(jobs: Pick<EventHub, 'on'>, out: Output): void {
     );
   });
   jobs.on('failed', ({ jobId, type, attempt, state, failure, delayMs }) => {
-    const next = state === 'retrying' ? `tries again in ${((delayMs ?? 0) / 1_000).toFixed(1)} s` : `is ${state}`;
+    const next = state === 'retrying' ? `is retried in ${((delayMs ?? 0) / 1_000).toFixed(1)} s` : `is ${state}`;
     const text = `failed ${type} ${jobId}, attempt ${attempt}: ${failure.code} ${failure.message}; the job ${next}`;
     out.event({ event: 'failed', jobId, type, attempt, state, failure, delayMs }, text);
   });

@@ -1,10 +1,12 @@
-import type { JobWithAttempts } from './attempts.ts';
+import type { RecordedAttempt } from '../ledger/reads/job-attempts.ts';
+import type { JobView } from '../services/jobs/read-job.ts';
 import { toJson } from './output.ts';
 import { textFacts, textTable } from './text-table.ts';
 
 const WIDEST_VALUE = 400;
 
-/** One job as people read it. */
+export type JobWithAttempts = JobView & { readonly attempts?: readonly RecordedAttempt[] };
+
 export function jobLines(job: JobWithAttempts): string[] {
   return [...factLines(job), ...historyLines(job), ...attemptLines(job)];
 }
@@ -64,8 +66,12 @@ function attemptLines({ attempts }: JobWithAttempts): string[] {
   if (attempts === undefined) return [];
   if (attempts.length === 0) return ['', 'No attempt has started.'];
   const rows = attempts.map(({ attempt, startedAt, finishedAt, result, workerId, failure }) => [
-    ...[String(attempt), startedAt.toISOString(), finishedAt?.toISOString() ?? ''],
-    ...[result ?? 'running', workerId ?? '', failure === null ? '' : `${failure.code}: ${failure.message}`],
+    String(attempt),
+    startedAt.toISOString(),
+    finishedAt?.toISOString() ?? '',
+    result ?? 'running',
+    workerId ?? '',
+    failure === null ? '' : `${failure.code}: ${failure.message}`,
   ]);
   return ['', ...textTable(['attempt', 'started', 'ended', 'result', 'worker', 'failure'], rows)];
 }

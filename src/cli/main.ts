@@ -6,7 +6,7 @@ import { type Parsed, parse, peekCommon } from './parse.ts';
 import { endSoon } from './stop-signals.ts';
 import { UsageError } from './usage-error.ts';
 
-/** Runs one command line and answers its exit code. */
+/** Runs one command line and returns its exit code. */
 export async function main(argv: string[]): Promise<number> {
   const { json = false, verbose = false, help = false } = peekCommon(argv);
   const out = new Output({ json, verbose });
@@ -32,17 +32,17 @@ async function run({ command, values, args }: Parsed, out: Output): Promise<numb
   return command.run(invocation);
 }
 
-/** Asked for, it is an answer; otherwise it goes where complaints go. */
+/** Prints to stdout if --help was given; otherwise to stderr, and fails. */
 function showOverview(out: Output, wanted: boolean): number {
   if (!wanted) {
     out.note(`${overview(COMMANDS)}\n`);
-    throw new UsageError('No command was named. See "millrace help".');
+    throw new UsageError('No command given. See "millrace help".');
   }
   out.answer({ help: overview(COMMANDS) }, () => [overview(COMMANDS)]);
   return EXIT.ok;
 }
 
-/** `millrace jobs list | head` ends when head does. */
+/** `millrace jobs list | head` must end without an error when head does. */
 function leaveQuietlyOnBrokenPipe(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(EXIT.ok);

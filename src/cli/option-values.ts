@@ -41,7 +41,7 @@ export function readWords<W extends string>(
   return readList(texts)?.map((text) => readWord(text, option, words) as W);
 }
 
-/** In any case: the program knows its own spelling. */
+/** Upper and lower case are equal. */
 export function readWord<W extends string>(
   text: string | undefined,
   option: string,
@@ -50,7 +50,7 @@ export function readWord<W extends string>(
   if (text === undefined) return undefined;
   const known = words.find((word) => word.toLowerCase() === text.toLowerCase());
   if (known !== undefined) return known;
-  throw new UsageError(`--${option} does not know "${text}"${suggestion(text, words)}: it takes ${words.join(', ')}.`);
+  throw new UsageError(`--${option} does not know "${text}"${suggestion(text, words)}: use ${words.join(', ')}.`);
 }
 
 export function readTags(texts: readonly string[] | undefined): Record<string, string> | undefined {

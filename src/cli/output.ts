@@ -7,7 +7,7 @@ type Style = 'red' | 'green';
 
 export type OutputOptions = { json: boolean; verbose: boolean };
 
-/** Everything the program says. Answers go to stdout, everything else to stderr. */
+/** All output of the program. Results go to stdout, everything else to stderr. */
 export class Output {
   readonly json: boolean;
   readonly verbose: boolean;
@@ -21,7 +21,7 @@ export class Output {
     return process.stderr.isTTY === true && !this.json;
   }
 
-  /** One answer in two forms: for programs the data, for people the lines. */
+  /** Prints a result: as JSON with --json, otherwise as lines. */
   answer(data: unknown, lines: () => readonly string[]): void {
     if (this.json) this.line(toJson(data));
     else for (const line of lines()) this.line(line);
@@ -31,7 +31,7 @@ export class Output {
     process.stdout.write(`${text}\n`);
   }
 
-  /** News of a long-running command: a line for people, an object a line for programs. */
+  /** Prints an event of a long-running command: a JSON object with --json, otherwise text. */
   event(data: { event: string } & Record<string, unknown>, text: string): void {
     this.line(this.json ? toJson(data) : text);
   }
@@ -40,7 +40,7 @@ export class Output {
     if (!this.json) process.stderr.write(`${text}\n`);
   }
 
-  /** Replaces the last one; only where a person watches. */
+  /** Replaces the previous progress text. Prints only on a terminal. */
   progress(text: string): void {
     if (this.isTty) process.stderr.write(`\r\u001b[2K${text}`);
   }
@@ -59,7 +59,7 @@ export class Output {
 
 const hasColour = (stream: NodeJS.WriteStream): boolean => stream.isTTY === true && !process.env.NO_COLOR;
 
-/** Bytes as `{"$bytes": base64}`, as a submission may carry them. */
+/** Writes bytes as `{"$bytes": base64}`, the form that a submission uses. */
 export function toJson(data: unknown): string {
   return JSON.stringify(data, function (this: Record<string, unknown>, key, value) {
     const raw = this[key];
@@ -90,7 +90,7 @@ function errorLines({ message, remedy, details }: ErrorFacts): string[] {
   return lines;
 }
 
-/** A message of several sentences says itself what to do. */
+/** A message of several sentences already contains advice. */
 const hasAdvice = (message: string, remedy: string): boolean =>
   message.includes(remedy) || /[.!?]["')]?\s+[A-Z]/.test(message);
 

@@ -1,5 +1,4 @@
 import { parseArgs } from 'node:util';
-import { lookUp } from '../core/dictionary.ts';
 import { suggestion } from '../core/nearest-name.ts';
 import { COMMON_OPTIONS, type Command, type CommonValues, type Options } from './command.ts';
 import { UsageError } from './usage-error.ts';
@@ -7,9 +6,7 @@ import { UsageError } from './usage-error.ts';
 export type Parsed = { command: Command; values: CommonValues & Record<string, unknown>; args: string[] };
 type Words = { name: string; rest: string[] };
 
-/**
- * Finds the command among the words, wherever common options stand, and reads its options. Null: no command was named.
- */
+/** Finds the command, which common options may precede, and reads its options. Null: the line names no command. */
 export function parse(argv: readonly string[], commands: readonly Command[]): Parsed | null {
   const found = findCommand(argv, commands);
   if (found === null) return null;
@@ -20,7 +17,7 @@ export function parse(argv: readonly string[], commands: readonly Command[]): Pa
   return { command, values, args: positionals };
 }
 
-/** The common options alone, of a command line that may be wrong in every other way. */
+/** Reads only the common options, so that even an invalid command line can choose the output format. */
 export function peekCommon(argv: readonly string[]): CommonValues {
   return parseArgs({ args: [...argv], options: parserOptions(COMMON_OPTIONS), strict: false }).values as CommonValues;
 }
@@ -43,10 +40,13 @@ function findCommand(
   throw unknownCommand(`${one.name} ${two.name}`, family);
 }
 
-/** The first word that is neither an option nor the value of a common one, and what is left without it. */
+/** The first word that is neither an option nor the value of a common option, and the other words. */
 function firstWord(argv: readonly string[]): Words | null {
   const { tokens } = parseArgs({
-    ...{ args: [...argv], options: parserOptions(COMMON_OPTIONS), strict: false, tokens: true },
+    args: [...argv],
+    options: parserOptions(COMMON_OPTIONS),
+    strict: false,
+    tokens: true,
     allowPositionals: true,
   });
   const token = tokens.find(({ kind }) => kind === 'positional');
@@ -68,21 +68,12 @@ function missingWord(first: string, family: readonly Command[]): UsageError {
 }
 
 function parseOptions(args: readonly string[], options: Options, command: Command) {
-  const config = { args: [...args], options: parserOptions(options), allowPositionals: true, allowNegative: true };
+  const config = { args: [...args], options: parserOptions(options), allowPositionals: true };
   try {
     const { values, positionals } = parseArgs({ ...config, strict: true });
-    refuseNegated(values, options, command);
     return { values: values as CommonValues & Record<string, unknown>, positionals };
   } catch (error) {
-    throw error instanceof UsageError ? error : explain(error, { config, options, command });
-  }
-}
-
-// allowNegative lets every flag be negated; only some options mean something by it.
-function refuseNegated(values: Record<string, unknown>, options: Options, command: Command): void {
-  for (const [name, value] of Object.entries(values)) {
-    if (value !== false || lookUp(options, name)?.negative === true) continue;
-    throw new UsageError(`"millrace ${command.name}" has no option --no-${name}.`, command.name);
+    throw explain(error, { config, options, command });
   }
 }
 
@@ -95,7 +86,7 @@ type Refused = {
 function explain(error: unknown, { config, options, command }: Refused): UsageError {
   const { tokens } = parseArgs({ ...config, allowPositionals: true, strict: false, tokens: true });
   for (const token of tokens) {
-    if (token.kind !== 'option' || isKnown(token.name, options)) continue;
+    if (token.kind !== 'option' || Object.hasOwn(options, token.name)) continue;
     const names = Object.keys(options).map((name) => `--${name}`);
     const hint = suggestion(token.rawName, names);
     return new UsageError(`"millrace ${command.name}" has no option ${token.rawName}${hint}.`, command.name);
@@ -104,13 +95,10 @@ function explain(error: unknown, { config, options, command }: Refused): UsageEr
   return new UsageError(`${sentence?.replace(/\.$/, '')}.`, command.name);
 }
 
-const isKnown = (name: string, options: Options): boolean =>
-  Object.hasOwn(options, name) || (name.startsWith('no-') && lookUp(options, name.slice(3))?.negative === true);
-
 function checkCount(count: number, { name, takes, minArgs, maxArgs }: Command): void {
   const usage = `Usage: millrace ${name} ${takes}`.trimEnd();
   if (count < minArgs) throw new UsageError(`"millrace ${name}" needs ${takes}. ${usage}`, name);
-  if (count > maxArgs) throw new UsageError(`"millrace ${name}" was given more than it takes. ${usage}`, name);
+  if (count > maxArgs) throw new UsageError(`"millrace ${name}" got too many arguments. ${usage}`, name);
 }
 
 function parserOptions(options: Options) {

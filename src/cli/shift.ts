@@ -6,7 +6,7 @@ import { type Connection, openMillrace, settingsOf } from './connection.ts';
 import { registerModules } from './handler-modules.ts';
 import { reportJobs } from './job-reports.ts';
 
-/** What runs jobs in this process until it is told to stop. */
+/** The workers of this process. */
 export type Shift = Watched & {
   types: readonly string[];
   databaseUrl: string;
@@ -17,7 +17,7 @@ export type Shift = Watched & {
 
 export type ShiftOptions = { concurrency: number; queues: readonly string[]; name?: string };
 
-/** The handlers of somebody's modules. */
+/** Runs the handlers of the user's modules. */
 export async function openModules(
   connection: Connection,
   modules: readonly string[],
@@ -33,7 +33,9 @@ export async function openModules(
       if (paused !== undefined) await (paused ? millrace.queues.pause(name) : millrace.queues.resume(name));
     }
     return {
-      ...{ types, databaseUrl: millrace.databaseUrl, close },
+      types,
+      databaseUrl: millrace.databaseUrl,
+      close,
       on: (event, listener) => millrace.on(event, listener),
       probe: () => millrace.queues.list(),
       start: () => millrace.start(),
@@ -45,13 +47,12 @@ export async function openModules(
   }
 }
 
-/** The types that ship, and webhooks: what `millrace up` does, without the API. */
+/** Runs the built-in job types and sends webhooks: `millrace up` without the API. */
 export async function openBuiltIns({ values, out }: Connection, options: ShiftOptions): Promise<Shift> {
   const { config } = settingsOf(values);
-  const workers = { ...config.workers, queues: [...options.queues] };
   const { concurrency, name } = options;
   const platform = await openPlatform({
-    config: { ...config, workers },
+    config: { ...config, workers: { ...config.workers, queues: [...options.queues] } },
     out,
     migrates: true,
     concurrency,

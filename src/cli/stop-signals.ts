@@ -9,7 +9,7 @@ export type Stop = {
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
-/** The first signal asks to stop; a second one does not wait for anything. */
+/** The first signal asks the command to stop; a second signal ends the process at once. */
 export function listenForStop(onForced: () => void): Stop {
   const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>();
   let isAsked = false;
@@ -32,7 +32,7 @@ export function listenForStop(onForced: () => void): Stop {
 
 const LEFTOVERS_MS = 2_000;
 
-/** Ends the process, with the exit code it has by then, although something that a handler opened is still open. */
+/** Ends the process with its current exit code, even if a handler left something open. */
 export function endSoon(): void {
-  setTimeout(() => process.exit(), LEFTOVERS_MS).unref(); // A process with nothing left to do does not wait for it.
+  setTimeout(() => process.exit(), LEFTOVERS_MS).unref(); // The timer alone does not keep the process alive.
 }

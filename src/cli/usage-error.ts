@@ -1,4 +1,4 @@
-/** The command line itself is wrong: nothing was done. */
+/** The command line is invalid. The command did nothing. */
 export class UsageError extends Error {
   readonly command: string | null;
 

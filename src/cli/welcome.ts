@@ -4,18 +4,18 @@ import type { FirstKey } from '../services/access/bootstrap.ts';
 export type WelcomeFacts = {
   url: string;
   database: string;
-  /** The data folder; null when the database is somebody else's. */
+  /** The data folder; null without an embedded database. */
   home: string | null;
   firstKey: FirstKey | null;
-  /** Where a key made by an earlier start is; null when there is none. */
+  /** The file with the key of an earlier start; null if there is none. */
   keyFile: string | null;
-  /** Whether clients of the execution API register themselves, or need a token for it. */
+  /** Whether clients of the execution API need a token to register. */
   registration: 'open' | 'token';
 };
 
 export const keyFileIn = (home: string): string => join(home, 'api-key');
 
-/** What `millrace up` says first: where everything is, and commands that work as they stand. */
+/** The first output of `millrace up`: addresses, files, and commands to copy. */
 export function welcome(facts: WelcomeFacts): string[] {
   const { url, database, home } = facts;
   return [
@@ -25,19 +25,19 @@ export function welcome(facts: WelcomeFacts): string[] {
     `  database  ${database}`,
     ...keyLines(facts),
     '',
-    'In another terminal, submit a job and look at it with its history:',
+    'In another terminal, submit a job and show it with its history:',
     ...queueCommands(facts).map((line) => `  ${line}`),
     '',
     ...executionLines(facts),
     '',
-    'Stop with Ctrl-C. The data stays.',
+    'Stop with Ctrl-C. The data is kept.',
   ];
 }
 
 function keyLines({ firstKey, keyFile }: WelcomeFacts): string[] {
   if (firstKey === null) return keyFile === null ? [] : [`  API key   in ${keyFile}`];
   const where =
-    firstKey.file === null ? 'keep it: it is shown this once' : `saved in ${firstKey.file}; shown this once`;
+    firstKey.file === null ? 'keep it: it is shown only once' : `saved in ${firstKey.file}; shown only once`;
   return [`  org       ${firstKey.orgSlug}`, `  API key   ${firstKey.key}`, `            (${where})`];
 }
 
@@ -60,7 +60,7 @@ function executionLines({ url, registration }: WelcomeFacts): string[] {
   if (registration === 'token')
     return [`The execution API is at ${url}/v1; clients register with the token of this server.`];
   return [
-    'The execution API has clients of its own, which register themselves:',
+    'The execution API has its own clients, which register themselves:',
     `  CLIENT=$(curl -s -X POST ${url}/v1/clients | ${memberOf('client_id')}); CLIENT_KEY=$(curl -s -X POST ${url}/v1/clients/$CLIENT/keys | ${memberOf('api_key')})`,
     `  curl -s ${url}/v1/jobs -H "Authorization: Bearer $CLIENT_KEY" -H 'Content-Type: application/json' -d ${EXECUTION}; echo`,
   ];

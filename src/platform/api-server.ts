@@ -11,13 +11,13 @@ import type { Notices } from './notices.ts';
 import type { Platform } from './platform.ts';
 import { programVersion } from './program-version.ts';
 
-/** `listen` answers the address. */
+/** `listen` returns the address. */
 export type ApiServer = { listen(): Promise<string>; close(): Promise<void> };
 
-/** Requests under way may finish for so long when the server stops. */
+/** How long requests in flight may continue when the server stops. */
 const CLOSE_GRACE_MS = 5_000;
 
-/** The HTTP doors of a process, ready to listen: putting them together takes a moment in which nothing else would be heard. */
+/** Sets up the HTTP server before it listens, because the setup blocks the event loop for a moment. */
 export async function openApi(
   platform: Platform,
   { config, out }: { config: Config; out: Notices },
@@ -30,7 +30,12 @@ export async function openApi(
   const { door: executionDoor } = composeExecution({ engine, settings, telemetry, authenticator, webhooks });
   const doors = [openQueueDoor(settings), executionDoor];
   const http = await buildServer({
-    ...{ engine, authenticator, doors, telemetry, version: programVersion(), ...bounds },
+    ...bounds,
+    engine,
+    authenticator,
+    doors,
+    telemetry,
+    version: programVersion(),
     limiter: new OrgRateLimiter({ database, requestsPerMinute }),
     bodyLimitBytes: bodyBytes ?? undefined,
     onFault: ({ error, requestId, method, url }) => {
@@ -71,7 +76,7 @@ function explainListen(cause: unknown, { host, port }: { host: string; port: num
   return `The server cannot listen on ${host}, port ${port}: ${why}. Choose another address with --host and --port.`;
 }
 
-/** An address that works in a browser on this machine, whatever it listens on. */
+/** An address that works in a browser on this machine. */
 function addressOf(http: Http, host: string): string {
   const { port } = http.server.address() as AddressInfo;
   const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host.includes(':') ? `[${host}]` : host;

@@ -4,16 +4,16 @@ import { isUnavailable } from '../ledger/driver/statement.ts';
 import type { Notices } from './notices.ts';
 
 const PROBE_EVERY_MS = 500;
-/** Of one kind of trouble, one line in this time. */
+/** The same error is printed at most once in this time. */
 const QUIET_MS = 10_000;
 
-/** What can be watched: it tells of errors, and can be asked whether its database answers. */
+/** A source of errors, with a way to check whether its database responds. */
 export type Watched = {
   on(event: 'error', listener: (facts: EngineEvents['error']) => void): unknown;
   probe(): Promise<unknown>;
 };
 
-/** Tells whoever watches a worker when its database is lost and when it is back. The worker itself just goes on trying. */
+/** Prints when the database is lost and when it is back. The worker retries in any case. */
 export class DatabaseWatch {
   readonly #watched: Watched;
   readonly #out: Notices;
@@ -50,13 +50,13 @@ export class DatabaseWatch {
     this.#isTold = true;
     this.#out.event(
       { event: 'database_lost', message },
-      `The database is lost (${message}). Trying again until it is back.`,
+      `The database is unreachable (${message}). Retrying until it is back.`,
     );
   }
 
   #complain(where: string, message: string): void {
     if (!this.#mayTell(`${where}: ${message}`)) return;
-    this.#out.event({ event: 'trouble', where, message }, `Trouble in the ${where}: ${message}. Trying again.`);
+    this.#out.event({ event: 'trouble', where, message }, `Error in the ${where}: ${message}. Retrying.`);
   }
 
   #mayTell(what: string): boolean {
@@ -90,7 +90,7 @@ export class DatabaseWatch {
   }
 }
 
-/** What the driver said, where the program wrapped it in words of its own. */
+/** The message of the database driver, if an AppError wraps it. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = (error as NodeJS.ErrnoException).code;

@@ -10,12 +10,12 @@ import { createDeliveries } from '../services/webhooks/delivery-services.ts';
 import { programVersion } from './program-version.ts';
 import { takeTurns } from './take-turns.ts';
 
-/** Of the connections for workers. Endpoints that hang give up all at once, and are tried again all at once: they have one. */
+/** The share of the worker connections. Failed calls often end at the same time, so they get only one connection. */
 const CONNECTIONS = { limit: 4, later: 1 };
-/** Failed calls in a row after which an address is asked less often. */
+/** After this many consecutive failures a target is called less often. */
 const BREAKER_THRESHOLD = 5;
 
-/** What sends webhooks from this process, and what the API needs to manage them. */
+/** The service that sends webhooks from this process, and the parts that the API needs to manage them. */
 export type Deliveries = Service & { readonly parts: WebhookParts };
 
 export function openEgress({ egress }: Pick<Config, 'egress'>): Egress {
@@ -24,7 +24,7 @@ export function openEgress({ egress }: Pick<Config, 'egress'>): Egress {
 
 export type DeliveriesParams = { engine: Engine; config: Config; egress: Egress };
 
-/** Must precede the start of the engine, whose second crew the deliveries are. */
+/** Call this before the engine starts: it adds a second group of workers to the engine. */
 export function composeDeliveries({ engine, config, egress }: DeliveriesParams): Deliveries {
   const { concurrency: slots, disableAfterMs, secretOverlapMs, ...calls } = config.webhooks;
   const { retentionMs } = config.profile;
@@ -34,7 +34,7 @@ export function composeDeliveries({ engine, config, egress }: DeliveriesParams):
   const { desk, services, wake } = createDeliveries({ engine, retentionMs, slots, ...policies, takeTurn });
   const fetch = (request: EgressRequest) => egress.fetch(request);
   const registration = deliverRegistration<JobContext>({ desk, fetch, ...calls });
-  // Deliveries have the timeout of [webhooks], which may be longer than the one of [queue].
+  // Deliveries use the timeout of [webhooks], which may be longer than the one of [queue].
   const profile = deliveryPolicy(calls);
   engine.addCrew({ name: 'webhooks', slots, queues: [DELIVERY_QUEUE], registrations: [registration], profile });
   return {

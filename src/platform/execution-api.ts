@@ -18,7 +18,7 @@ export type ExecutionApiParams = {
   telemetry: Telemetry;
   metrics?: ExecutionMetrics;
   authenticator: Authenticator;
-  /** Without them only public addresses may be named, and the text of a URL is all that is looked at. */
+  /** Default: only public addresses are allowed, and URLs are checked without a DNS lookup. */
   webhooks?: WebhookParts;
 };
 
@@ -36,11 +36,13 @@ const BY_TEXT_ALONE: WebhookParts = {
   onQueued() {},
 };
 
-/** The execution API put together: what its services work with, and its door. */
+/** Creates the execution API: the parts of its services, and its door. */
 export function composeExecution(params: ExecutionApiParams): { context: ExecutionContext; door: Door } {
   const { engine, settings, telemetry, authenticator } = params;
   const context: ExecutionContext = {
-    ...{ engine, settings, telemetry },
+    engine,
+    settings,
+    telemetry,
     metrics: params.metrics ?? new ExecutionMetrics(telemetry),
     admission: createExecutionAdmission(engine, { queueSize: settings.queueSize }),
     webhooks: params.webhooks ?? BY_TEXT_ALONE,

@@ -5,8 +5,8 @@ import { type ExecutionHandlerOptions, executionRegistration } from '../handlers
 export type ExecutionCrewParams = ExecutionHandlerOptions & { slots: number; queues?: readonly string[] };
 
 /**
- * The worker for jobs of the execution API. Its clients are promised to see a job ASSIGNED before it runs, and QUEUED again
- * should its worker die in between: it starts apart what it claimed. Must precede the start of the engine.
+ * Adds the workers for jobs of the execution API. They claim and start a job in two statements, because clients must see it
+ * ASSIGNED before it runs, and QUEUED again if its worker dies in between. Call this before the engine starts.
  */
 export function addExecutionCrew(engine: Engine, { slots, queues = ['*'], ...work }: ExecutionCrewParams): void {
   const registration = executionRegistration(work) as unknown as Registration;

@@ -8,51 +8,30 @@ import type { LogFields } from '../telemetry/log.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { nowMs, type OpenSpan } from '../telemetry/trace.ts';
 
-/** Lets metrics, log and traces follow the jobs of the execution API in this process. Answers how to stop it. */
+type EventOfJob = 'started' | 'log' | 'completed' | 'failed' | 'rescued' | 'cancelled' | 'lost' | 'unclaimed';
+
+/** Records metrics, log lines and traces of the execution API's jobs in this process. Returns a function that stops it. */
 export function observeExecution(events: EventHub, telemetry: Telemetry): () => void {
   const observer = new ExecutionObserver(telemetry);
-  const own =
-    <F extends { type: string }>(listener: (facts: F) => void) =>
-    (facts: F): void => {
+  const follow = <E extends EventOfJob>(event: E, listener: (facts: EngineEvents[E]) => void): (() => void) =>
+    events.on(event, (facts) => {
       if (facts.type === EXECUTION_TYPE) listener(facts);
-    };
+    });
   observeStatements(({ failed, sqlState }) => {
     if (failed) observer.metrics.databaseFailed(sqlState);
   });
   const stops = [
-    events.on(
-      'started',
-      own((facts) => observer.started(facts)),
-    ),
-    events.on(
-      'log',
-      own((facts) => observer.logged(facts)),
-    ),
-    events.on(
-      'completed',
-      own((facts) => observer.completed(facts)),
-    ),
-    events.on(
-      'failed',
-      own((facts) => observer.failed(facts)),
-    ),
-    events.on(
-      'rescued',
-      own((facts) => observer.failed(facts)),
-    ),
-    events.on(
-      'cancelled',
-      own((facts) => observer.cancelled(facts)),
-    ),
-    events.on(
-      'lost',
-      own((facts) => observer.lost(facts)),
-    ),
-    events.on(
-      'unclaimed',
-      own((facts) => observer.unclaimed(facts)),
-    ),
-    events.on('staged', ({ jobs }) => jobs.forEach(own((job: StagedJob) => observer.staged(job)))),
+    follow('started', (facts) => observer.started(facts)),
+    follow('log', (facts) => observer.logged(facts)),
+    follow('completed', (facts) => observer.completed(facts)),
+    follow('failed', (facts) => observer.failed(facts)),
+    follow('rescued', (facts) => observer.failed(facts)),
+    follow('cancelled', (facts) => observer.cancelled(facts)),
+    follow('lost', (facts) => observer.lost(facts)),
+    follow('unclaimed', (facts) => observer.unclaimed(facts)),
+    events.on('staged', ({ jobs }) => {
+      for (const job of jobs) if (job.type === EXECUTION_TYPE) observer.staged(job);
+    }),
     () => observeStatements(null),
   ];
   return () => {
@@ -60,10 +39,10 @@ export function observeExecution(events: EventHub, telemetry: Telemetry): () => 
   };
 }
 
-/** An attempt under way in this process. */
+/** An attempt that runs in this process. */
 type Run = { readonly startedAtMs: number; readonly assignedMs: number; traceparent?: string; span?: OpenSpan };
 
-/** A name in the words of the execution API, and the states before and after. */
+/** The name of an event of the execution API, and the states before and after it. */
 type Step = readonly [event: string, from: string, to: string];
 
 class ExecutionObserver {
@@ -76,7 +55,7 @@ class ExecutionObserver {
     this.metrics = new ExecutionMetrics(telemetry);
   }
 
-  /** Where one statement claimed the job and started it, it was assigned for no time at all. */
+  /** A job that one statement claimed and started has an assigned time of zero. */
   started({ assignedMs = 0, ...facts }: EngineEvents['started']): void {
     this.#runs.set(runOf(facts), { startedAtMs: nowMs(), assignedMs });
     this.metrics.running(this.#runs.size);
@@ -85,7 +64,7 @@ class ExecutionObserver {
     this.#log(['job.running', 'ASSIGNED', 'RUNNING'], facts);
   }
 
-  /** What the handler says first: only the job's definition knows when it was due and to which trace it belongs. */
+  /** The first log line of the handler carries the due time and the trace from the job's definition. */
   logged({ level, message, fields, ...facts }: EngineEvents['log']): void {
     const write = level === 'info' || level === 'debug' ? 'info' : level;
     this.#telemetry.log[write](message, { ...fieldsOf(facts), ...fields });
@@ -119,12 +98,12 @@ class ExecutionObserver {
     this.#log(['job.canceled', 'RUNNING', 'CANCELED'], facts);
   }
 
-  /** Another decided about the job, and tells of it: a cancel, or a rescue. */
+  /** A cancel or a rescue took the job, and reports it. */
   lost(facts: EngineEvents['lost']): void {
     this.#closeRun(facts, { lost: true });
   }
 
-  /** No change of state: a claim is none, and the job was in the queue all the time. */
+  /** Not a change of state: the job stayed in the queue while it was claimed. */
   unclaimed(facts: EngineEvents['unclaimed']): void {
     this.metrics.unclaimed();
     this.#telemetry.log.warn('job.lease_expired', { ...fieldsOf(facts), current_state: 'QUEUED' });
@@ -132,7 +111,7 @@ class ExecutionObserver {
 
   staged(job: StagedJob): void {
     if (job.from === 'retrying') this.#requeued(job);
-    // What was retried by hand was in the queue from then on.
+    // A job that was retried by hand is already QUEUED.
     if (job.from !== 'delayed' || job.attempt > 0) return;
     this.metrics.queued();
     this.#log(['job.queued', 'CREATED', 'QUEUED'], job);
@@ -174,7 +153,7 @@ class ExecutionObserver {
 
 type Facts = Pick<JobFacts, 'jobId' | 'orgId' | 'attempt' | 'tags'>;
 
-/** A job may begin its next attempt here before the last one is known to be over. */
+/** The next attempt of a job may start here before the end of the last one is known. */
 const runOf = ({ jobId, attempt }: Facts): string => `${jobId}:${attempt}`;
 
 function scenarioOf({ tags }: Facts): string | undefined {
@@ -202,5 +181,5 @@ function dueAtMs({ createdAtMs }: JobFacts, { execution_at }: Readonly<Record<st
   return typeof execution_at === 'string' ? Math.max(createdAtMs, Date.parse(execution_at)) : createdAtMs;
 }
 
-/** Not below zero: two machines' clocks are compared. */
+/** At least zero, because the times come from the clocks of two machines. */
 const secondsSince = (fromMs: number, toMs: number): number => Math.max(0, (toMs - fromMs) / 1_000);

@@ -1,4 +1,4 @@
-/** Where the platform says what happens: a line for people, or an object a line for programs. */
+/** The output of the platform: text lines for people, or JSON lines for programs. */
 export type Notices = {
   readonly json: boolean;
   readonly verbose: boolean;

@@ -19,17 +19,17 @@ import type { Notices } from './notices.ts';
 import { processTelemetry } from './process-telemetry.ts';
 import { observeWebhooks } from './webhook-telemetry.ts';
 
-/** The ledger and the engine of one process, put together as the configuration says. */
+/** The database, the engine and the webhooks of one process, set up from the configuration. */
 export type Platform = {
   engine: Engine;
   database: Database;
   postgres: PostgresHandle;
   telemetry: Telemetry;
-  /** What the API needs of webhooks. */
+  /** The parts of webhooks that the API needs. */
   webhooks: WebhookParts;
-  /** Runs jobs and sends webhooks from here on. */
+  /** Starts to run jobs and to send webhooks. */
   start(): Promise<void>;
-  /** Lets what runs finish for so long; nothing runs afterwards. */
+  /** Waits up to `graceMs` for running jobs, then stops them. */
   drain(graceMs: number): Promise<void>;
   close(graceMs: number): Promise<void>;
 };
@@ -37,17 +37,17 @@ export type Platform = {
 export type PlatformOptions = {
   config: Config;
   out: Notices;
-  /** Bring the schema up to date although others may share the database. */
+  /** Whether to bring the schema of a shared database up to date. */
   migrates: boolean;
-  /** Jobs run here at once by the worker of each built-in type; zero for none. */
+  /** How many jobs of each built-in type run at once; zero for none. */
   concurrency: number;
-  /** How the worker is called in histories. */
+  /** The name of the worker in histories. */
   name?: string;
-  /** False for a process that only works: it gets by with few database sessions. */
+  /** False for a process that only runs jobs. It needs fewer database sessions. */
   servesRequests?: boolean;
 };
 
-/** Sessions for requests where the configuration names no number. */
+/** The default number of database sessions for requests. */
 const API_POOL = 10;
 
 export async function openPlatform(options: PlatformOptions): Promise<Platform> {
@@ -66,18 +66,22 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
     if (migrates || postgres.kind === 'embedded') await migrate(database.maintenance);
     else await checkSchema(database.maintenance);
     const engine = createEngine({
-      ...{ database, profile: config.profile, name },
+      database,
+      profile: config.profile,
+      name,
       limits: { maxPayloadBytes: config.limits.payloadBytes, addresses: config.egress.policy },
-      // What runs here simulates work: a job that is RUNNING must run, and its time must not pass while it waits for a slot.
-      ...{ queues: config.workers.queues, concurrency: Math.max(1, concurrency) },
-      ...{ heartbeatMs: config.execution.heartbeatMs, revokedKeysMs: config.execution.revokedKeysMs },
+      queues: config.workers.queues,
+      concurrency: Math.max(1, concurrency),
+      heartbeatMs: config.execution.heartbeatMs,
+      revokedKeysMs: config.execution.revokedKeysMs,
     });
     const telemetry = processTelemetry(out);
     observeExecution(engine.events, telemetry);
     observeWebhooks(engine.events, telemetry);
     if (concurrency > 0) registerBuiltIns(engine, config, concurrency);
     const deliveries = composeDeliveries({ engine, config, egress: openEgress(config) });
-    await configureQueues(database, config);
+    // Every start applies the configured queues. Other queues keep their settings.
+    for (const queue of config.queues) await configureQueue(database.api, queue);
     await engine.open();
     return platformOf({ engine, database, postgres, telemetry, deliveries });
   } catch (error) {
@@ -92,7 +96,7 @@ type Parts = Pick<Platform, 'engine' | 'database' | 'postgres' | 'telemetry'> & 
 function platformOf({ deliveries, ...parts }: Parts): Platform {
   const { engine, database, postgres } = parts;
   const drain = async (graceMs: number): Promise<void> => {
-    // No delivery is to become a job that nobody here will run.
+    // Stop the deliveries first, so that none becomes a job that this process no longer runs.
     await deliveries.stop();
     await engine.drain(graceMs);
   };
@@ -121,12 +125,7 @@ function registerBuiltIns(engine: Engine, { simulation, execution, workers }: Co
   addExecutionCrew(engine, { timeScale, activeJobs: execution.activeJobs, slots, queues: workers.queues });
 }
 
-/** What the configuration says of queues is said again at every start; what it does not say stays as it is. */
-async function configureQueues(database: Database, { queues }: Config): Promise<void> {
-  for (const queue of queues) await configureQueue(database.api, queue);
-}
-
-/** What tells a person at the terminal that the database is lost or back. */
+/** The parts of the platform that a `DatabaseWatch` needs. */
 export const watchable = ({ engine, database }: Platform): Watched => ({
   on: (event, listener) => engine.events.on(event, listener),
   probe: () => readClock(database.maintenance),

@@ -4,10 +4,7 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type Span, Tracer } from '../telemetry/trace.ts';
 import type { Notices } from './notices.ts';
 
-/**
- * What a process tells of itself. Lines about requests and jobs are many, so they are shown where somebody asked for them;
- * errors always.
- */
+/** The telemetry of the process. It prints errors always, and lines about requests and jobs only with --verbose. */
 export function processTelemetry(out: Notices): Telemetry {
   const write = (line: LogLine): void => out.event({ event: 'log', ...line }, textOf(line));
   const sink = (span: Span): void => out.event({ event: 'span', ...span }, '');

@@ -3,20 +3,20 @@ import { BoundedTasks, type Task } from '../core/bounded-tasks.ts';
 export type Urgency = 'soon' | 'later';
 
 export type Turns = {
-  /** So many at once, two at least. */
+  /** How much work runs at once; at least two. */
   readonly limit: number;
-  /** So many of those that can wait; one of them at least runs, whatever else there is. */
+  /** How much work of the lower priority runs at once. One piece of it can always run. */
   readonly later: number;
 };
 
 type Line = { running: number; readonly waiting: Task[] };
 
-/** Runs what it is given, a few at once: the urgent before the others, and each kind in the order in which it came. */
+/** Runs a limited number of tasks at once: urgent ones first, and those of equal priority in order of arrival. */
 export function takeTurns({ limit, later }: Turns): <T>(urgency: Urgency, work: () => Promise<T>) => Promise<T> {
   const lines: Record<Urgency, Line> = { soon: { running: 0, waiting: [] }, later: { running: 0, waiting: [] } };
 
   const mayStart = (urgency: Urgency): boolean => {
-    // The last turn that is free belongs to those that can wait, unless one of them has a turn.
+    // The last free turn is kept for waiting work of the lower priority, unless such work already runs.
     if (urgency === 'soon') return lines.soon.running < limit - 1 || lines.later.waiting.length === 0;
     return lines.later.running < later && (lines.soon.waiting.length === 0 || lines.later.running === 0);
   };

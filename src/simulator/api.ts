@@ -14,12 +14,12 @@ import type {
   ReportView,
 } from './wire.ts';
 
-/** `ms` is how long the last exchange took; `waitedMs` what went by before it, because the server asked for a pause or was away. */
+/** `ms` is the duration of the last request; `waitedMs` is the time before it, while the server was down or asked for a pause. */
 export type Answer<T> = { readonly status: number; readonly body: T; readonly ms: number; readonly waitedMs: number };
 
 export type Exchange = {
   readonly route: string;
-  /** 0: the connection was refused or cut. */
+  /** 0: the connection was refused or broke. */
   readonly status: number;
   readonly ms: number;
 };
@@ -36,7 +36,7 @@ export type SubmitBody = {
 
 type Call = {
   readonly method: 'GET' | 'POST';
-  /** The path with names for its variable parts, to count by. */
+  /** The path with placeholders for its variable parts. */
   readonly route: string;
   readonly path: string;
   readonly key?: string;
@@ -48,11 +48,11 @@ type Reply = { status: number; retryAfterMs: number; text: string };
 export type ApiOptions = {
   url: string;
   onExchange?(exchange: Exchange): void;
-  /** How long to insist where the server is away, busy or asks for a pause. */
+  /** How long to repeat a request while the server is down, busy or asks for a pause. */
   patienceMs?: number;
-  /** Gives up what is under way. */
+  /** Aborts requests in flight. */
   signal?: AbortSignal;
-  /** Sent where a server asks for one to make clients. */
+  /** The bootstrap token, if the server requires one to create clients. */
   bootstrapToken?: string;
 };
 
@@ -60,7 +60,7 @@ const PAUSE_MS = 100;
 const EXCHANGE_TIMEOUT_MS = 30_000;
 const MAX_SOCKETS = 256;
 
-/** The execution API over HTTP, as any client has it. A busy server is asked again after the pause it names. */
+/** A client of the execution API. It repeats a request after the pause that a busy server asks for. */
 export class ExecutionApi {
   readonly #options: ApiOptions;
   readonly #agent: Agent;
@@ -73,7 +73,7 @@ export class ExecutionApi {
     this.#agent = this.#isSecure ? new SecureAgent(pool) : new Agent(pool);
   }
 
-  /** A new client with its first key. */
+  /** Creates a client and its first key. */
   async register(): Promise<Credentials> {
     const token = this.#options.bootstrapToken;
     const headers: Record<string, string> = token === undefined ? {} : { 'x-bootstrap-token': token };
@@ -109,7 +109,7 @@ export class ExecutionApi {
     return this.#send({ ...read('/jobs', `/jobs?${query}`), key });
   }
 
-  /** Every address that jobs of the client named, the newest first. */
+  /** All callback URLs of the client's jobs, newest first. */
   async *callbacks(key: string): AsyncGenerator<CallbackView> {
     for (let cursor = ''; ; ) {
       const query = `kind=callback${cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`}`;
@@ -121,7 +121,7 @@ export class ExecutionApi {
     }
   }
 
-  /** What was to be told to one address. */
+  /** The deliveries for one webhook or callback. */
   deliveries(key: string, webhookId: string): Promise<Answer<DeliveryPage>> {
     const path = `/webhooks/${webhookId}/deliveries?limit=200`;
     return this.#send({ ...read('/webhooks/:webhook_id/deliveries', path), key });
@@ -131,15 +131,15 @@ export class ExecutionApi {
     return this.#send(read('/health', '/health'));
   }
 
-  /** Every job of the client with its events, as the server sends them. */
+  /** Every job of the client with its events. */
   async *reports(key: string): AsyncGenerator<ReportRow> {
     const headers = { accept: 'application/x-ndjson' };
     const answer = await this.#open({ ...read('/reports', '/reports?events=true'), key, headers });
-    if (answer.statusCode !== 200) throw new Error(`GET /v1/reports answered ${answer.statusCode}`);
+    if (answer.statusCode !== 200) throw new Error(`GET /v1/reports returned ${answer.statusCode}`);
     for await (const line of createInterface({ input: answer, crlfDelay: Number.POSITIVE_INFINITY })) {
       if (line === '') continue;
       const row = JSON.parse(line);
-      if (row.job_id !== undefined) yield row; // The totals come as a line of their own.
+      if (row.job_id !== undefined) yield row; // A row without a job id holds the totals.
     }
   }
 
@@ -187,7 +187,7 @@ export class ExecutionApi {
     return new Promise((resolve, reject) => {
       const options = { agent: this.#agent, method, headers, signal, timeout: EXCHANGE_TIMEOUT_MS };
       const sent = send(new URL(`/v1${path}`, this.#options.url), options, resolve);
-      sent.on('error', reject).on('timeout', () => sent.destroy(new Error('no answer in time')));
+      sent.on('error', reject).on('timeout', () => sent.destroy(new Error('no response in time')));
       sent.end(text);
     });
   }
@@ -196,7 +196,7 @@ export class ExecutionApi {
 const post = (route: string, path: string): Call => ({ method: 'POST', route, path });
 const read = (route: string, path: string): Call => ({ method: 'GET', route, path });
 
-/** Cut, or told to come again. A 503 without a time to come again is an answer like any other. */
+/** Whether to repeat the request. A 503 without Retry-After is a final response. */
 const isBusy = ({ status, retryAfterMs }: Reply): boolean =>
   status === 0 || ((status === 429 || status === 503) && retryAfterMs > 0);
 
@@ -211,7 +211,5 @@ function parse(text: string): unknown {
 function mustBe<T>({ status, body }: Answer<T>, wanted: number): T {
   if (status === wanted) return body;
   const { detail } = body as { detail?: string };
-  throw new Error(
-    `The server answered ${status || 'nothing'} where ${wanted} was expected${detail ? `: ${detail}` : ''}`,
-  );
+  throw new Error(`The server returned ${status || 'no response'}, expected ${wanted}${detail ? `: ${detail}` : ''}`);
 }

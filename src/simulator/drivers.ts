@@ -1,13 +1,12 @@
 import { type Drive, KINDS, type WorkKind } from '../core/execution/kinds.ts';
 import type { Answer } from './api.ts';
-import { judgeView } from './check.ts';
-import { SLOW_MS } from './deliveries.ts';
-import { runUntilCanceled } from './drive-cancel.ts';
+import { judgeView, SLOW_MS } from './check.ts';
 import type { PlannedJob } from './plan.ts';
 import { isFinal } from './watch-jobs.ts';
 import type { ReceiverMode } from './webhook-receiver.ts';
 import type { Accepted } from './wire.ts';
 import {
+  describe,
   ended,
   keyOf,
   type Observed,
@@ -15,17 +14,15 @@ import {
   observed,
   submit,
   type Turn,
-  told,
   type World,
 } from './world.ts';
 
-/** Does to one planned job what its kind needs, and says what came of it. */
+/** Runs one planned job with the client actions that its kind needs, and returns the observations. */
 export type Driver = (world: World, plan: PlannedJob, turn: Turn) => Promise<Observed>;
 
-/** More than any server allows. */
+/** More retries than any server allows. */
 const MAX_RETRIES = 100;
 
-/** Every way of driving a job. */
 export const DRIVERS: Readonly<Record<Drive, Driver>> = {
   plain: runPlain,
   deferred: runPlain,
@@ -56,7 +53,7 @@ const MODES: Partial<Record<WorkKind, ReceiverMode>> = {
   WEBHOOK_SLOW_RECEIVER: `slow?ms=${SLOW_MS}`,
 };
 
-/** A server that calls no address of this machine still has to do the work. */
+/** A server may refuse to call this machine. Then the job is submitted without a callback. */
 async function runWithCallback(world: World, plan: PlannedJob, turn: Turn): Promise<Observed> {
   const callback = world.receiver.url(MODES[plan.kind] ?? 'ok', `${plan.client}-${plan.key}`);
   const first = await submit(world, plan, { turn, callback });
@@ -64,14 +61,14 @@ async function runWithCallback(world: World, plan: PlannedJob, turn: Turn): Prom
   const answer = isGuarded ? await submit(world, plan) : first;
   if (answer.status !== 202) return refused(plan, answer);
   const job = await ended(world, plan, answer.body.job_id);
-  const notes = isGuarded ? ['callbacks: the server refuses to call this machine; driven without'] : [];
+  const notes = isGuarded ? ['callbacks: the server refuses to call this machine; jobs ran without callbacks'] : [];
   const submitted: ObservedJob = isGuarded ? once(answer) : { ...once(answer), callback };
   return observed(plan, { jobs: [submitted], problems: judgeView(plan, job), notes });
 }
 
 type Twice = { world: World; plan: PlannedJob; turn: Turn; secondKey: string };
 
-/** The second submission is the first again, due time included, but for its key. */
+/** The second submission equals the first, including its due time. Only the key may differ. */
 async function runTwice({ world, plan, turn, secondKey }: Twice): Promise<Observed> {
   const dueAtMs = Date.now() + (plan.executionInMs ?? 0);
   const first = await submit(world, plan, { turn, dueAtMs });
@@ -83,12 +80,12 @@ async function runTwice({ world, plan, turn, secondKey }: Twice): Promise<Observ
   const jobs = isSame ? [once(first)] : [once(first), once(second)];
   const views = await Promise.all(jobs.map(({ jobId }) => ended(world, plan, jobId)));
   const problems = views.flatMap((view) => judgeView(plan, view));
-  if (isSame && !mustBeSame) problems.push('two keys gave one job');
-  if (!isSame && mustBeSame) problems.push('one key gave two jobs');
+  if (isSame && !mustBeSame) problems.push('two keys created one job');
+  if (!isSame && mustBeSame) problems.push('one key created two jobs');
   return observed(plan, { jobs, problems });
 }
 
-/** Retries as long as the job fails and the server grants it. */
+/** Retries while the job fails and the server accepts a retry. */
 async function runWithRetries(world: World, plan: PlannedJob, turn: Turn): Promise<Observed> {
   const answer = await submit(world, plan, { turn });
   if (answer.status !== 202) return refused(plan, answer);
@@ -100,7 +97,7 @@ async function runWithRetries(world: World, plan: PlannedJob, turn: Turn): Promi
     const retried = await world.api.retry(keyOf(world, plan), jobId);
     if (retried.status !== 200) {
       if (KINDS[plan.kind].drive !== 'retry_to_limit' || retried.body.code !== 'RFA_JOB_CONFLICT')
-        problems.push(`retry answered ${told(retried)}`);
+        problems.push(`retry returned ${describe(retried)}`);
       break;
     }
     retries++;
@@ -120,3 +117,76 @@ const refused = (plan: PlannedJob, { status, body }: Answer<Accepted>): Observed
   observed(plan, { jobs: [], refusal: { status, code: body.code ?? null } });
 
 const once = ({ body }: Answer<Accepted>): ObservedJob => ({ jobId: body.job_id, expected: null, runs: 1 });
+
+/** At a small time scale a run takes only moments, so a cancel on a busy machine often comes too late. */
+const MAX_TRIES = 50;
+/** This many concurrent jobs keep the workers busy, so that some jobs wait. */
+const LARGEST_BURST = 32;
+
+/**
+ * Submits and cancels jobs until one is canceled in the state that its kind requires. The others count as missed. An idle
+ * worker starts a job at once. To cancel one before its start, each round submits more jobs and cancels them all.
+ */
+async function runUntilCanceled(world: World, plan: PlannedJob, turn: Turn): Promise<Observed> {
+  const isBeforeStart = KINDS[plan.kind].drive === 'cancel_queued';
+  const all: Tried[] = [];
+  for (let attempt = 0; attempt < MAX_TRIES; attempt++) {
+    const burst = isBeforeStart ? Math.min(LARGEST_BURST, 2 ** attempt) : 1;
+    const tries = Array.from({ length: burst }, (_, index) => {
+      const no = all.length + index;
+      return tryOne({
+        world,
+        plan,
+        key: no === 0 ? plan.key : `${plan.key}-${no + 1}`,
+        turn: no === 0 ? turn : undefined,
+      });
+    });
+    all.push(...(await Promise.all(tries)));
+    if (all.some(({ isHit, problems, refusal }) => isHit || problems.length > 0 || refusal !== null))
+      return sightingOf(plan, all);
+  }
+  const { problems, ...sighting } = sightingOf(plan, all);
+  const late = isBeforeStart ? 'was started before it could be canceled' : 'ended before it could be canceled';
+  return { ...sighting, problems: [...problems, `${late}, ${all.length} times`] };
+}
+
+type Tried = {
+  readonly job: ObservedJob | null;
+  readonly isHit: boolean;
+  readonly problems: readonly string[];
+  readonly refusal: Observed['refusal'];
+};
+
+type Try = { world: World; plan: PlannedJob; key: string; turn: Turn | undefined };
+
+async function tryOne({ world, plan, key, turn }: Try): Promise<Tried> {
+  const { drive } = KINDS[plan.kind];
+  const answer = await submit(world, plan, { key, turn });
+  const { job_id: jobId, code = null } = answer.body;
+  if (answer.status !== 202) return { job: null, isHit: false, problems: [], refusal: { status: answer.status, code } };
+  if (drive === 'cancel_running') await untilRunning(world, plan, jobId);
+  const canceled = await world.api.cancel(keyOf(world, plan), jobId);
+  const isCanceled = canceled.body.state === 'CANCELED';
+  const view = await ended(world, { ...plan, executionInMs: null }, jobId);
+  const problems = canceled.status === 200 ? [] : [`cancel returned ${describe(canceled)}`];
+  const isHit = isCanceled && (drive === 'cancel_running' || view?.started_at == null);
+  // Without a cancel these kinds succeed. A cancel that came too late for its kind still cancels the job.
+  const expected = isHit ? null : isCanceled ? 'CANCELED' : 'SUCCEEDED';
+  const job: ObservedJob = { jobId, expected, runs: isCanceled ? null : 1 };
+  return { job, isHit, problems: [...problems, ...judgeView(plan, view)], refusal: null };
+}
+
+async function untilRunning(world: World, plan: PlannedJob, jobId: string): Promise<void> {
+  const { durationMs } = KINDS[plan.kind];
+  const everyMs = Math.min(250, Math.max(10, (Number(durationMs) * world.timeScale) / 5));
+  const notBeforeMs = performance.now() + (plan.executionInMs ?? 0);
+  await world.watch.reaches({ apiKey: keyOf(world, plan), jobId, notBeforeMs }, 'RUNNING', everyMs);
+}
+
+const sightingOf = (plan: PlannedJob, tries: readonly Tried[]): Observed =>
+  observed(plan, {
+    jobs: tries.flatMap(({ job }) => job ?? []),
+    problems: tries.flatMap(({ problems }) => problems),
+    refusal: tries.find(({ refusal }) => refusal !== null)?.refusal ?? null,
+    missed: tries.filter(({ isHit }) => !isHit).length,
+  });

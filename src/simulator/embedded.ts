@@ -10,17 +10,17 @@ import type { Away, Host } from './host.ts';
 
 export type EmbeddedOptions = {
   readonly timeScale: number;
-  /** A database to use instead of one of its own. */
+  /** Default: a temporary database. */
   readonly databaseUrl?: string;
-  /** Where it may send callbacks on this machine, as `127.0.0.1:9000`. */
+  /** The address on this machine that may receive callbacks, such as `127.0.0.1:9000`. */
   readonly receiver?: string;
-  /** Settings besides those of the simulator. */
+  /** More settings, as environment variables. */
   readonly settings?: Readonly<Record<string, string>>;
 };
 
 const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'millrace.js');
 
-/** No limit but the machine's, and retries that are due at once. */
+/** Limits that a test cannot reach, and short delays before retries. */
 const SETTINGS = {
   MILLRACE_WORKERS_CONCURRENCY: '200',
   MILLRACE_LIMITS_REQUESTS_PER_MINUTE: '1000000000',
@@ -36,17 +36,17 @@ const MAX_RUNTIME_MS = 120_000;
 const LONGEST_RUN_MS = 110_000;
 const SLACK_MS = 3_000;
 
-/** Durations shrink with the scale, and what a busy machine needs beside them does not: the longest kind keeps some room. */
+/** Durations shrink with the time scale, but the overhead of a busy machine does not. The longest kind needs slack for it. */
 const maxRuntimeMs = (timeScale: number): number =>
   Math.ceil(Math.max(MAX_RUNTIME_MS, LONGEST_RUN_MS + SLACK_MS / timeScale));
 
-/** `millrace up` as a process of its own, on a database that is gone afterwards. */
+/** Starts `millrace up` in a separate process, on a temporary database. */
 export async function embeddedHost(options: EmbeddedOptions): Promise<Host> {
   const folder = await mkdtemp(join(tmpdir(), 'millrace-simulate-'));
-  // As root, the server's account must pass through to its data; where it cannot, that is kept outside and would stay.
+  // As root, the account of the server must be able to enter this folder. Otherwise its data would be kept elsewhere.
   await chmod(folder, 0o711);
   const server = new Server(folder, options);
-  // However the program ends, the server does not stay behind.
+  // Stop the server however this program ends.
   const onExit = () => server.signal('SIGTERM');
   process.once('exit', onExit);
   const close = async () => {
@@ -74,14 +74,16 @@ class Server {
     this.#options = options;
   }
 
-  /** Resolves when it answers; after the first start always at the same address. */
+  /** Resolves when the server is up. Restarts keep the address of the first start. */
   async start(): Promise<void> {
     const port = this.url === '' ? '0' : new URL(this.url).port;
     const { databaseUrl } = this.#options;
     const place = databaseUrl === undefined ? ['--home', join(this.#folder, 'data')] : ['--database', databaseUrl];
-    // A group of its own: Ctrl-C is for the simulator, which then stops the server.
+    // A separate process group: Ctrl-C reaches only the simulator, which then stops the server.
     const child = spawn(process.execPath, [PROGRAM, 'up', '--json', '--port', port, ...place], {
-      ...{ cwd: this.#folder, env: this.#environment(), detached: true },
+      cwd: this.#folder,
+      env: this.#environment(),
+      detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#child = child;
@@ -108,7 +110,7 @@ class Server {
     this.#child?.kill(signal);
   }
 
-  /** The settings of whoever runs the simulator are for other servers. */
+  /** Without the settings of the simulator's environment, which are meant for other servers. */
   #environment(): Record<string, string | undefined> {
     const isOwn = ([name]: [string, unknown]) => !/^(?:MILLRACE_|DATABASE_URL$|PORT$)/.test(name);
     const inherited = Object.fromEntries(Object.entries(process.env).filter(isOwn));

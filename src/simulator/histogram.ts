@@ -6,7 +6,7 @@ export type Quantiles = { count: number; p50: number; p95: number; p99: number; 
 /** `from` and `to` in milliseconds. */
 export type Bar = { from: number; to: number; count: number };
 
-/** Durations in buckets that grow by 8 percent each: exact enough for percentiles, and as small for a million as for ten. */
+/** Counts durations in buckets that grow by 8 percent each. Its size does not depend on the number of durations. */
 export class Histogram {
   readonly #buckets: number[] = [];
   #count = 0;
@@ -23,7 +23,7 @@ export class Histogram {
     return this.#count;
   }
 
-  /** The upper edge of the bucket that holds it, and never more than the longest. */
+  /** The upper edge of the bucket of the quantile, or the maximum if that is smaller. */
   quantile(share: number): number {
     const wanted = Math.max(1, Math.ceil(share * this.#count));
     let seen = 0;
@@ -39,7 +39,7 @@ export class Histogram {
     return { count: this.#count, p50: at(0.5), p95: at(0.95), p99: at(0.99), max: round(this.#max) };
   }
 
-  /** At most `count` bars of equal width on a logarithmic axis, from the first that holds something to the last. */
+  /** At most `count` bars of equal width on a logarithmic axis, from the first filled bucket to the last. */
   bars(count: number): Bar[] {
     const first = this.#buckets.findIndex((held) => held > 0);
     if (first < 0) return [];

@@ -9,17 +9,17 @@ export type Away = { readonly fromMs: number; readonly toMs: number };
 /** The server under test. */
 export type Host = {
   readonly url: string;
-  /** Away at `untilMs` if that can be had, and back when it resolves. Null: it cannot be restarted from here. */
+  /** Restarts the server so that it is down at `untilMs`, if possible. Null: it cannot be restarted. */
   readonly restart: ((untilMs: number) => Promise<Away>) | null;
   close(): Promise<void>;
 };
 
 const BACK_WITHIN_MS = 120_000;
 const EVERY_MS = 100;
-/** A command is started so long before the time that must pass meanwhile. */
+/** The restart command starts this long before the time at which the server must be down. */
 const AHEAD_MS = 500;
 
-/** A server that somebody else runs. */
+/** A server that runs already. */
 export async function remoteHost({ url, restart }: { url: string; restart?: string }): Promise<Host> {
   await answers(url, 0);
   return {
@@ -33,7 +33,10 @@ async function restartBy(command: string, { url, untilMs }: { url: string; until
   await delay(Math.max(0, untilMs - AHEAD_MS - Date.now()));
   const fromMs = Date.now();
   const [code] = await once(spawn(command, { shell: true, stdio: ['ignore', 'ignore', 'inherit'] }), 'exit');
-  if (code !== 0) throw new AppError('UNAVAILABLE', { message: `The command of --restart ended with ${code}.` });
+  if (code !== 0)
+    throw new AppError('UNAVAILABLE', {
+      message: `The command of --restart ended with ${code}. Check that it works in a shell.`,
+    });
   await delay(Math.max(0, untilMs - Date.now()));
   await answers(url, BACK_WITHIN_MS);
   return { fromMs, toMs: Date.now() };
@@ -57,7 +60,7 @@ async function answers(url: string, withinMs: number): Promise<void> {
 }
 
 function explain(url: string, status: number): string {
-  if (status === 0) return `Nothing answers at ${url}. Start "millrace up", name another --url, or use --embedded.`;
-  if (status === 503) return `The server at ${url} has no worker that is alive. Start "millrace up" there.`;
-  return `GET ${url}/v1/health answered ${status}: this is no Millrace with the execution API.`;
+  if (status === 0) return `No server responds at ${url}. Start "millrace up", name another --url, or use --embedded.`;
+  if (status === 503) return `The server at ${url} has no running worker. Start "millrace up" there.`;
+  return `GET ${url}/v1/health returned ${status}: this is not a Millrace server with the execution API. Check --url.`;
 }

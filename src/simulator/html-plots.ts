@@ -13,12 +13,12 @@ const INNER_HEIGHT = HEIGHT - TOP - BOTTOM;
 
 type Line = { readonly name: string; readonly className: string; readonly values: readonly number[] };
 
-/** Submitted, ended and troubled requests, by the second. */
+/** Submitted jobs, finished jobs and failed requests per second. */
 export function timelinePlot(seconds: readonly Second[]): string {
   const lines: Line[] = [
     { name: 'submitted', className: 'submitted', values: seconds.map(({ submitted }) => submitted) },
     { name: 'ended', className: 'ended', values: seconds.map(({ finished }) => finished) },
-    { name: 'told to wait, cut or failed', className: 'errors', values: seconds.map(({ errors }) => errors) },
+    { name: 'delayed, cut or failed', className: 'errors', values: seconds.map(({ errors }) => errors) },
   ];
   const highest = Math.max(1, ...lines.flatMap(({ values }) => values));
   const drawn = lines.map(({ className, values }) => {
@@ -32,7 +32,7 @@ export function timelinePlot(seconds: readonly Second[]): string {
 
 /** Counts over a logarithmic axis of milliseconds. */
 export function distributionPlot(bars: readonly Bar[]): string {
-  if (bars.length === 0) return '<p>nothing was measured</p>';
+  if (bars.length === 0) return '<p>no data</p>';
   const highest = Math.max(1, ...bars.map(({ count }) => count));
   const width = INNER_WIDTH / bars.length;
   const drawn = bars.map(({ count, from, to }, index) => {

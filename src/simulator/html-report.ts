@@ -1,7 +1,7 @@
 import { EXECUTION_STATES } from '../core/execution/states.ts';
 import { distributionPlot, timelinePlot } from './html-plots.ts';
-import type { PairCount } from './jury.ts';
 import type { Measure, Summary } from './summary.ts';
+import type { PairCount } from './verifier.ts';
 
 const STYLE = `
   :root { color-scheme: light dark; --line: #8884; --good: #2a8a4a; --bad: #c0392b; --one: #3672c9; --two: #d08a1d; }
@@ -18,13 +18,13 @@ const STYLE = `
 `;
 
 const PLOTS: readonly (readonly [Measure, string])[] = [
-  ['submit', 'Submit, from the intended time to the answer'],
+  ['submit', 'Submit, from the planned time to the response'],
   ['wait', 'From due or accepted to running'],
   ['run', 'The last run of a job'],
   ['request', 'Any request'],
 ];
 
-/** One page that holds everything it shows. */
+/** A page without external resources. */
 export function htmlReport(summary: Summary): string {
   const verdict = summary.ok ? 'As the catalogue says' : 'Differs from the catalogue';
   return [
@@ -44,7 +44,7 @@ export function htmlReport(summary: Summary): string {
     pairTable(summary.pairs),
     '<h2>Requests</h2>',
     table(
-      ['request', 'answers'],
+      ['request', 'responses'],
       Object.entries(summary.exchanges).map(([name, count]) => [name, count]),
     ),
     '</body></html>\n',
@@ -70,7 +70,7 @@ function factTable(summary: Summary): string {
 
 const kindTable = ({ kinds }: Summary): string =>
   table(
-    ['kind', 'expected', 'driven', 'as expected', 'jobs', 'came too late'],
+    ['kind', 'expected', 'driven', 'as expected', 'jobs', 'canceled too late'],
     kinds.map((tally) => [tally.kind, tally.expected, tally.driven, tally.asExpected, tally.jobs, tally.missed]),
     kinds.map(({ driven, asExpected }) => (driven === asExpected ? '' : 'bad')),
   );
@@ -90,7 +90,7 @@ const quantileTable = ({ latencyMs }: Summary): string =>
     }),
   );
 
-/** All 49 pairs: an allowed one in green, a forbidden one that was seen in red. */
+/** All 49 pairs: allowed ones in green, observed forbidden ones in red. */
 function pairTable(pairs: readonly PairCount[]): string {
   const head = EXECUTION_STATES.map((to) => `<th class="number">${to}</th>`).join('');
   const rows = EXECUTION_STATES.map((from) => {

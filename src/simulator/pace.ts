@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Leave to submit one job. */
+/** Permission to submit one job. */
 type Permit = {
-  /** When it should have been submitted, on the monotonic clock: what a late start cost counts as latency. */
+  /** The planned time on the monotonic clock. A late start counts as latency. */
   readonly intendedMs: number;
-  /** Called when the job is no longer under way. */
+  /** Call this when the job has ended. */
   done(): void;
 };
 
 export type Pace = AsyncGenerator<Permit, void>;
 
-/** So many a second, however slowly they are answered. */
+/** A fixed number of submissions per second, however slow the server is. */
 export async function* openLoop(ratePerSecond: number, signal?: AbortSignal): Pace {
   const startedMs = performance.now();
   for (let no = 0; !signal?.aborted; no++) {
@@ -21,7 +21,7 @@ export async function* openLoop(ratePerSecond: number, signal?: AbortSignal): Pa
   }
 }
 
-/** So many under way at once. */
+/** A fixed number of jobs in flight. */
 export async function* closedLoop(concurrency: number, signal?: AbortSignal): Pace {
   let underWay = 0;
   let wake = () => {};

@@ -1,16 +1,16 @@
 import { mulberry32 } from '../core/execution/definition.ts';
 import { type Drive, type ExecutionType, KINDS, type WorkKind } from '../core/execution/kinds.ts';
 
-/** One thing to do: most often one job, driven as its kind needs. */
+/** One planned scenario, which submits one or more jobs. */
 export type PlannedJob = {
   readonly no: number;
   readonly kind: WorkKind;
   readonly type: ExecutionType;
-  /** Which client submits it, from 0. */
+  /** The index of the client that submits it. */
   readonly client: number;
-  /** Its idempotency key; what it submits besides has keys made from it. */
+  /** The idempotency key. Further jobs of the scenario have keys derived from it. */
   readonly key: string;
-  /** How long after the submission it is due; null for at once. */
+  /** The delay from the submission to the due time; null for a job that is due at once. */
   readonly executionInMs: number | null;
 };
 
@@ -22,18 +22,18 @@ export type Choice =
 export type PlanOptions = {
   readonly choice: Choice;
   readonly clients: number;
-  /** Infinity where a duration decides. */
+  /** Infinity if a duration limits the run. */
   readonly jobs: number;
   readonly seed: number;
   readonly farFutureMs: number;
 };
 
 const DUE_IN_MS = 2_000;
-/** Long enough to stop a server before the time has come. */
+/** Long enough to stop a server before the job is due. */
 const DUE_AFTER_STOP_MS = 4_000;
 const SHORTEST_FAR_MS = 10_000;
 
-/** What to submit, in order. The same options give the same plan. */
+/** The scenarios in order. The same options give the same plan. */
 export function* planRun(options: PlanOptions): Generator<PlannedJob, void> {
   const random = mulberry32(options.seed);
   const kinds = drawKinds(options.choice, random);
@@ -65,7 +65,7 @@ function byWeight(weights: ReadonlyMap<WorkKind, number>, chance: number): WorkK
   return (found ?? (entries.at(-1) as [WorkKind, number]))[0];
 }
 
-/** Every type that a kind may have gets its turn, `EXECUTE` first. */
+/** Cycles through the types that the kind allows, `EXECUTE` first. */
 function typeOf({ kind, turn }: { kind: WorkKind; turn: number }): ExecutionType {
   const { types } = KINDS[kind];
   return types[turn % types.length] as ExecutionType;

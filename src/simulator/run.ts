@@ -4,39 +4,39 @@ import { judgeReport } from './check.ts';
 import { DeliveryJudge } from './deliveries.ts';
 import { DRIVERS } from './drivers.ts';
 import type { Host } from './host.ts';
-import { Jury } from './jury.ts';
 import { closedLoop, openLoop, type Pace } from './pace.ts';
 import { type PlannedJob, type PlanOptions, planRun } from './plan.ts';
 import { Stats } from './stats.ts';
+import { Verifier } from './verifier.ts';
 import { JobWatch } from './watch-jobs.ts';
 import type { Receiver } from './webhook-receiver.ts';
 import type { Observed, Turn, World } from './world.ts';
 
 export type RunOptions = {
   readonly plan: PlanOptions;
-  /** No more is submitted after so long; null: until the plan ends. */
+  /** How long to submit jobs; null: until the plan ends. */
   readonly durationMs: number | null;
   readonly pace: { readonly ratePerSecond: number } | { readonly concurrency: number };
   readonly timeScale: number;
   readonly expectations: ReadonlyMap<WorkKind, ExpectedOutcome>;
-  /** Where callbacks go. */
+  /** Receives callbacks. */
   readonly receiver: Receiver;
   readonly bootstrapToken?: string;
   readonly signal: AbortSignal;
-  /** Given what can be watched, as soon as there is something. */
+  /** Called at the start with the live statistics. */
   onStart?(stats: Stats): void;
 };
 
 export type Run = {
   readonly stats: Stats;
-  readonly jury: Jury;
+  readonly verifier: Verifier;
   readonly elapsedMs: number;
   readonly notes: readonly string[];
   readonly deliveries: number;
   readonly wasInterrupted: boolean;
 };
 
-/** Drives every planned job through the server, then holds the server's report of it against the catalogue. */
+/** Runs every planned job on the server, then compares the report of the server with the catalogue. */
 export async function runSimulation(host: Host, options: RunOptions): Promise<Run> {
   const stats = new Stats();
   options.onStart?.(stats);
@@ -58,19 +58,19 @@ class Simulation {
   readonly #world: World;
   readonly #host: Host;
   readonly #options: RunOptions;
-  readonly #jury: Jury;
+  readonly #verifier: Verifier;
   readonly #notes = new Set<string>();
   readonly #underWay = new Set<Promise<void>>();
-  /** Where jobs tell of themselves, by their ids. */
+  /** Callback URLs by job id. */
   readonly #callbacks = new Map<string, string>();
-  /** Jobs whose time is to pass while the server is away: they come last, so that the others are not disturbed. */
+  /** Jobs that become due while the server restarts. They run last, so that the restart does not disturb the others. */
   readonly #parked: PlannedJob[] = [];
 
   constructor(world: World, host: Host, options: RunOptions) {
     this.#world = world;
     this.#host = host;
     this.#options = options;
-    this.#jury = new Jury(options);
+    this.#verifier = new Verifier(options);
   }
 
   async run(): Promise<Run> {
@@ -81,12 +81,19 @@ class Simulation {
     await Promise.all(this.#underWay);
     const elapsedMs = performance.now() - stats.startedMs;
     if (!signal.aborted) await this.#hearAll();
-    this.#jury.close();
+    this.#verifier.close();
     const deliveries = receiver.received().length;
-    return { stats, jury: this.#jury, elapsedMs, notes: [...this.#notes], deliveries, wasInterrupted: signal.aborted };
+    return {
+      stats,
+      verifier: this.#verifier,
+      elapsedMs,
+      notes: [...this.#notes],
+      deliveries,
+      wasInterrupted: signal.aborted,
+    };
   }
 
-  /** Answers those that wait for a time far away. */
+  /** Returns the jobs that are due in the far future. */
   async #drivePlan(): Promise<Set<Promise<void>>> {
     const far = new Set<Promise<void>>();
     const { plan, durationMs } = this.#options;
@@ -102,7 +109,7 @@ class Simulation {
         continue;
       }
       const done = callOnce(permit.done);
-      // A job that waits for its time is no load.
+      // A job that waits for its due time does not count as in flight.
       const onAccepted = () => next.value.executionInMs !== null && done();
       const driving = this.#drive(next.value, { intendedMs: permit.intendedMs, onAccepted });
       void driving.finally(done);
@@ -111,7 +118,7 @@ class Simulation {
     return far;
   }
 
-  /** Submits them, has their time pass while the server is away, and waits for them when it is back. */
+  /** Submits the parked jobs, and restarts the server so that they become due while it is down. */
   async #driveParked(): Promise<void> {
     let dueMs = Date.now();
     const accepted = this.#parked.map((plan) => {
@@ -125,10 +132,9 @@ class Simulation {
     await Promise.all(accepted);
     if (this.#world.signal.aborted) return;
     if (this.#host.restart === null) this.#notes.add('restart: not performed (see --embedded and --restart)');
-    this.#jury.away = await this.#host.restart?.(dueMs);
+    this.#verifier.away = await this.#host.restart?.(dueMs);
   }
 
-  /** Enters what was seen. */
   #drive(plan: PlannedJob, turn: Turn): Promise<void> {
     const driving = DRIVERS[KINDS[plan.kind].drive](this.#world, plan, turn)
       .catch((error: unknown) => failed(plan, error))
@@ -137,13 +143,13 @@ class Simulation {
         if (this.#world.signal.aborted) return;
         for (const note of observed.notes) this.#notes.add(note);
         for (const { jobId, callback } of observed.jobs) if (callback) this.#callbacks.set(jobId, callback);
-        this.#jury.enter(observed);
+        this.#verifier.add(observed);
       });
     this.#underWay.add(driving);
     return driving;
   }
 
-  /** Every job by the report over all of them; where there are few, by its own report too. */
+  /** Checks every job in the report over all jobs. A small run also checks the report of each job. */
   async #hearAll(): Promise<void> {
     const { api, clients, stats } = this.#world;
     const looksCloser = stats.submitted <= FEW_JOBS;
@@ -154,7 +160,7 @@ class Simulation {
         const known = looksCloser ? judgeReport(row, await api.report(apiKey, row.job_id)) : [];
         const url = this.#callbacks.get(row.job_id);
         if (url !== undefined) known.push(...(await deliveries.judge({ apiKey, url, row })));
-        this.#jury.hear(row, known);
+        this.#verifier.check(row, known);
       }
     }
   }
@@ -165,7 +171,11 @@ function paceOf({ pace, signal }: RunOptions): Pace {
 }
 
 const failed = (plan: PlannedJob, error: unknown): Observed => ({
-  ...{ plan, jobs: [], refusal: null, missed: 0, notes: [] },
+  plan,
+  jobs: [],
+  refusal: null,
+  missed: 0,
+  notes: [],
   problems: [error instanceof Error ? error.message : String(error)],
 });
 

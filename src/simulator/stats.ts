@@ -3,24 +3,23 @@ import type { Exchange } from './api.ts';
 import { Histogram } from './histogram.ts';
 import type { ReportRow } from './wire.ts';
 
-/** What happened in one second of the run. */
+/** The counts of one second of the run. */
 export type Second = { submitted: number; finished: number; errors: number };
 
-/** Everything counted while the simulator runs. */
 export class Stats {
   readonly startedMs = performance.now();
-  /** From the intended time of a submission to its answer. */
+  /** From the planned time of a submission to its response. */
   readonly submitMs = new Histogram();
-  /** From when a job was due to when it first ran, by its events. */
+  /** From the due time of a job to its first run, by its events. */
   readonly waitMs = new Histogram();
-  /** Of the attempt that gave the outcome. */
+  /** The duration of the attempt that decided the outcome. */
   readonly runMs = new Histogram();
   readonly exchangeMs = new Histogram();
   readonly exchanges = new Map<string, number>();
   readonly seconds: Second[] = [];
   readonly ended = new Map<ExecutionState, number>();
   submitted = 0;
-  /** Answers that asked to come again later, and connections that were cut. */
+  /** Responses with 429 or 503. */
   pauses = 0;
   cuts = 0;
   faults = 0;
@@ -46,7 +45,7 @@ export class Stats {
     this.#second().finished++;
   }
 
-  /** From when a job was due, or was accepted, to its first run; and how long the last one took. */
+  /** Records how long a job waited and ran, as its report shows it. */
   reported({ execution_at, events, started_at, duration_ms }: ReportRow): void {
     const created = events[0]?.timestamp;
     const running = events.find(({ event_name }) => event_name === 'job.running')?.timestamp;
@@ -57,7 +56,7 @@ export class Stats {
     if (started_at !== null && duration_ms !== null) this.runMs.add(duration_ms);
   }
 
-  /** A job that had ended goes on. */
+  /** A finished job was retried. */
   reopened(state: ExecutionState): void {
     count(this.ended, state, -1);
   }
@@ -66,7 +65,7 @@ export class Stats {
     return [...this.ended.values()].reduce((sum, one) => sum + one, 0);
   }
 
-  /** What the last whole second saw. */
+  /** The counts of the last complete second. */
   get lastSecond(): Second {
     const now = Math.floor((performance.now() - this.startedMs) / 1_000);
     return this.seconds[now - 1] ?? EMPTY;

@@ -1,9 +1,9 @@
 import type { Bar, Quantiles } from './histogram.ts';
-import type { Finding, KindTally, PairCount } from './jury.ts';
 import type { Run } from './run.ts';
 import type { Second } from './stats.ts';
+import type { Finding, KindTally, PairCount } from './verifier.ts';
 
-/** Everything a run has shown, as --json prints it and the page draws it. */
+/** The results of a run. --json prints this object, and the HTML page shows it. */
 export type Summary = {
   readonly ok: boolean;
   readonly wasInterrupted: boolean;
@@ -34,21 +34,29 @@ export type Facts = Pick<Summary, 'url' | 'seed' | 'timeScale' | 'clients'>;
 const BARS = 40;
 
 export function summarize(run: Run, facts: Facts): Summary {
-  const { stats, jury, wasInterrupted, deliveries, notes } = run;
-  const kinds = jury.kinds();
+  const { stats, verifier, wasInterrupted, deliveries, notes } = run;
+  const kinds = verifier.kinds();
   const sum = (pick: (tally: KindTally) => number) => kinds.reduce((total, tally) => total + pick(tally), 0);
   const measures = { submit: stats.submitMs, wait: stats.waitMs, run: stats.runMs, request: stats.exchangeMs };
   const each = <T>(pick: (histogram: (typeof measures)[Measure]) => T) =>
     Object.fromEntries(Object.entries(measures).map(([name, one]) => [name, pick(one)])) as Record<Measure, T>;
   return {
-    ok: jury.problemCount === 0 && !wasInterrupted,
-    ...{ wasInterrupted, ...facts, elapsedMs: Math.round(run.elapsedMs) },
-    ...{ driven: sum(({ driven }) => driven), asExpected: sum(({ asExpected }) => asExpected) },
-    ...{ jobs: sum(({ jobs }) => jobs), kinds, pairs: jury.pairs() },
-    ...{ problemCount: jury.problemCount, problems: jury.findings },
+    ok: verifier.problemCount === 0 && !wasInterrupted,
+    wasInterrupted,
+    ...facts,
+    elapsedMs: Math.round(run.elapsedMs),
+    driven: sum(({ driven }) => driven),
+    asExpected: sum(({ asExpected }) => asExpected),
+    jobs: sum(({ jobs }) => jobs),
+    kinds,
+    pairs: verifier.pairs(),
+    problemCount: verifier.problemCount,
+    problems: verifier.findings,
     latencyMs: each((histogram) => histogram.quantiles()),
     distributions: each((histogram) => histogram.bars(BARS)),
-    ...{ seconds: stats.seconds, exchanges: Object.fromEntries([...stats.exchanges].sort()) },
-    ...{ deliveries, notes },
+    seconds: stats.seconds,
+    exchanges: Object.fromEntries([...stats.exchanges].sort()),
+    deliveries,
+    notes,
   };
 }

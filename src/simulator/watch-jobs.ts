@@ -11,7 +11,7 @@ export type WatchOptions = {
   api: Pick<ExecutionApi, 'get' | 'list'>;
   signal: AbortSignal;
   everyMs?: number;
-  /** A job is given up when it should have moved and for so long no job of its client has ended. */
+  /** Give up on a due job if no job of its client ends for this long. */
   patienceMs?: number;
 };
 
@@ -19,7 +19,7 @@ const EVERY_MS = 250;
 const PATIENCE_MS = 300_000;
 const IDS_IN_A_CALL = 100;
 
-/** Waits for jobs with a few calls for many of them. */
+/** Waits for many jobs with few requests. */
 export class JobWatch {
   readonly #options: WatchOptions;
   readonly #waiting = new Map<string, Map<string, Waiter>>();
@@ -28,7 +28,7 @@ export class JobWatch {
     this.#options = options;
   }
 
-  /** Resolves when the job is in a final state; with null when it is given up. Not looked at before its time. */
+  /** Resolves when the job is in a final state, or with null on giving up. A job is not polled before it is due. */
   final(job: Watched): Promise<JobView | null> {
     const { promise, resolve } = Promise.withResolvers<JobView | null>();
     const known = this.#waiting.get(job.apiKey);
@@ -41,7 +41,7 @@ export class JobWatch {
     return promise;
   }
 
-  /** Looks at one job again and again until it is in the state, has ended, or is given up. */
+  /** Polls one job until it is in the state, has ended, or the wait is too long. */
   async reaches(job: Watched, state: ExecutionState, everyMs: number): Promise<void> {
     const { signal, api, patienceMs = PATIENCE_MS } = this.#options;
     const { apiKey, jobId, notBeforeMs = 0 } = job;
@@ -67,7 +67,7 @@ export class JobWatch {
     for (const waiter of waiters.values()) waiter.resolve(null);
   }
 
-  /** Whether any of them has ended. */
+  /** Returns whether one of the jobs has ended. */
   async #look(apiKey: string, waiters: Map<string, Waiter>, due: readonly Waiter[]): Promise<boolean> {
     let hasNews = false;
     for (let at = 0; at < due.length && !this.#options.signal.aborted; at += IDS_IN_A_CALL) {

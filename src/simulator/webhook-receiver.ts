@@ -3,12 +3,12 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * How a receiver treats a delivery. It is the first segment of the path, so that one receiver serves every mode at once.
+ * How the receiver responds to a delivery. The mode is the first segment of the path, so that one receiver serves all modes.
  *
- * - `ok` answers 200; `slow` does so after `ms`, 3 000 unless told
- * - `timeout` never answers; with `times`, only the first so many attempts of a message go unanswered
- * - `5xx` answers 500; `5xx-then-ok` answers 200 after `times` attempts, one unless told
- * - `gone` answers 410, `redirect` 302 to `/ok`, `retry-after` 503 with `Retry-After: s`, one second unless told, then 200
+ * - `ok` returns 200; `slow` returns 200 after `ms`, by default 3 000
+ * - `timeout` never responds; with `times`, only the first `times` attempts of a message get no response
+ * - `5xx` returns 500; `5xx-then-ok` returns 200 after `times` attempts, by default one
+ * - `gone` returns 410, `redirect` 302 to `/ok`, `retry-after` 503 with `Retry-After: s` (by default 1), then 200
  */
 export type ReceiverMode =
   | 'ok'
@@ -31,23 +31,23 @@ export type Received = {
   readonly body: string;
   /** The header `webhook-id`. */
   readonly messageId: string | null;
-  /** Whether the signature is right; null where the receiver was given nothing to verify with. */
+  /** Whether the signature is valid; null if the receiver does not verify signatures. */
   readonly verified: boolean | null;
 };
 
 export type ReceiverOptions = {
-  /** 127.0.0.1 unless told. */
+  /** Default: 127.0.0.1. */
   host?: string;
-  /** A free one unless told. */
+  /** Default: a free port. */
   port?: number;
   verify?(message: Pick<Received, 'headers' | 'body'>): boolean;
 };
 
 export type Receiver = {
-  /** `label` keeps the deliveries of one job, or of one test, apart from those of others in the same mode. */
+  /** `label` separates the deliveries of one job or test from others in the same mode. */
   url(mode: ReceiverMode, label?: string): string;
   received(): readonly Received[];
-  /** Resolves when what was received so far satisfies the condition. */
+  /** Resolves when the received messages satisfy the condition. */
   until(isEnough: (received: readonly Received[]) => boolean): Promise<void>;
   close(): Promise<void>;
 };
@@ -55,21 +55,20 @@ export type Receiver = {
 const MAX_BODY_BYTES = 1_048_576;
 const SLOW_MS = 3_000;
 
-/** Receives webhooks as well, or as badly, as the path of each says. */
 export async function openReceiver(options: ReceiverOptions = {}): Promise<Receiver> {
-  const desk = new Desk(options);
-  const server = createServer((request, response) => void desk.serve(request, response));
+  const messages = new ReceivedMessages(options);
+  const server = createServer((request, response) => void messages.serve(request, response));
   const { host = '127.0.0.1', port = 0 } = options;
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen({ host, port }, resolve));
   const { port: bound } = server.address() as AddressInfo;
   const origin = `http://${host.includes(':') ? `[${host}]` : host}:${bound}`;
   return {
     url: (mode, label) => urlOf({ origin, mode, label }),
-    received: () => desk.received,
-    until: (isEnough) => desk.until(isEnough),
+    received: () => messages.received,
+    until: (isEnough) => messages.until(isEnough),
     close: () =>
       new Promise((resolve) => {
-        desk.close();
+        messages.close();
         server.close(() => resolve());
         server.closeAllConnections();
       }),
@@ -82,7 +81,7 @@ function urlOf({ origin, mode, label }: { origin: string; mode: ReceiverMode; la
   return `${origin}/${path}${query === undefined ? '' : `?${query}`}`;
 }
 
-class Desk {
+class ReceivedMessages {
   readonly received: Received[] = [];
   readonly #verify: ReceiverOptions['verify'];
   readonly #waiters = new Set<() => void>();
@@ -120,7 +119,10 @@ class Desk {
   #note({ headers, url = '/' }: IncomingMessage, body: string): Received {
     const id = headers['webhook-id'];
     const message: Received = {
-      ...{ at: new Date(), path: url, headers, body },
+      at: new Date(),
+      path: url,
+      headers,
+      body,
       messageId: typeof id === 'string' ? id : null,
       verified: this.#verify?.({ headers, body }) ?? null,
     };
@@ -140,7 +142,7 @@ class Desk {
       case 'slow':
         await delay(number('ms', SLOW_MS), undefined, { signal: this.#closing.signal }).catch(() => {});
         return void answer(200);
-      case 'timeout': // Unanswered until the caller gives up or the receiver closes.
+      case 'timeout': // No response until the sender gives up or the receiver closes.
         return void (attempt > number('times', Number.POSITIVE_INFINITY) && answer(200));
       case '5xx':
         return void answer(500);
@@ -157,7 +159,7 @@ class Desk {
     }
   }
 
-  /** Of one message, or of one path where messages have no id. */
+  /** Counts the attempts of a message, or of a path if messages have no id. */
   #attemptOf({ messageId, path }: Received): number {
     const key = `${path} ${messageId}`;
     const attempt = (this.#attempts.get(key) ?? 0) + 1;

@@ -1,8 +1,8 @@
-/** What the execution API sends, as a client reads it. */
+/** The responses of the execution API, with the members that the simulator reads. */
 import type { ExecutionType, WorkKind } from '../core/execution/kinds.ts';
 import type { ExecutionOutcome, ExecutionState } from '../core/execution/states.ts';
 
-/** What an answer has instead when the call was refused. */
+/** The members of an error response. */
 export type Problem = {
   readonly code?: string;
   readonly detail?: string;
@@ -67,7 +67,7 @@ export type ReportView = {
   readonly failure?: Failure | null;
 } & Problem;
 
-/** A row of `GET /v1/reports?events=true`: a job with what its report says. */
+/** A row of `GET /v1/reports?events=true`. */
 export type ReportRow = Omit<JobView, 'definition' | 'progress'> & {
   readonly work_kind: WorkKind | null;
   readonly finished_at: string | null;
@@ -75,7 +75,6 @@ export type ReportRow = Omit<JobView, 'definition' | 'progress'> & {
   readonly events: readonly EventView[];
 };
 
-/** Where jobs of a client tell of themselves. */
 export type CallbackView = { readonly webhook_id: string; readonly url: string };
 
 export type CallbackPage = {

@@ -6,10 +6,10 @@ import type { JobWatch } from './watch-jobs.ts';
 import type { Receiver } from './webhook-receiver.ts';
 import type { Accepted, JobView, Problem } from './wire.ts';
 
-/** Leave to go on: when a job should have been submitted, and whom to tell that it was. */
+/** The planned time of a submission, and the callback for its acceptance. */
 export type Turn = { readonly intendedMs: number; onAccepted(): void };
 
-/** What every driver works with. */
+/** The parts that every driver needs. */
 export type World = {
   readonly api: ExecutionApi;
   readonly clients: readonly Credentials[];
@@ -20,26 +20,26 @@ export type World = {
   readonly signal: AbortSignal;
 };
 
-/** A job that the server accepted, and how it must have ended. */
+/** An accepted job and its expected end. */
 export type ObservedJob = {
   readonly jobId: string;
-  /** Null: as the catalogue says. */
+  /** Null: the state in the catalogue. */
   readonly expected: ExecutionState | null;
-  /** How often it must have run; null where that is not known. */
+  /** How often it must have run; null if that is not known. */
   readonly runs: number | null;
-  /** Where it tells of itself. */
+  /** The callback URL of the job. */
   readonly callback?: string;
 };
 
-/** What was seen while a planned job was driven. The rest is in the server's report. */
+/** The observations of a driver. The report of the server has the rest. */
 export type Observed = {
   readonly plan: PlannedJob;
   readonly jobs: readonly ObservedJob[];
-  /** What the server answered where it accepted nothing. */
+  /** The error response of a refused submission. */
   readonly refusal: { readonly status: number; readonly code: string | null } | null;
-  /** Jobs with which it came too late to show what the kind is for. */
+  /** How many jobs were canceled too late for their kind. */
   readonly missed: number;
-  /** What was wrong already. */
+  /** Problems that the driver found. */
   readonly problems: readonly string[];
   readonly notes: readonly string[];
 };
@@ -47,12 +47,16 @@ export type Observed = {
 type Sighting = Pick<Observed, 'jobs'> & Partial<Observed>;
 
 export const observed = (plan: PlannedJob, sighting: Sighting): Observed => ({
-  ...{ plan, refusal: null, missed: 0, problems: [], notes: [] },
+  plan,
+  refusal: null,
+  missed: 0,
+  problems: [],
+  notes: [],
   ...sighting,
 });
 
-/** An answer that is none of those that were hoped for. */
-export const told = ({ status, body }: Answer<Problem>): string =>
+/** The status and problem code of an unexpected response. */
+export const describe = ({ status, body }: Answer<Problem>): string =>
   `${status}${body.code === undefined ? '' : ` ${body.code}`}`;
 
 export type Submission = {
@@ -60,17 +64,18 @@ export type Submission = {
   callback?: string;
   turn?: Turn;
   dueAtMs?: number;
-  /** It must not make another job. */
+  /** The submission repeats an earlier one and must not create a job. */
   isRepeat?: boolean;
 };
 
-/** Submits a planned job; the same again with another key where one is given. */
 export async function submit(world: World, plan: PlannedJob, submission: Submission = {}): Promise<Answer<Accepted>> {
   const { key = plan.key, callback, turn, isRepeat = false } = submission;
   const startedMs = performance.now();
   const { dueAtMs = Date.now() + (plan.executionInMs ?? 0) } = submission;
   const answer = await world.api.submit(keyOf(world, plan), {
-    ...{ type: plan.type, work_kind: plan.kind, idempotency_key: key },
+    type: plan.type,
+    work_kind: plan.kind,
+    idempotency_key: key,
     ...(plan.executionInMs === null ? {} : { execution_at: new Date(dueAtMs).toISOString() }),
     ...(callback === undefined ? {} : { callback }),
   });
@@ -83,7 +88,7 @@ export async function submit(world: World, plan: PlannedJob, submission: Submiss
 export const keyOf = ({ clients }: Pick<World, 'clients'>, { client }: PlannedJob): string =>
   (clients[client] as Credentials).apiKey;
 
-/** Waits until the job has ended; null when it did not. */
+/** Waits until the job has ended; null if it did not end in time. */
 export async function ended(world: World, plan: PlannedJob, jobId: string): Promise<JobView | null> {
   const notBeforeMs = performance.now() + (plan.executionInMs ?? 0);
   const job = await world.watch.final({ apiKey: keyOf(world, plan), jobId, notBeforeMs });

@@ -54,7 +54,7 @@ describe('jobs submit', () => {
       ...{ tags: { customer: '42', note: 'a=b' }, dependsOn: [dependency.id] },
     });
     const again = await run([...args, ...more], here());
-    expect(again.stdout).toBe(`Job ${first.jobId} is pending. It was submitted before with this key.\n`);
+    expect(again.stdout).toBe(`Job ${first.jobId} is pending. It was already submitted with this key.\n`);
   });
 
   it('prints the id, and refuses what is not valid with every reason', async () => {
@@ -149,7 +149,7 @@ describe('jobs cancel', () => {
     const jobs = [await putJob('scheduled', 'cli.cancel'), await putJob('delayed', 'cli.cancel')];
     const args = ['jobs', 'cancel', '--type', 'cli.cancel', '--state', 'scheduled,delayed'];
     const dry = await run([...args, '--dry-run'], here());
-    expect(dry.stdout).toBe('2 found: 2 would be cancelled or asked to stop, 0 had ended before, 0 not found.\n');
+    expect(dry.stdout).toBe('2 found: 2 would be cancelled or asked to stop, 0 had already ended, 0 not found.\n');
     expect(await Promise.all(jobs.map((job) => ledger.stateOf(job)))).toEqual(['scheduled', 'delayed']);
     expect(await ask(args, here())).toEqual({
       requested: 2,

@@ -26,7 +26,7 @@ describe('orgs create', () => {
     expect(first.stdout).toMatch(/^Org acme has the id [0-9a-f-]{36}\.\nNext: millrace keys create --org acme\n$/);
     const again = await run(['orgs', 'create', 'acme'], here());
     expect(again.code).toBe(1);
-    expect(again.stderr).toContain('There is an org "acme" already.');
+    expect(again.stderr).toContain('The org "acme" already exists.');
   });
 
   it('refuses what is no slug, and a limit that is no number', async () => {
@@ -40,7 +40,7 @@ describe('keys create', () => {
     const { slug, id: orgId } = await newOrg();
     const { code, stdout, stderr } = await run(['keys', 'create', '--org', slug], here());
     expect(code).toBe(0);
-    expect(stderr).toContain('shown this once');
+    expect(stderr).toContain('shown only once');
     const [key = ''] = stdout.split('\n');
     expect(parseApiKey(key)).not.toBeNull();
     expect(await authenticate({ key } as Key)).toMatchObject({ orgId, projectId: null });

@@ -45,7 +45,7 @@ describe('a worker whose database goes away', () => {
     const worker = await startEcho(road.url);
     await runsOne(worker);
     await road.close();
-    await worker.said(/The database is lost \(.+\)\. Trying again until it is back\.\n/);
+    await worker.said(/The database is unreachable \(.+\)\. Retrying until it is back\.\n/);
     const { jobId } = await ask<{ jobId: string }>(['jobs', 'submit', 'echo'], { database: ledger.db.url });
     await road.open();
     await worker.said(/The database is back after [\d.]+ s\.\n/);

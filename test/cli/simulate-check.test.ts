@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { KINDS, type WorkKind } from '../../src/core/execution/kinds.ts';
 import { EXECUTION_STATES, type ExecutionState, isAllowed, outcomeOf } from '../../src/core/execution/states.ts';
 import { judge, judgeReport, judgeView } from '../../src/simulator/check.ts';
-import { Jury } from '../../src/simulator/jury.ts';
 import type { PlannedJob } from '../../src/simulator/plan.ts';
+import { Verifier } from '../../src/simulator/verifier.ts';
 import type { EventView, JobView, ReportRow } from '../../src/simulator/wire.ts';
 import type { Observed } from '../../src/simulator/world.ts';
 
@@ -112,13 +112,13 @@ describe('a job', () => {
     const away = { fromMs: AT_MS - 1_000, toMs: AT_MS + 500 };
     expect(problemsOf(due(-0.5), { away })).toEqual([]);
     expect(problemsOf(due(-0.5), { away: { ...away, toMs: AT_MS - 400 } })).toEqual([
-      'was queued 1400 ms after the server was back',
+      'was queued 1400 ms after the server was up again',
     ]);
   });
 
   it('that failed for another reason than its kind has is found', () => {
     const path = ['CREATED', 'QUEUED', 'ASSIGNED', 'RUNNING', 'FAILED'] as const;
-    expect(problemsOf(rowOf('RUNS_OVER_TIMEOUT', ...path))).toEqual(['did not fail by its timeout']);
+    expect(problemsOf(rowOf('RUNS_OVER_TIMEOUT', ...path))).toEqual(['did not fail with a timeout']);
     expect(problemsOf(rowOf('FAIL_AFTER_RETRYABLE', ...path))).toEqual(['its failure is not marked retryable']);
     expect(problemsOf(rowOf('RETRY_LIMIT_REACHED', ...path))).toContain('its last event is job.failed');
   });
@@ -178,52 +178,52 @@ describe('a job', () => {
       duration_ms: duration_ms ?? 0,
     } as const;
     expect(judgeReport(rowOf(), { status: 200, body: report })).toEqual([]);
-    expect(judgeReport(rowOf(), { status: 404, body: report })).toEqual(['its report answers 404']);
+    expect(judgeReport(rowOf(), { status: 404, body: report })).toEqual(['its report returns 404']);
     expect(judgeReport(rowOf(), { status: 200, body: { ...report, events: [] } })).toHaveLength(1);
   });
 });
 
-describe('the jury', () => {
-  const findings = (jury: Jury) => {
-    jury.close();
-    return jury.findings.map(({ problem }) => problem);
+describe('the verifier', () => {
+  const findings = (verifier: Verifier) => {
+    verifier.close();
+    return verifier.findings.map(({ problem }) => problem);
   };
-  const juryOf = (...entered: Observed[]) => {
-    const jury = new Jury({ expectations: new Map(), timeScale: 1 });
-    for (const observed of entered) jury.enter(observed);
-    return jury;
+  const verifierOf = (...entered: Observed[]) => {
+    const verifier = new Verifier({ expectations: new Map(), timeScale: 1 });
+    for (const observed of entered) verifier.add(observed);
+    return verifier;
   };
 
   it('counts what went as expected and every step that was taken', () => {
-    const jury = juryOf(seen());
-    jury.hear(rowOf());
-    expect(findings(jury)).toEqual([]);
-    expect(jury.kinds()).toMatchObject([{ kind: 'SUCCESS_FAST', driven: 1, asExpected: 1, jobs: 1 }]);
-    expect(jury.pairs()).toHaveLength(49);
-    expect(jury.pairs().filter(({ count }) => count > 0)).toHaveLength(4);
+    const verifier = verifierOf(seen());
+    verifier.check(rowOf());
+    expect(findings(verifier)).toEqual([]);
+    expect(verifier.kinds()).toMatchObject([{ kind: 'SUCCESS_FAST', driven: 1, asExpected: 1, jobs: 1 }]);
+    expect(verifier.pairs()).toHaveLength(49);
+    expect(verifier.pairs().filter(({ count }) => count > 0)).toHaveLength(4);
   });
 
   it('finds a job that was accepted and is reported nowhere, twice, or was never submitted', () => {
-    expect(findings(juryOf(seen()))).toEqual(['was accepted and is not in the report: lost']);
-    const twice = juryOf(seen());
-    twice.hear(rowOf());
-    twice.hear(rowOf());
+    expect(findings(verifierOf(seen()))).toEqual(['was accepted and is not in the report: lost']);
+    const twice = verifierOf(seen());
+    twice.check(rowOf());
+    twice.check(rowOf());
     expect(findings(twice)).toEqual(['is reported twice']);
-    const unknown = juryOf();
-    unknown.hear(rowOf());
-    expect(findings(unknown)).toEqual(['is a job that nobody submitted']);
-    const shared = juryOf(seen(), seen());
-    shared.hear(rowOf());
+    const unknown = verifierOf();
+    unknown.check(rowOf());
+    expect(findings(unknown)).toEqual(['is a job that was never submitted']);
+    const shared = verifierOf(seen(), seen());
+    shared.check(rowOf());
     expect(findings(shared)).toEqual(['its id was given to two submissions']);
   });
 
   it('wants a refusal where the kind is to be rejected, and nowhere else', () => {
     const refusal = { status: 400, code: 'RFA_JOB_VALIDATION_FAILED' };
-    expect(findings(juryOf(seen('PAYLOAD_INVALID', { jobs: [], refusal })))).toEqual([]);
-    expect(findings(juryOf(seen('PAYLOAD_INVALID', { jobs: [], refusal: { status: 500, code: null } })))).toHaveLength(
-      1,
-    );
-    expect(findings(juryOf(seen('SUCCESS_FAST', { jobs: [], refusal })))).toHaveLength(1);
-    expect(findings(juryOf(seen('PAYLOAD_INVALID')))).toContain('was accepted as one, expected REJECTED');
+    expect(findings(verifierOf(seen('PAYLOAD_INVALID', { jobs: [], refusal })))).toEqual([]);
+    expect(
+      findings(verifierOf(seen('PAYLOAD_INVALID', { jobs: [], refusal: { status: 500, code: null } }))),
+    ).toHaveLength(1);
+    expect(findings(verifierOf(seen('SUCCESS_FAST', { jobs: [], refusal })))).toHaveLength(1);
+    expect(findings(verifierOf(seen('PAYLOAD_INVALID')))).toContain('was accepted as one, expected REJECTED');
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { WorkKind } from '../../src/core/execution/kinds.ts';
-import { type DeliveryCase, judgeDeliveries, SLOW_MS } from '../../src/simulator/deliveries.ts';
+import { type DeliveryCase, judgeDeliveries, SLOW_MS } from '../../src/simulator/check.ts';
 import type { DeliveryView, ReportRow } from '../../src/simulator/wire.ts';
 
 const NAMES = ['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.succeeded'];
@@ -53,7 +53,7 @@ describe('the judge of deliveries', () => {
   it('misses an event that was not told, not received, or told in another order', () => {
     const whole = told('WEBHOOK_SUCCESS', [GOOD]);
     const untold = { ...whole, deliveries: whole.deliveries.slice(1) };
-    expect(judgeDeliveries(untold).join()).toContain('was to tell of');
+    expect(judgeDeliveries(untold).join()).toContain('should send');
     const unheard = { ...whole, received: whole.received.slice(1) };
     expect(judgeDeliveries(unheard).join()).toContain('did not arrive');
     const turned = { ...whole, received: whole.received.toReversed() };

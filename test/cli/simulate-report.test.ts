@@ -3,27 +3,27 @@ import { describe, expect, it } from 'vitest';
 import { summaryLines } from '../../src/cli/simulate/summary-text.ts';
 import { Histogram } from '../../src/simulator/histogram.ts';
 import { htmlReport } from '../../src/simulator/html-report.ts';
-import { Jury } from '../../src/simulator/jury.ts';
 import { Stats } from '../../src/simulator/stats.ts';
 import { summarize } from '../../src/simulator/summary.ts';
+import { Verifier } from '../../src/simulator/verifier.ts';
 
 const FACTS = { url: 'http://127.0.0.1:1', seed: 42, timeScale: 0.01, clients: 2 };
 const plain = { paint: (_: string, text: string) => text };
 
 function summaryOf({ refusals = 0 }: { refusals?: number } = {}) {
-  const jury = new Jury({ expectations: new Map(), timeScale: 1 });
+  const verifier = new Verifier({ expectations: new Map(), timeScale: 1 });
   const stats = new Stats();
   const plan = { no: 0, type: 'EXECUTE', client: 0, key: 'job-0', executionInMs: null } as const;
   const seen = { jobs: [], missed: 0, problems: [], notes: [] };
   const refusal = { status: 400, code: 'RFA_JOB_VALIDATION_FAILED' };
-  jury.enter({ ...seen, plan: { ...plan, kind: 'PAYLOAD_INVALID' }, refusal });
-  for (let at = 0; at < refusals; at++) jury.enter({ ...seen, plan: { ...plan, kind: 'CPU_BURST' }, refusal });
+  verifier.add({ ...seen, plan: { ...plan, kind: 'PAYLOAD_INVALID' }, refusal });
+  for (let at = 0; at < refusals; at++) verifier.add({ ...seen, plan: { ...plan, kind: 'CPU_BURST' }, refusal });
   stats.exchange({ route: 'POST /jobs', status: 202, ms: 12 });
   stats.exchange({ route: 'POST /jobs', status: 0, ms: 1 });
   stats.accepted(12);
   stats.finished('SUCCEEDED');
-  jury.close();
-  const run = { stats, jury, elapsedMs: 1_234, notes: ['<b>note</b>'], deliveries: 3, wasInterrupted: false };
+  verifier.close();
+  const run = { stats, verifier, elapsedMs: 1_234, notes: ['<b>note</b>'], deliveries: 3, wasInterrupted: false };
   return summarize(run, FACTS);
 }
 

@@ -28,9 +28,9 @@ async function simulate({ kinds, jobs, clients = 1, ...rest }: Asked): Promise<R
   });
 }
 
-const tallyOf = ({ jury }: Run, kind: WorkKind) => jury.tallies.get(kind);
-const steps = ({ jury }: Run): string[] =>
-  jury
+const tallyOf = ({ verifier }: Run, kind: WorkKind) => verifier.tallies.get(kind);
+const steps = ({ verifier }: Run): string[] =>
+  verifier
     .pairs()
     .filter(({ count }) => count > 0)
     .map(({ from, to, count }) => `${from} ${to} ${count}`);
@@ -38,12 +38,12 @@ const steps = ({ jury }: Run): string[] =>
 describe('a simulated run', { timeout: 180_000 }, () => {
   it('of 500 scenarios by 20 clients loses nothing, doubles nothing and sees no forbidden step [FR-01.04] [FR-02.02] [FR-04.02]', async () => {
     const run = await simulate({ kinds: WORK_KINDS, jobs: 500, clients: 20 });
-    expect(run.jury.findings).toEqual([]);
-    const kinds = run.jury.kinds();
+    expect(run.verifier.findings).toEqual([]);
+    const kinds = run.verifier.kinds();
     expect(kinds.map(({ kind }) => kind)).toEqual(WORK_KINDS);
     for (const { driven, asExpected } of kinds) expect(asExpected).toBe(driven);
-    expect(run.jury.pairs().filter(({ isAllowed, count }) => !isAllowed && count > 0)).toEqual([]);
-    const allowed = run.jury.pairs().filter(({ isAllowed, count }) => isAllowed && count > 0);
+    expect(run.verifier.pairs().filter(({ isAllowed, count }) => !isAllowed && count > 0)).toEqual([]);
+    const allowed = run.verifier.pairs().filter(({ isAllowed, count }) => isAllowed && count > 0);
     expect(allowed.length).toBeGreaterThanOrEqual(8);
     expect(run.notes).toEqual(['restart: not performed (see --embedded and --restart)']);
     const jobs = kinds.reduce((sum, tally) => sum + tally.jobs, 0);
@@ -53,40 +53,40 @@ describe('a simulated run', { timeout: 180_000 }, () => {
 
   it('retries once where the second attempt succeeds, and until it is refused where none does', async () => {
     const once = await simulate({ kinds: ['RETRY_ON_FAIL'], jobs: 1 });
-    expect(once.jury.findings).toEqual([]);
+    expect(once.verifier.findings).toEqual([]);
     expect(steps(once)).toContain('FAILED QUEUED 1');
     const limit = await simulate({ kinds: ['RETRY_LIMIT_REACHED'], jobs: 1 });
-    expect(limit.jury.findings).toEqual([]);
+    expect(limit.verifier.findings).toEqual([]);
     expect(steps(limit)).toContain('FAILED QUEUED 3');
     expect(limit.stats.exchanges.get('POST /jobs/:job_id/retry 409')).toBe(1);
   });
 
   it('submits duplicates with one key and with two', async () => {
     const same = await simulate({ kinds: ['DUPLICATE_SUBMIT_SAME_KEY'], jobs: 3 });
-    expect(same.jury.findings).toEqual([]);
+    expect(same.verifier.findings).toEqual([]);
     expect(tallyOf(same, 'DUPLICATE_SUBMIT_SAME_KEY')?.jobs).toBe(3);
     const other = await simulate({ kinds: ['DUPLICATE_SUBMIT_DIFFERENT_KEY'], jobs: 3 });
-    expect(other.jury.findings).toEqual([]);
+    expect(other.verifier.findings).toEqual([]);
     expect(tallyOf(other, 'DUPLICATE_SUBMIT_DIFFERENT_KEY')?.jobs).toBe(6);
   });
 
   it('cancels while the job runs', async () => {
     const run = await simulate({ kinds: ['CANCEL_DURING_RUN'], jobs: 2 });
-    expect(run.jury.findings).toEqual([]);
+    expect(run.verifier.findings).toEqual([]);
     expect(steps(run)).toContain('RUNNING CANCELED 2');
   });
 
   it('cancels before the job starts, however many it takes to find one that waits [FR-06.32]', async () => {
     const run = await simulate({ kinds: ['CANCEL_BEFORE_START'], jobs: 3 });
-    expect(run.jury.findings).toEqual([]);
+    expect(run.verifier.findings).toEqual([]);
     expect(tallyOf(run, 'CANCEL_BEFORE_START')).toMatchObject({ driven: 3, asExpected: 3 });
-    const before = run.jury.pairs().filter(({ from, to }) => to === 'CANCELED' && from !== 'RUNNING');
+    const before = run.verifier.pairs().filter(({ from, to }) => to === 'CANCELED' && from !== 'RUNNING');
     expect(before.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThanOrEqual(3);
   });
 
   it('finds a server out that is done at once', async () => {
     const run = await simulate({ kinds: ['SUCCESS_SLOW'], jobs: 1, timeScale: 1 });
-    expect(run.jury.findings).toMatchObject([
+    expect(run.verifier.findings).toMatchObject([
       { problem: expect.stringMatching(/^took \d+ ms, expected 90000 at least$/) },
     ]);
   });
@@ -95,7 +95,7 @@ describe('a simulated run', { timeout: 180_000 }, () => {
     const kinds = WORK_KINDS.filter((kind) => KINDS[kind].drive === 'webhook');
     const before = server.receiver.received().length;
     const run = await simulate({ kinds, jobs: kinds.length });
-    expect(run.jury.findings).toEqual([]);
+    expect(run.verifier.findings).toEqual([]);
     expect(run.notes).toEqual([]);
     const arrived = server.receiver.received().slice(before);
     const modes = new Set(arrived.map(({ path }) => path.split(/[/?]/)[1]));
@@ -133,7 +133,7 @@ describe('a simulated run', { timeout: 180_000 }, () => {
       },
       signal: new AbortController().signal,
     });
-    expect(run.jury.findings).toEqual([]);
+    expect(run.verifier.findings).toEqual([]);
     expect(fell).toHaveLength(1);
     expect(run.notes).toEqual([]);
   });
@@ -142,7 +142,7 @@ describe('a simulated run', { timeout: 180_000 }, () => {
     const pace = { ratePerSecond: 100 };
     const jobs = Number.POSITIVE_INFINITY;
     const run = await simulate({ kinds: ['SUCCESS_FAST'], jobs, durationMs: 500, pace, clients: 2 });
-    expect(run.jury.findings).toEqual([]);
+    expect(run.verifier.findings).toEqual([]);
     const driven = tallyOf(run, 'SUCCESS_FAST')?.driven ?? 0;
     expect(driven).toBeGreaterThan(0);
     expect(driven).toBeLessThanOrEqual(51);
@@ -151,7 +151,9 @@ describe('a simulated run', { timeout: 180_000 }, () => {
   it('says what differs when a kind is expected to end otherwise', async () => {
     const expectations = new Map([['SUCCESS_FAST', 'FAILED']] as const);
     const run = await simulate({ kinds: ['SUCCESS_FAST', 'CPU_BURST'], jobs: 2, expectations });
-    expect(run.jury.findings).toMatchObject([{ kind: 'SUCCESS_FAST', problem: 'ended SUCCEEDED, expected FAILED' }]);
+    expect(run.verifier.findings).toMatchObject([
+      { kind: 'SUCCESS_FAST', problem: 'ended SUCCEEDED, expected FAILED' },
+    ]);
     expect(tallyOf(run, 'CPU_BURST')).toMatchObject({ driven: 1, asExpected: 1 });
     expect(tallyOf(run, 'SUCCESS_FAST')).toMatchObject({ driven: 1, asExpected: 0 });
   });

@@ -15,17 +15,17 @@ describe('a command line that is wrong', () => {
     [['jobs', 'list', '--state', 'faild'], '--state does not know "faild" (did you mean failed?)'],
     [['jobs', 'list', '--limit', 'many'], '--limit takes a whole number of at least 1, not "many".'],
     [['jobs', 'list', '--limit'], "Option '--limit <value>' argument missing."],
-    [['jobs', 'list', '--no-json'], '"millrace jobs list" has no option --no-json.'],
+    [['jobs', 'list', '--no-json'], '"millrace jobs list" has no option --no-json (did you mean --json?).'],
     [['jobs', 'list', '--tag', 'customer'], '--tag takes NAME=VALUE, not "customer".'],
     [['jobs', 'get'], '"millrace jobs get" needs ID.'],
     [['jobs', 'get', 'abc'], '"abc" is not a job id.'],
-    [['jobs', 'cancel'], 'Say which jobs'],
-    [['jobs', 'retry', crypto.randomUUID(), '--delay', 'soon'], '--delay: write a duration'],
+    [['jobs', 'cancel'], 'No job is named.'],
+    [['jobs', 'retry', crypto.randomUUID(), '--delay', 'soon'], '--delay: a duration is written'],
     [['jobs', 'submit', 'greet', '{name}'], 'The payload is not JSON'],
     [['jobs', 'submit', 'greet', '@/nowhere.json'], '/nowhere.json cannot be read'],
     [['jobs'], '"millrace jobs" needs one more word: submit, get'],
-    [['version', 'now'], '"millrace version" was given more than it takes.'],
-    [[], 'No command was named.'],
+    [['version', 'now'], '"millrace version" got too many arguments.'],
+    [[], 'No command given.'],
   ])('%j is refused with a sentence and exit code 2', async (args, sentence) => {
     const { code, stdout, stderr } = await run(args);
     expect(stderr).toContain(`error: `);

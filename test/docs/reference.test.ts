@@ -29,9 +29,8 @@ function rowsOf(section: string): string[][] {
 }
 
 function optionRows(options: Options): string[][] {
-  return Object.entries(options).map(([name, { value, short, negative, help }]) => {
-    const label = `${short ? `-${short}, ` : ''}--${name}${value ? ` ${value}` : ''}${negative ? `, --no-${name}` : ''}`;
-    return [label, help];
+  return Object.entries(options).map(([name, { value, short, help }]) => {
+    return [`${short ? `-${short}, ` : ''}--${name}${value ? ` ${value}` : ''}`, help];
   });
 }
 

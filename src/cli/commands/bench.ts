@@ -5,16 +5,13 @@ import { join } from 'node:path';
 import { AppError } from '../../core/errors.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 
-const OPTIONS = { quick: { type: 'boolean', help: 'a shorter run with fewer jobs, less exact' } } as const;
+const OPTIONS = { quick: { type: 'boolean', help: 'run fewer jobs; the result is less exact' } } as const;
 
 export const bench = defineCommand({
   name: 'bench',
-  summary: 'measure how many jobs a second this machine does',
-  takes: '',
-  minArgs: 0,
-  maxArgs: 0,
+  summary: 'measure how many jobs per second this machine runs',
   options: OPTIONS,
-  details: 'The benchmark lives in bench/ of the source repository and is not part of the published package.',
+  details: 'The benchmark is in bench/ of the source repository and not in the published package.',
   examples: ['millrace bench', 'millrace bench --quick'],
   run,
 });
@@ -24,7 +21,7 @@ async function run({ values }: Invocation<typeof OPTIONS>): Promise<number> {
   if (!existsSync(script)) {
     throw new AppError('UNAVAILABLE', {
       message:
-        'The benchmark is not part of this package. It lives in bench/ of the source repository: clone it, and run "npm run bench" there.',
+        'This package does not include the benchmark. Clone the source repository and run "npm run bench" there.',
     });
   }
   const env = { ...process.env };

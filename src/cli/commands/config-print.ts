@@ -7,12 +7,8 @@ import { textTable } from '../text-table.ts';
 
 export const configPrint = defineCommand({
   name: 'config print',
-  summary: 'show every setting, and where it comes from',
-  takes: '',
-  minArgs: 0,
-  maxArgs: 0,
-  options: {},
-  details: 'Later sources win: default, file, environment, command line. Secrets are masked.',
+  summary: 'show every setting and its source',
+  details: 'Later sources take precedence: default, file, environment, command line. Secrets are masked.',
   examples: ['millrace config print', 'millrace config print --config production.toml --json'],
   run,
 });

@@ -7,30 +7,25 @@ import { withDatabase } from '../connection.ts';
 import type { Output } from '../output.ts';
 import { textTable } from '../text-table.ts';
 
-/** Total: an invariant that the ledger checks cannot go without words. */
+/** Total, so that every invariant of the ledger must be described here. */
 const CHECKS = {
-  I3: 'one job for an idempotency key within its window',
-  I4: 'every history is a chain of legal changes of state',
-  I5: 'every job says what its last event says',
-  I6: 'nothing starts again without a reason to',
-  I7: 'every event is one delivery for each target it is for',
-  I8: 'no row mixes orgs',
-  I9: 'no two leases hold a job at once',
-  T1: 'every job that waits can be found by what moves it on',
-  T2: 'every lease can be found by what rescues it',
+  I3: 'an idempotency key has one job within its window',
+  I4: 'every history is an unbroken chain of legal transitions',
+  I5: 'the state of every job matches its last event',
+  I6: 'an attempt starts again only after a failure, a lost lease or a retry',
+  I7: 'every event has one delivery for each of its targets',
+  I8: 'no row refers to a row of another org',
+  I9: 'at most one lease holds a job',
+  T1: 'every waiting job has the token that lets it continue',
+  T2: 'every lease can be found by the rescuer',
 } as const satisfies Record<Violation['invariant'], string>;
 
 const MOST_SHOWN = 20;
 
 export const doctor = defineCommand({
   name: 'doctor',
-  summary: 'check that the ledger contradicts itself nowhere',
-  takes: '',
-  minArgs: 0,
-  maxArgs: 0,
-  options: {},
-  details:
-    'Reads the whole ledger, of all orgs, and changes nothing. Jobs may move meanwhile. Exits with 1 when something is wrong.',
+  summary: 'check the database for inconsistencies',
+  details: 'Reads the jobs of all orgs and changes nothing. Jobs may run meanwhile. Exits with 1 if a check fails.',
   examples: ['millrace doctor', 'millrace doctor --json'],
   run,
 });
@@ -46,7 +41,7 @@ async function run(invocation: Invocation): Promise<number> {
   const ok = violations.length === 0;
   out.answer({ ok, jobs, checks, violations }, () => [
     ...textTable(
-      ['check', 'result', 'what holds'],
+      ['check', 'result', 'meaning'],
       checks.map((check) => [check.invariant, resultOf(check.violations), check.says]),
     ),
     '',
@@ -54,7 +49,10 @@ async function run(invocation: Invocation): Promise<number> {
     ...(violations.length > MOST_SHOWN ? [`and ${violations.length - MOST_SHOWN} more: --json shows all`] : []),
     ok
       ? out.paint('green', `All is well: ${jobs} ${jobs === 1 ? 'job' : 'jobs'} checked.`)
-      : out.paint('red', `${violations.length} found wrong in ${jobs} ${jobs === 1 ? 'job' : 'jobs'}.`),
+      : out.paint(
+          'red',
+          `${violations.length} ${violations.length === 1 ? 'problem' : 'problems'} in ${jobs} ${jobs === 1 ? 'job' : 'jobs'}.`,
+        ),
   ]);
   return ok ? EXIT.ok : EXIT.failed;
 }

@@ -3,15 +3,13 @@ import { type Command, defineCommand, EXIT } from '../command.ts';
 import { commandHelp, overview } from '../help-text.ts';
 import { UsageError } from '../usage-error.ts';
 
-/** The table it explains holds this command too, so it is asked for when needed. */
+/** The table of commands contains this command, so it is passed as a function. */
 export const help = (commands: () => readonly Command[]): Command =>
   defineCommand({
     name: 'help',
-    summary: 'show all commands, or how to use one',
+    summary: 'show all commands, or the help of one',
     takes: '[COMMAND]',
-    minArgs: 0,
     maxArgs: 2,
-    options: {},
     examples: ['millrace help', 'millrace help work', 'millrace help jobs list'],
     async run({ args, out }) {
       const text = textFor(args.join(' '), commands());

@@ -8,19 +8,18 @@ import { UsageError } from '../usage-error.ts';
 
 const OPTIONS = {
   ...FILTER_OPTIONS,
-  force: { type: 'boolean', help: 'abort running handlers instead of asking them at their next checkpoint' },
-  reason: { type: 'string', value: 'TEXT', help: 'why, for the history' },
-  'dry-run': { type: 'boolean', help: 'count what would be cancelled, and change nothing' },
+  force: { type: 'boolean', help: 'abort running handlers at once, not at their next checkpoint' },
+  reason: { type: 'string', value: 'TEXT', help: 'the reason, for the history' },
+  'dry-run': { type: 'boolean', help: 'count the jobs that would be cancelled, and change nothing' },
 } as const;
 
 export const jobsCancel = defineCommand({
   name: 'jobs cancel',
-  summary: 'cancel jobs by id, or all that match',
+  summary: 'cancel jobs by id or by filter',
   takes: '[ID...]',
-  minArgs: 0,
   maxArgs: 1_000,
   options: OPTIONS,
-  details: 'A job that waits is cancelled at once. One that runs is asked to stop.',
+  details: 'A waiting job is cancelled at once. A running job is asked to stop.',
   examples: [
     'millrace jobs cancel ID --reason "sent by mistake"',
     'millrace jobs cancel --state scheduled --type email.send --dry-run',
@@ -35,9 +34,9 @@ async function run(invocation: Call): Promise<number> {
   const ids = args.map(readJobId);
   const filter = readFilter(values);
   if (ids.length > 0 && !isEmptyFilter(filter))
-    throw new UsageError('Name jobs by id or by --state, --type and --tag, not both.', 'jobs cancel');
+    throw new UsageError('Name jobs by id, or by --state, --type and --tag, but not by both.', 'jobs cancel');
   if (ids.length === 0 && isEmptyFilter(filter))
-    throw new UsageError('Say which jobs: ids, or --state, --type or --tag.', 'jobs cancel');
+    throw new UsageError('No job is named. Give ids, or --state, --type or --tag.', 'jobs cancel');
   const dryRun = values['dry-run'] ?? false;
   if (ids.length > 0 && !dryRun) return cancelEach(invocation, ids);
   return cancelAll(invocation, ids.length > 0 ? { ids } : { filter });
@@ -75,5 +74,5 @@ async function cancelAll(
 
 function sentenceOf({ requested, cancelled, skipped, failed, dryRun }: BatchCancellationResult): string {
   const verb = dryRun ? 'would be cancelled or asked to stop' : 'cancelled or asked to stop';
-  return `${requested} found: ${cancelled} ${verb}, ${skipped} had ended before, ${failed} not found.`;
+  return `${requested} found: ${cancelled} ${verb}, ${skipped} had already ended, ${failed} not found.`;
 }

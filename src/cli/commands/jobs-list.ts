@@ -8,17 +8,14 @@ import { textTable } from '../text-table.ts';
 
 const OPTIONS = {
   ...FILTER_OPTIONS,
-  limit: { type: 'string', value: 'N', help: 'at most so many, up to 1000; default 50' },
+  limit: { type: 'string', value: 'N', help: 'the maximum number of jobs, up to 1000; default 50' },
   order: { type: 'string', value: 'ORDER', help: `${SEARCH_ORDERS.join(', ')}; default CREATED_DESC` },
-  cursor: { type: 'string', value: 'CURSOR', help: 'go on where a list with the same filters and order ended' },
+  cursor: { type: 'string', value: 'CURSOR', help: 'continue a list with the same filters and order' },
 } as const;
 
 export const jobsList = defineCommand({
   name: 'jobs list',
   summary: 'find jobs',
-  takes: '',
-  minArgs: 0,
-  maxArgs: 0,
   options: OPTIONS,
   examples: [
     'millrace jobs list',
@@ -52,6 +49,11 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
 }
 
 const rowOf = (job: JobView): string[] => [
-  ...[job.id, job.state, job.type, job.queue, job.priority],
-  ...[`${job.attempt}/${job.maxAttempts}`, job.createdAt.toISOString()],
+  job.id,
+  job.state,
+  job.type,
+  job.queue,
+  job.priority,
+  `${job.attempt}/${job.maxAttempts}`,
+  job.createdAt.toISOString(),
 ];

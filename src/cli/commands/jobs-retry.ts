@@ -3,10 +3,11 @@ import { PRIORITIES } from '../../core/priority.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withMillrace } from '../connection.ts';
 import { readDuration, readJobId, readWord } from '../option-values.ts';
+import { noSuchJob } from './jobs-get.ts';
 
 const OPTIONS = {
-  reset: { type: 'boolean', help: 'count attempts from the beginning again' },
-  delay: { type: 'string', value: 'DURATION', help: 'wait before it runs' },
+  reset: { type: 'boolean', help: 'start to count attempts from one again' },
+  delay: { type: 'string', value: 'DURATION', help: 'the delay before the job runs' },
   priority: { type: 'string', value: 'PRIORITY', help: `${PRIORITIES.join(', ')}; default: as before` },
 } as const;
 
@@ -30,7 +31,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     priority: readWord(values.priority, 'priority', PRIORITIES),
   };
   const result = await withMillrace(invocation, (millrace) => millrace.retry(id, options));
-  if (result.status === 'NOT_FOUND') throw new AppError('NOT_FOUND', { message: `There is no job ${id}` });
+  if (result.status === 'NOT_FOUND') throw noSuchJob(id);
   if (result.status === 'NOT_RETRIABLE') {
     const message = `Job ${id} is ${result.newState}. Only failed and dead_letter jobs can be retried.`;
     throw new AppError('ILLEGAL_TRANSITION', { message });

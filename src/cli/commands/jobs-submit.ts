@@ -8,10 +8,14 @@ import { UsageError } from '../usage-error.ts';
 
 const OPTIONS = {
   priority: { type: 'string', value: 'PRIORITY', help: `${PRIORITIES.join(', ')}; default NORMAL` },
-  delay: { type: 'string', value: 'DURATION', help: 'wait before it runs: 30s, 5m, PT1H' },
-  key: { type: 'string', value: 'KEY', help: 'idempotency key: the same submission with it makes one job' },
-  queue: { type: 'string', value: 'QUEUE', help: 'default q:default' },
-  tag: { type: 'string', multiple: true, value: 'NAME=VALUE', help: 'may be given several times' },
+  delay: { type: 'string', value: 'DURATION', help: 'the delay before the job runs: 30s, 5m, PT1H' },
+  key: {
+    type: 'string',
+    value: 'KEY',
+    help: 'idempotency key: repeats of a submission with the same key create only one job',
+  },
+  queue: { type: 'string', value: 'QUEUE', help: 'the queue of the job; default q:default' },
+  tag: { type: 'string', multiple: true, value: 'NAME=VALUE', help: 'a tag of the job; may be given several times' },
   'depends-on': { type: 'string', multiple: true, value: 'ID,ID', help: 'wait until these jobs have completed' },
 } as const;
 
@@ -22,8 +26,7 @@ export const jobsSubmit = defineCommand({
   minArgs: 1,
   maxArgs: 2,
   options: OPTIONS,
-  details:
-    'The payload is JSON: written out, read from a file with @FILE, or from standard input with -. Without one it is {}.',
+  details: 'The payload is JSON: an argument, a file with @FILE, or standard input with -. The default is {}.',
   examples: [
     `millrace jobs submit email.send '{"to":"ada@example.org"}' --priority HIGH --key welcome-42`,
     'millrace jobs submit report.build @report.json --delay 1h --tag customer=42',
@@ -45,7 +48,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     dependsOn: readList(values['depends-on']),
   };
   const result = await withMillrace(invocation, (millrace) => millrace.submit(submission));
-  const known = result.status === 'DUPLICATE' ? ' It was submitted before with this key.' : '';
+  const known = result.status === 'DUPLICATE' ? ' It was already submitted with this key.' : '';
   out.answer(result, () => [`Job ${result.jobId} is ${result.state}.${known}`]);
   return EXIT.ok;
 }

@@ -5,11 +5,8 @@ import { withDatabase } from '../connection.ts';
 export const migrate = defineCommand({
   name: 'migrate',
   summary: 'bring the schema of the database up to date',
-  takes: '',
-  minArgs: 0,
-  maxArgs: 0,
-  options: {},
-  details: 'Several processes may do it at once: one does the work. A schema made by a newer version is refused.',
+  details:
+    'Several processes may run it at the same time; one of them migrates. It refuses a schema of a newer version.',
   examples: ['millrace migrate', 'millrace migrate --database postgres://user@host/db'],
   run,
 });

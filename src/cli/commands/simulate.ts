@@ -14,15 +14,12 @@ import { listenForStop } from '../stop-signals.ts';
 
 export const simulate = defineCommand({
   name: 'simulate',
-  summary: 'drive a server through every kind of job, and check that each ends as the catalogue says',
-  takes: '',
-  minArgs: 0,
-  maxArgs: 0,
+  summary: 'run every kind of job on a server and check that each ends as the catalogue says',
   options: SIMULATE_OPTIONS,
   details: [
-    'Makes clients of its own and uses the public API alone. Issues the cancels, retries, duplicates, callbacks and restarts that a',
-    'kind needs, then compares the state, outcome and events of every job with the catalogue. Without --jobs and --duration every',
-    'kind is driven once by every client. Exits with 1 when anything differs or a job is lost.',
+    'Creates clients and uses only the public API. It sends the cancels, retries, duplicates, callbacks and restarts that a kind',
+    'needs. Then it compares the state, outcome and events of every job with the catalogue. Without --jobs and --duration every',
+    'client runs every kind once. Exits with 1 if a job differs or is lost.',
   ].join('\n'),
   examples: [
     'millrace simulate --embedded --all --time-scale 0.01',
@@ -45,7 +42,10 @@ async function run({ values, out }: Invocation<typeof SIMULATE_OPTIONS>): Promis
     host = await openHost(settings, { receiver, note: (sentence) => out.note(sentence) });
     out.note(`Driving ${host.url}.`);
     const done = await runSimulation(host, {
-      ...{ ...settings.run, receiver, signal: interruption.signal, onStart: (stats) => view.start(stats) },
+      ...settings.run,
+      receiver,
+      signal: interruption.signal,
+      onStart: (stats) => view.start(stats),
     });
     view.stop();
     const { seed, clients } = settings.run.plan;
@@ -76,6 +76,6 @@ async function savePage(file: string | null, summary: Summary): Promise<void> {
     await writeFile(file, htmlReport(summary));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError('UNAVAILABLE', { message: `The page could not be written to ${file}: ${why}.`, cause });
+    throw new AppError('UNAVAILABLE', { message: `The HTML page could not be written to ${file}: ${why}.`, cause });
   }
 }

@@ -3,11 +3,7 @@ import { defineCommand, EXIT } from '../command.ts';
 
 export const version = defineCommand({
   name: 'version',
-  summary: 'say which version this is',
-  takes: '',
-  minArgs: 0,
-  maxArgs: 0,
-  options: {},
+  summary: 'show the version',
   examples: ['millrace version', 'millrace version --json'],
   async run({ out }) {
     const facts = { millrace: programVersion(), node: process.versions.node };

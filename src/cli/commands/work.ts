@@ -8,25 +8,24 @@ import { openBuiltIns, openModules } from '../shift.ts';
 import { listenForStop } from '../stop-signals.ts';
 
 const OPTIONS = {
-  concurrency: { type: 'string', value: 'N', help: 'jobs run at once in this process; default 1' },
-  queues: { type: 'string', multiple: true, value: 'A,B', help: 'the queues to work on; default: all of them' },
-  name: { type: 'string', value: 'NAME', help: 'how this worker is called in histories; default: host and process id' },
-  grace: { type: 'string', value: 'DURATION', help: 'how long running jobs may go on after a stop; default 30s' },
+  concurrency: { type: 'string', value: 'N', help: 'how many jobs this process runs at once; default 1' },
+  queues: { type: 'string', multiple: true, value: 'A,B', help: 'the queues to take jobs from; default: all queues' },
+  name: { type: 'string', value: 'NAME', help: 'the name of this worker in histories; default: host and process id' },
+  grace: { type: 'string', value: 'DURATION', help: 'how long running jobs may continue after a stop; default 30s' },
 } as const;
 
 export const work = defineCommand({
   name: 'work',
   summary: 'run the handlers of your modules, or the built-in job types',
   takes: '[MODULE...]',
-  minArgs: 0,
   maxArgs: 1_000,
   options: OPTIONS,
   details: [
     'A module is a JavaScript or TypeScript file, named by its path. It exports a function "register(millrace)", or "handlers":',
-    'a list of registrations { type, handler, ... }, or an object of them by type. Without a module the process runs what ships:',
-    'jobs of /v1, those of the type simulate, and webhooks.',
-    'SIGTERM or SIGINT drains: nothing new is started, running jobs may finish within the grace, the rest is given back to other',
-    'workers without costing an attempt. A second signal ends the process at once.',
+    'a list of registrations { type, handler, ... }, or an object of them by type. Without a module the process runs the built-in',
+    'types: jobs of /v1, jobs of the type simulate, and webhooks.',
+    'After SIGTERM or SIGINT the process starts no more jobs. Running jobs may finish within the grace period; the others return to',
+    'the queue without using up an attempt. A second signal ends the process at once.',
   ].join('\n'),
   examples: [
     'millrace work --concurrency 10',
@@ -45,7 +44,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const queues = readList(values.queues) ?? [...config.workers.queues];
   const { name } = values;
   const stop = listenForStop(() =>
-    out.event({ event: 'forced' }, 'Stopped at once; other workers take over when the leases end.'),
+    out.event({ event: 'forced' }, 'Stopped at once. Other workers take over the jobs when their leases expire.'),
   );
   const options = { concurrency, queues, name };
   const shift = await (args.length === 0 ? openBuiltIns(invocation, options) : openModules(invocation, args, options));
@@ -56,7 +55,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     announce(out, { types: [...shift.types], queues, concurrency, database, home: dataFolder(values) });
     const signal = await stop.asked;
     const grace = showDuration(graceMs);
-    out.event({ event: 'draining', signal, grace }, `${signal}: draining; running jobs have ${grace} to finish.`);
+    out.event({ event: 'draining', signal, grace }, `${signal}: running jobs have ${grace} to finish.`);
     await shift.drain(graceMs);
   } finally {
     watch.stop();
@@ -73,10 +72,10 @@ function announce(out: Output, served: Served): void {
   const { types, queues, concurrency, database, home } = served;
   const where = queues.includes('*') ? 'all queues' : `queue ${queues.join(', ')}`;
   const lines = [
-    `Serving ${types.join(', ') || 'nothing: no handler was registered'}`,
+    `Serving ${types.join(', ') || 'no job types: no handler is registered'}`,
     `  from ${where}, ${concurrency} at once`,
     `  database ${database}${home === null ? '' : ` (data in ${home})`}`,
-    'Stop with Ctrl-C or SIGTERM: running jobs may finish first. Twice stops at once.',
+    'Stop with Ctrl-C or SIGTERM: running jobs may finish first. A second signal stops at once.',
   ];
   out.event({ event: 'serving', ...served, pid: process.pid }, lines.join('\n'));
 }

@@ -4,7 +4,7 @@ import type { Output } from '../output.ts';
 const REDRAW_MS = 250;
 const LINE_MS = 2_000;
 
-/** Shows how a run goes: a picture that is redrawn where a person watches, a line now and then elsewhere. */
+/** Shows the progress of a run: redrawn lines on a terminal, otherwise one line every two seconds. */
 export class LiveView {
   readonly #out: Output;
   #timer: NodeJS.Timeout | null = null;
@@ -26,7 +26,7 @@ export class LiveView {
   }
 
   #draw(stats: Stats): void {
-    // A line that wrapped would be two, and the next picture begin in the wrong place.
+    // A wrapped line would take two rows, and the next redraw would start in the wrong row.
     const columns = process.stderr.columns ?? 80;
     const drawn = lines(stats).map((line) => line.slice(0, columns - 1));
     this.#out.progress(`${above(this.#drawnLines)}${drawn.join('\n')}`);
@@ -34,7 +34,7 @@ export class LiveView {
   }
 }
 
-/** Moves to the first of the lines drawn before, and wipes them. */
+/** Moves the cursor to the first of the drawn lines and clears them. */
 const above = (drawn: number): string => (drawn === 0 ? '' : `${drawn > 1 ? `\u001b[${drawn - 1}A` : ''}\r\u001b[0J`);
 
 function lines(stats: Stats): string[] {
@@ -43,11 +43,11 @@ function lines(stats: Stats): string[] {
   const states = [...stats.ended].filter(([, count]) => count > 0).map(([state, count]) => `${state} ${count}`);
   const underWay = stats.submitted - stats.finishedCount;
   return [
-    `${seconds} s: submitted ${stats.submitted} (${submitted}/s), ended ${stats.finishedCount} (${finished}/s), under way ${underWay}`,
-    states.length === 0 ? 'none has ended' : states.join(', '),
+    `${seconds} s: submitted ${stats.submitted} (${submitted}/s), ended ${stats.finishedCount} (${finished}/s), in flight ${underWay}`,
+    states.length === 0 ? 'no job has ended' : states.join(', '),
     `submit p50 ${stats.submitMs.quantile(0.5)} ms, p99 ${stats.submitMs.quantile(0.99)} ms; ${troubles(stats)}`,
   ];
 }
 
 const troubles = ({ exchangeMs, pauses, cuts, faults }: Stats): string =>
-  `requests ${exchangeMs.count}, told to wait ${pauses}, cut ${cuts}, failed ${faults}`;
+  `requests ${exchangeMs.count}, delayed ${pauses}, cut ${cuts}, failed ${faults}`;

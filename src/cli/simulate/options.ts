@@ -7,32 +7,36 @@ import { readDurationMs, readInteger, readList, readWord, readWords } from '../o
 import { UsageError } from '../usage-error.ts';
 
 export const SIMULATE_OPTIONS = {
-  url: { type: 'string', value: 'URL', help: 'the server to drive; default http://127.0.0.1:8484' },
-  embedded: { type: 'boolean', help: 'drive a server started for this run, on a database that is gone afterwards' },
-  all: { type: 'boolean', help: 'every work kind; so it is unless kinds are named' },
-  kinds: { type: 'string', multiple: true, value: 'A,B', help: 'these work kinds, in turn' },
-  mix: { type: 'string', multiple: true, value: 'A=3,B=1', help: 'work kinds drawn at random by their weights' },
-  clients: { type: 'string', value: 'N', help: 'clients to make and submit with; default 4' },
-  jobs: { type: 'string', value: 'N', help: 'how many to drive; default: each kind once by every client' },
-  duration: { type: 'string', value: 'DURATION', help: 'how long to go on submitting' },
-  rate: { type: 'string', value: 'N/s', help: 'so many a second, however slowly they are answered' },
-  concurrency: { type: 'string', value: 'N', help: 'so many under way at once; default 64' },
-  seed: { type: 'string', value: 'N', help: 'what everything random is drawn from; default: the time' },
+  url: { type: 'string', value: 'URL', help: 'the server to test; default http://127.0.0.1:8484' },
+  embedded: { type: 'boolean', help: 'start a server for this run, on a temporary database' },
+  all: { type: 'boolean', help: 'run every work kind; this is the default' },
+  kinds: { type: 'string', multiple: true, value: 'A,B', help: 'run these work kinds, in turn' },
+  mix: { type: 'string', multiple: true, value: 'A=3,B=1', help: 'choose work kinds at random by these weights' },
+  clients: { type: 'string', value: 'N', help: 'how many clients to create; default 4' },
+  jobs: { type: 'string', value: 'N', help: 'how many jobs to run; default: each kind once for every client' },
+  duration: { type: 'string', value: 'DURATION', help: 'how long to submit jobs' },
+  rate: { type: 'string', value: 'N/s', help: 'submissions per second, however slow the server is' },
+  concurrency: { type: 'string', value: 'N', help: 'how many jobs are in flight at once; default 64' },
+  seed: { type: 'string', value: 'N', help: 'the seed of all random choices; default: the time' },
   'time-scale': {
     type: 'string',
     value: 'X',
-    help: "what durations are multiplied by, as the server's own; default 1",
+    help: 'the factor for durations, the same as on the server; default 1',
   },
-  'far-future': { type: 'string', value: 'DURATION', help: 'when far future is, before the time scale; default 1h' },
-  restart: { type: 'string', value: 'COMMAND', help: 'how to restart the server of --url' },
-  'receiver-port': { type: 'string', value: 'N', help: 'where callbacks are received; default: a free port' },
+  'far-future': {
+    type: 'string',
+    value: 'DURATION',
+    help: 'the delay of jobs in the far future, before the time scale; default 1h',
+  },
+  restart: { type: 'string', value: 'COMMAND', help: 'the command that restarts the server of --url' },
+  'receiver-port': { type: 'string', value: 'N', help: 'the port that receives callbacks; default: a free port' },
   expect: {
     type: 'string',
     multiple: true,
     value: 'KIND=STATE',
-    help: 'expect this instead of what the catalogue says',
+    help: 'expect this state instead of the one in the catalogue',
   },
-  html: { type: 'string', value: 'FILE', help: 'save a page with tables and plots' },
+  html: { type: 'string', value: 'FILE', help: 'save an HTML page with tables and plots' },
 } as const;
 
 export type SimulateSettings = {
@@ -61,7 +65,10 @@ export function readOptions(values: Values): SimulateSettings {
   return {
     host: readHost(values),
     run: {
-      ...{ plan: { choice, clients, jobs, seed, farFutureMs }, durationMs, pace: readPace(values), timeScale },
+      plan: { choice, clients, jobs, seed, farFutureMs },
+      durationMs,
+      pace: readPace(values),
+      timeScale,
       expectations: readExpectations(values.expect),
       bootstrapToken: settingsOf(values).config.execution.bootstrapToken ?? undefined,
     },
@@ -72,8 +79,8 @@ export function readOptions(values: Values): SimulateSettings {
 
 function readHost({ url, embedded, restart, database }: Values): SimulateSettings['host'] {
   if (embedded !== true) return { kind: 'remote', url: readUrl(url ?? DEFAULT_URL), restart };
-  refuseBoth({ embedded, url }, 'A server of its own has no address yet');
-  refuseBoth({ embedded, restart }, 'A server of its own is restarted without being told how');
+  refuseBoth({ embedded, url }, 'The embedded server has no address yet');
+  refuseBoth({ embedded, restart }, 'The embedded server is restarted without a command');
   return { kind: 'embedded', databaseUrl: database };
 }
 
@@ -84,9 +91,9 @@ function readUrl(text: string): string {
 }
 
 function readChoice({ all, kinds, mix }: Values): Choice {
-  refuseBoth({ all, kinds }, 'All kinds, or those that are named');
-  refuseBoth({ all, mix }, 'All kinds, or those of the mix');
-  refuseBoth({ kinds, mix }, 'Kinds in turn, or drawn by weight');
+  refuseBoth({ all, kinds }, 'Run all kinds, or name some');
+  refuseBoth({ all, mix }, 'Run all kinds, or name some with weights');
+  refuseBoth({ kinds, mix }, 'Run kinds in turn, or choose them by weight');
   if (mix !== undefined) return { order: 'mix', weights: readWeights(readList(mix) ?? []) };
   return { order: 'each', kinds: readWords(kinds, 'kinds', WORK_KINDS) ?? WORK_KINDS };
 }
@@ -125,7 +132,7 @@ function readJobs(values: Values, { choice, clients, durationMs }: Wanted): numb
 }
 
 function readPace({ rate, concurrency }: Values): RunOptions['pace'] {
-  refuseBoth({ rate, concurrency }, 'A rate, or so many at once');
+  refuseBoth({ rate, concurrency }, 'Limit the rate, or the number of jobs in flight');
   if (rate === undefined) return { concurrency: readInteger(concurrency, 'concurrency') ?? 64 };
   return { ratePerSecond: readNumber(rate.replace(/\/s$/, ''), 'rate') as number };
 }

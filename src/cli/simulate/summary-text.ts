@@ -1,13 +1,13 @@
 import { lookUp } from '../../core/dictionary.ts';
 import type { Quantiles } from '../../simulator/histogram.ts';
-import type { KindTally, PairCount } from '../../simulator/jury.ts';
 import type { Summary } from '../../simulator/summary.ts';
+import type { KindTally, PairCount } from '../../simulator/verifier.ts';
 import type { Output } from '../output.ts';
 import { textFacts, textTable } from '../text-table.ts';
 
 const SHOWN_PROBLEMS = 20;
 
-/** What a person reads in the terminal. */
+/** The summary of a run for the terminal. */
 export function summaryLines(summary: Summary, out: Pick<Output, 'paint'>): string[] {
   const { kinds, pairs, notes } = summary;
   return [
@@ -41,21 +41,23 @@ export function summaryLines(summary: Summary, out: Pick<Output, 'paint'>): stri
 }
 
 const kindRow = ({ kind, expected, driven, asExpected, jobs }: KindTally): string[] => [
-  ...[kind, expected, String(driven)],
+  kind,
+  expected,
+  String(driven),
   asExpected === driven ? String(asExpected) : `${asExpected}  DIFFERS`,
   String(jobs),
 ];
 
 const LABELS: Readonly<Record<string, string>> = {
-  submit: 'submit, from the intended time',
-  wait: 'due or accepted, until it ran',
+  submit: 'submit, from the planned time',
+  wait: 'from due or accepted until running',
   run: 'the last run',
   request: 'any request',
 };
 
 const latencyRow = ([name, { count, p50, p95, p99, max }]: [string, Quantiles]): string[] => [
-  ...[lookUp(LABELS, name) ?? name, String(count)],
-  ...[p50, p95, p99, max].map(String),
+  lookUp(LABELS, name) ?? name,
+  ...[count, p50, p95, p99, max].map(String),
 ];
 
 const pairText = ({ from, to, count }: PairCount): string => `${from} -> ${to} ${count}`;

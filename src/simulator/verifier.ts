@@ -11,48 +11,48 @@ export type Finding = { readonly kind: WorkKind | null; readonly jobId: string |
 export type KindTally = {
   readonly kind: WorkKind;
   readonly expected: ExpectedOutcome;
-  /** How often it was driven, and how often that went as the catalogue says. */
+  /** How often it ran, and how often it matched the catalogue. */
   driven: number;
   asExpected: number;
   missed: number;
   jobs: number;
 };
 
-/** How often a step from one state to another was seen. */
+/** How often a transition from one state to another was observed. */
 export type PairCount = { from: ExecutionState; to: ExecutionState; isAllowed: boolean; count: number };
 
-export type JuryOptions = {
+export type VerifierOptions = {
   readonly expectations: ReadonlyMap<WorkKind, ExpectedOutcome>;
-  /** What the server multiplies durations by. */
+  /** The factor of the server for durations. */
   readonly timeScale: number;
 };
 
-type Docket = { observed: Observed; job: ObservedJob };
+type ExpectedJob = { observed: Observed; job: ObservedJob };
 
 const MAX_FINDINGS = 1_000;
 
-/** Compares what the server reports of every job with what its kind promises. */
-export class Jury {
+/** Compares the report of the server on every job with the catalogue. */
+export class Verifier {
   readonly findings: Finding[] = [];
   readonly tallies = new Map<WorkKind, KindTally>();
-  /** Every finding counts, also beyond those that are kept. */
+  /** The number of all findings. Only the first are kept. */
   problemCount = 0;
-  /** What fell due while the server was away may be as late as its return. */
+  /** A job that became due while the server was down may be late until the server is up again. */
   away: Away | undefined;
   readonly #expectations: ReadonlyMap<WorkKind, ExpectedOutcome>;
   readonly #timeScale: number;
-  readonly #open = new Map<string, Docket>();
+  readonly #open = new Map<string, ExpectedJob>();
   readonly #heard = new Set<string>();
   readonly #differing = new Set<Observed>();
   readonly #steps = new Map<string, number>();
 
-  constructor({ expectations, timeScale }: JuryOptions) {
+  constructor({ expectations, timeScale }: VerifierOptions) {
     this.#expectations = expectations;
     this.#timeScale = timeScale;
   }
 
-  /** What a driver saw. */
-  enter(observed: Observed): void {
+  /** Adds the observations of a driver. */
+  add(observed: Observed): void {
     const { kind } = observed.plan;
     const tally = this.#tally(kind);
     tally.driven++;
@@ -68,8 +68,8 @@ export class Jury {
     }
   }
 
-  /** What the server reports of one job; `known` is what was found wrong with it already. */
-  hear(row: ReportRow, known: readonly string[] = []): void {
+  /** Checks a row of the report. `known` are the problems of the job that are known already. */
+  check(row: ReportRow, known: readonly string[] = []): void {
     this.#countSteps(row);
     const docket = this.#open.get(row.job_id);
     const { observed = null } = docket ?? {};
@@ -77,12 +77,12 @@ export class Jury {
     this.#heard.add(row.job_id);
     const problems =
       docket === undefined
-        ? ['is a job that nobody submitted']
+        ? ['is a job that was never submitted']
         : judge({ ...docket, row, ...this.#terms(docket.observed.plan.kind) });
     for (const problem of [...known, ...problems]) this.#find(observed, row.job_id, problem);
   }
 
-  /** Called when everything was heard. */
+  /** Finds jobs that are missing in the report. Call this after the last row. */
   close(): void {
     for (const [jobId, { observed }] of this.#open) {
       if (!this.#heard.has(jobId)) this.#find(observed, jobId, 'was accepted and is not in the report: lost');
@@ -91,12 +91,12 @@ export class Jury {
     for (const tally of this.tallies.values()) tally.asExpected += tally.driven;
   }
 
-  /** All 49, the allowed ones first. */
+  /** All 49 pairs of states, the allowed ones first. */
   pairs(): PairCount[] {
     const all = EXECUTION_STATES.flatMap((from) =>
-      EXECUTION_STATES.map((to) => ({
-        ...{ from, to, isAllowed: isAllowed(from, to), count: this.#steps.get(`${from} ${to}`) ?? 0 },
-      })),
+      EXECUTION_STATES.map((to) => {
+        return { from, to, isAllowed: isAllowed(from, to), count: this.#steps.get(`${from} ${to}`) ?? 0 };
+      }),
     );
     return all.sort((a, b) => Number(b.isAllowed) - Number(a.isAllowed));
   }
