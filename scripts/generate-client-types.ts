@@ -2,7 +2,7 @@
 // file: npm ci and npm run typecheck write it.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { queueDoor } from '../src/http/queue/door.ts';
+import { openQueueDoor } from '../src/http/queue/door.ts';
 import { buildServer } from '../src/http/server.ts';
 import { clientTypes, type OpenApiDocument } from './client-types.ts';
 
@@ -13,7 +13,7 @@ const http = await buildServer({
   engine: {} as never,
   authenticator: {} as never,
   limiter: {} as never,
-  doors: [queueDoor],
+  doors: [openQueueDoor({ queueSize: 1 })],
   version: '0',
 });
 await http.ready();

@@ -9,18 +9,9 @@ export type Problem = {
   readonly errors?: readonly { readonly field: string }[];
 };
 
-export type Accepted = {
-  readonly job_id: string;
-  readonly state: ExecutionState;
-  readonly created_at: string;
-} & Problem;
+export type Accepted = { readonly job_id: string } & Problem;
 
-export type Changed = {
-  readonly job_id: string;
-  readonly state: ExecutionState;
-  readonly updated_at: string;
-  readonly attempt?: number;
-} & Problem;
+export type Changed = { readonly state: ExecutionState; readonly attempt?: number } & Problem;
 
 type Definition = {
   readonly work_kind: WorkKind;
@@ -53,8 +44,6 @@ export type EventView = {
   readonly next_state: ExecutionState;
   readonly timestamp: string;
   readonly scenario: WorkKind;
-  readonly attempt?: number;
-  readonly reason?: string;
 };
 
 export type ReportView = {

@@ -74,7 +74,7 @@ describe('simulate', { timeout: 120_000 }, () => {
     up.kill('SIGTERM');
     await up.ended;
     const none = await run(['simulate', '--url', url, ...args], { cwd: folderWith({}) });
-    expect(none).toMatchObject({ code: 1, stderr: expect.stringMatching(/Nothing answers at .*--embedded/) });
+    expect(none).toMatchObject({ code: 1, stderr: expect.stringMatching(/No server responds at .*--embedded/) });
   });
 
   it('refuses a wrong command line with 2 and starts nothing', async () => {
@@ -87,7 +87,7 @@ describe('simulate', { timeout: 120_000 }, () => {
     const temporary = ownTemporary();
     const args = ['--kinds', 'SCHEDULED_FAR_FUTURE', '--far-future', '24h', '--clients', '1'];
     const running = start([...embedded(), ...args], { cwd: folderWith({}), env: { TMPDIR: temporary } });
-    await running.complained(/under way 1/);
+    await running.complained(/in flight 1/);
     running.kill('SIGINT');
     const { code, stdout } = await running.ended;
     expect(stdout).toMatch(/Interrupted after/);

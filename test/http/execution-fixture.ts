@@ -8,7 +8,6 @@ import type { ExecutionSettings } from '../../src/core/execution/settings.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { DEFAULT_LIMITS } from '../../src/core/submission.ts';
 import type { Engine } from '../../src/engine/engine.ts';
-import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
 import type { Scope } from '../../src/http/shared/identity.ts';
 import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
@@ -28,6 +27,7 @@ import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { Contract, type OpenApi } from './contract.ts';
 import { Listening } from './listening.ts';
+import { queueDoor } from './queue-door.ts';
 
 const V1 = '/v1';
 const NO_LIMIT = 1_000_000;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { queueDoor } from '../../src/http/queue/door.ts';
+import { queueDoor } from './queue-door.ts';
 import { bodyOf, serve, testDoor } from './server-fixture.ts';
 
 type Operation = {

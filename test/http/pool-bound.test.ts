@@ -2,7 +2,6 @@ import type { AddressInfo } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
 import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { PROFILES } from '../../src/core/policy.ts';
-import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer } from '../../src/http/server.ts';
 import type { Identity } from '../../src/http/shared/identity.ts';
 import { BoundedPool, type PoolBounds } from '../../src/ledger/driver/bounded-pool.ts';
@@ -10,6 +9,7 @@ import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { Gate, until } from '../library/fixture.ts';
+import { queueDoor } from './queue-door.ts';
 
 const ledger = useLedger();
 const POOL = 2;

@@ -4,13 +4,13 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import type { Http } from '../../src/http/door.ts';
-import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer } from '../../src/http/server.ts';
 import type { Identity } from '../../src/http/shared/identity.ts';
 import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { watchStatements } from './auth-fixture.ts';
+import { queueDoor } from './queue-door.ts';
 
 const CALLERS = 64;
 const POOL = 4;

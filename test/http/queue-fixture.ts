@@ -5,7 +5,6 @@ import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Handler, Registration } from '../../src/engine/work/registry.ts';
-import { queueDoor } from '../../src/http/queue/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
 import type { Scope } from '../../src/http/shared/identity.ts';
 import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
@@ -16,6 +15,7 @@ import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
 import { Contract, type OpenApi } from './contract.ts';
 import { Listening } from './listening.ts';
+import { queueDoor } from './queue-door.ts';
 
 export const QUEUE = '/queue/v1';
 const ACT = 'act';

@@ -1,12 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { queueDoor } from '../../src/http/queue/door.ts';
 import type { ServerOptions } from '../../src/http/server.ts';
 import { openDatabase } from '../../src/ledger/driver/database.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../library/fixture.ts';
+import { queueDoor } from './queue-door.ts';
 import { bodyOf, IDENTITY, post, type Served, serve } from './server-fixture.ts';
 
 const ledger = useLedger();

@@ -55,7 +55,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     announce(out, { types: [...shift.types], queues, concurrency, database, home: dataFolder(values) });
     const signal = await stop.asked;
     const grace = showDuration(graceMs);
-    out.event({ event: 'draining', signal, grace }, `${signal}: running jobs have ${grace} to finish.`);
+    out.event({ event: 'draining', signal, grace }, `${signal}: draining; running jobs have ${grace} to finish.`);
     await shift.drain(graceMs);
   } finally {
     watch.stop();

@@ -3,6 +3,7 @@ import { AppError } from '../../core/errors.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import type { Door, Http } from '../door.ts';
 import type { Authenticator, LimitVerdict } from '../shared/identity.ts';
+import { shapesIn } from '../shared/shapes.ts';
 import { checkAccept } from './accept.ts';
 import { createClientRoute, getClientRoute, issueKeyRoute, renewKeyRoute, revokeKeyRoute } from './client-routes.ts';
 import { ExecutionHealth, getHealthRoute } from './get-health.ts';
@@ -12,16 +13,16 @@ import { listReportsRoute } from './list-reports.ts';
 import { installMethods } from './methods.ts';
 import { problemsOf, respondProblem } from './problem.ts';
 import { installRequestLog } from './request-log.ts';
-import { CHANGE_SHAPES } from './schemas/change.ts';
-import { CLIENT_SHAPES } from './schemas/client.ts';
-import { DELIVERY_SHAPES } from './schemas/delivery.ts';
-import { JOB_SHAPES } from './schemas/job.ts';
-import { LIST_SHAPES } from './schemas/lists.ts';
-import { PROBLEM_SHAPES } from './schemas/problem.ts';
-import { REPORT_SHAPES } from './schemas/report.ts';
-import { SUBMISSION_SHAPES } from './schemas/submission.ts';
-import { WEBHOOK_SHAPES } from './schemas/webhook.ts';
-import { WEBHOOK_CALLS, WEBHOOK_MESSAGE_SHAPES } from './schemas/webhook-message.ts';
+import * as changeSchemas from './schemas/change.ts';
+import * as clientSchemas from './schemas/client.ts';
+import * as deliverySchemas from './schemas/delivery.ts';
+import * as jobSchemas from './schemas/job.ts';
+import * as listsSchemas from './schemas/lists.ts';
+import * as problemSchemas from './schemas/problem.ts';
+import * as reportSchemas from './schemas/report.ts';
+import * as submissionSchemas from './schemas/submission.ts';
+import * as webhookSchemas from './schemas/webhook.ts';
+import * as messageSchemas from './schemas/webhook-message.ts';
 import { submitJobRoute } from './submit-job.ts';
 import { WEBHOOK_ROUTES } from './webhook-routes.ts';
 
@@ -37,18 +38,10 @@ export type ExecutionParts = {
 type ExecutionRoute = (http: Http, context: ExecutionContext, parts: ExecutionParts) => void;
 
 const SHAPES = [
-  PROBLEM_SHAPES,
-  CLIENT_SHAPES,
-  SUBMISSION_SHAPES,
-  JOB_SHAPES,
-  CHANGE_SHAPES,
-  REPORT_SHAPES,
-  LIST_SHAPES,
-  WEBHOOK_SHAPES,
-  DELIVERY_SHAPES,
-  WEBHOOK_MESSAGE_SHAPES,
+  ...shapesIn(problemSchemas, clientSchemas, submissionSchemas, jobSchemas, changeSchemas, reportSchemas, listsSchemas),
+  ...shapesIn(webhookSchemas, deliverySchemas, messageSchemas),
   ExecutionHealth,
-].flat();
+];
 
 const ROUTES: readonly ExecutionRoute[] = [
   createClientRoute,
@@ -75,7 +68,7 @@ export function executionDoor(context: ExecutionContext, parts: ExecutionParts):
     description:
       'Simulated work: clients and their keys, jobs with an outcome and a report, and webhooks for their events.',
     isFinalOnly: true,
-    webhooks: WEBHOOK_CALLS,
+    webhooks: messageSchemas.WEBHOOK_CALLS,
     register(http) {
       http.decorateRequest('jobId', null);
       http.decorateRequest('problem', null);

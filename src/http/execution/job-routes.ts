@@ -1,3 +1,5 @@
+import type { FastifyRequest } from 'fastify';
+import type { Static } from 'typebox';
 import { cancelExecution, type ExecutionChange, retryExecution } from '../../services/execution/change-execution.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import { reportExecution } from '../../services/execution/execution-reports.ts';
@@ -12,6 +14,11 @@ import { ExecutionJob } from './schemas/job.ts';
 import { problemResponses } from './schemas/problem.ts';
 import { ExecutionReport } from './schemas/report.ts';
 
+const jobOf = (request: FastifyRequest & { readonly params: Static<typeof JobParams> }) => ({
+  caller: callerOf(request),
+  jobId: request.params.job_id,
+});
+
 const getSchema = {
   operationId: 'getExecution',
   summary: 'Get a job',
@@ -22,7 +29,7 @@ const getSchema = {
 
 export function getJobRoute(http: Http, context: ExecutionContext): void {
   http.get('/jobs/:job_id', { schema: getSchema, ...needs('jobs:read') }, async (request) =>
-    renderExecution(await readExecution(context, { caller: callerOf(request), jobId: request.params.job_id })),
+    renderExecution(await readExecution(context, jobOf(request))),
   );
 }
 
@@ -37,7 +44,7 @@ const reportSchema = {
 
 export function getReportRoute(http: Http, context: ExecutionContext): void {
   http.get('/jobs/:job_id/report', { schema: reportSchema, ...needs('jobs:read') }, async (request) =>
-    renderReport(await reportExecution(context, { caller: callerOf(request), jobId: request.params.job_id })),
+    renderReport(await reportExecution(context, jobOf(request))),
   );
 }
 
@@ -52,7 +59,7 @@ const cancelSchema = {
 
 export function cancelJobRoute(http: Http, context: ExecutionContext): void {
   http.post('/jobs/:job_id/cancel', { schema: cancelSchema, ...needs('jobs:cancel') }, async (request) =>
-    renderChange(await cancelExecution(context, { caller: callerOf(request), jobId: request.params.job_id })),
+    renderChange(await cancelExecution(context, jobOf(request))),
   );
 }
 
@@ -67,7 +74,7 @@ const retrySchema = {
 
 export function retryJobRoute(http: Http, context: ExecutionContext): void {
   http.post('/jobs/:job_id/retry', { schema: retrySchema, ...needs('jobs:write') }, async (request) => {
-    const retried = await retryExecution(context, { caller: callerOf(request), jobId: request.params.job_id });
+    const retried = await retryExecution(context, jobOf(request));
     return { ...renderChange(retried), attempt: retried.attempt };
   });
 }

@@ -1,3 +1,5 @@
+import type { FastifyRequest } from 'fastify';
+import type { Static } from 'typebox';
 import { AppError } from '../../core/errors.ts';
 import { Issues, readTimestamp } from '../../core/submission-fields.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
@@ -43,6 +45,11 @@ import {
 
 const DEFAULT_WEBHOOKS = 100;
 const DEFAULT_DELIVERIES = 50;
+
+const webhookOf = (request: FastifyRequest & { readonly params: Static<typeof WebhookParams> }) => ({
+  caller: callerOf(request),
+  webhookId: request.params.webhook_id,
+});
 
 const registerSchema = {
   operationId: 'registerWebhook',
@@ -90,7 +97,7 @@ const getSchema = {
 
 function getWebhookRoute(http: Http, context: ExecutionContext): void {
   http.get('/webhooks/:webhook_id', { schema: getSchema, ...needs('jobs:read') }, async (request) =>
-    renderWebhook(await readWebhook(context, { caller: callerOf(request), webhookId: request.params.webhook_id })),
+    renderWebhook(await readWebhook(context, webhookOf(request))),
   );
 }
 
@@ -106,7 +113,7 @@ const changeSchema = {
 
 function changeWebhookRoute(http: Http, context: ExecutionContext): void {
   http.patch('/webhooks/:webhook_id', { schema: changeSchema, ...needs('jobs:write') }, async (request) => {
-    const params = { caller: callerOf(request), webhookId: request.params.webhook_id, update: request.body };
+    const params = { ...webhookOf(request), update: request.body };
     return renderWebhook(await changeWebhook(context, params));
   });
 }
@@ -122,7 +129,7 @@ const deleteSchema = {
 
 function deleteWebhookRoute(http: Http, context: ExecutionContext): void {
   http.delete('/webhooks/:webhook_id', { schema: deleteSchema, ...needs('jobs:write') }, (request) =>
-    deleteWebhook(context, { caller: callerOf(request), webhookId: request.params.webhook_id }),
+    deleteWebhook(context, webhookOf(request)),
   );
 }
 
@@ -139,7 +146,7 @@ const rotateSchema = {
 function rotateSecretRoute(http: Http, context: ExecutionContext): void {
   const options = { schema: rotateSchema, ...needs('jobs:write'), ...bodyMayBeAbsent };
   http.post('/webhooks/:webhook_id/secret/rotate', options, async (request) => {
-    const params = { caller: callerOf(request), webhookId: request.params.webhook_id, ...request.body };
+    const params = { ...webhookOf(request), ...request.body };
     return renderSecret(await rotateSecret(context, params));
   });
 }
@@ -170,8 +177,7 @@ const testSchema = {
 
 function testWebhookRoute(http: Http, context: ExecutionContext): void {
   http.post('/webhooks/:webhook_id/test', { schema: testSchema, ...needs('jobs:write') }, async (request, reply) => {
-    const params = { caller: callerOf(request), webhookId: request.params.webhook_id };
-    const { deliveryId } = await testWebhook(context, params);
+    const { deliveryId } = await testWebhook(context, webhookOf(request));
     return reply.code(202).send({ delivery_id: deliveryId });
   });
 }
@@ -190,7 +196,7 @@ function listDeliveriesRoute(http: Http, context: ExecutionContext): void {
   http.get('/webhooks/:webhook_id/deliveries', options, async (request) => {
     const { state, event, since, limit = DEFAULT_DELIVERIES, cursor } = request.query;
     const filter = { state, event, ...(since === undefined ? {} : { since: readSince(since) }) };
-    const params = { caller: callerOf(request), webhookId: request.params.webhook_id, filter, limit, cursor };
+    const params = { ...webhookOf(request), filter, limit, cursor };
     const { deliveries, nextCursor } = await listDeliveries(context, params);
     return { deliveries: deliveries.map(renderDelivery), next_cursor: nextCursor };
   });
@@ -207,8 +213,8 @@ const getDeliverySchema = {
 function getDeliveryRoute(http: Http, context: ExecutionContext): void {
   const options = { schema: getDeliverySchema, ...needs('jobs:read') };
   http.get('/webhooks/:webhook_id/deliveries/:delivery_id', options, async (request) => {
-    const { webhook_id: webhookId, delivery_id: deliveryId } = request.params;
-    const delivery = await readDelivery(context, { caller: callerOf(request), webhookId, deliveryId });
+    const deliveryId = request.params.delivery_id;
+    const delivery = await readDelivery(context, { ...webhookOf(request), deliveryId });
     return { ...renderDelivery(delivery), body: delivery.body };
   });
 }
@@ -225,10 +231,9 @@ const redeliverSchema = {
 function redeliverRoute(http: Http, context: ExecutionContext): void {
   const options = { schema: redeliverSchema, ...needs('jobs:write') };
   http.post('/webhooks/:webhook_id/deliveries/:delivery_id/redeliver', options, async (request, reply) => {
-    const { webhook_id: webhookId, delivery_id } = request.params;
-    const params = { caller: callerOf(request), webhookId, deliveryId: delivery_id };
-    const { deliveryId } = await redeliver(context, params);
-    return reply.code(202).send({ delivery_id: deliveryId });
+    const { delivery_id } = request.params;
+    await redeliver(context, { ...webhookOf(request), deliveryId: delivery_id });
+    return reply.code(202).send({ delivery_id });
   });
 }
 
@@ -245,7 +250,7 @@ function redeliverFailedRoute(http: Http, context: ExecutionContext): void {
   const options = { schema: redeliverFailedSchema, ...needs('jobs:write') };
   http.post('/webhooks/:webhook_id/redeliver', options, async (request, reply) => {
     const since = readSince(request.body.since);
-    const params = { caller: callerOf(request), webhookId: request.params.webhook_id, since };
+    const params = { ...webhookOf(request), since };
     return reply.code(202).send(await redeliverFailed(context, params));
   });
 }

@@ -1,23 +1,59 @@
 import type { Engine } from '../../engine/engine.ts';
-import { cancelMany } from '../../services/jobs/cancel-job.ts';
+import { cancelJob, cancelMany } from '../../services/jobs/cancel-job.ts';
 import type { Http } from '../door.ts';
-import { callerOf, needs } from './operation.ts';
+import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
 import { readSearch } from './read-filter.ts';
-import { BatchCancellation, BatchCancellationResult } from './schemas/cancellation.ts';
+import { renderError } from './render.ts';
+import {
+  BatchCancellation,
+  BatchCancellationResult,
+  CancellationNotFound,
+  CancellationRequest,
+  CancellationResult,
+} from './schemas/cancellation.ts';
 import { answer, errorResponses } from './schemas/error.ts';
-import { named } from './schemas/shapes.ts';
+import { JobParams, named } from './schemas/shapes.ts';
+import { STATE_WORDS } from './words.ts';
 
-const schema = {
+const oneSchema = {
+  operationId: 'cancelJob',
+  summary: 'Cancel a job',
+  description:
+    'A job that is not running is cancelled at once. A running job is asked to stop (CANCEL_REQUESTED) at its next checkpoint, or is aborted now with force. A job that has ended does not change (ALREADY_COMPLETE).',
+  params: JobParams,
+  body: named(CancellationRequest),
+  response: {
+    ...errorResponses(),
+    200: answer(CancellationResult, 'The result of the request.'),
+    404: answer(CancellationNotFound, 'The org of the key has no such job.'),
+  },
+};
+
+export function cancelJobRoute(http: Http, engine: Engine): void {
+  const options = { schema: oneSchema, ...needs('jobs:cancel'), ...bodyMayBeAbsent };
+  http.post('/jobs/:id/cancel', options, async (request, reply) => {
+    const { orgId, actor } = callerOf(request);
+    const { reason = null, force = false } = request.body;
+    const cancelled = await cancelJob(engine, request.params.id, { orgId, actor, reason, force });
+    const { jobId, status, previousState, message } = cancelled;
+    const previous_state = previousState === null ? null : STATE_WORDS[previousState];
+    const body = { job_id: jobId, previous_state, message };
+    if (status !== 'NOT_FOUND') return reply.send({ ...body, status });
+    return reply.code(404).send({ ...body, status, ...renderError(noSuchJob(jobId), request.id) });
+  });
+}
+
+const manySchema = {
   operationId: 'cancelJobs',
   summary: 'Cancel many jobs',
   description:
-    'Cancels the jobs named, or those that match a filter. With dry_run the counters say what would happen and nothing changes.',
+    'Cancels the named jobs, or the jobs that match a filter. With dry_run nothing changes, and the counts show what would happen.',
   body: named(BatchCancellation),
-  response: { 200: answer(BatchCancellationResult, 'How many jobs met which fate.'), ...errorResponses() },
+  response: { 200: answer(BatchCancellationResult, 'The number of jobs with each result.'), ...errorResponses() },
 };
 
 export function cancelJobsRoute(http: Http, engine: Engine): void {
-  http.post('/jobs/cancel', { schema, ...needs('jobs:cancel') }, async (request) => {
+  http.post('/jobs/cancel', { schema: manySchema, ...needs('jobs:cancel') }, async (request) => {
     const { orgId, actor } = callerOf(request);
     const { job_ids: ids, filter, reason = null, force = false, dry_run: dryRun = false } = request.body;
     const target = filter === undefined ? {} : readSearch(filter);

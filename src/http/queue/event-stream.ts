@@ -7,13 +7,13 @@ import { formatTimestamp } from '../../core/timestamp.ts';
 import { type FeedEvent, type FeedPosition, writeFeedCursor } from '../../engine/follow/feed-cursor.ts';
 import { STATE_WORDS } from './words.ts';
 
-/** How long browsers wait before they come back. */
+/** How long browsers wait before they reconnect. */
 const RETRY_MS = 1_000;
 const EVENTS_IN_A_CHUNK = 100;
 
 /**
- * Answers with a stream of text. The text is asked for only while the client takes it, so what waits for a slow client is a
- * socket's buffer and no more. `onEnd` is called when either side has had enough.
+ * Sends a stream of text. It reads the text only as fast as the client does, so a slow client costs one socket buffer.
+ * `onEnd` is called when either side closes the stream.
  */
 export function sendEventStream(reply: FastifyReply, text: AsyncGenerator<string>, onEnd: () => void): void {
   const headers = reply.getHeaders() as Record<string, string>;
@@ -24,19 +24,19 @@ export function sendEventStream(reply: FastifyReply, text: AsyncGenerator<string
     'content-type': 'text/event-stream; charset=utf-8',
     'cache-control': 'no-store',
     'x-accel-buffering': 'no',
-    connection: 'close', // A server that closes waits for connections that could be used again; this one ends with its stream.
+    connection: 'close', // A server that shuts down waits for keep-alive connections; this one ends with its stream.
   });
-  // A client that goes away is no error, even one that had gone before there was anything to say to it.
+  // A client that disconnects is not an error, even if it did so before the first event.
   pipeline(Readable.from(text, { objectMode: false }), reply.raw)
     .catch(() => {})
     .finally(onEnd);
 }
 
-/** Says where the stream begins, so that a client cut off before the first event does not miss it. */
+/** Sends the start position, so that a client that disconnects before the first event can resume without a gap. */
 export const opening = (position: FeedPosition): string =>
   `retry: ${RETRY_MS}\nid: ${writeFeedCursor(position)}\n: connected\n\n`;
 
-/** Keeps the connection alive and moves the place to resume over events the client does not want. */
+/** Keeps the connection alive, and moves the resume position past events that the filter excludes. */
 export const heartbeat = (position: FeedPosition): string => `id: ${writeFeedCursor(position)}\n: heartbeat\n\n`;
 
 export function* eventChunks(events: readonly FeedEvent[]): Generator<string> {
@@ -63,12 +63,12 @@ function eventText(event: FeedEvent): string {
 }
 
 export const STREAM_ENDS = {
-  SLOW_CONSUMER: 'Events came faster than they were read. Resume after last_event_id.',
+  SLOW_CONSUMER: 'The client reads events too slowly. Resume after last_event_id.',
   SHUTTING_DOWN: 'The server is shutting down. Resume after last_event_id.',
-  UNAVAILABLE: 'The events cannot be read now. Resume after last_event_id.',
+  UNAVAILABLE: 'Events are not available now. Resume after last_event_id.',
 } as const;
 
-/** The last words of a stream that ends before its client wants it to. */
+/** The last event of a stream that the server ends. */
 export function farewell(end: Pick<AppError, 'code' | 'message'> | keyof typeof STREAM_ENDS, position: FeedPosition) {
   const id = writeFeedCursor(position);
   const { code, message } = typeof end === 'string' ? { code: end, message: STREAM_ENDS[end] } : end;

@@ -18,14 +18,14 @@ import { stateOf } from './words.ts';
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Lets a stream ask, while it lasts, whether its key is still good. */
+    /** Checks during a stream whether its key is still valid. */
     authenticator?: Authenticator;
   }
 }
 
 export type EventStreamSettings = FeedSettings & {
   heartbeatMs?: number;
-  /** How long a client that was too slow may take to read what is on its way to it. */
+  /** How long a client that is too slow may still read the events in its buffer. */
   graceMs?: number;
 };
 
@@ -38,9 +38,9 @@ const streamOf = (description: string) => ({
 });
 
 const ORG_STREAM = {
-  summary: 'Follow the changes of state of all jobs',
+  summary: 'Follow the state changes of all jobs',
   description:
-    'Server-sent events, one for each change, from now on or after Last-Event-ID. A stream that the server has to end early ends with an event named error that says where to resume.',
+    'Sends server-sent events, one for each change, from now on or after Last-Event-ID. If the server ends the stream, its last event is named error and says where to resume.',
   operationId: 'followEvents',
   querystring: EventQuery,
   headers: ResumeHeaders,
@@ -49,19 +49,19 @@ const ORG_STREAM = {
 
 const JOB_STREAM = {
   summary: 'Follow one job to its end',
-  description: 'Its whole history, then each change as it happens. Ends after the event that ends the job.',
+  description:
+    'Sends the whole history of the job, then each change as it happens. The stream ends after the last event of the job.',
   operationId: 'followJob',
   params: JobParams,
   querystring: ResumeQuery,
   headers: ResumeHeaders,
   response: {
     200: streamOf('Events, until the job has ended.'),
-    204: { description: 'The job has ended and nothing follows the id given.', type: 'null' },
+    204: { description: 'The job has ended, and there is no event after the given id.', type: 'null' },
     ...errorResponses(404),
   },
 };
 
-/** Server-sent events: of an org, and of one job. */
 export function registerEventRoutes(http: Http, engine: Engine, settings: EventStreamSettings = {}): void {
   const { heartbeatMs = HEARTBEAT_MS, graceMs = GRACE_MS, ...rest } = settings;
   const feed = new EventFeed({ database: engine.database, events: engine.events, settings: rest });
@@ -104,7 +104,7 @@ function filterOf({ type, state, job_id }: Static<typeof EventQuery>): FeedFilte
   };
 }
 
-/** A key revoked while its stream lasts ends the stream; a ledger that cannot say so just now does not. */
+/** A key that is revoked during the stream ends it. An unreachable database does not. */
 async function recheck(http: Http, request: FastifyRequest): Promise<void> {
   await http.authenticator?.authenticate(request.headers.authorization).catch((error) => {
     if (!isAppError(error, 'UNAVAILABLE')) throw error;

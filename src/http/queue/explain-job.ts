@@ -10,7 +10,7 @@ import { JobParams } from './schemas/shapes.ts';
 const schema = {
   operationId: 'explainJob',
   summary: 'Explain why a job is not running',
-  description: 'What keeps a job from running, as one sentence, as a list of obstacles and as facts.',
+  description: 'Returns the reasons why a job is not running as one sentence, as a list of obstacles and as facts.',
   params: JobParams,
   response: { 200: answer(Explanation, 'The explanation.'), ...errorResponses(404) },
 };

@@ -7,14 +7,14 @@ import { eventChunks, farewell, heartbeat, opening } from './event-stream.ts';
 
 export type StreamRules = {
   readonly heartbeatMs: number;
-  /** Throws when the caller's key is no longer good. */
+  /** Throws when the caller's key is no longer valid. */
   check(): Promise<unknown>;
 };
 
-/** How often a stream checks its rules; the authenticator remembers what it read, so it is cheap. */
+/** How often a stream checks its key. The authenticator caches keys, so a check is cheap. */
 const LOOK_MS = 1_000;
 
-/** The text of an org's stream. It ends by itself only when it has to, and says why. */
+/** The stream of an org. If the server ends it, the last event gives the reason. */
 export async function* orgStreamText(subscription: FeedSubscription, rules: StreamRules): AsyncGenerator<string> {
   const pulse = new Pulse(rules.heartbeatMs);
   yield opening(subscription.position);
@@ -36,7 +36,7 @@ export async function* orgStreamText(subscription: FeedSubscription, rules: Stre
 
 export type FollowedJob = { feed: EventFeed; watch: JobWatch; orgId: string; jobId: string; after: FeedPosition };
 
-/** The text of a job's stream: what has happened, what happens, and the end after the event that ends the job. */
+/** The stream of a job: its history, then new events, until the job has ended. */
 export async function* jobStreamText(job: FollowedJob, rules: StreamRules): AsyncGenerator<string> {
   const { feed, watch, orgId, jobId } = job;
   const pulse = new Pulse(rules.heartbeatMs);
@@ -52,7 +52,7 @@ export async function* jobStreamText(job: FollowedJob, rules: StreamRules): Asyn
         pulse.beat();
         position = last;
         isOver = isTerminal(last.to);
-        continue; // There may be more; a job may also have been retried after its end.
+        continue; // There may be more events: a job can be retried after its end.
       }
       if (isOver) return;
       if (pulse.isDue()) yield heartbeat(position);
@@ -63,7 +63,7 @@ export async function* jobStreamText(job: FollowedJob, rules: StreamRules): Asyn
   }
 }
 
-/** A refused key is told so; of everything else the client only learns that it should come back. */
+/** A client learns that its key was refused. Every other error is reported as UNAVAILABLE. */
 function reasonOf(error: unknown) {
   const isRefusal = isAppError(error, 'UNAUTHORIZED') || isAppError(error, 'FORBIDDEN');
   return isRefusal ? error : 'UNAVAILABLE';

@@ -13,7 +13,7 @@ const schema = {
   operationId: 'getFailure',
   summary: 'Get the failure of a job',
   description:
-    'Why a job failed, also while it waits for its next attempt or runs again. A job that has not failed is 404, as one that does not exist.',
+    'Returns the newest failure of a job, even while it waits for its next attempt or runs again. A job that has not failed gives 404, like a job that does not exist.',
   params: JobParams,
   querystring: Type.Object(
     { include_all_attempts: Type.Optional(Type.Boolean({ default: false, description: 'Add every attempt.' })) },

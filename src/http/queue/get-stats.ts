@@ -10,7 +10,7 @@ const schema = {
   operationId: 'getStats',
   summary: 'Get statistics',
   description:
-    'How many jobs are in each state, how fast they come and go, and how long they wait and run. Live states count now; final states, rates and latencies are of the time range.',
+    'Returns the number of jobs in each state, the rates at which they are submitted and finished, and how long they wait and run. Live states are counted now; final states, rates and latencies cover the time range.',
   querystring: StatsQuery,
   response: { 200: answer(QueueStats, 'The figures of the org.'), ...errorResponses() },
 };

@@ -1,11 +1,10 @@
 import type { FastifyRequest } from 'fastify';
 import { AppError } from '../../core/errors.ts';
 import { traceparentOf } from '../../core/traceparent.ts';
-import { actorOf, identityOf, type Scope } from '../shared/identity.ts';
+import { actorOf, identityOf } from '../shared/identity.ts';
 import type { Asker } from './read-submission.ts';
 import type { Sight } from './render.ts';
 
-/** The caller as services and renderers need it. */
 export function callerOf(request: FastifyRequest) {
   const identity = identityOf(request);
   const sight: Sight = { seesStack: identity.scopes.has('failures:read') };
@@ -17,17 +16,7 @@ export const askerOf = (request: FastifyRequest): Asker => ({
   traceparent: traceparentOf(request.headers.traceparent),
 });
 
-export const needs = (...scopes: Scope[]) => ({ config: { scopes } });
-
-/** For requests whose members are all optional: no body is an empty one. */
-export const bodyMayBeAbsent = {
-  preValidation: async (request: FastifyRequest): Promise<void> => {
-    request.body ??= {};
-  },
-};
-
-/** For bodies that the service judges itself, member by member: the schema documents them, and a test holds it to that. */
-export const judgedByService = { validatorCompiler: () => () => true };
+export { bodyMayBeAbsent, judgedByService, needs } from '../shared/route-options.ts';
 
 export const noSuchJob = (id: string): AppError =>
   new AppError('NOT_FOUND', { message: `Job ${id.slice(0, 100)} does not exist.` });

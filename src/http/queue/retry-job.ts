@@ -13,13 +13,13 @@ const schema = {
   operationId: 'retryJob',
   summary: 'Retry a job',
   description:
-    'Gives a FAILED or DEAD_LETTER job another attempt (QUEUED), or says that it cannot have one (NOT_RETRIABLE). Its lifetime begins anew.',
+    'Queues a FAILED or DEAD_LETTER job for another attempt (QUEUED), or reports that this is not possible (NOT_RETRIABLE). The lifetime of the job starts again.',
   params: JobParams,
   body: named(RetryRequest),
   response: {
     ...errorResponses(),
-    200: answer(RetryResult, 'What became of the request.'),
-    404: answer(RetryNotFound, 'There is no such job in the org of the key.'),
+    200: answer(RetryResult, 'The result of the request.'),
+    404: answer(RetryNotFound, 'The org of the key has no such job.'),
   },
 };
 

@@ -1,31 +1,18 @@
 import type { FailureCategory } from '../../core/failure.ts';
 import { JOB_STATES, type JobState } from '../../core/states.ts';
 
-/** What this door calls each state. */
-export const STATE_WORDS = {
-  pending: 'PENDING',
-  delayed: 'DELAYED',
-  scheduled: 'SCHEDULED',
-  running: 'RUNNING',
-  retrying: 'RETRYING',
-  completed: 'COMPLETED',
-  failed: 'FAILED',
-  dead_letter: 'DEAD_LETTER',
-  cancelled: 'CANCELLED',
-} as const satisfies Record<JobState, string>;
+export type StateWord = Uppercase<JobState>;
 
-export type StateWord = (typeof STATE_WORDS)[JobState];
+/** The names of the states in this API. */
+export const STATE_WORDS = Object.fromEntries(JOB_STATES.map((state) => [state, state.toUpperCase()])) as {
+  readonly [S in JobState]: Uppercase<S>;
+};
 
-export const STATE_WORD_LIST: readonly StateWord[] = JOB_STATES.map((state) => STATE_WORDS[state]);
+export const STATE_WORD_LIST: readonly StateWord[] = Object.values(STATE_WORDS);
 
-const STATES = Object.fromEntries(JOB_STATES.map((state) => [STATE_WORDS[state], state])) as Record<
-  StateWord,
-  JobState
->;
+export const stateOf = (word: StateWord): JobState => word.toLowerCase() as JobState;
 
-export const stateOf = (word: StateWord): JobState => STATES[word];
-
-/** Four categories are shown: an attempt that was cancelled is no failure of the work, so it is the system's. */
+/** The API has four categories. A cancelled attempt is not a failure of the work, so it counts as SYSTEM. */
 export const CATEGORY_WORDS = {
   TEMPORARY: 'TEMPORARY',
   PERMANENT: 'PERMANENT',
@@ -38,13 +25,13 @@ export type CategoryWord = (typeof CATEGORY_WORDS)[FailureCategory];
 
 export const CATEGORY_WORD_LIST = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'SYSTEM'] as const satisfies CategoryWord[];
 
-/** The categories that are shown as one of these words. */
+/** The core categories that the API shows as one of these words. */
 export function categoriesOf(words: readonly CategoryWord[]): FailureCategory[] {
   const all = Object.keys(CATEGORY_WORDS) as FailureCategory[];
   return all.filter((category) => words.includes(CATEGORY_WORDS[category]));
 }
 
-/** Members as this door spells them, and as the core does. */
+/** Members by their name in this API, with their name in the core. */
 export const SUBMISSION_MEMBERS = {
   type: 'type',
   payload: 'payload',
@@ -87,8 +74,8 @@ const WIRE_NAMES = new Map<string, string>(
   ),
 );
 
-// A name that is said not to be known is the caller's own.
+// An unknown name comes from the caller and is not translated.
 const CAMEL_WORD = /\b[a-z]+(?:[A-Z][a-z]+)+\b(?! is not known)/g;
 
-/** The core's own sentences and field names, with members named as the wire names them. */
+/** Replaces core names of members in a message with their names in this API. */
 export const inWireNames = (text: string): string => text.replace(CAMEL_WORD, (word) => WIRE_NAMES.get(word) ?? word);

@@ -14,7 +14,7 @@ export const wordOrNull = <const Word extends string>(words: readonly Word[], de
 export const textOrNull = (description: string) =>
   Type.Unsafe<string | null>({ type: ['string', 'null'], description });
 
-/** An object with a name in the OpenAPI document. Refer to it with `named`, and add it to the server once. */
+/** A shape with a name in the document. Use it with `named`, and export it from its module. */
 export const shape = <const Id extends string, P extends Record<string, TSchema>>(
   $id: Id,
   properties: P,
@@ -27,7 +27,16 @@ export const shape = <const Id extends string, P extends Record<string, TSchema>
   };
 };
 
-/** A reference to a named schema. */
+type Shape = TSchema & { readonly $id: string };
+
+/** The shapes that schema modules export, in the order of their names, for registration with the server. */
+export const shapesIn = (...modules: readonly object[]): Shape[] =>
+  modules
+    .flatMap((exports): unknown[] => Object.values(exports))
+    .filter((each): each is Shape => typeof each === 'object' && each !== null && '$id' in each)
+    .sort((left, right) => (left.$id < right.$id ? -1 : 1));
+
+/** A reference to a shape, by its name. */
 export const named = <T extends TSchema & { $id: string }>(schema: T, options: { description?: string } = {}) =>
   Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#`, ...options });
 

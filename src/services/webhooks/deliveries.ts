@@ -48,7 +48,7 @@ export async function readDelivery(
 }
 
 /** Sends an event again under the same message id, after the events that already wait. */
-export async function redeliver(c: ExecutionContext, request: DeliveryRequest): Promise<{ deliveryId: string }> {
+export async function redeliver(c: ExecutionContext, request: DeliveryRequest): Promise<void> {
   const { caller, deliveryId } = request;
   const { id: webhookId } = await readWebhook(c, request);
   if (!isUuid(deliveryId)) throw noSuchDelivery(deliveryId);
@@ -59,7 +59,6 @@ export async function redeliver(c: ExecutionContext, request: DeliveryRequest): 
   if (result === 'not_found') throw noSuchDelivery(deliveryId);
   if (result === 'waiting') throw webhookConflict('The delivery is still in progress: it needs no redelivery.');
   c.webhooks.onQueued();
-  return { deliveryId };
 }
 
 const MAX_AT_ONCE = 10_000;

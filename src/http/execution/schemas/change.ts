@@ -5,11 +5,11 @@ import { shape, timestamp, word } from '../../shared/shapes.ts';
 const CHANGE = {
   job_id: Type.String({ format: 'uuid' }),
   state: word(EXECUTION_STATES, 'The state the job is in now.'),
-  updated_at: timestamp('When it came into that state.'),
+  updated_at: timestamp('When the job entered that state.'),
 };
 
 export const ExecutionChange = shape('ExecutionChange', CHANGE, {
-  description: 'A job after an action on it; unchanged when there was nothing to do.',
+  description: 'A job after an action. It is unchanged if there was nothing to do.',
   examples: [
     {
       job_id: '3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11',
@@ -25,11 +25,11 @@ export const ExecutionRetried = shape(
     ...CHANGE,
     attempt: Type.Integer({
       minimum: 1,
-      description: 'The attempt that was granted last: 1 at first, one more with each retry.',
+      description: 'The number of the current attempt: 1 at first, one more with each retry.',
     }),
   },
   {
-    description: 'A job after a retry; unchanged when it had not failed.',
+    description: 'A job after a retry. It is unchanged if it had not failed.',
     examples: [
       {
         job_id: '3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11',
@@ -40,5 +40,3 @@ export const ExecutionRetried = shape(
     ],
   },
 );
-
-export const CHANGE_SHAPES = [ExecutionChange, ExecutionRetried];

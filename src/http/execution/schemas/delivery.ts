@@ -17,40 +17,40 @@ const time = (description: string) =>
 
 export const DeliveryListQuery = Type.Object(
   {
-    state: Type.Optional(word(DELIVERY_STATES, 'Only those in this state.')),
-    event: Type.Optional(word(EVENTS, 'Only those of this event.')),
-    since: Type.Optional(time('Only those of events since then.')),
+    state: Type.Optional(word(DELIVERY_STATES, 'Only deliveries in this state.')),
+    event: Type.Optional(word(EVENTS, 'Only deliveries of this event.')),
+    since: Type.Optional(time('Only deliveries of events since this time.')),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, default: 50, description: 'Page size.' })),
-    cursor: Type.Optional(Type.String({ maxLength: 500, description: 'The next_cursor of the page before.' })),
+    cursor: Type.Optional(Type.String({ maxLength: 500, description: 'The next_cursor of the previous page.' })),
   },
   { additionalProperties: false },
 );
 
-const DeliveryAttempt = shape('DeliveryAttempt', {
-  n: Type.Integer({ minimum: 1, description: 'Which attempt it was, from 1.' }),
+export const DeliveryAttempt = shape('DeliveryAttempt', {
+  n: Type.Integer({ minimum: 1, description: 'The number of the attempt, from 1.' }),
   ended_at: timestamp('When it ended.'),
-  duration_ms: Type.Integer({ minimum: 0, description: 'From the look-up of the name to the end of the answer.' }),
+  duration_ms: Type.Integer({ minimum: 0, description: 'From the DNS lookup to the end of the response.' }),
   verdict: word(
     ATTEMPT_VERDICTS,
-    'retry: failed, to be tried again. failed: for good. gone: answered 410. interrupted: cut short here; it may have arrived.',
+    'retry: failed, will be retried. failed: failed for good. gone: the endpoint returned 410. interrupted: the server stopped during the attempt; the event may have arrived.',
   ),
   status: Type.Unsafe<number | null>({
-    ...{ type: ['integer', 'null'] },
-    description: 'What was answered; null when nothing was.',
+    type: ['integer', 'null'],
+    description: 'The status of the response; null if there was none.',
   }),
-  error_code: textOrNull('Why there was no good answer, for programs; null when there was.'),
-  answer: textOrNull('The beginning of what was answered, with what looks like a secret masked.'),
+  error_code: textOrNull('Why the attempt failed, for programs; null if it did not.'),
+  answer: textOrNull('The beginning of the response, with possible secrets masked.'),
 });
 
 const DELIVERY = {
   delivery_id: DeliveryId,
-  message_id: Type.String({ description: 'The header webhook-id: the same for every attempt, and every replay.' }),
+  message_id: Type.String({ description: 'The header webhook-id: the same for every attempt and redelivery.' }),
   event: word(EVENTS),
-  job_id: textOrNull('The job that the event is of; null for one that is of none.'),
-  state: word(DELIVERY_STATES, 'retrying: an attempt failed, and there will be another.'),
+  job_id: textOrNull('The job of the event; null for an event without a job.'),
+  state: word(DELIVERY_STATES, 'retrying: an attempt failed and will be repeated.'),
   attempts: Type.Array(named(DeliveryAttempt), { description: 'Oldest first.' }),
-  created_at: timestamp('When it was queued first.'),
-  ended_at: timestampOrNull('When it was delivered or given up; null until then.'),
+  created_at: timestamp('When it was first queued.'),
+  ended_at: timestampOrNull('When it was delivered or failed; null until then.'),
 };
 
 export const WebhookDelivery = shape('WebhookDelivery', DELIVERY, { description: 'One event for one webhook.' });
@@ -63,7 +63,7 @@ export const WebhookDeliveryDetails = shape(
 
 export const WebhookDeliveryList = shape('WebhookDeliveryList', {
   deliveries: Type.Array(named(WebhookDelivery)),
-  next_cursor: textOrNull('The cursor of the next page; null on the last.'),
+  next_cursor: textOrNull('The cursor of the next page; null on the last page.'),
 });
 
 export const WebhookDeliveryQueued = shape('WebhookDeliveryQueued', { delivery_id: DeliveryId });
@@ -71,17 +71,15 @@ export const WebhookDeliveryQueued = shape('WebhookDeliveryQueued', { delivery_i
 export const WebhookReplay = shape(
   'WebhookReplay',
   {
-    since: time('Everything that failed since then.'),
-    state: Type.Optional(word(['failed'], 'Only what failed can be replayed as a whole.')),
+    since: time('Selects events whose delivery failed since this time.'),
+    state: Type.Optional(word(['failed'], 'Only failed deliveries can be selected.')),
   },
-  { description: 'What to send again.', examples: [{ since: '2024-01-15T10:30:00Z' }] },
+  { description: 'The events to send again.', examples: [{ since: '2024-01-15T10:30:00Z' }] },
 );
 
 export const WebhookReplayed = shape('WebhookReplayed', {
-  queued: Type.Integer({ minimum: 0, description: 'How many are sent again; ask again when it is 10000.' }),
+  queued: Type.Integer({
+    minimum: 0,
+    description: 'How many events are sent again. Repeat the request if it is 10000.',
+  }),
 });
-
-export const DELIVERY_SHAPES = [
-  ...[DeliveryAttempt, WebhookDelivery, WebhookDeliveryDetails, WebhookDeliveryList],
-  ...[WebhookDeliveryQueued, WebhookReplay, WebhookReplayed],
-];

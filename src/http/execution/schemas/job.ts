@@ -20,15 +20,17 @@ export const ExecutionDefinition = shape(
   'ExecutionDefinition',
   {
     type: word(EXECUTION_TYPES),
-    work_kind: word(WORK_KINDS, 'As asked for, or drawn from the seed.'),
+    work_kind: word(WORK_KINDS, 'As requested, or chosen at random.'),
     duration_ms: Type.Integer({ minimum: 0, description: 'How long an attempt works.' }),
     should_fail: Type.Boolean({ description: 'Whether the work is made to fail.' }),
-    payload_size: Type.Integer({ minimum: 0, description: 'Bytes the work puts out.' }),
-    seed: Type.Integer({ description: 'The time of the request in milliseconds: the same seed draws the same kind.' }),
-    execution_at: timestampOrNull('As asked for.'),
-    expected_outcome: word(EXPECTED_OUTCOMES, 'Where the kind ends when it is driven as it is meant to be.'),
+    payload_size: Type.Integer({ minimum: 0, description: 'The size of the output in bytes.' }),
+    seed: Type.Integer({
+      description: 'The time of the request in milliseconds. The same seed gives the same random choice.',
+    }),
+    execution_at: timestampOrNull('As requested.'),
+    expected_outcome: word(EXPECTED_OUTCOMES, 'The outcome if the client does what the kind is made for.'),
   },
-  { description: 'What the job is to do, generated once when it was accepted.', examples: [EXAMPLE_DEFINITION] },
+  { description: 'The work of the job, generated when it was accepted.', examples: [EXAMPLE_DEFINITION] },
 );
 
 export const ExecutionFailure = shape(
@@ -36,7 +38,7 @@ export const ExecutionFailure = shape(
   {
     code: Type.String({ description: 'For programs.', examples: ['RFA_EXEC_TIMEOUT'] }),
     message: Type.String({ description: 'For people.' }),
-    retryable: Type.Boolean({ description: 'Whether the same work may succeed when it is tried again.' }),
+    retryable: Type.Boolean({ description: 'Whether another attempt may succeed.' }),
   },
   { description: 'Why the last attempt failed.' },
 );
@@ -44,35 +46,37 @@ export const ExecutionFailure = shape(
 const orNull = <T extends typeof ExecutionDefinition | typeof ExecutionFailure>(schema: T, description: string) =>
   Type.Union([named(schema), Type.Null()], { description });
 
-/** What is known of a job in lists and reports as well as by itself. */
+/** The members of a job in all responses. */
 export const JOB_MEMBERS = {
   job_id: Type.String({ description: 'Assigned by the system.', examples: [EXAMPLE_ID] }),
   type: word(EXECUTION_TYPES),
   state: word(EXECUTION_STATES),
   outcome: wordOrNull(EXECUTION_OUTCOMES, 'Null until the state is final.'),
   created_at: timestamp('When the job was accepted.'),
-  execution_at: timestampOrNull('When it was to run; null for a job that was due at once.'),
+  execution_at: timestampOrNull('The requested time; null for a job that was due at once.'),
   updated_at: timestamp('When its state last changed.'),
   attempt: Type.Integer({ minimum: 1, description: 'Grows with each retry, from 1.' }),
 } as const;
 
 export const TIME_MEMBERS = {
-  started_at: timestampOrNull('When the attempt started; null while it has not.'),
-  finished_at: timestampOrNull('When it ended; null while it has not.'),
+  started_at: timestampOrNull('When the attempt started; null until then.'),
+  finished_at: timestampOrNull('When the job ended; null until then.'),
 } as const;
 
-export const FailureOrNull = orNull(ExecutionFailure, 'Only of a FAILED job.');
+export const FailureOrNull = orNull(ExecutionFailure, 'Only for a FAILED job.');
 
 export const ExecutionJob = shape(
   'ExecutionJob',
   {
     ...JOB_MEMBERS,
-    callback: textOrNull('The address that is told of each change of state.'),
-    definition: orNull(ExecutionDefinition, 'Null only where it was lost; such a job fails when it is run.'),
+    callback: textOrNull('The URL that is notified of each change of state.'),
+    definition: orNull(ExecutionDefinition, 'Null only if it was lost. Such a job fails when it runs.'),
     ...TIME_MEMBERS,
     progress: Type.Unsafe<number | null>({
-      ...{ type: ['integer', 'null'], minimum: 0, maximum: 100 },
-      description: 'Percent, once the work has reported any.',
+      type: ['integer', 'null'],
+      minimum: 0,
+      maximum: 100,
+      description: 'Percent; null until the work reports progress.',
     }),
     failure: FailureOrNull,
   },
@@ -80,14 +84,21 @@ export const ExecutionJob = shape(
     description: 'A job as it is now.',
     examples: [
       {
-        ...{ job_id: EXAMPLE_ID, type: 'EXECUTE', state: 'SUCCEEDED', outcome: 'SUCCESS' },
-        ...{ created_at: '2024-01-15T10:30:00.000Z', execution_at: null, updated_at: '2024-01-15T10:30:01.015Z' },
-        ...{ attempt: 1, callback: null, definition: EXAMPLE_DEFINITION },
-        ...{ started_at: '2024-01-15T10:30:00.012Z', finished_at: '2024-01-15T10:30:01.015Z' },
-        ...{ progress: null, failure: null },
+        job_id: EXAMPLE_ID,
+        type: 'EXECUTE',
+        state: 'SUCCEEDED',
+        outcome: 'SUCCESS',
+        created_at: '2024-01-15T10:30:00.000Z',
+        execution_at: null,
+        updated_at: '2024-01-15T10:30:01.015Z',
+        attempt: 1,
+        callback: null,
+        definition: EXAMPLE_DEFINITION,
+        started_at: '2024-01-15T10:30:00.012Z',
+        finished_at: '2024-01-15T10:30:01.015Z',
+        progress: null,
+        failure: null,
       },
     ],
   },
 );
-
-export const JOB_SHAPES = [ExecutionDefinition, ExecutionFailure, ExecutionJob];

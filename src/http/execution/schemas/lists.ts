@@ -19,7 +19,10 @@ const time = (description: string) =>
 
 const FILTERS = {
   states: words(EXECUTION_STATES, 'States to include.'),
-  state: words(EXECUTION_STATES, 'Another name of states. Given both, jobs in any of the states named are included.'),
+  state: words(
+    EXECUTION_STATES,
+    'An alias of states. If both are given, jobs in any of the named states are included.',
+  ),
   outcomes: words(EXECUTION_OUTCOMES, 'Outcomes to include.'),
   types: words(EXECUTION_TYPES, 'Types to include.'),
   work_kinds: words(WORK_KINDS, 'Work kinds to include.'),
@@ -34,12 +37,12 @@ export const ExecutionListQuery = Type.Object(
     ids: Type.Optional(
       Type.Array(Type.String({ maxLength: 64 }), {
         maxItems: MAX_IDS,
-        description: 'Only these jobs, all on one page; ids that are no job of the client are left out.',
+        description: 'Only these jobs, on one page. Ids of other jobs are ignored.',
       }),
     ),
-    order: Type.Optional(word(EXECUTION_ORDERS, 'Newest first, by acceptance (unless given) or last change.')),
+    order: Type.Optional(word(EXECUTION_ORDERS, 'Newest first, by acceptance (the default) or by last change.')),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PAGE, default: 100, description: 'Page size.' })),
-    cursor: Type.Optional(Type.String({ maxLength: 500, description: 'The next_cursor of the page before.' })),
+    cursor: Type.Optional(Type.String({ maxLength: 500, description: 'The next_cursor of the previous page.' })),
   },
   { additionalProperties: false },
 );
@@ -50,26 +53,27 @@ export const ExecutionReportsQuery = Type.Object(
   {
     ...FILTERS,
     events: Type.Optional(Type.Boolean({ default: false, description: 'Add the events of each job. Not in CSV.' })),
-    format: Type.Optional(word(REPORT_FORMATS, 'Decides before the Accept header does.')),
+    format: Type.Optional(word(REPORT_FORMATS, 'Takes precedence over the Accept header.')),
   },
   { additionalProperties: false },
 );
 
 export const ExecutionJobList = shape('ExecutionJobList', {
   jobs: Type.Array(named(ExecutionJob)),
-  next_cursor: textOrNull('The cursor of the next page; null on the last.'),
-  has_more: Type.Boolean({ description: 'Also true of a page that is short because few of the jobs looked at match.' }),
+  next_cursor: textOrNull('The cursor of the next page; null on the last page.'),
+  has_more: Type.Boolean({ description: 'Can be true even if the page is not full.' }),
 });
 
 export const ExecutionReportRow = shape(
   'ExecutionReportRow',
   {
     ...JOB_MEMBERS,
-    work_kind: wordOrNull(WORK_KINDS, 'Null only where the definition was lost.'),
+    work_kind: wordOrNull(WORK_KINDS, 'Null only if the definition was lost.'),
     ...TIME_MEMBERS,
     duration_ms: Type.Unsafe<number | null>({
-      ...{ type: ['integer', 'null'], minimum: 0 },
-      description: 'Of the attempt that gave the outcome; null until there is one.',
+      type: ['integer', 'null'],
+      minimum: 0,
+      description: 'The duration of the attempt that decided the outcome; null until then.',
     }),
     failure: FailureOrNull,
     events: Type.Optional(Type.Array(named(ExecutionEvent), { description: 'With events=true, oldest first.' })),
@@ -81,15 +85,13 @@ const counts = (description: string) =>
   Type.Unsafe<Record<string, number>>({ type: 'object', additionalProperties: { type: 'integer' }, description });
 
 export const ExecutionTotals = shape('ExecutionTotals', {
-  jobs: Type.Integer({ minimum: 0, description: 'How many jobs are in the report.' }),
-  by_state: counts('Jobs in each state that occurs.'),
-  by_outcome: counts('Jobs with each outcome that occurs.'),
-  by_work_kind: counts('Jobs of each work kind that occurs.'),
+  jobs: Type.Integer({ minimum: 0, description: 'The number of jobs in the report.' }),
+  by_state: counts('The number of jobs in each state.'),
+  by_outcome: counts('The number of jobs with each outcome.'),
+  by_work_kind: counts('The number of jobs of each work kind.'),
 });
 
 export const ExecutionReports = shape('ExecutionReports', {
-  reports: Type.Array(named(ExecutionReportRow), { description: 'Every job that matches, newest first.' }),
+  reports: Type.Array(named(ExecutionReportRow), { description: 'All matching jobs, newest first.' }),
   totals: named(ExecutionTotals),
 });
-
-export const LIST_SHAPES = [ExecutionJobList, ExecutionReportRow, ExecutionTotals, ExecutionReports];

@@ -2,26 +2,26 @@ import { Type } from 'typebox';
 import { named, shape, word } from '../../shared/shapes.ts';
 import { PROBLEM_CODES } from '../problem-codes.ts';
 
-const ProblemField = shape('ProblemField', {
-  field: Type.String({ description: 'The member it is about.' }),
-  code: Type.String({ description: 'What is wrong with it, for programs.' }),
-  message: Type.String({ description: 'What is wrong with it, for people.' }),
+export const ProblemField = shape('ProblemField', {
+  field: Type.String({ description: 'The name of the member.' }),
+  code: Type.String({ description: 'The problem, for programs.' }),
+  message: Type.String({ description: 'The problem, for people.' }),
 });
 
 /** Problem details (RFC 9457, formerly RFC 7807). */
-const Problem = shape(
+export const Problem = shape(
   'Problem',
   {
-    type: Type.String({ description: 'A URI that names the error and answers with a page about it.' }),
-    title: Type.String({ description: 'The error in a few words, the same each time.' }),
-    status: Type.Integer({ description: 'The HTTP status of this answer.' }),
-    detail: Type.String({ description: 'What happened this time, and what to do.' }),
+    type: Type.String({ description: 'The URL of a page about the error.' }),
+    title: Type.String({ description: 'A short name of the error.' }),
+    status: Type.Integer({ description: 'The HTTP status of the response.' }),
+    detail: Type.String({ description: 'What went wrong, and what to do.' }),
     instance: Type.String({ description: 'The id of the request, also in X-Request-Id.' }),
-    code: word(PROBLEM_CODES, 'Machine-readable; match this, not the words.'),
-    errors: Type.Optional(Type.Array(named(ProblemField), { description: 'One entry for each member that is wrong.' })),
+    code: word(PROBLEM_CODES, 'The error code, for programs.'),
+    errors: Type.Optional(Type.Array(named(ProblemField), { description: 'One entry for each invalid member.' })),
   },
   {
-    description: 'What went wrong, as application/problem+json.',
+    description: 'An error, as application/problem+json.',
     examples: [
       {
         type: 'http://localhost:8080/docs/errors/RFA_JOB_NOT_FOUND',
@@ -35,21 +35,19 @@ const Problem = shape(
   },
 );
 
-export const PROBLEM_SHAPES = [ProblemField, Problem];
-
 const MEANINGS = {
-  400: 'The request is malformed or not valid; errors name every member that is wrong.',
+  400: 'The request is malformed or not valid; errors name every invalid member.',
   401: 'The key is missing, not valid or expired.',
   403: 'The key may not do this, or it was revoked.',
-  404: 'There is no such thing.',
-  406: 'None of the accepted media types can be given.',
-  409: 'It conflicts with what is there: the idempotency key, the key or the state.',
+  404: 'The job, client, key or webhook does not exist.',
+  406: 'The Accept header allows none of the media types of this path.',
+  409: 'The request conflicts with an idempotency key, a key or the current state.',
   413: 'The body is too large.',
   415: 'The body is not application/json.',
-  429: 'A limit is reached; Retry-After says when to come back.',
-  500: 'Something failed that was not expected.',
-  503: 'The service cannot do this now; Retry-After says when to come back.',
-  504: 'It took too long.',
+  429: 'A limit is exceeded; Retry-After says when to retry.',
+  500: 'An unexpected error.',
+  503: 'The service is unavailable; Retry-After says when to retry.',
+  504: 'The request took too long.',
 } as const;
 
 export type ProblemStatus = keyof typeof MEANINGS;
@@ -63,8 +61,8 @@ const problemResponse = (status: ProblemStatus) => ({
 });
 
 /**
- * The error answers of a route beside those that every route of the door may give. Typed as nothing: errors are thrown, so
- * what a route sends stays what its success says.
+ * The error responses of a route in addition to those of every route. The return type is empty because errors are thrown:
+ * only the success responses determine what a handler may return.
  */
 export function problemResponses(...statuses: ProblemStatus[]): Record<never, never> {
   return Object.fromEntries(statuses.map((status) => [status, problemResponse(status)]));

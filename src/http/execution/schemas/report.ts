@@ -21,20 +21,20 @@ const EXAMPLE_EVENT = {
 export const ExecutionEvent = shape(
   'ExecutionEvent',
   {
-    event_id: Type.String({ description: 'The same event has the same id whenever it is told.' }),
+    event_id: Type.String({ description: 'The id of the event, the same in reports and webhooks.' }),
     job_id: Type.String(),
     event_name: word(EVENT_NAMES),
     prev_state: wordOrNull(EXECUTION_STATES, 'Null for the first event.'),
     next_state: word(EXECUTION_STATES),
     timestamp: Type.String({
       pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{6}Z$',
-      description: 'RFC 3339 in UTC with microseconds; grows from event to event of a job.',
+      description: 'RFC 3339 in UTC with microseconds. Each event of a job is later than the one before.',
       examples: ['2024-01-15T10:30:00.000000Z'],
     }),
     scenario: word(WORK_KINDS, 'The work kind of the job.'),
     attempt: Type.Integer({ minimum: 1 }),
-    reason: Type.Optional(word(EVENT_REASONS, 'Why, where there is more to say than the name does.')),
-    retries_exhausted: Type.Optional(Type.Boolean({ description: 'True when no attempt is left.' })),
+    reason: Type.Optional(word(EVENT_REASONS, 'The reason, if the event has one.')),
+    retries_exhausted: Type.Optional(Type.Boolean({ description: 'True if no attempt is left.' })),
   },
   { description: 'One change of state.', examples: [EXAMPLE_EVENT] },
 );
@@ -45,21 +45,25 @@ export const ExecutionReport = shape(
     job_id: Type.String(),
     outcome: word(EXECUTION_OUTCOMES),
     events: Type.Array(named(ExecutionEvent), { description: 'Every change of state, oldest first.' }),
-    started_at: timestampOrNull('Of the attempt that gave the outcome; null for a job that never started.'),
-    finished_at: timestamp('When the outcome came.'),
+    started_at: timestampOrNull(
+      'The start of the attempt that decided the outcome; null for a job that never started.',
+    ),
+    finished_at: timestamp('When the job ended.'),
     duration_ms: Type.Integer({ minimum: 0, description: 'From started_at to finished_at; 0 without a start.' }),
     failure: FailureOrNull,
   },
   {
-    description: 'What became of a job that has ended.',
+    description: 'The outcome of a finished job.',
     examples: [
       {
-        ...{ job_id: EXAMPLE_ID, outcome: 'SUCCESS', events: [EXAMPLE_EVENT] },
-        ...{ started_at: '2024-01-15T10:30:00.012Z', finished_at: '2024-01-15T10:30:01.015Z' },
-        ...{ duration_ms: 1_003, failure: null },
+        job_id: EXAMPLE_ID,
+        outcome: 'SUCCESS',
+        events: [EXAMPLE_EVENT],
+        started_at: '2024-01-15T10:30:00.012Z',
+        finished_at: '2024-01-15T10:30:01.015Z',
+        duration_ms: 1_003,
+        failure: null,
       },
     ],
   },
 );
-
-export const REPORT_SHAPES = [ExecutionEvent, ExecutionReport];

@@ -18,7 +18,7 @@ export const ExecutionSubmission = shape(
       Type.Unsafe<string | null>({
         type: ['string', 'null'],
         maxLength: FIELD_LIMITS.callbackUrl,
-        description: 'An http or https address that is told of each change of state.',
+        description: 'An http or https URL that is notified of each change of state.',
       }),
     ),
     idempotency_key: Type.Optional(
@@ -26,10 +26,10 @@ export const ExecutionSubmission = shape(
         type: ['string', 'null'],
         minLength: 1,
         maxLength: FIELD_LIMITS.idempotencyKey,
-        description: 'A repeat with the same key gives the first job. Without it the header Idempotency-Key counts.',
+        description: 'A repeat with the same key returns the first job. Default: the header Idempotency-Key.',
       }),
     ),
-    work_kind: Type.Optional(wordOrNull(WORK_KINDS, 'What the work is like. Drawn at random unless given.')),
+    work_kind: Type.Optional(wordOrNull(WORK_KINDS, 'The behaviour of the job. Default: chosen at random.')),
   },
   {
     description: 'A job to run.',
@@ -43,12 +43,12 @@ export const ExecutionSubmission = shape(
 export const ExecutionAccepted = shape(
   'ExecutionAccepted',
   {
-    job_id: Type.String({ description: 'The id to ask for the job with.' }),
-    state: word(EXECUTION_STATES, 'QUEUED when it is due, CREATED while its time has not come.'),
+    job_id: Type.String({ description: 'The id of the job.' }),
+    state: word(EXECUTION_STATES, 'QUEUED if the job is due, CREATED if it is due later.'),
     created_at: timestamp('When the job was accepted.'),
   },
   {
-    description: 'A job that was accepted; for a repeat, the job of the first request as it is now.',
+    description: 'An accepted job. For a repeat, the job of the first request as it is now.',
     examples: [
       {
         job_id: '3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11',
@@ -58,5 +58,3 @@ export const ExecutionAccepted = shape(
     ],
   },
 );
-
-export const SUBMISSION_SHAPES = [ExecutionSubmission, ExecutionAccepted];

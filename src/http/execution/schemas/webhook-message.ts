@@ -4,68 +4,69 @@ import { FAILURE_CATEGORIES } from '../../../core/failure.ts';
 import { DISABLED_EVENT, JOB_EVENT_NAMES, TEST_EVENT } from '../../../core/public-events.ts';
 import { named, shape, textOrNull, timestamp, word, wordOrNull } from '../../shared/shapes.ts';
 
-const JobEventData = shape('WebhookJobData', {
+export const JobEventData = shape('WebhookJobData', {
   event_id: Type.String({ description: 'The id of the event, as in the report of its job.' }),
   job_id: Type.String({ format: 'uuid' }),
   event_name: word(JOB_EVENT_NAMES),
-  prev_state: wordOrNull(EXECUTION_STATES, 'Null for the first.'),
+  prev_state: wordOrNull(EXECUTION_STATES, 'Null for the first event.'),
   next_state: word(EXECUTION_STATES),
   timestamp: timestamp('When it happened.'),
   scenario: textOrNull('The work kind; null for jobs of other APIs.'),
   job_type: Type.String(),
-  attempt: Type.Integer({ minimum: 0, description: 'Attempts begun until then.' }),
-  reason: Type.Optional(Type.String({ description: 'Why, where that is known.' })),
+  attempt: Type.Integer({ minimum: 0, description: 'The number of attempts so far.' }),
+  reason: Type.Optional(Type.String({ description: 'The reason, if known.' })),
   retries_exhausted: Type.Optional(Type.Literal(true)),
-  state: Type.Optional(Type.String({ description: 'Of jobs of other APIs: the state as those name it.' })),
-  outcome: Type.Optional(word(EXECUTION_OUTCOMES, 'Once the job has one.')),
+  state: Type.Optional(Type.String({ description: 'For jobs of other APIs: the state as named there.' })),
+  outcome: Type.Optional(word(EXECUTION_OUTCOMES, 'Present once the job has an outcome.')),
   error: Type.Optional(
     Type.Object(
       { category: word(FAILURE_CATEGORIES), code: Type.Optional(Type.String()) },
-      { additionalProperties: false, description: 'Of what kind the failure was; its message is with the job.' },
+      { additionalProperties: false, description: 'The kind of the failure. Read the job for its message.' },
     ),
   ),
 });
 
-const DisabledData = shape('WebhookDisabledData', {
+export const DisabledData = shape('WebhookDisabledData', {
   webhook_id: Type.String({ format: 'uuid' }),
   url: Type.String(),
-  reason: word(['gone', 'failing'], 'gone: it answered 410. failing: it did nothing but fail.'),
+  reason: word(['gone', 'failing'], 'gone: the endpoint returned 410. failing: it failed for too long.'),
   timestamp: timestamp('When it was disabled.'),
 });
 
-const TestData = shape('WebhookTestData', {
+export const TestData = shape('WebhookTestData', {
   webhook_id: Type.String({ format: 'uuid' }),
-  timestamp: timestamp('When it was asked for.'),
+  timestamp: timestamp('When the test was requested.'),
 });
 
-const WebhookMessage = shape(
+export const WebhookMessage = shape(
   'WebhookMessage',
   {
     type: word([...JOB_EVENT_NAMES, DISABLED_EVENT, TEST_EVENT]),
     timestamp: timestamp('When it happened.'),
     data: Type.Unsafe<unknown>({ anyOf: [JobEventData, DisabledData, TestData].map((data) => named(data)) }),
   },
-  { description: 'What a webhook or a callback is sent.' },
+  { description: 'The message to a webhook or callback.' },
 );
 
-export const WEBHOOK_MESSAGE_SHAPES = [JobEventData, DisabledData, TestData, WebhookMessage];
-
 const header = (name: string, description: string) => ({
-  ...{ name, in: 'header', required: true, description },
+  name,
+  in: 'header',
+  required: true,
+  description,
   schema: { type: 'string' },
 });
 
-/** The requests that the server makes, for the document. */
+/** The requests that the server sends, for the OpenAPI document. */
 export const WEBHOOK_CALLS = {
   event: {
     post: {
       tags: ['execution'],
       operationId: 'receiveEvent',
       security: [],
-      summary: 'An event, for a webhook that asked for it or the callback of its job',
+      summary: 'An event for a webhook or for the callback of a job',
       parameters: [
-        header('webhook-id', 'The same whenever this message is sent again.'),
-        header('webhook-timestamp', 'Seconds since 1970, of this attempt.'),
+        header('webhook-id', 'The same for every attempt and redelivery.'),
+        header('webhook-timestamp', 'The time of this attempt in seconds since 1970.'),
         header('webhook-signature', 'v1,<base64> for each live secret: HMAC-SHA256 over id.timestamp.body.'),
       ],
       requestBody: {
@@ -73,10 +74,10 @@ export const WEBHOOK_CALLS = {
         content: { 'application/json': { schema: { $ref: `#/components/schemas/${WebhookMessage.$id}` } } },
       },
       responses: {
-        '2XX': { description: 'It arrived.' },
-        '410': { description: 'Nobody lives here any more: the webhook is disabled.' },
+        '2XX': { description: 'The event was received.' },
+        '410': { description: 'The endpoint is gone: the webhook is disabled.' },
         default: {
-          description: 'It is tried again, not before Retry-After (an hour at most), until its attempts are used up.',
+          description: 'The event is sent again after Retry-After (at most an hour), until no attempts are left.',
         },
       },
     },

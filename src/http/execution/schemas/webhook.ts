@@ -16,15 +16,16 @@ export const WebhookParams = Type.Object({ webhook_id: Type.String({ description
 const REQUEST = {
   url: Type.String({
     maxLength: FIELD_LIMITS.callbackUrl,
-    description: 'Where to send events: an http or https address that is public.',
+    description: 'A public http or https URL that receives the events.',
   }),
   events: Type.Array(Type.String({ maxLength: WEBHOOK_LIMITS.eventName }), {
     maxItems: WEBHOOK_LIMITS.events,
-    description: `What to send, at least one of ${SUBSCRIBABLE.join(', ')}; * is all of them.`,
+    description: `The events to send, at least one of ${SUBSCRIBABLE.join(', ')}; * means all of them.`,
   }),
   description: Type.Optional(
     Type.Unsafe<string | null>({
-      ...{ type: ['string', 'null'], maxLength: WEBHOOK_LIMITS.description },
+      type: ['string', 'null'],
+      maxLength: WEBHOOK_LIMITS.description,
       description: 'For people.',
     }),
   ),
@@ -35,17 +36,17 @@ export const WebhookRegistration = shape('WebhookRegistration', REQUEST, {
   examples: [{ url: EXAMPLE_URL, events: ['job.succeeded', 'job.failed_final'] }],
 });
 
-const SECRET = 'What its messages are signed with, as whsec_ and base64.';
+const SECRET = 'The secret that signs messages, as whsec_ and base64.';
 
 export const WebhookRegistered = shape(
   'WebhookRegistered',
   {
     webhook_id: WebhookId,
-    created_at: timestamp('When it was registered: what happens from then on is sent.'),
-    secret: textOrNull(`${SECRET} Shown this once; null in the answer to a repeat.`),
+    created_at: timestamp('When it was registered. Only later events are sent.'),
+    secret: textOrNull(`${SECRET} Shown only once; null for a repeat.`),
   },
   {
-    description: 'A webhook that was registered.',
+    description: 'A registered webhook.',
     examples: [{ webhook_id: EXAMPLE_ID, created_at: '2024-01-15T10:30:00.000Z', secret: null }],
   },
 );
@@ -57,15 +58,15 @@ export const WebhookChange = shape(
     events: Type.Optional(REQUEST.events),
     description: REQUEST.description,
     enabled: Type.Optional(
-      Type.Boolean({ description: 'Whether events are sent. While they are not, they wait; enabling starts them.' }),
+      Type.Boolean({ description: 'Whether events are sent. Events of a disabled webhook wait until it is enabled.' }),
     ),
   },
-  { description: 'What to change; absent members stay.', examples: [{ enabled: true }] },
+  { description: 'The members to change; absent members do not change.', examples: [{ enabled: true }] },
 );
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 
-const WebhookTotals = shape('WebhookTotals', {
+export const WebhookTotals = shape('WebhookTotals', {
   delivered: count('Events that were delivered.'),
   attempts: count('Requests that were sent.'),
   failures: count('Requests that failed.'),
@@ -75,39 +76,37 @@ export const Webhook = shape(
   'Webhook',
   {
     webhook_id: WebhookId,
-    kind: word(WEBHOOK_KINDS, 'A callback is the address that jobs of the client name themselves.'),
+    kind: word(WEBHOOK_KINDS, 'A callback is a URL that jobs of the client name.'),
     url: Type.String(),
-    events: Type.Array(word(SUBSCRIBABLE), { description: 'Of a callback empty: its jobs decide.' }),
+    events: Type.Array(word(SUBSCRIBABLE), { description: 'Empty for a callback.' }),
     description: textOrNull('For people.'),
     enabled: Type.Boolean({ description: 'Whether events are sent.' }),
     disabled_at: timestampOrNull('Null while it is enabled.'),
     disabled_reason: wordOrNull(
       DISABLED_REASONS,
-      'Why it is disabled: by hand, because it answered 410, or because it failed for too long.',
+      'Why it is disabled: by a request, because it returned 410, or because it failed for too long.',
     ),
-    created_at: timestamp('When it was registered, or first named by a job.'),
+    created_at: timestamp('When it was registered, or when a job first named it.'),
     updated_at: timestamp('When it was last changed.'),
-    failing_since: timestampOrNull(
-      'When the first of the failures in a row was; null when the last request succeeded.',
-    ),
-    consecutive_failures: count('Requests that failed since the last that succeeded.'),
-    queued: count('Events that wait to be sent.'),
-    last_delivery_at: timestampOrNull('When the newest of the delivered events was delivered.'),
+    failing_since: timestampOrNull('The time of the first consecutive failure; null if the last request succeeded.'),
+    consecutive_failures: count('Failed requests since the last success.'),
+    queued: count('Waiting events.'),
+    last_delivery_at: timestampOrNull('When an event was last delivered.'),
     totals: named(WebhookTotals),
   },
-  { description: 'Where events are sent, and how that fares. Never its secret.' },
+  { description: 'A target of events with its statistics, without its secret.' },
 );
 
 export const WebhookList = shape('WebhookList', {
   webhooks: Type.Array(named(Webhook)),
-  next_cursor: textOrNull('The cursor of the next page; null on the last.'),
+  next_cursor: textOrNull('The cursor of the next page; null on the last page.'),
 });
 
 export const WebhookListQuery = Type.Object(
   {
-    kind: Type.Optional(word(LISTED_KINDS, 'Webhooks unless given.')),
+    kind: Type.Optional(word(LISTED_KINDS, 'Default: webhook.')),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 100, description: 'Page size.' })),
-    cursor: Type.Optional(Type.String({ maxLength: 500, description: 'The next_cursor of the page before.' })),
+    cursor: Type.Optional(Type.String({ maxLength: 500, description: 'The next_cursor of the previous page.' })),
   },
   { additionalProperties: false },
 );
@@ -118,19 +117,14 @@ export const WebhookRotation = shape('WebhookRotation', {
   overlap: Type.Optional(
     Type.Union([Type.String({ maxLength: 64 }), Type.Integer()], {
       description:
-        'How long the secret before still counts, such as 24h, PT1H or 0s, at most 30 days; as configured unless given.',
+        'How long the old secret stays valid, such as 24h, PT1H or 0s, at most 30 days. Default: as configured.',
     }),
   ),
 });
 
 export const WebhookSecret = shape('WebhookSecret', {
-  secret: Type.String({ description: `${SECRET} Shown this once.` }),
+  secret: Type.String({ description: `${SECRET} Shown only once.` }),
   previous_expires_at: timestampOrNull(
-    'Until then messages are signed with the secret before as well; null: there was none.',
+    'Until then messages are also signed with the old secret; null if there was none.',
   ),
 });
-
-export const WEBHOOK_SHAPES = [
-  ...[WebhookRegistration, WebhookRegistered, WebhookChange, WebhookTotals, Webhook, WebhookList],
-  ...[WebhookDeletion, WebhookRotation, WebhookSecret],
-];

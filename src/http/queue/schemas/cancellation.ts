@@ -5,11 +5,11 @@ import { JobSelection } from './search.ts';
 import { JobId, named, StateOrNull, shape, word } from './shapes.ts';
 
 const REQUEST = {
-  reason: Type.Optional(Type.String({ maxLength: FIELD_LIMITS.reason, description: 'Why; kept in the history.' })),
+  reason: Type.Optional(Type.String({ maxLength: FIELD_LIMITS.reason, description: 'The reason, for the history.' })),
   force: Type.Optional(
     Type.Boolean({
       default: false,
-      description: 'Interrupt a running handler. Otherwise it is asked to stop at its next checkpoint.',
+      description: 'Abort a running handler at once, not at its next checkpoint.',
     }),
   ),
 };
@@ -51,7 +51,7 @@ export const BatchCancellation = shape(
   },
 );
 
-const CancellationError = shape('CancellationError', {
+export const CancellationError = shape('CancellationError', {
   job_id: Type.String(),
   code: Type.String(),
   message: Type.String(),
@@ -60,13 +60,8 @@ const CancellationError = shape('CancellationError', {
 export const BatchCancellationResult = shape('BatchCancellationResult', {
   requested: Type.Integer({ description: 'Jobs targeted.' }),
   cancelled: Type.Integer({ description: 'Cancelled, or running and asked to stop.' }),
-  skipped: Type.Integer({ description: 'Already terminal.' }),
+  skipped: Type.Integer({ description: 'Already ended.' }),
   failed: Type.Integer({ description: 'Not cancelled; see errors.' }),
   errors: Type.Array(named(CancellationError)),
   dry_run: Type.Boolean(),
 });
-
-export const CANCELLATION_SHAPES = [
-  ...[CancellationRequest, CancellationResult, CancellationNotFound],
-  ...[BatchCancellation, CancellationError, BatchCancellationResult],
-];

@@ -4,7 +4,7 @@ import { duration, named, shape } from './shapes.ts';
 export { answer } from '../../shared/shapes.ts';
 
 export const ErrorDetail = shape('ErrorDetail', {
-  field: Type.String({ description: 'The member it is about.' }),
+  field: Type.String({ description: 'The name of the member.' }),
   code: Type.String({ description: 'Machine-readable.' }),
   message: Type.String({ description: 'Human-readable.' }),
 });
@@ -17,14 +17,14 @@ export const QuotaError = shape(
     maximum: Type.Integer({ description: 'Maximum allowed.' }),
     retry_after: duration('When to try again.'),
   },
-  { description: 'The limit that was hit; beside it the answer has a Retry-After header.' },
+  { description: 'The exceeded limit. The response also has a Retry-After header.' },
 );
 
-/** The members of every error answer; the answers of cancel and retry carry them beside their own. */
+/** The members of every error response. The 404 of cancel and retry has them in addition to its own. */
 export const ERROR_MEMBERS = {
   code: Type.String({ description: 'Machine-readable; match this, not the message.' }),
   message: Type.String({ description: 'Human-readable.' }),
-  details: Type.Array(named(ErrorDetail), { description: 'One entry for each thing wrong with the request.' }),
+  details: Type.Array(named(ErrorDetail), { description: 'One entry for each problem of the request.' }),
   request_id: Type.String({ description: 'Also in the X-Request-Id header.' }),
 } as const;
 
@@ -44,14 +44,14 @@ export const ApiError = shape(
 );
 
 const MEANINGS = {
-  400: 'The request is not valid (INVALID_REQUEST); details name every member that is wrong.',
+  400: 'The request is not valid (INVALID_REQUEST); details name every invalid member.',
   401: 'The key is missing or not valid (UNAUTHORIZED).',
   403: 'The key lacks a scope, or the request names another org (FORBIDDEN).',
-  404: 'There is no such job in the org of the key (NOT_FOUND).',
-  409: 'The job or its idempotency key does not allow it (CONFLICT, DUPLICATE).',
-  429: 'A rate or resource limit is hit (QUOTA_EXCEEDED); Retry-After says when to come back.',
-  500: 'Something failed that was not expected (INTERNAL_ERROR).',
-  503: 'The service cannot answer now (UNAVAILABLE); Retry-After says when to come back.',
+  404: 'The org of the key has no such job (NOT_FOUND).',
+  409: 'The state of the job or its idempotency key does not allow the request (CONFLICT, DUPLICATE).',
+  429: 'A limit is exceeded (QUOTA_EXCEEDED); Retry-After says when to retry.',
+  500: 'An unexpected error (INTERNAL_ERROR).',
+  503: 'The service is unavailable (UNAVAILABLE); Retry-After says when to retry.',
 } as const;
 
 type ErrorStatus = keyof typeof MEANINGS;
@@ -60,7 +60,7 @@ const ALWAYS: readonly ErrorStatus[] = [400, 401, 403, 429, 500, 503];
 
 const errorResponse = (status: ErrorStatus) => named(ApiError, { description: MEANINGS[status] });
 
-/** The error answers every operation may give, and those named. */
+/** The error responses of every operation, and the given ones. */
 export function errorResponses<const Status extends ErrorStatus = never>(...more: Status[]) {
   return Object.fromEntries([...ALWAYS, ...more].map((status) => [status, errorResponse(status)])) as Record<
     ErrorStatus & number,

@@ -11,14 +11,17 @@ export const JobEvent = shape(
   {
     job_id: JobId,
     type: Type.String(),
-    from_state: { ...StateOrNull, description: 'Null for the birth of a job that waits.' } as typeof StateOrNull,
+    from_state: {
+      ...StateOrNull,
+      description: 'Null for the first transition of a waiting job.',
+    } as typeof StateOrNull,
     to_state: State,
     timestamp: timestamp('When it happened.'),
     reason: Type.String({ description: 'Why it happened.', examples: ['started', 'manual_retry'] }),
     attempt: Type.Integer({ minimum: 1, description: 'The current attempt, from 1.' }),
     sequence: Type.Integer({
       minimum: 1,
-      description: 'The place of the event in the history of its job: 1, 2, 3 ...',
+      description: 'The position of the event in the history of its job: 1, 2, 3 ...',
     }),
   },
   {
@@ -50,7 +53,7 @@ export const StreamError = shape(
 
 const LastEventId = Type.String({
   maxLength: MAX_CURSOR,
-  description: 'The id of the last event received. The stream goes on after it.',
+  description: 'The id of the last received event. The stream continues after it.',
 });
 
 export const ResumeQuery = Type.Object({ last_event_id: Type.Optional(LastEventId) }, { additionalProperties: false });

@@ -1,21 +1,21 @@
 import { Type } from 'typebox';
 import { duration, JobId, named, State, shape, timestamp, timestampOrNull } from './shapes.ts';
 
-const Cap = shape('Cap', {
+export const Cap = shape('Cap', {
   cap: Type.Integer(),
   live: Type.Integer({ description: 'Jobs that count against it now.' }),
 });
 
-const Holder = shape('Holder', {
+export const Holder = shape('Holder', {
   worker_id: Type.Integer(),
   name: Type.String(),
   host: Type.String(),
   lease_left: duration('How long the lease lasts without another heartbeat.'),
 });
 
-const CancelRequest = shape('CancelRequest', { requested_at: timestamp('When.'), force: Type.Boolean() });
+export const CancelRequest = shape('CancelRequest', { requested_at: timestamp('When.'), force: Type.Boolean() });
 
-const JobFacts = shape('JobFacts', {
+export const JobFacts = shape('JobFacts', {
   type: Type.String(),
   queue: Type.String(),
   run_at: timestamp('The earliest start.'),
@@ -25,25 +25,25 @@ const JobFacts = shape('JobFacts', {
   type_paused_at: timestampOrNull('When its type was paused.'),
   type_cap: Type.Optional(named(Cap, { description: 'If its type has a cap on running jobs.' })),
   org_cap: Type.Optional(named(Cap, { description: 'If its org has a cap on running jobs.' })),
-  serving_workers: Type.Integer({ description: 'Workers that are alive and take this type from this queue.' }),
+  serving_workers: Type.Integer({ description: 'The number of live workers that take this type from this queue.' }),
   ahead_in_line: Type.Optional(Type.Integer({ description: 'Ready jobs before it; 10 001 means more than 10 000.' })),
-  holder: Type.Optional(named(Holder, { description: 'The worker that has it.' })),
+  holder: Type.Optional(named(Holder, { description: 'The worker that holds it.' })),
   cancel_request: Type.Optional(named(CancelRequest)),
-  held_for_children: Type.Optional(Type.Integer({ description: 'Jobs it spawned and waits for before it completes.' })),
+  held_for_children: Type.Optional(
+    Type.Integer({ description: 'The number of spawned jobs that must end before it completes.' }),
+  ),
 });
 
 export const Explanation = shape('Explanation', {
   job_id: JobId,
   state: State,
-  summary: Type.String({ description: 'One sentence a person can act on.' }),
+  summary: Type.String({ description: 'One sentence that says what to do.' }),
   obstacles: Type.Array(
     Type.Object({
       code: Type.String({ examples: ['NO_WORKER', 'QUEUE_PAUSED', 'DEPENDENCY', 'TIME'] }),
       message: Type.String(),
     }),
-    { description: 'What keeps it, in the order in which it would have to be removed.' },
+    { description: 'The reasons, in the order in which to remove them.' },
   ),
   facts: named(JobFacts),
 });
-
-export const EXPLANATION_SHAPES = [Cap, Holder, CancelRequest, JobFacts, Explanation];

@@ -46,7 +46,7 @@ export const FailureDetails = shape('FailureDetails', {
   type: Type.String(),
   final_state: wordOrNull(
     ['FAILED', 'DEAD_LETTER'],
-    'Null of a job that went on: it waits for its next attempt, runs again, or ended otherwise.',
+    'Null for a job that waits for its next attempt, runs again, or ended otherwise.',
   ),
   total_attempts: Type.Integer(),
   failure: named(FailureInfo, { description: 'The newest failure.' }),
@@ -55,12 +55,12 @@ export const FailureDetails = shape('FailureDetails', {
 
 const FAILURE_STATES = ['FAILED', 'DEAD_LETTER', 'RETRYING'] as const;
 
-const TimeRange = shape('TimeRange', {
+export const TimeRange = shape('TimeRange', {
   from: Type.Optional(timestampInput('Inclusive.')),
   to: Type.Optional(timestampInput('Exclusive.')),
 });
 
-const Pagination = shape('Pagination', { cursor: Type.Optional(Cursor), limit: Type.Optional(Limit) });
+export const Pagination = shape('Pagination', { cursor: Type.Optional(Cursor), limit: Type.Optional(Limit) });
 
 export const FailureSearch = shape(
   'FailureSearch',
@@ -85,12 +85,12 @@ const tally = (description: string) =>
 
 export const FailureSearchResult = shape('FailureSearchResult', {
   failures: Type.Array(named(FailureDetails), { description: 'Newest failure first.' }),
-  total_count: Type.Integer({ description: 'How many match; at least so many if total_is_estimate.' }),
+  total_count: Type.Integer({ description: 'How many match; a lower bound if total_is_estimate.' }),
   total_is_estimate: Type.Boolean({
-    description: 'The org has more failures than are looked at: the counts here are of the newest 5 000.',
+    description: 'The org has many failures: the counts cover only the newest 5 000.',
   }),
   next_cursor: textOrNull(
-    'The cursor of the next page; null on the last. A page before it may hold fewer than asked for.',
+    'The cursor of the next page; null on the last page. Any page may hold fewer failures than the limit.',
   ),
   by_category: tally('Matching jobs by category.'),
   by_code: tally('Matching jobs by code.'),
@@ -100,7 +100,9 @@ export const FailureSearchResult = shape('FailureSearchResult', {
 export const RetryRequest = shape(
   'RetryRequest',
   {
-    reset_attempts: Type.Optional(Type.Boolean({ default: false, description: 'Begin to count attempts anew.' })),
+    reset_attempts: Type.Optional(
+      Type.Boolean({ default: false, description: 'Start to count attempts from one again.' }),
+    ),
     priority: Type.Optional(PriorityWord),
     delay: Type.Optional(durationInput('Delay before the retry.')),
   },
@@ -120,8 +122,3 @@ export const RetryNotFound = shape(
   { ...RETRY_RESULT, ...ERROR_MEMBERS, status: word(['NOT_FOUND']) },
   { description: 'A RetryResult and an APIError in one.' },
 );
-
-export const FAILURE_SHAPES = [
-  ...[FailureInfo, AttemptInfo, FailureDetails, TimeRange, Pagination, FailureSearch, FailureSearchResult],
-  ...[RetryRequest, RetryResult, RetryNotFound],
-];

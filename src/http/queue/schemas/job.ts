@@ -21,7 +21,7 @@ export const Category = word(CATEGORY_WORD_LIST);
 
 export const StackTrace = Type.Optional(Type.String({ description: 'Only for keys with the scope failures:read.' }));
 
-const ProgressInfo = shape('ProgressInfo', {
+export const ProgressInfo = shape('ProgressInfo', {
   percent: Type.Integer({ minimum: 0, maximum: 100 }),
   message: textOrNull('Current activity.'),
   updated_at: timestamp('When progress was reported.'),
@@ -36,14 +36,16 @@ export const ErrorInfo = shape('ErrorInfo', {
 
 export const JobResult = shape('JobResult', {
   status: word(['SUCCESS', 'FAILURE']),
-  output: Type.Optional(Type.Unknown({ description: 'What the handler returned; bytes as {"$bytes": "<base64>"}.' })),
+  output: Type.Optional(
+    Type.Unknown({ description: 'The return value of the handler; bytes as {"$bytes": "<base64>"}.' }),
+  ),
   error: Type.Optional(named(ErrorInfo, { description: 'Present if FAILURE.' })),
   duration_ms: Type.Integer({ minimum: 0, description: 'Execution time of the attempt.' }),
   attempt: Type.Integer({ description: 'Which attempt produced the result.' }),
 });
 
-const StateTransition = shape('StateTransition', {
-  from_state: wordOrNullState('Null for the birth of a job that waits.'),
+export const StateTransition = shape('StateTransition', {
+  from_state: wordOrNullState('Null for the first transition of a waiting job.'),
   to_state: State,
   timestamp: timestamp('When it happened.'),
   reason: Type.String({ description: 'Why it happened.', examples: ['started', 'manual_retry'] }),
@@ -73,16 +75,16 @@ export const JobStatus = shape(
     priority: PriorityWord,
     tags: Tags,
     correlation_id: Type.String({ description: 'As given, else the id of the request.' }),
-    request_id: Type.String({ description: 'Of the request that submitted the job: its X-Request-Id.' }),
+    request_id: Type.String({ description: 'The X-Request-Id of the request that submitted the job.' }),
     category: textOrNull('As submitted.'),
     project_id: textOrNull('The project of the org that the job belongs to.'),
-    traceparent: textOrNull('W3C Trace Context: the span that asked for the job.'),
+    traceparent: textOrNull('W3C Trace Context: the span that submitted the job.'),
     scheduled_at: timestampOrNull('When the job last became ready for workers.'),
     queue: Type.String(),
     max_attempts: Type.Integer(),
     idempotency_key: textOrNull('As submitted.'),
-    callback_url: textOrNull('Told when the job has ended.'),
-    depends_on: Type.Array(Type.String(), { description: 'Jobs it waits or waited for.' }),
+    callback_url: textOrNull('The URL that is notified when the job has ended.'),
+    depends_on: Type.Array(Type.String(), { description: 'The jobs that it depends on.' }),
     dependency_type: wordOrNull(DEPENDENCY_TYPES),
     parent_id: textOrNull('The job that spawned it.'),
     cancel_requested_at: timestampOrNull('When a running job was asked to stop.'),
@@ -126,16 +128,15 @@ const orNull = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) =
 export const JobUpdate = shape(
   'JobUpdate',
   {
-    type: Type.Optional(Type.String({ description: 'Only before the first attempt, and only a type that is known.' })),
+    type: Type.Optional(Type.String({ description: 'Only before the first attempt, and only to a known type.' })),
     priority: Type.Optional(PriorityWord),
     tags: Type.Optional(orNull(Tags)),
     correlation_id: Type.Optional(orNull(Type.String({ minLength: 1, maxLength: FIELD_LIMITS.correlationId }))),
     callback_url: Type.Optional(orNull(Type.String({ minLength: 1, maxLength: FIELD_LIMITS.callbackUrl }))),
   },
   {
-    description: 'What stays open to change until the job ends. Null clears a member, absent members stay.',
+    description:
+      'The members that can be changed until the job ends. Null clears a member; absent members do not change.',
     examples: [{ priority: 'HIGH', tags: { customer: 'acme' } }],
   },
 );
-
-export const JOB_SHAPES = [ProgressInfo, ErrorInfo, JobResult, StateTransition, JobStatus, JobUpdate];

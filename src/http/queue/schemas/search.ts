@@ -13,7 +13,7 @@ export const Types = Type.Array(Type.String({ maxLength: FIELD_LIMITS.type }), {
   description: 'Job types to include.',
 });
 
-const Order = word(ORDERS, 'CREATED_DESC unless given.');
+const Order = word(ORDERS, 'Default: CREATED_DESC.');
 
 const FILTERS = {
   types: Type.Optional(Types),
@@ -28,7 +28,7 @@ const FILTERS = {
 
 const TagFilter = Type.Optional({
   ...Tags,
-  description: 'Every tag named must be there with exactly this value.',
+  description: 'The job must have every named tag with exactly this value.',
 } as typeof Tags);
 
 export const JobSearch = shape(
@@ -46,7 +46,7 @@ export const JobSearch = shape(
   },
 );
 
-/** A search whose page, if it has one, is all that is meant. */
+/** A search that selects all matching jobs, or one page of them. */
 export const JobSelection = shape(
   'JobSelection',
   {
@@ -56,10 +56,10 @@ export const JobSelection = shape(
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_PAGE, description: 'Only one page of this size.' })),
     order: Type.Optional(Order),
   },
-  { description: 'A JobSearch. Without limit all jobs that match are meant, with it one page of them.' },
+  { description: 'A JobSearch. Without limit it selects all matching jobs, with limit one page of them.' },
 );
 
-/** The same search in a query. */
+/** A search in a query string. */
 export const JobSearchQuery = Type.Object(
   {
     ...FILTERS,
@@ -81,11 +81,9 @@ export const JobSearchResult = shape('JobSearchResult', {
   jobs: Type.Array(named(JobStatus)),
   total_count: Type.Integer({
     description:
-      'How many match. At most 5 000 jobs are looked at to count them, 1 000 where a filter names them; beyond that it is an estimate.',
+      'How many jobs match. The count reads at most 5 000 jobs (1 000 with some filters); beyond that it is an estimate.',
   }),
   total_is_estimate: Type.Boolean(),
   next_cursor: textOrNull('The cursor of the next page; null on the last.'),
   has_more: Type.Boolean(),
 });
-
-export const SEARCH_SHAPES = [JobSearch, JobSelection, JobSearchResult];

@@ -36,19 +36,18 @@ export const Tags = Type.Unsafe<Record<string, string>>({
 
 export const PriorityWord = word(PRIORITIES, 'CRITICAL needs a key with the scope queue:critical.');
 
-export const State = word<StateWord>(STATE_WORD_LIST, 'Where the job is in its life.');
+export const State = word<StateWord>(STATE_WORD_LIST, 'The state of the job.');
 export const StateOrNull = wordOrNull<StateWord>(STATE_WORD_LIST);
 
-/** JSON as it is, or bytes as `{ "$bytes": "<base64>" }`. */
 export const Payload = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: true,
-  description: 'A JSON object as it is, or bytes as {"$bytes": "<base64>"}. At most 1 MB decoded unless configured.',
+  description: 'A JSON object, or bytes as {"$bytes": "<base64>"}. By default at most 1 MB decoded.',
   examples: [{ to: 'ada@example.com' }, { $bytes: 'AAECAw==' }],
 });
 
 export const MAX_PAGE = 1_000;
 const DEFAULT_PAGE = 100;
 
-export const Cursor = Type.String({ description: 'The next_cursor of the page before. Opaque.', maxLength: 500 });
+export const Cursor = Type.String({ description: 'The next_cursor of the previous page. Opaque.', maxLength: 500 });
 export const Limit = Type.Integer({ minimum: 1, maximum: MAX_PAGE, default: DEFAULT_PAGE, description: 'Page size.' });

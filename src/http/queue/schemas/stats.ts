@@ -8,14 +8,14 @@ const BREAKDOWNS = ['TYPE', 'PRIORITY', 'STATE'] as const;
 export const StatsQuery = Type.Object(
   {
     breakdown_by: Type.Optional(Type.Array(word(BREAKDOWNS), { maxItems: 10, description: 'Repeat for several.' })),
-    time_range: Type.Optional(durationInput('History to include; one hour unless given.')),
+    time_range: Type.Optional(durationInput('The history to include. Default: one hour.')),
   },
   { additionalProperties: false },
 );
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 
-const Counts = shape('Counts', {
+export const Counts = shape('Counts', {
   pending: count('PENDING, SCHEDULED, DELAYED and RETRYING.'),
   running: count('RUNNING.'),
   completed: count('COMPLETED within the time range.'),
@@ -30,7 +30,7 @@ export const LatencyStats = shape(
     p99: durationOrNull('The 99th percentile.'),
     max: durationOrNull('The longest.'),
   },
-  { description: 'Null members when nothing was measured within the time range.' },
+  { description: 'Members are null if nothing was measured within the time range.' },
 );
 
 const countsBy = (words: readonly string[]) =>
@@ -38,7 +38,7 @@ const countsBy = (words: readonly string[]) =>
     type: 'object',
     properties: Object.fromEntries(words.map((each) => [each, { $ref: 'Counts#' }])),
     additionalProperties: words.length === 0 ? { $ref: 'Counts#' } : false,
-    description: 'If asked for with breakdown_by.',
+    description: 'Present if breakdown_by names it.',
   });
 
 const rate = (description: string) => Type.Number({ minimum: 0, description: `${description} per second.` });
@@ -62,5 +62,3 @@ export const QueueStats = shape('QueueStats', {
   by_priority: Type.Optional(countsBy(PRIORITIES)),
   by_state: Type.Optional(countsBy(STATE_WORD_LIST)),
 });
-
-export const STATS_SHAPES = [Counts, LatencyStats, QueueStats];

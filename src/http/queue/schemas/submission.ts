@@ -26,17 +26,17 @@ import {
 const UUID_TEXT = '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$';
 const TRACEPARENT_TEXT = '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?$';
 
-/** Null counts as left out, as some clients write it. */
+/** Null counts as absent, because some clients send it. */
 const absentOrNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
 
-const BackoffConfig = shape('BackoffConfig', {
+export const BackoffConfig = shape('BackoffConfig', {
   strategy: absentOrNull(
     word(BACKOFF_STRATEGIES, 'CUSTOM needs a worker that has registered a function for the type.'),
   ),
   initial_delay: absentOrNull(durationInput('First retry delay.')),
   max_delay: absentOrNull(durationInput('Maximum retry delay.')),
   multiplier: absentOrNull(Type.Number({ description: 'For exponential backoff.' })),
-  jitter: absentOrNull(Type.Boolean({ description: 'Spread retries at random around their time.' })),
+  jitter: absentOrNull(Type.Boolean({ description: 'Add a random part to the delay of retries.' })),
 });
 
 const optionalText = (description: string, maxLength: number) =>
@@ -45,7 +45,11 @@ const optionalText = (description: string, maxLength: number) =>
 export const JobSubmission = shape(
   'JobSubmission',
   {
-    type: Type.String({ description: 'What to do; maps to a handler.', minLength: 1, maxLength: FIELD_LIMITS.type }),
+    type: Type.String({
+      description: 'The job type, which selects the handler.',
+      minLength: 1,
+      maxLength: FIELD_LIMITS.type,
+    }),
     payload: Payload,
     priority: absentOrNull(PriorityWord),
     delay: absentOrNull(durationInput('Delay before execution starts; not together with scheduled_at.')),
@@ -54,29 +58,35 @@ export const JobSubmission = shape(
     max_attempts: absentOrNull(Type.Integer({ minimum: 1, maximum: MAX_ATTEMPTS })),
     backoff: absentOrNull(named(BackoffConfig)),
     idempotency_key: optionalText(
-      'A repeat with the same key and content gives the first job.',
+      'A repeat with the same key and content returns the first job.',
       FIELD_LIMITS.idempotencyKey,
     ),
-    correlation_id: optionalText('For tracing; the id of the request unless given.', FIELD_LIMITS.correlationId),
+    correlation_id: optionalText('For tracing. Default: the id of the request.', FIELD_LIMITS.correlationId),
     tags: absentOrNull(Tags),
     depends_on: absentOrNull(Type.Array(JobId, { maxItems: MAX_BREADTH, description: 'Jobs that must end first.' })),
-    dependency_type: absentOrNull(word(DEPENDENCY_TYPES, 'AFTER unless given.')),
-    callback_url: optionalText('Told when the job has ended: http or https.', FIELD_LIMITS.callbackUrl),
+    dependency_type: absentOrNull(word(DEPENDENCY_TYPES, 'Default: AFTER.')),
+    callback_url: optionalText(
+      'An http or https URL that is notified when the job has ended.',
+      FIELD_LIMITS.callbackUrl,
+    ),
     queue: optionalText(
-      `q:default unless given. One of ${STANDING_QUEUES.join(', ')}, or one that an operator configured; any other is refused. q:critical needs the scope queue:critical.`,
+      `Default: q:default. One of ${STANDING_QUEUES.join(', ')}, or a queue that an operator configured; any other is refused. q:critical needs the scope queue:critical.`,
       FIELD_LIMITS.queue,
     ),
-    category: absentOrNull(Type.String({ description: 'Kept with the job and shown.', pattern: CATEGORY_NAME })),
+    category: absentOrNull(Type.String({ description: 'Stored and shown with the job.', pattern: CATEGORY_NAME })),
     project_id: absentOrNull(
-      Type.String({ description: 'A UUID. With a key that is bound to a project, that one.', pattern: UUID_TEXT }),
+      Type.String({
+        description: 'A UUID. A key that is bound to a project allows only that project.',
+        pattern: UUID_TEXT,
+      }),
     ),
     traceparent: absentOrNull(
       Type.String({
-        description: 'W3C Trace Context; the header traceparent unless given.',
+        description: 'W3C Trace Context. Default: the header traceparent.',
         pattern: TRACEPARENT_TEXT,
       }),
     ),
-    org_id: absentOrNull(Type.String({ description: 'May be given, and must then be the org of the key.' })),
+    org_id: absentOrNull(Type.String({ description: 'If given, it must be the org of the key.' })),
   },
   {
     examples: [
@@ -117,10 +127,12 @@ export const SubmissionResult = shape(
 
 export const BatchSubmission = shape('BatchSubmission', {
   jobs: Type.Array(named(JobSubmission), { minItems: 1, maxItems: MAX_BATCH }),
-  atomic: Type.Optional(Type.Boolean({ default: true, description: 'All or none; otherwise the valid ones.' })),
+  atomic: Type.Optional(
+    Type.Boolean({ default: true, description: 'Submit all jobs or none; otherwise only the valid ones.' }),
+  ),
 });
 
-const RowError = shape('SubmissionError', {
+export const RowError = shape('SubmissionError', {
   code: Type.String(),
   message: Type.String(),
   details: Type.Array(named(ErrorDetail)),
@@ -146,13 +158,3 @@ export const BatchResult = shape('BatchResult', {
   rejected: Type.Integer({ description: 'Jobs rejected.' }),
   results: Type.Array(named(BatchRow), { description: 'One per job, in the order given.' }),
 });
-
-export const SUBMISSION_SHAPES = [
-  BackoffConfig,
-  JobSubmission,
-  SubmissionResult,
-  BatchSubmission,
-  RowError,
-  BatchRow,
-  BatchResult,
-];
