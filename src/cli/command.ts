@@ -60,7 +60,6 @@ export type CommandSpec<O extends Options> = {
   readonly examples: readonly string[];
   /** Runs until a signal stops it. The command handles signals itself. */
   readonly isLongRunning?: boolean;
-  /** Returns the exit code. */
   run(invocation: Invocation<O>): Promise<number>;
 };
 

@@ -1,6 +1,5 @@
 import { COMMON_OPTIONS, type Command, type Options } from './command.ts';
 
-/** The text of `millrace help`. */
 export function overview(commands: readonly Command[]): string {
   const width = Math.max(...commands.map((command) => command.name.length));
   return [
@@ -18,7 +17,6 @@ export function overview(commands: readonly Command[]): string {
   ].join('\n');
 }
 
-/** The text of `millrace COMMAND --help`. */
 export function commandHelp({ name, takes, summary, details, options, examples }: Command): string {
   const own = Object.keys(options).length > 0 ? ['', 'Options:', ...optionLines(options)] : [];
   return [

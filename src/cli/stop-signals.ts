@@ -1,9 +1,7 @@
 import { EXIT } from './command.ts';
 
 export type Stop = {
-  /** Resolves with the first signal. */
   readonly asked: Promise<NodeJS.Signals>;
-  /** Stops listening. */
   release(): void;
 };
 

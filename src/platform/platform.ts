@@ -25,7 +25,6 @@ export type Platform = {
   database: Database;
   postgres: PostgresHandle;
   telemetry: Telemetry;
-  /** The parts of webhooks that the API needs. */
   webhooks: WebhookParts;
   /** Starts to run jobs and to send webhooks. */
   start(): Promise<void>;
@@ -41,7 +40,6 @@ export type PlatformOptions = {
   migrates: boolean;
   /** How many jobs of each built-in type run at once; zero for none. */
   concurrency: number;
-  /** The name of the worker in histories. */
   name?: string;
   /** False for a process that only runs jobs. It needs fewer database sessions. */
   servesRequests?: boolean;

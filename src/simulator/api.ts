@@ -50,7 +50,6 @@ export type ApiOptions = {
   onExchange?(exchange: Exchange): void;
   /** How long to repeat a request while the server is down, busy or asks for a pause. */
   patienceMs?: number;
-  /** Aborts requests in flight. */
   signal?: AbortSignal;
   /** The bootstrap token, if the server requires one to create clients. */
   bootstrapToken?: string;
@@ -73,7 +72,6 @@ export class ExecutionApi {
     this.#agent = this.#isSecure ? new SecureAgent(pool) : new Agent(pool);
   }
 
-  /** Creates a client and its first key. */
   async register(): Promise<Credentials> {
     const token = this.#options.bootstrapToken;
     const headers: Record<string, string> = token === undefined ? {} : { 'x-bootstrap-token': token };
@@ -121,7 +119,6 @@ export class ExecutionApi {
     }
   }
 
-  /** The deliveries for one webhook or callback. */
   deliveries(key: string, webhookId: string): Promise<Answer<DeliveryPage>> {
     const path = `/webhooks/${webhookId}/deliveries?limit=200`;
     return this.#send({ ...read('/webhooks/:webhook_id/deliveries', path), key });
@@ -131,7 +128,6 @@ export class ExecutionApi {
     return this.#send(read('/health', '/health'));
   }
 
-  /** Every job of the client with its events. */
   async *reports(key: string): AsyncGenerator<ReportRow> {
     const headers = { accept: 'application/x-ndjson' };
     const answer = await this.#open({ ...read('/reports', '/reports?events=true'), key, headers });

@@ -18,9 +18,7 @@ export type Case = {
   readonly observed: Observed;
   readonly job: ObservedJob;
   readonly row: ReportRow;
-  /** The final state that the kind requires. */
   readonly expected: ExpectedOutcome;
-  /** The factor of the server for durations. */
   readonly timeScale: number;
   /** When the server was down, if it was restarted. */
   readonly away?: Away;

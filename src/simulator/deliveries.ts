@@ -13,7 +13,6 @@ type JobWithCallback = { readonly apiKey: string; readonly url: string; readonly
 export class DeliveryJudge {
   readonly #world: Pick<World, 'api' | 'receiver' | 'signal'>;
   readonly #patienceMs: number;
-  /** The ids of callbacks by URL. */
   readonly #ids = new Map<string, string>();
 
   constructor(world: Pick<World, 'api' | 'receiver' | 'signal'>, patienceMs = PATIENCE_MS) {

@@ -14,7 +14,6 @@ export type EmbeddedOptions = {
   readonly databaseUrl?: string;
   /** The address on this machine that may receive callbacks, such as `127.0.0.1:9000`. */
   readonly receiver?: string;
-  /** More settings, as environment variables. */
   readonly settings?: Readonly<Record<string, string>>;
 };
 

@@ -3,7 +3,6 @@ const GROWTH = 1.08;
 const LOG_GROWTH = Math.log(GROWTH);
 
 export type Quantiles = { count: number; p50: number; p95: number; p99: number; max: number };
-/** `from` and `to` in milliseconds. */
 export type Bar = { from: number; to: number; count: number };
 
 /** Counts durations in buckets that grow by 8 percent each. Its size does not depend on the number of durations. */

@@ -19,7 +19,6 @@ export type RunOptions = {
   readonly pace: { readonly ratePerSecond: number } | { readonly concurrency: number };
   readonly timeScale: number;
   readonly expectations: ReadonlyMap<WorkKind, ExpectedOutcome>;
-  /** Receives callbacks. */
   readonly receiver: Receiver;
   readonly bootstrapToken?: string;
   readonly signal: AbortSignal;
@@ -61,7 +60,6 @@ class Simulation {
   readonly #verifier: Verifier;
   readonly #notes = new Set<string>();
   readonly #underWay = new Set<Promise<void>>();
-  /** Callback URLs by job id. */
   readonly #callbacks = new Map<string, string>();
   /** Jobs that become due while the server restarts. They run last, so that the restart does not disturb the others. */
   readonly #parked: PlannedJob[] = [];

@@ -23,7 +23,6 @@ export type PairCount = { from: ExecutionState; to: ExecutionState; isAllowed: b
 
 export type VerifierOptions = {
   readonly expectations: ReadonlyMap<WorkKind, ExpectedOutcome>;
-  /** The factor of the server for durations. */
   readonly timeScale: number;
 };
 
@@ -101,7 +100,6 @@ export class Verifier {
     return all.sort((a, b) => Number(b.isAllowed) - Number(a.isAllowed));
   }
 
-  /** In the order of the catalogue. */
   kinds(): KindTally[] {
     return WORK_KINDS.flatMap((kind) => this.tallies.get(kind) ?? []);
   }

@@ -67,7 +67,6 @@ export class JobWatch {
     for (const waiter of waiters.values()) waiter.resolve(null);
   }
 
-  /** Returns whether one of the jobs has ended. */
   async #look(apiKey: string, waiters: Map<string, Waiter>, due: readonly Waiter[]): Promise<boolean> {
     let hasNews = false;
     for (let at = 0; at < due.length && !this.#options.signal.aborted; at += IDS_IN_A_CALL) {

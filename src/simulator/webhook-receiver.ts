@@ -29,16 +29,13 @@ export type Received = {
   readonly path: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly body: string;
-  /** The header `webhook-id`. */
   readonly messageId: string | null;
   /** Whether the signature is valid; null if the receiver does not verify signatures. */
   readonly verified: boolean | null;
 };
 
 export type ReceiverOptions = {
-  /** Default: 127.0.0.1. */
   host?: string;
-  /** Default: a free port. */
   port?: number;
   verify?(message: Pick<Received, 'headers' | 'body'>): boolean;
 };

@@ -9,7 +9,6 @@ import type { Accepted, JobView, Problem } from './wire.ts';
 /** The planned time of a submission, and the callback for its acceptance. */
 export type Turn = { readonly intendedMs: number; onAccepted(): void };
 
-/** The parts that every driver needs. */
 export type World = {
   readonly api: ExecutionApi;
   readonly clients: readonly Credentials[];
@@ -27,7 +26,6 @@ export type ObservedJob = {
   readonly expected: ExecutionState | null;
   /** How often it must have run; null if that is not known. */
   readonly runs: number | null;
-  /** The callback URL of the job. */
   readonly callback?: string;
 };
 
@@ -39,7 +37,6 @@ export type Observed = {
   readonly refusal: { readonly status: number; readonly code: string | null } | null;
   /** How many jobs were canceled too late for their kind. */
   readonly missed: number;
-  /** Problems that the driver found. */
   readonly problems: readonly string[];
   readonly notes: readonly string[];
 };

@@ -7,7 +7,6 @@ import { textFacts, textTable } from '../text-table.ts';
 
 const SHOWN_PROBLEMS = 20;
 
-/** The summary of a run for the terminal. */
 export function summaryLines(summary: Summary, out: Pick<Output, 'paint'>): string[] {
   const { kinds, pairs, notes } = summary;
   return [

@@ -24,7 +24,6 @@ export type ExecutionDefinition = {
   readonly payload_size: number;
   /** The time of the request in milliseconds. It seeds the random choice of the work kind. */
   readonly seed: number;
-  /** As requested; null for a job that is due at once. */
   readonly execution_at: string | null;
   readonly expected_outcome: ExpectedOutcome;
 };

@@ -11,9 +11,7 @@ export type ExecutionSettings = {
   readonly allowedTypes: readonly ExecutionType[];
   /** Not yet multiplied by `timeScale`. */
   readonly maxRuntimeMs: number;
-  /** The interval between heartbeats of a worker. */
   readonly heartbeatMs: number;
-  /** How many jobs may wait in the queue. */
   readonly queueSize: number;
   /** How many jobs may run at once over all workers. */
   readonly activeJobs: number;

@@ -65,7 +65,6 @@ const OUTCOMES: Readonly<Record<ExecutionState, ExecutionOutcome | null>> = {
   CANCELED: 'CANCELED',
 };
 
-/** Null while the state is not final. */
 export function outcomeOf(state: ExecutionState): ExecutionOutcome | null {
   return OUTCOMES[state];
 }

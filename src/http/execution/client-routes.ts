@@ -96,7 +96,6 @@ export function renewKeyRoute(http: Http, context: ExecutionContext, { authentic
   });
 }
 
-/** The hash of the secret in the Authorization header. */
 function secretHashOf({ headers }: Pick<FastifyRequest, 'headers'>): Uint8Array {
   const parsed = parseApiKey(headers.authorization?.trim().split(/ +/)[1] ?? '');
   if (parsed === null) throw new AppError('UNAUTHORIZED');

@@ -23,6 +23,7 @@ import * as reportSchemas from './schemas/report.ts';
 import * as submissionSchemas from './schemas/submission.ts';
 import * as webhookSchemas from './schemas/webhook.ts';
 import * as messageSchemas from './schemas/webhook-message.ts';
+import { WEBHOOK_CALLS } from './schemas/webhook-message.ts';
 import { submitJobRoute } from './submit-job.ts';
 import { WEBHOOK_ROUTES } from './webhook-routes.ts';
 
@@ -68,7 +69,7 @@ export function executionDoor(context: ExecutionContext, parts: ExecutionParts):
     description:
       'Simulated work: clients and their keys, jobs with an outcome and a report, and webhooks for their events.',
     isFinalOnly: true,
-    webhooks: messageSchemas.WEBHOOK_CALLS,
+    webhooks: WEBHOOK_CALLS,
     register(http) {
       http.decorateRequest('jobId', null);
       http.decorateRequest('problem', null);

@@ -14,7 +14,6 @@ export type WebhookParts = {
   readonly addresses: AddressPolicy;
   /** How long the old secret stays valid after a rotation. */
   readonly secretOverlapMs: number;
-  /** Called after a delivery was queued. */
   onQueued(): void;
 };
 

@@ -19,7 +19,6 @@ import {
   viewOf,
 } from './read-execution.ts';
 
-/** The report of one finished job. */
 export async function reportExecution(c: ExecutionContext, request: JobRequest): Promise<ExecutionReport> {
   const { jobId, caller } = request;
   const [found] = await withEvents(c, caller.clientId, [await ownedExecution(c, request)]);
@@ -34,7 +33,6 @@ export async function reportExecution(c: ExecutionContext, request: JobRequest):
   throw new AppError('NOT_FOUND', { message, problem: 'RFA_JOB_NOT_FOUND' });
 }
 
-/** One job in the report over all jobs. */
 export type ReportRow = ExecutionView & {
   /** The duration of the attempt that decided the outcome; null until the job has one. */
   readonly durationMs: number | null;

@@ -17,7 +17,6 @@ import { jobOwner } from '../../ledger/reads/job-owner.ts';
 import { foreignResource } from './client-checks.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 
-/** A request for one job. */
 export type JobRequest = { readonly caller: Caller; readonly jobId: string };
 
 /** A job as the execution API shows it. */
@@ -25,10 +24,8 @@ export type ExecutionView = {
   readonly jobId: string;
   readonly type: ExecutionType;
   readonly state: ExecutionState;
-  /** Null until the state is final. */
   readonly outcome: ExecutionOutcome | null;
   readonly createdAt: Date;
-  /** As requested; null for a job that was due at once. */
   readonly executionAt: Date | null;
   readonly updatedAt: Date;
   readonly attempt: number;

@@ -12,7 +12,6 @@ export type DeliveriesOptions = {
   readonly settings: DeliverySettings;
   /** The minimum time that deliveries are kept. */
   readonly retentionMs: number;
-  /** How many deliveries this process makes at once. */
   readonly slots: number;
   readonly breaker: BreakerPolicy;
   readonly disableAfterMs: number;

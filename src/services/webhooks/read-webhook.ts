@@ -11,7 +11,6 @@ import type { Caller, ExecutionContext } from '../execution/context.ts';
 
 export type { Webhook };
 
-/** A request for one webhook, or for the target of callbacks. */
 export type WebhookRequest = { readonly caller: Caller; readonly webhookId: string };
 
 export async function readWebhook(c: ExecutionContext, request: WebhookRequest): Promise<Webhook> {

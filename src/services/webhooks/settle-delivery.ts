@@ -26,7 +26,6 @@ export type AttemptOutcome = {
   readonly errorCode: string | null;
   readonly durationMs: number;
   readonly answer: string | null;
-  /** The `Retry-After` of the endpoint. */
   readonly retryAfterMs: number | null;
 };
 
@@ -42,7 +41,6 @@ export type TakeTurn = <T>(urgency: 'soon' | 'later', work: () => Promise<T>) =>
 export type DeskOptions = {
   readonly engine: Engine;
   readonly breaker: BreakerPolicy;
-  /** The delay before a retry. */
   readonly backoff: BackoffPolicy;
   /** A target that fails for this long is disabled. */
   readonly disableAfterMs: number;
@@ -56,7 +54,6 @@ type EndedAttempt = { live: LiveDelivery; deliveryId: string; jobId: string; out
 
 type Finished = {
   readonly live: LiveDelivery;
-  /** The number of the attempt. */
   readonly attempt: number;
   readonly isTriedAgain: boolean;
   /** Why the target was disabled; null if it was not. */
