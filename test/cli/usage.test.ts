@@ -20,7 +20,7 @@ describe('a command line that is wrong', () => {
     [['jobs', 'get'], '"millrace jobs get" needs ID.'],
     [['jobs', 'get', 'abc'], '"abc" is not a job id.'],
     [['jobs', 'cancel'], 'No job is named.'],
-    [['jobs', 'retry', crypto.randomUUID(), '--delay', 'soon'], '--delay: a duration is written'],
+    [['jobs', 'retry', crypto.randomUUID(), '--delay', 'soon'], '--delay: write a duration'],
     [['jobs', 'submit', 'greet', '{name}'], 'The payload is not JSON'],
     [['jobs', 'submit', 'greet', '@/nowhere.json'], '/nowhere.json cannot be read'],
     [['jobs'], '"millrace jobs" needs one more word: submit, get'],

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Door, Http } from '../../src/http/door.ts';
-import { queueDoor } from '../../src/http/queue/door.ts';
 import { Page } from './docs-browser.ts';
 import { useExecution } from './execution-fixture.ts';
+import { queueDoor } from './queue-door.ts';
 import { serve } from './server-fixture.ts';
 
 const ATTACK = [

@@ -1,8 +1,8 @@
 import { AppError } from '../../core/errors.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
-import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
 import { DEFAULT_QUEUE } from '../../core/submission-fields.ts';
 import type { Engine } from '../../engine/engine.ts';
+import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
 import { listWorkers, type WorkerInfo } from '../../ledger/attempts/workers.ts';
 import { queueDepth } from '../../ledger/queues/queue-depth.ts';
 import { checkReadiness } from '../admission/check-readiness.ts';
