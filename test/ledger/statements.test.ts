@@ -18,7 +18,10 @@ async function importLedger(): Promise<void> {
 const namesInSources = (): string[] =>
   files().flatMap((file) => {
     const text = readFileSync(new URL(file, LEDGER), 'utf8');
-    return Array.from(text.matchAll(/\b(?:statement|flushVariants)\(\s*'(\w+)'/g), ([, name]) => `millrace_${name}`);
+    return Array.from(
+      text.matchAll(/\b(?:statement|namedStatement|flushVariants)\(\s*'(\w+)'/g),
+      ([, name]) => `millrace_${name}`,
+    );
   });
 
 test('every statement of the ledger can be prepared on a migrated database', async () => {

@@ -21,6 +21,36 @@ export function statement(name: string, text: string): Statement {
   return made;
 }
 
+/** A statement whose parameters have names: `$orgId` in its text stands for the member `orgId` of its params. */
+export type NamedStatement<Params extends object, Row> = Statement & {
+  readonly parameters: readonly (keyof Params & string)[];
+  /** Only for the compiler: the type of a row. */
+  readonly row?: Row;
+};
+
+/** Numbers the parameters in the order in which they first occur, once, so that the text sent to PostgreSQL is constant. */
+export function namedStatement<Params extends object, Row>(name: string, text: string): NamedStatement<Params, Row> {
+  const parameters: string[] = [];
+  const numbered = text.replace(/\$([a-z][A-Za-z]*)/g, (_, parameter: string) => {
+    if (!parameters.includes(parameter)) parameters.push(parameter);
+    return `$${parameters.indexOf(parameter) + 1}`;
+  });
+  return Object.assign(statement(name, numbered), { parameters: parameters as (keyof Params & string)[] });
+}
+
+export function runNamed<Params extends object, Row>(
+  db: Queryable,
+  made: NamedStatement<Params, Row>,
+  params: Params,
+): Promise<Row[]> {
+  const values = made.parameters.map((name) => {
+    const value = params[name];
+    if (value === undefined) throw new TypeError(`${made.name} needs a value for $${name}.`);
+    return value;
+  });
+  return run<Row>(db, made, values);
+}
+
 export const allStatements = (): readonly Statement[] => [...registry.values()];
 
 /** Anything that runs a query: a pool of ours, a client of ours, or a client of the user's own transaction. */
