@@ -12,8 +12,8 @@ export interface Actor {
   readonly id: string;
 }
 
-/** A job as readers see it. `updatedAt` changes only when the state changes. */
-export interface Job {
+/** A job without its payload. `updatedAt` changes only when the state changes. */
+export interface JobSummary {
   readonly id: string;
   /** The order of submission, and the only order of jobs. */
   readonly seq: number;
@@ -38,7 +38,7 @@ export interface Job {
   readonly completedAt: Date | null;
   readonly cancelRequestedAt: Date | null;
   readonly lifetimeDeadlineAt: Date | null;
-  readonly payload: Payload;
+  /** Only when it was asked for, and only once the job has ended after at least one attempt. */
   readonly result?: JobResult;
   readonly progress?: Progress;
   readonly lastFailure: Failure | null;
@@ -55,6 +55,10 @@ export interface Job {
   readonly dependsOn: readonly string[];
   readonly dependencyType: DependencyType | null;
   readonly parentId: string | null;
+}
+
+export interface Job extends JobSummary {
+  readonly payload: Payload;
 }
 
 export interface JobResult {
@@ -104,7 +108,7 @@ export function currentAttempt(attemptsStarted: number): number {
 }
 
 /** A job that ended before its first attempt has no result. */
-export function hasResult({ state, attemptsStarted }: Pick<Job, 'state' | 'attemptsStarted'>): boolean {
+export function hasResult({ state, attemptsStarted }: Pick<JobSummary, 'state' | 'attemptsStarted'>): boolean {
   return isTerminal(state) && attemptsStarted > 0;
 }
 

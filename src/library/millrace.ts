@@ -23,10 +23,10 @@ import { countJobs, type JobCounts } from '../services/jobs/count-jobs.ts';
 import { createEngine } from '../services/jobs/create-engine.ts';
 import { type Explanation, explainJob } from '../services/jobs/explain-job.ts';
 import { type FailureDetails, inspectFailure } from '../services/jobs/inspect-failure.ts';
-import { readJob, toView } from '../services/jobs/read-job.ts';
+import { readJobView } from '../services/jobs/read-job.ts';
 import { type RetryParams, type RetryResult, retryJob } from '../services/jobs/retry-job.ts';
 import { listSchedules, removeSchedule, type ScheduleParams, scheduleJob } from '../services/jobs/schedule-job.ts';
-import { searchJobs } from '../services/jobs/search-jobs.ts';
+import { searchJobViews } from '../services/jobs/search-jobs.ts';
 import { submitJob } from '../services/jobs/submit-job.ts';
 import { type BatchResult, submitMany } from '../services/jobs/submit-many.ts';
 import { updateJob } from '../services/jobs/update-job.ts';
@@ -142,13 +142,13 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     jobId: JobId<T> | string,
     options: { includeResult?: boolean; includeHistory?: boolean } = {},
   ): Promise<JobOf<Jobs, T> | null> {
-    const reading = readJob(this.#engine, jobId, { orgId: this.#orgId, includeResult: true, ...options });
+    const reading = readJobView(this.#engine, jobId, { orgId: this.#orgId, includeResult: true, ...options });
     return reading as Promise<JobOf<Jobs, T> | null>;
   }
 
   async search<T extends TypeOf<Jobs>>(filter: FilterOf<T> = {}, page: SearchPage = {}) {
-    const found = await searchJobs(this.#engine, { orgId: this.#orgId, filter, page });
-    return { ...found, jobs: found.jobs.map((job) => toView(job, false) as JobOf<Jobs, T>) };
+    const found = await searchJobViews(this.#engine, { orgId: this.#orgId, filter, page });
+    return { ...found, jobs: found.jobs as JobOf<Jobs, T>[] };
   }
 
   /** Counts, rates and latencies. `timeRange` is how far back finished jobs count; by default one hour. */
@@ -180,7 +180,8 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
 
   /** Changes the priority, tags, correlation id, callback or type of a job while it still may be changed. */
   update(jobId: string, update: JobUpdate): Promise<JobOf<Jobs> | null> {
-    return updateJob(this.#engine, jobId, { orgId: this.#orgId, update }) as Promise<JobOf<Jobs> | null>;
+    const updating = updateJob(this.#engine, jobId, { orgId: this.#orgId, update, read: readJobView });
+    return updating as Promise<JobOf<Jobs> | null>;
   }
 
   /** Why a job failed, whatever became of it since. Null when it never failed, or does not exist. */

@@ -20,7 +20,7 @@ async function whenWriting(client: TestClient, table: string, action: string): P
 }
 
 const REFUSE = `RAISE EXCEPTION 'disk of sand';`;
-const TABLES = ['jobs', 'ready', 'records', 'idempotency_keys', 'postings'];
+const TABLES = ['jobs', 'ready', 'records', 'idempotency_keys', 'tagged_jobs'];
 
 /** How many rows there are of the client, wherever a job leaves some. */
 async function rowsOf({ clientId }: TestClient): Promise<Record<string, number>> {

@@ -43,29 +43,34 @@ test('no more than asked for go at once', async () => {
   expect(await pruneRollups(ledger.db.maintenance, 2)).toBe(1);
 });
 
-test('spans go with the last job they speak of, after two days', async () => {
+test('spans go when the oldest job is two days younger', async () => {
   const job = await ledger.submitOne();
-  const span = `INSERT INTO millrace.seq_spans SELECT $1, 60, millrace.clock() - $2::interval, $3::int8, $3::int8`;
-  await sql(span, [job.orgId, '3 days', job.seq - 1]);
-  await sql(span, [job.orgId, '4 days', job.seq]);
-  await sql(span, [job.orgId, '1 day', job.seq - 1]);
+  const span = `INSERT INTO millrace.seq_spans (org_id, width, started_at, changed_seq) SELECT $1, 60, millrace.clock() - $2::interval, $3::int8`;
+  await sql(span, [job.orgId, '3 days', 1]);
+  await sql(span, [job.orgId, '1 day', 2]);
+  const left = async () =>
+    (await sql('SELECT changed_seq FROM millrace.seq_spans WHERE org_id = $1', [job.orgId])).map(({ changed_seq }) =>
+      Number(changed_seq),
+    );
+  await sql(`UPDATE millrace.jobs SET created_at = created_at - interval '2 days' WHERE id = $1`, [job.id]);
+  expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(0);
+  await sql(`UPDATE millrace.jobs SET created_at = created_at + interval '2 days' WHERE id = $1`, [job.id]);
   expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(1);
-  const left = await sql('SELECT max_seq FROM millrace.seq_spans WHERE org_id = $1 ORDER BY started_at', [job.orgId]);
-  expect(left.map(({ max_seq }) => Number(max_seq))).toEqual([job.seq, job.seq - 1]);
+  expect(await left()).toEqual([2]);
 });
 
-test('postings go once no job up to their last one is left', async () => {
+test('the jobs of a tag are forgotten once no job up to the last one is left', async () => {
   const job = await ledger.submitOne();
   await sql(`INSERT INTO millrace.live_totals VALUES ($1, 'scheduled', 1) ON CONFLICT DO NOTHING`, [job.orgId]);
-  const posting = `INSERT INTO millrace.postings VALUES ($1, $2, $3, $4, $3, $4, 2, ARRAY[$3::int8, $4::int8])`;
-  await sql(posting, [job.orgId, 'type:gone', job.seq - 2, job.seq - 1]);
-  await sql(posting, [job.orgId, 'type:half', job.seq - 1, job.seq]);
+  const tagged = 'INSERT INTO millrace.tagged_jobs VALUES ($1, $2, $4, ARRAY[$3::int8, $4::int8])';
+  await sql(tagged, [job.orgId, 'team=gone', job.seq - 2, job.seq - 1]);
+  await sql(tagged, [job.orgId, 'team=half', job.seq - 1, job.seq]);
   expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(1);
-  const terms = async () =>
-    (await sql('SELECT term FROM millrace.postings WHERE org_id = $1', [job.orgId])).map((row) => row.term);
-  expect(await terms()).toEqual(['type:half']);
+  const tags = async () =>
+    (await sql('SELECT tag FROM millrace.tagged_jobs WHERE org_id = $1', [job.orgId])).map((row) => row.tag);
+  expect(await tags()).toEqual(['team=half']);
   await sql('DELETE FROM millrace.jobs WHERE org_id = $1', [job.orgId]);
   await ledger.submitOne();
   expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(1);
-  expect(await terms()).toEqual([]);
+  expect(await tags()).toEqual([]);
 });

@@ -1,9 +1,10 @@
 /** Searches while the projector is far behind, and while jobs are being submitted: nothing is left out. */
 import { describe, expect, test } from 'vitest';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
-import { filterValues, type JobFilter, MATCHES } from '../../src/ledger/search/job-filter.ts';
+import type { JobFilter } from '../../src/ledger/search/job-filter.ts';
 import { SEARCH_ORDERS, type SearchOrder } from '../../src/ledger/search/search-cursor.ts';
 import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
+import { everyMatch } from './every-match.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -51,15 +52,8 @@ async function walk(orgId: string, filter: JobFilter, order: SearchOrder): Promi
   return ids;
 }
 
-const ORDER_TEXT: Record<SearchOrder, string> = {
-  ...{ CREATED_DESC: 'j.seq DESC', CREATED_ASC: 'j.seq' },
-  UPDATED_DESC: 'j.updated_at DESC, j.seq DESC',
-};
-
-async function allOf(orgId: string, filter: JobFilter, order: SearchOrder): Promise<string[]> {
-  const text = `SELECT j.id FROM millrace.jobs j WHERE j.org_id = $1::uuid AND ${MATCHES} ORDER BY ${ORDER_TEXT[order]}`;
-  return (await ledger.db.maintenance.query(text, filterValues(orgId, filter))).rows.map((row) => row.id);
-}
+const allOf = (orgId: string, filter: JobFilter, order: SearchOrder): Promise<string[]> =>
+  everyMatch(ledger.db.maintenance, orgId, { filter, order });
 
 const FILTERS: readonly JobFilter[] = [
   {},

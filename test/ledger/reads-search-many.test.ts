@@ -4,9 +4,10 @@ import { PRIORITIES } from '../../src/core/priority.ts';
 import { JOB_STATES } from '../../src/core/states.ts';
 import { projectRollups } from '../../src/ledger/history/rollups.ts';
 import { updateJob } from '../../src/ledger/jobs/update-job.ts';
-import { filterValues, type JobFilter, MATCHES } from '../../src/ledger/search/job-filter.ts';
+import type { JobFilter } from '../../src/ledger/search/job-filter.ts';
 import { SEARCH_ORDERS, type SearchOrder } from '../../src/ledger/search/search-cursor.ts';
 import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
+import { everyMatch } from './every-match.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -67,16 +68,8 @@ async function walk(filter: JobFilter, order: SearchOrder): Promise<string[]> {
   return ids;
 }
 
-const ORDER_TEXT: Record<SearchOrder, string> = {
-  CREATED_DESC: 'j.seq DESC',
-  CREATED_ASC: 'j.seq',
-  UPDATED_DESC: 'j.updated_at DESC, j.seq DESC',
-};
-
 async function bruteForce(filter: JobFilter, order: SearchOrder): Promise<string[]> {
-  const text = `SELECT j.id FROM millrace.jobs j WHERE j.org_id = $1::uuid AND ${MATCHES} ORDER BY ${ORDER_TEXT[order]}`;
-  const { rows } = await ledger.db.maintenance.query(text, filterValues(orgId, filter));
-  return rows.map((row) => row.id);
+  return everyMatch(ledger.db.maintenance, orgId, { filter, order });
 }
 
 const some = <T>(values: readonly T[]) => fc.subarray([...values], { minLength: 1, maxLength: 3 });

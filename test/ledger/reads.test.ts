@@ -14,7 +14,7 @@ const ledger = useLedger();
 const BOOM = { category: 'PERMANENT', code: 'BOOM', message: 'it broke', stackTrace: 'at x', context: { step: '2' } };
 
 const read = async ({ orgId, id }: TestJob) => {
-  const job = await getJob(ledger.db.api, orgId, id);
+  const job = await getJob(ledger.db.api, orgId, id, { payload: true, result: true });
   if (job === null) throw new Error('the job is gone');
   return job;
 };

@@ -171,7 +171,8 @@ export class JobWatcher {
   }
 
   async #read(batch: readonly Watched[]): Promise<void> {
-    const jobs = await getJobsOfOrgs(this.#database.api, batch);
+    const wanted = batch.map(({ orgId, id }) => ({ orgId, id, payload: true, result: true }));
+    const jobs = (await getJobsOfOrgs(this.#database.api, wanted)) as (Job | null)[];
     for (const [index, watched] of batch.entries()) {
       const job = jobs[index] ?? null;
       // A job that waits for its children was reported as completed and still runs.

@@ -1,8 +1,8 @@
 import { AppError } from '../../core/errors.ts';
-import type { Job, StateTransition } from '../../core/job.ts';
+import type { Job, JobSummary, StateTransition } from '../../core/job.ts';
 import { type Batcher, createBatcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
-import { getJobsOfOrgs, type WantedJob } from '../../ledger/reads/get-job.ts';
+import { getJobsOfOrgs, type JobParts, type WantedJob, type WithPayload } from '../../ledger/reads/get-job.ts';
 import { historiesOfOrgs } from '../../ledger/reads/job-history.ts';
 
 const MAX_BATCH = 200;
@@ -20,7 +20,7 @@ const BOUNDS = {
 
 /** Reads single jobs, many callers to a statement: however many look at jobs or histories, they take two connections for each. */
 export class Reader {
-  readonly #jobs: Batcher<WantedJob, Job | null>;
+  readonly #jobs: Batcher<WantedJob, JobSummary | null>;
   readonly #histories: Batcher<WantedJob, StateTransition[]>;
 
   constructor({ database }: { database: Database }) {
@@ -28,9 +28,11 @@ export class Reader {
     this.#histories = createBatcher({ send: (wanted) => historiesOfOrgs(database.api, wanted), ...BOUNDS });
   }
 
-  /** A job of another org is as absent as one that never was. */
-  get(orgId: string, id: string): Promise<Job | null> {
-    return this.#jobs.add({ orgId, id });
+  /** Null: the org has no such job. */
+  get(orgId: string, id: string, parts: WithPayload): Promise<Job | null>;
+  get(orgId: string, id: string, parts?: JobParts): Promise<JobSummary | null>;
+  get(orgId: string, id: string, parts: JobParts = {}): Promise<JobSummary | null> {
+    return this.#jobs.add({ orgId, id, ...parts });
   }
 
   /** Every change of state, oldest first; none of a job that the org does not have. */

@@ -2,9 +2,9 @@ import type { Static } from 'typebox';
 import { formatDuration } from '../../core/duration.ts';
 import type { AppError } from '../../core/errors.ts';
 import type { Failure } from '../../core/failure.ts';
-import type { Job, StateTransition } from '../../core/job.ts';
+import type { Progress, StateTransition } from '../../core/job.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
-import type { JobView } from '../../services/jobs/read-job.ts';
+import type { JobReport } from '../../services/jobs/read-job.ts';
 import type { RejectedSubmission, SubmissionResult } from '../../services/jobs/submission-result.ts';
 import type { ApiError } from './schemas/error.ts';
 import type { ErrorInfo, JobResult, JobStatus } from './schemas/job.ts';
@@ -47,10 +47,8 @@ export function renderRow(result: SubmissionResult | RejectedSubmission): Static
 
 export type Sight = { seesStack: boolean };
 
-type Shown = Omit<Job, 'payload' | 'result'> & Pick<JobView, 'result' | 'history'>;
-
 /** A job as this door shows it. */
-export function renderJob(job: Shown, sight: Sight): Static<typeof JobStatus> {
+export function renderJob(job: JobReport, sight: Sight): Static<typeof JobStatus> {
   return {
     job_id: job.id,
     type: job.type,
@@ -77,7 +75,7 @@ export function renderJob(job: Shown, sight: Sight): Static<typeof JobStatus> {
   };
 }
 
-function renderTimes(job: Shown) {
+function renderTimes(job: JobReport) {
   return {
     created_at: formatTimestamp(job.createdAt),
     updated_at: formatTimestamp(job.updatedAt),
@@ -89,13 +87,13 @@ function renderTimes(job: Shown) {
   };
 }
 
-function renderProgress({ percent, message, updatedAt }: NonNullable<Job['progress']>) {
+function renderProgress({ percent, message, updatedAt }: Progress) {
   return { percent, message, updated_at: formatTimestamp(updatedAt) };
 }
 
 const CANCELLED: Failure = { category: 'CANCELLED', code: 'CANCELLED', message: 'the job was cancelled' };
 
-function renderResult(result: NonNullable<JobView['result']>, sight: Sight): Static<typeof JobResult> {
+function renderResult(result: NonNullable<JobReport['result']>, sight: Sight): Static<typeof JobResult> {
   const { status, output, error, durationMs, attempt } = result;
   const rest = { status, duration_ms: durationMs, attempt };
   if (status === 'SUCCESS') return { ...rest, output: renderOutput(output) };

@@ -35,7 +35,7 @@ export function searchJobsRoutes(http: Http, engine: Engine): void {
     const { orgId, sight } = callerOf(request);
     const found = await searchJobs(engine, { orgId, ...question });
     return {
-      jobs: found.jobs.map(({ payload: _, result: __, ...job }) => renderJob(job, sight)),
+      jobs: found.jobs.map((job) => renderJob(job, sight)),
       total_count: found.totalCount,
       total_is_estimate: found.totalIsEstimate,
       next_cursor: found.nextCursor,

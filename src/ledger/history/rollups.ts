@@ -56,40 +56,14 @@ export const LIVE = `('pending', 'delayed', 'scheduled', 'running', 'retrying')`
 
 const startOf = (width: string, at: string) => `to_timestamp(floor(date_part('epoch', ${at}) / ${width}) * ${width})`;
 
-// A job is posted under what it is when it is born, under a rare end when it comes to that, and under every change. Jobs with near
-// numbers share a posting.
-/** A posting stays within one block of numbers or, for changes, one bin of time; whoever reads takes whole ones. */
-export const BLOCK_BITS = 12;
-export const BIN_MS = 1_000;
+const JOBS = 'batch CROSS JOIN LATERAL unnest(seqs) AS u(seq)';
 
-const microseconds = (at: string) => `(extract(epoch FROM ${at}) * 1000000)::int8`;
-
-const postingText = (term: string, from: string, grouped: string) => `
-  SELECT org_id, ${term}, min(seq), max(seq), min(seq), max(seq), count(*), array_agg(seq) FROM ${from}
-  GROUP BY org_id, ${grouped}, seq >> ${BLOCK_BITS}`;
-
-const births = 'batch CROSS JOIN LATERAL unnest(seqs) AS u(seq) WHERE is_birth';
-
-const POSTED = `
-  INSERT INTO millrace.postings (org_id, term, low, high, first_seq, last_seq, jobs, seqs)
-  ${postingText(`'type:' || job_type`, births, 'job_type')}
-  UNION ALL ${postingText(`'priority:' || priority`, births, 'priority')}
-  UNION ALL ${postingText(
-    `'tag:' || key || '=' || value`,
-    `(SELECT b.org_id, u.seq, t.key, t.value FROM batch b CROSS JOIN LATERAL unnest(b.seqs) AS u(seq)
-      CROSS JOIN LATERAL (SELECT j.tags FROM millrace.jobs j WHERE j.org_id = b.org_id AND j.seq = u.seq OFFSET 0) j
-      CROSS JOIN LATERAL jsonb_each_text(j.tags) t WHERE b.is_tagged) g`,
-    'key, value',
-  )}
-  UNION ALL ${postingText(
-    `'state:' || to_state`,
-    `batch CROSS JOIN LATERAL unnest(seqs) AS u(seq) WHERE to_state IN ('failed', 'dead_letter', 'cancelled')`,
-    'to_state',
-  )}
-  UNION ALL
-  SELECT org_id, 'changed', ${microseconds('min(at)')}, ${microseconds('max(at)')}, min(seq), max(seq), count(DISTINCT seq), array_agg(DISTINCT seq)
-  FROM batch CROSS JOIN LATERAL unnest(seqs) AS u(seq)
-  GROUP BY org_id, date_bin('${BIN_MS} ms', at, timestamptz 'epoch')`;
+// The tags are read from the jobs: a record only says that its jobs were submitted with some.
+const TAGGED = `
+  INSERT INTO millrace.tagged_jobs (org_id, tag, last_seq, seqs)
+  SELECT b.org_id, t.key || '=' || t.value, max(u.seq), array_agg(u.seq) FROM batch b CROSS JOIN LATERAL unnest(b.seqs) AS u(seq)
+  CROSS JOIN LATERAL (SELECT j.tags FROM millrace.jobs j WHERE j.org_id = b.org_id AND j.seq = u.seq OFFSET 0) j
+  CROSS JOIN LATERAL jsonb_each_text(j.tags) t WHERE b.is_tagged GROUP BY 1, 2`;
 
 // One statement moves the position and adds the sums, so a projector that dies leaves both as they were. Its snapshot may be
 // older than the position it finds once it has the lock; then there is nothing between the two and nothing is counted.
@@ -132,18 +106,20 @@ const PROJECT = statement(
   ON CONFLICT (org_id, width, started_at, kind, bucket)
   DO UPDATE SET attempts = r.attempts + excluded.attempts, max_ms = greatest(r.max_ms, excluded.max_ms)
 ), spans AS MATERIALIZED (
-  SELECT org_id, second, min(seq) AS min_seq, max(seq) AS max_seq FROM ${births} GROUP BY 1, 2
+  SELECT org_id, second, min(seq) FILTER (WHERE is_birth) AS min_seq, max(seq) FILTER (WHERE is_birth) AS max_seq, min(seq) AS changed_seq
+  FROM ${JOBS} GROUP BY 1, 2
 ), spanned AS (
-  INSERT INTO millrace.seq_spans AS s (org_id, width, started_at, min_seq, max_seq)
-  SELECT org_id, width, ${startOf('width', 'second')}, min(min_seq), max(max_seq)
+  INSERT INTO millrace.seq_spans AS s (org_id, width, started_at, min_seq, max_seq, changed_seq)
+  SELECT org_id, width, ${startOf('width', 'second')}, min(min_seq), max(max_seq), min(changed_seq)
   FROM spans CROSS JOIN unnest(ARRAY[60, 86400]) AS w(width) GROUP BY 1, 2, 3
   ON CONFLICT (org_id, width, started_at)
-  DO UPDATE SET min_seq = least(s.min_seq, excluded.min_seq), max_seq = greatest(s.max_seq, excluded.max_seq)
+  DO UPDATE SET min_seq = least(s.min_seq, excluded.min_seq), max_seq = greatest(s.max_seq, excluded.max_seq),
+    changed_seq = CASE WHEN s.changed_seq IS NOT NULL THEN least(s.changed_seq, excluded.changed_seq) END
+), tagged AS (${TAGGED}
 ), moved AS (
   INSERT INTO millrace.live_totals AS t (org_id, state, jobs)
   SELECT org_id, state, sum(jobs) FROM (${MOVED}) m WHERE state IN ${LIVE} GROUP BY 1, 2 HAVING sum(jobs) <> 0
   ON CONFLICT (org_id, state) DO UPDATE SET jobs = t.jobs + excluded.jobs
-), posted AS (${POSTED}
 ), stepped AS (
   UPDATE millrace.projections p SET txid = h.txid, inside_txid = h.txid, record_id = h.record_id FROM high h
   WHERE p.name = 'rollups' AND (p.txid, p.record_id) IS DISTINCT FROM (h.txid, h.record_id)
@@ -168,19 +144,19 @@ const PRUNE_SPANS = statement(
   'prune_seq_spans',
   `DELETE FROM millrace.seq_spans WHERE ctid = ANY (ARRAY(
      SELECT s.ctid FROM millrace.seq_spans s
-     WHERE s.started_at < millrace.clock() - interval '2 days' AND s.max_seq < coalesce(
-       (SELECT j.seq FROM millrace.jobs j WHERE j.org_id = s.org_id ORDER BY j.seq LIMIT 1), ${Number.MAX_SAFE_INTEGER})
+     WHERE s.started_at < millrace.clock() - interval '2 days' AND s.started_at + interval '2 days' < coalesce(
+       (SELECT j.created_at FROM millrace.jobs j WHERE j.org_id = s.org_id ORDER BY j.seq LIMIT 1), 'infinity')
      LIMIT $1::int4)) RETURNING 1 AS one`,
 );
 
-const PRUNE_POSTINGS = statement(
-  'prune_postings',
-  `DELETE FROM millrace.postings WHERE ctid = ANY (ARRAY(
-     SELECT p.ctid FROM (SELECT DISTINCT org_id FROM millrace.live_totals) o
+const PRUNE_TAGGED = statement(
+  'prune_tagged_jobs',
+  `DELETE FROM millrace.tagged_jobs WHERE ctid = ANY (ARRAY(
+     SELECT t.ctid FROM (SELECT DISTINCT org_id FROM millrace.live_totals) o
      CROSS JOIN LATERAL (SELECT coalesce((SELECT j.seq FROM millrace.jobs j WHERE j.org_id = o.org_id ORDER BY j.seq LIMIT 1),
        (SELECT last_value FROM millrace.job_seq)) AS seq) oldest
-     CROSS JOIN LATERAL (SELECT p.ctid FROM millrace.postings p
-       WHERE p.org_id = o.org_id AND p.last_seq < oldest.seq LIMIT $1::int4) p)) RETURNING 1 AS one`,
+     CROSS JOIN LATERAL (SELECT t.ctid FROM millrace.tagged_jobs t
+       WHERE t.org_id = o.org_id AND t.last_seq < oldest.seq LIMIT $1::int4) t)) RETURNING 1 AS one`,
 );
 
 // The records that a batch of one record would add up.
@@ -250,6 +226,6 @@ function stepOver(pool: pg.Pool, error: unknown): Promise<Projected> {
 /** Removes sums too fine for their age, at most `limit` of each kind. */
 export async function pruneRollups(db: Queryable, limit: number): Promise<number> {
   let pruned = 0;
-  for (const made of [...PRUNE, PRUNE_SPANS, PRUNE_POSTINGS]) pruned += (await run(db, made, [limit])).length;
+  for (const made of [...PRUNE, PRUNE_SPANS, PRUNE_TAGGED]) pruned += (await run(db, made, [limit])).length;
   return pruned;
 }

@@ -1,22 +1,22 @@
 import type { DependencyType } from '../../core/dependencies.ts';
 import type { Failure } from '../../core/failure.ts';
-import { currentAttempt, type Job, type Progress } from '../../core/job.ts';
+import { currentAttempt, type Job, type JobSummary, type Progress } from '../../core/job.ts';
 import type { Payload } from '../../core/payload.ts';
 import { priorityName } from '../../core/priority.ts';
 import type { JobState } from '../../core/states.ts';
 
-/** Whether a worker that lives holds job `j` without having started it. Only a claimed one pays for the look. */
+/** Whether a live worker holds job `j` without having started it. Only claimed jobs pay for the lookup. */
 export const IS_LEASED = `CASE WHEN j.state = 'scheduled' AND j.worker_id IS NOT NULL THEN
     coalesce((SELECT w.stopped_at IS NULL AND w.beat_at > millrace.clock() - interval '1 ms' * (
       SELECT (p.body->>'leaseMs')::float8 FROM millrace.policies p WHERE p.id = j.policy_id)
      FROM millrace.workers w WHERE w.id = j.worker_id), false) ELSE false END`;
 
-// JSON leaves the database as text: parsing it is left to whoever looks inside, and numbers keep every digit.
-// Dependencies and parents cost a lookup only for the few jobs that have them.
+// JSON leaves the database as text, so that numbers keep every digit and only a caller that needs it parses it. Dependencies and
+// parents cost a lookup only for the few jobs that have them. Payloads and results may be large and are not among these columns.
 export const JOB_COLUMNS = `
   j.id, j.seq, j.org_id, j.job_type, j.queue, j.state, j.priority, j.attempts_started, j.attempt_slot, j.max_attempts,
   j.created_at, j.updated_at, j.run_at, j.scheduled_at, j.started_at, j.completed_at, j.lifetime_deadline,
-  j.payload::text AS payload, j.payload_bytes, j.last_error::text AS last_error, j.tags::text AS tags, j.correlation_id,
+  j.last_error::text AS last_error, j.tags::text AS tags, j.correlation_id,
   j.request_id, j.category, j.project_id, j.traceparent,
   j.idempotency_key, j.callback_url, j.dependency_type, ${IS_LEASED} AS is_leased, c.requested_at AS cancel_requested_at,
   g.percent, g.message AS progress_message, g.updated_at AS progress_at,
@@ -27,7 +27,11 @@ export const JOB_COLUMNS = `
      JOIN millrace.jobs t ON t.org_id = d.org_id AND t.seq = d.depends_on_seq
      WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS depends_on`;
 
-// What an attempt reported is shown until the next one is granted, and what that one reports from then on.
+/** The payload of job `j` where `wanted` holds. Otherwise PostgreSQL neither reads nor sends it. */
+export const payloadColumns = (wanted: string): string =>
+  `CASE WHEN ${wanted} THEN j.payload::text END AS payload, CASE WHEN ${wanted} THEN j.payload_bytes END AS payload_bytes`;
+
+// The progress of an attempt is shown until the next attempt is granted.
 export const JOB_JOINS = `
   LEFT JOIN millrace.progress g ON g.org_id = j.org_id AND g.seq = j.seq
     AND j.attempts_started >= j.attempt_slot AND g.updated_at >= coalesce(j.scheduled_at, j.created_at)
@@ -54,8 +58,6 @@ export type JobRow = {
   started_at: Time | null;
   completed_at: Time | null;
   lifetime_deadline: Time | null;
-  payload: string | null;
-  payload_bytes: Uint8Array | null;
   last_error: string | null;
   tags: string | null;
   correlation_id: string | null;
@@ -74,7 +76,14 @@ export type JobRow = {
   depends_on: string | null;
 };
 
-export function toJob(row: JobRow): Job {
+export type PayloadRow = JobRow & { payload: string | null; payload_bytes: Uint8Array | null };
+
+export const toJobWithPayload = (row: PayloadRow): Job => ({
+  ...toJob(row),
+  payload: payloadOf(row.payload, row.payload_bytes),
+});
+
+export function toJob(row: JobRow): JobSummary {
   return {
     id: row.id,
     seq: Number(row.seq),
@@ -89,7 +98,6 @@ export function toJob(row: JobRow): Job {
     attemptSlot: row.attempt_slot,
     maxAttempts: row.max_attempts,
     ...timesOf(row),
-    payload: payloadOf(row.payload, row.payload_bytes),
     ...(row.percent === null ? {} : { progress: progressOf(row, row.percent) }),
     lastFailure: parse<Failure>(row.last_error),
     tags: parse<Record<string, string>>(row.tags),

@@ -5,7 +5,7 @@ export type JobFilter = {
   types?: readonly string[];
   states?: readonly JobState[];
   priorities?: readonly Priority[];
-  /** Every tag named must be there with exactly this value. */
+  /** A job must have every tag with exactly this value. */
   tags?: Readonly<Record<string, string>>;
   createdAfter?: Date;
   createdBefore?: Date;
@@ -13,28 +13,48 @@ export type JobFilter = {
   ids?: readonly string[];
 };
 
-/** What a filter asks of `j`, with $2 to $9; $1 is the org. A filter that is absent asks nothing. */
-export const MATCHES = `($2::text[] IS NULL OR j.job_type = ANY ($2))
-  AND ($3::text[] IS NULL OR j.state = ANY ($3::millrace.job_state[]))
-  AND ($4::int2[] IS NULL OR j.priority = ANY ($4))
-  AND ($5::jsonb IS NULL OR j.tags @> $5)
-  AND ($6::timestamptz IS NULL OR j.created_at > $6)
-  AND ($7::timestamptz IS NULL OR j.created_at < $7)
-  AND ($8::timestamptz IS NULL OR j.updated_at > $8)
-  AND ($9::uuid[] IS NULL OR j.id = ANY ($9))`;
+type Condition<Value> = {
+  /** The type of the parameter in PostgreSQL. */
+  type: string;
+  /** What a job `j` must fulfil. The parameter has the name of the filter. */
+  condition: string;
+  /** The parameter, if it is not the value itself. Null matches every job. */
+  toParameter?: (value: Value) => unknown;
+};
 
-/** $1 to $9. */
-export function filterValues(orgId: string, filter: JobFilter): unknown[] {
-  return [
-    orgId,
-    filter.types ?? null,
-    filter.states ?? null,
-    filter.priorities?.map(priorityNumber) ?? null,
-    // Jobs without tags contain no map at all, not even an empty one.
-    Object.keys(filter.tags ?? {}).length === 0 ? null : JSON.stringify(filter.tags),
-    filter.createdAfter ?? null,
-    filter.createdBefore ?? null,
-    filter.updatedAfter ?? null,
-    filter.ids ?? null,
-  ];
+/** One entry per filter. `searchJobs` needs nothing else to apply it. */
+const CONDITIONS: { readonly [Name in keyof JobFilter]-?: Condition<NonNullable<JobFilter[Name]>> } = {
+  types: { type: 'text[]', condition: 'j.job_type = ANY ($types)' },
+  states: { type: 'millrace.job_state[]', condition: 'j.state = ANY ($states)' },
+  priorities: {
+    type: 'int2[]',
+    condition: 'j.priority = ANY ($priorities)',
+    toParameter: (priorities) => priorities.map(priorityNumber),
+  },
+  // A job without tags has no tags at all. It would not contain an empty object.
+  tags: {
+    type: 'jsonb',
+    condition: 'j.tags @> $tags',
+    toParameter: (tags) => (Object.keys(tags).length === 0 ? null : JSON.stringify(tags)),
+  },
+  createdAfter: { type: 'timestamptz', condition: 'j.created_at > $createdAfter' },
+  createdBefore: { type: 'timestamptz', condition: 'j.created_at < $createdBefore' },
+  updatedAfter: { type: 'timestamptz', condition: 'j.updated_at > $updatedAfter' },
+  ids: { type: 'uuid[]', condition: 'j.id = ANY ($ids)' },
+};
+
+/** What a filter demands of job `j`. A filter that is absent demands nothing. */
+export const MATCHES = Object.entries(CONDITIONS)
+  .map(([name, { type, condition }]) => `($${name}::${type} IS NULL OR ${condition})`)
+  .join('\n  AND ');
+
+export type FilterParams = Readonly<Record<keyof JobFilter, unknown>>;
+
+/** The parameters of `MATCHES`. */
+export function filterParams(filter: JobFilter): FilterParams {
+  const params = Object.entries(CONDITIONS).map(([name, { toParameter = (value: unknown) => value }]) => {
+    const value = filter[name as keyof JobFilter];
+    return [name, value === undefined ? null : (toParameter as (value: unknown) => unknown)(value)];
+  });
+  return Object.fromEntries(params) as FilterParams;
 }

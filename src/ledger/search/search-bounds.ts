@@ -1,18 +1,48 @@
-import { type Queryable, run, statement } from '../driver/statement.ts';
+import { namedStatement, type Queryable, runNamed } from '../driver/statement.ts';
 import { unreadRecords } from '../history/positions.ts';
 import type { JobFilter } from './job-filter.ts';
+import { timeOf } from './walk-jobs.ts';
 
-/** Jobs with `low < seq < high`. */
-export type SeqBounds = { low: number; high: number };
+export type SearchBounds = {
+  /** Jobs with `low < seq < high`. */
+  low: number;
+  high: number;
+  /** No job in this range changed after this time, in microseconds, up to the end of the page before. */
+  changedUs: number;
+};
 
-export const NO_BOUNDS: SeqBounds = { low: 0, high: Number.MAX_SAFE_INTEGER };
+const FAR_FUTURE_US = 8_000_000_000_000_000;
+export const NO_BOUNDS: SearchBounds = { low: 0, high: Number.MAX_SAFE_INTEGER, changedUs: FAR_FUTURE_US };
 
 const TAIL_RECORDS = 20_000;
 const floorOf = (width: number, at: string) => `to_timestamp(floor(date_part('epoch', ${at}) / ${width}) * ${width})`;
 const ceilOf = (width: number, at: string) => `to_timestamp(ceil(date_part('epoch', ${at}) / ${width}) * ${width})`;
 
-// Whole days, the minutes of the day at the border, and the births that no span covers yet.
-const BOUNDS = statement(
+type Params = { orgId: string; after: Date | null; before: Date | null; changedAfter: Date | null; cursorUs: number };
+type Row = {
+  is_behind: boolean;
+  low: number | null;
+  high: number | null;
+  low_changed: number | null;
+  changed_us: number | null;
+};
+
+const lowest = (column: string, at: string, unread: string) => `(SELECT min(seq) - 1 FROM (
+    SELECT ${column} AS seq FROM millrace.seq_spans WHERE org_id = $orgId AND width = 60
+      AND started_at >= ${floorOf(60, at)} AND started_at < ${ceilOf(86_400, at)}
+    UNION ALL SELECT ${column} FROM millrace.seq_spans
+      WHERE org_id = $orgId AND width = 86400 AND started_at >= ${ceilOf(86_400, at)}
+    UNION ALL SELECT min_seq FROM tail WHERE org_id = $orgId AND at > ${at} AND ${unread}) a)`;
+
+const HIGHEST = `(SELECT max(seq) + 1 FROM (
+    SELECT max_seq AS seq FROM millrace.seq_spans WHERE org_id = $orgId AND width = 60
+      AND started_at >= ${floorOf(86_400, '$before::timestamptz')} AND started_at < $before
+    UNION ALL SELECT max_seq FROM millrace.seq_spans
+      WHERE org_id = $orgId AND width = 86400 AND started_at < ${floorOf(86_400, '$before')}
+    UNION ALL SELECT max_seq FROM tail WHERE org_id = $orgId AND is_birth AND at < $before) b)`;
+
+// Whole days, the minutes of the day at the border, and the new jobs that the projector has not added to a span yet.
+const BOUNDS = namedStatement<Params, Row>(
   'search_bounds',
   `WITH tail AS MATERIALIZED (
   SELECT r.org_id, r.at, r.ns IS NULL AS is_birth, s.min_seq, s.max_seq FROM (
@@ -20,37 +50,37 @@ const BOUNDS = statement(
     ORDER BY txid, id LIMIT ${TAIL_RECORDS}) r
   CROSS JOIN LATERAL (SELECT min(seq) AS min_seq, max(seq) AS max_seq FROM unnest(r.seqs) AS u(seq)) s
 )
-SELECT (SELECT count(*) = ${TAIL_RECORDS} FROM tail) AS is_behind,
-  (SELECT min(seq) - 1 FROM (
-    SELECT min_seq AS seq FROM millrace.seq_spans WHERE org_id = $1::uuid AND width = 60
-      AND started_at >= ${floorOf(60, '$2::timestamptz')} AND started_at < ${ceilOf(86_400, '$2')}
-    UNION ALL SELECT min_seq FROM millrace.seq_spans
-      WHERE org_id = $1::uuid AND width = 86400 AND started_at >= ${ceilOf(86_400, '$2')}
-    UNION ALL SELECT min_seq FROM tail WHERE org_id = $1::uuid AND is_birth AND at > $2) a) AS low,
-  (SELECT min(seq) - 1 FROM (
-    SELECT first_seq AS seq FROM millrace.postings WHERE org_id = $1::uuid AND term = 'changed' AND high > $4::int8
-    UNION ALL SELECT min_seq FROM tail WHERE org_id = $1::uuid) c) AS low_changed,
-  (SELECT max(seq) + 1 FROM (
-    SELECT max_seq AS seq FROM millrace.seq_spans WHERE org_id = $1::uuid AND width = 60
-      AND started_at >= ${floorOf(86_400, '$3::timestamptz')} AND started_at < $3
-    UNION ALL SELECT max_seq FROM millrace.seq_spans
-      WHERE org_id = $1::uuid AND width = 86400 AND started_at < ${floorOf(86_400, '$3')}
-    UNION ALL SELECT max_seq FROM tail WHERE org_id = $1::uuid AND is_birth AND at < $3) b) AS high`,
+SELECT b.*, (SELECT count(*) = ${TAIL_RECORDS} FROM tail) AS is_behind,
+  (SELECT (extract(epoch FROM max(at)) * 1000000)::int8 FROM (
+    (SELECT started_at + interval '1 minute' AS at FROM millrace.seq_spans
+     WHERE org_id = $orgId AND width = 60 AND started_at <= ${timeOf('$cursorUs')} AND coalesce(changed_seq, 0) < b.high
+     ORDER BY started_at DESC LIMIT 1)
+    UNION ALL SELECT max(at) FROM tail WHERE org_id = $orgId AND min_seq < b.high) c WHERE $before::timestamptz IS NOT NULL) AS changed_us
+FROM (SELECT ${lowest('min_seq', '$after::timestamptz', 'is_birth')} AS low, ${HIGHEST} AS high,
+  ${lowest('coalesce(changed_seq, 0)', '$changedAfter::timestamptz', 'true')} AS low_changed) b`,
 );
 
-type Row = { is_behind: boolean; low: number | null; low_changed: number | null; high: number | null };
-
-/** Between which numbers all jobs lie that were created and changed in the time asked for. */
-export async function seqBounds(db: Queryable, orgId: string, filter: JobFilter): Promise<SeqBounds> {
-  const { createdAfter, createdBefore, updatedAfter } = filter;
-  if (createdAfter === undefined && createdBefore === undefined && updatedAfter === undefined) return NO_BOUNDS;
-  const changedAfterUs = updatedAfter === undefined ? null : updatedAfter.getTime() * 1_000;
-  const [row] = await run<Row>(db, BOUNDS, [orgId, createdAfter ?? null, createdBefore ?? null, changedAfterUs]);
+/** Bounds of all jobs that were created and changed in the time asked for. */
+export async function searchBounds(
+  db: Queryable,
+  orgId: string,
+  { filter, cursorUs }: { filter: JobFilter; cursorUs: number | null },
+): Promise<SearchBounds> {
+  const { createdAfter: after, createdBefore: before, updatedAfter: changedAfter } = filter;
+  if (after === undefined && before === undefined && changedAfter === undefined) return NO_BOUNDS;
+  const [row] = await runNamed(db, BOUNDS, {
+    orgId,
+    after: after ?? null,
+    before: before ?? null,
+    changedAfter: changedAfter ?? null,
+    cursorUs: cursorUs ?? FAR_FUTURE_US,
+  });
   if (row === undefined || row.is_behind) return NO_BOUNDS;
-  const lowest = (asked: Date | undefined, low: number | null) =>
-    asked === undefined ? NO_BOUNDS.low : Number(low ?? NO_BOUNDS.high);
+  const low = after === undefined ? NO_BOUNDS.low : (row.low ?? NO_BOUNDS.high);
+  const lowChanged = changedAfter === undefined ? NO_BOUNDS.low : (row.low_changed ?? NO_BOUNDS.high);
   return {
-    low: Math.max(lowest(createdAfter, row.low), lowest(updatedAfter, row.low_changed)),
-    high: createdBefore === undefined ? NO_BOUNDS.high : Number(row.high ?? NO_BOUNDS.low),
+    low: Math.max(low, lowChanged),
+    high: before === undefined ? NO_BOUNDS.high : (row.high ?? NO_BOUNDS.low),
+    changedUs: row.changed_us ?? FAR_FUTURE_US,
   };
 }

@@ -2,7 +2,7 @@ import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import type { Job } from '../../core/job.ts';
 import { invalidCursor } from '../../ledger/driver/page-cursor.ts';
 import { getJobs } from '../../ledger/reads/get-job.ts';
-import { type SearchPage, searchJobs } from '../../ledger/search/search-jobs.ts';
+import { type SearchPage, searchJobsWithPayload } from '../../ledger/search/search-jobs.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { type ExecutionFilter, matches, toJobFilter } from './execution-filter.ts';
 import { type ExecutionView, viewOf } from './read-execution.ts';
@@ -59,7 +59,7 @@ export async function findExecutions(
       order: ORDERS[order],
       total: false,
     };
-    const found = await searchJobs(c.engine.database.searching, caller.clientId, jobFilter, page);
+    const found = await searchJobsWithPayload(c.engine.database.searching, caller.clientId, jobFilter, page);
     for (const job of found.jobs) {
       const view = viewOf(job);
       if (matches(view, filter)) jobs.push({ job, view });

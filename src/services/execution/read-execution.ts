@@ -46,7 +46,7 @@ export async function readExecution(c: ExecutionContext, request: JobRequest): P
 /** The job, if it belongs to the caller's client and to the execution API. */
 export async function ownedExecution(c: ExecutionContext, { caller, jobId: id }: JobRequest): Promise<Job> {
   if (!isUuid(id)) throw noSuchExecution(id);
-  const job = await c.engine.reader.get(caller.clientId, id);
+  const job = await c.engine.reader.get(caller.clientId, id, { payload: true });
   if (job?.type === EXECUTION_TYPE) return job;
   if (job === null && !c.settings.hideForeignJobs) {
     const owner = await jobOwner(c.engine.database.api, id);

@@ -3,7 +3,7 @@ import { isUuid } from '../../core/ids.ts';
 import type { JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { CancelledJob } from '../../ledger/jobs/cancel-jobs.ts';
-import { type JobFilter, type SearchPage, searchJobs } from '../../ledger/search/search-jobs.ts';
+import { type FoundJobs, type JobFilter, type SearchPage, searchJobs } from '../../ledger/search/search-jobs.ts';
 import { checkSearch } from './check-search.ts';
 
 export type CancellationResult = {
@@ -88,7 +88,7 @@ async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: Cance
   }
   let cursor: string | null = null;
   do {
-    const page = await searchJobs(engine.database.api, orgId, filter ?? {}, {
+    const page: FoundJobs = await searchJobs(engine.database.api, orgId, filter ?? {}, {
       cursor,
       limit: PAGE,
       order: 'CREATED_DESC',

@@ -1,30 +1,42 @@
 import { isUuid } from '../../core/ids.ts';
-import type { Job, JobResult, StateTransition } from '../../core/job.ts';
+import type { Job, JobResult, JobSummary, StateTransition } from '../../core/job.ts';
 import { decodePayload } from '../../core/payload.ts';
 import type { Engine } from '../../engine/engine.ts';
 
-/** A job as people read it: its payload and result decoded. */
-export type JobView<P = unknown, R = unknown> = Omit<Job, 'payload' | 'result'> & {
-  readonly payload: P;
+/** A job without its payload, with its result decoded. */
+export type JobReport<R = unknown> = Omit<JobSummary, 'result'> & {
   /** Only when asked for, and only once the job has ended after at least one attempt. */
   readonly result?: Omit<JobResult, 'output'> & { readonly output: R | null };
   readonly history?: readonly StateTransition[];
 };
 
+/** A job with its payload and result decoded. */
+export type JobView<P = unknown, R = unknown> = JobReport<R> & { readonly payload: P };
+
 export type ReadJobParams = { orgId: string; includeResult?: boolean; includeHistory?: boolean };
 
-export async function readJob(engine: Engine, id: string, params: ReadJobParams): Promise<JobView | null> {
+/** Null: the org has no such job. */
+export async function readJob(engine: Engine, id: string, params: ReadJobParams): Promise<JobReport | null> {
   if (!isUuid(id)) return null;
-  const job = await engine.reader.get(params.orgId, id);
-  if (job === null) return null;
-  const view = toView(job, params.includeResult ?? false);
-  if (!params.includeHistory) return view;
-  return { ...view, history: await engine.reader.history(params.orgId, id) };
+  const job = await engine.reader.get(params.orgId, id, { result: params.includeResult });
+  return job === null ? null : withHistory(engine, toReport(job), params);
 }
 
-export function toView(job: Job, includeResult: boolean): JobView {
-  const { payload, result, ...rest } = job;
-  const view: JobView = { ...rest, payload: decodePayload(payload) };
-  if (!includeResult || result === undefined) return view;
-  return { ...view, result: { ...result, output: result.output === null ? null : decodePayload(result.output) } };
+/** The same with the payload. */
+export async function readJobView(engine: Engine, id: string, params: ReadJobParams): Promise<JobView | null> {
+  if (!isUuid(id)) return null;
+  const job = await engine.reader.get(params.orgId, id, { payload: true, result: params.includeResult });
+  return job === null ? null : withHistory(engine, toView(job), params);
+}
+
+async function withHistory<Read extends JobReport>(engine: Engine, job: Read, params: ReadJobParams): Promise<Read> {
+  if (!params.includeHistory) return job;
+  return { ...job, history: await engine.reader.history(params.orgId, job.id) };
+}
+
+export const toView = ({ payload, ...job }: Job): JobView => ({ ...toReport(job), payload: decodePayload(payload) });
+
+function toReport({ result, ...job }: JobSummary): JobReport {
+  if (result === undefined) return job;
+  return { ...job, result: { ...result, output: result.output === null ? null : decodePayload(result.output) } };
 }

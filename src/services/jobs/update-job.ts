@@ -4,7 +4,7 @@ import { type CheckedUpdate, checkUpdate, type JobUpdate } from '../../core/job-
 import { RESERVED_PREFIXES, reservedMember } from '../../core/submission-members.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { updateJob as updateInLedger } from '../../ledger/jobs/update-job.ts';
-import { type JobView, readJob } from './read-job.ts';
+import { type JobReport, readJob } from './read-job.ts';
 
 const TOO_LATE = {
   job: 'has ended and can no longer be changed',
@@ -16,8 +16,8 @@ const TOO_LATE = {
 export async function updateJob(
   engine: Engine,
   id: string,
-  { orgId, update }: { orgId: string; update: JobUpdate },
-): Promise<JobView | null> {
+  { orgId, update, read = readJob }: { orgId: string; update: JobUpdate; read?: typeof readJob },
+): Promise<JobReport | null> {
   const checked = checkUpdate(update, engine.limits);
   if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
   const { type } = checked.change;
@@ -30,7 +30,7 @@ export async function updateJob(
   if (updated.kind === 'reserved') throw reserved(checked.change, updated.type);
   if (updated.kind === 'too_late') throw new AppError('CONFLICT', { message: `Job ${id} ${TOO_LATE[updated.field]}.` });
   engine.hint('ready');
-  return readJob(engine, id, { orgId });
+  return read(engine, id, { orgId });
 }
 
 function unknownType(type: string): AppError {

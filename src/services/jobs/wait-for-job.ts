@@ -15,7 +15,7 @@ export async function waitForJob(engine: Engine, id: string, params: WaitParams)
   const watch = engine.watcher.watch({ orgId, id: id.toLowerCase() });
   const job = await firstOf(watch.ended, { timeoutMs, signal }).finally(watch.leave);
   if (job === null) throw missing(id);
-  return toView(job === 'late' ? await lastLook(engine, id, params) : job, true);
+  return toView(job === 'late' ? await lastLook(engine, id, params) : job);
 }
 
 /** `late`: the time is up. Rejects with the signal's reason when that is aborted first. */
@@ -39,12 +39,14 @@ function firstOf(
   });
 }
 
-/** A job that ended since the watcher last looked is not late. */
+/** A job that ended since the watcher last looked is not late. Only then are its payload and its result read. */
 async function lastLook(engine: Engine, id: string, { orgId, timeoutMs }: WaitParams): Promise<Job> {
   const job = await engine.reader.get(orgId, id);
   if (job === null) throw missing(id);
-  if (isTerminal(job.state)) return job;
+  if (isTerminal(job.state)) return (await engine.reader.get(orgId, id, WHOLE)) ?? Promise.reject(missing(id));
   throw new AppError('TIMED_OUT', { message: `Job ${id} is still ${job.state} after ${timeoutMs} ms.` });
 }
+
+const WHOLE = { payload: true, result: true } as const;
 
 const missing = (id: string) => new AppError('NOT_FOUND', { message: `Job ${id} does not exist.` });
