@@ -35,7 +35,7 @@ export function namedStatement<Params extends object, Row>(name: string, text: s
     if (!parameters.includes(parameter)) parameters.push(parameter);
     return `$${parameters.indexOf(parameter) + 1}`;
   });
-  return Object.assign(statement(name, numbered), { parameters: parameters as (keyof Params & string)[] });
+  return { ...statement(name, numbered), parameters: parameters as (keyof Params & string)[] };
 }
 
 export function runNamed<Params extends object, Row>(
@@ -53,19 +53,19 @@ export function runNamed<Params extends object, Row>(
 
 export const allStatements = (): readonly Statement[] => [...registry.values()];
 
-/** Anything that runs a query: a pool of ours, a client of ours, or a client of the user's own transaction. */
+/** Anything that runs a query: a pool or client of ours, or a client with a transaction of the user. */
 export type Queryable = {
   query(config: { name?: string; text: string; values?: unknown[] }): Promise<QueryResult>;
-  /** Holds no transaction of anybody else's, so a statement may be repeated on it. */
+  /** It holds no transaction of a caller, so a statement may be repeated on it. */
   readonly isOurs?: true;
 };
 
-/** What the gate tells about each statement that passed it. */
+/** What an observer learns about each statement. */
 export type StatementObserver = (observation: {
   name: string;
   durationMs: number;
   rows: number;
-  /** A failure without a state is one of the connection. */
+  /** Null after a failure: the connection failed. */
   failed: boolean;
   sqlState: string | null;
 }) => void;
@@ -79,13 +79,12 @@ export function observeStatements(next: StatementObserver | null): void {
 const CONTENDED_SQL_STATES = new Set(['40001', '40P01', '55P03']);
 export const MAX_TRIES = 3;
 
-/** Before what lost a race is tried again: the winner needs a moment, and the losers different ones. */
+/** The pause before a statement that lost a race is tried again. It is random, so that the losers do not meet again. */
 export const pauseAfter = (attempt: number): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, pauseMs(PAUSES.lostRace, attempt, Math.random())));
 
 /**
- * The one gate between the program and PostgreSQL: names, times and, for lost races, repeats a statement up to `maxTries` times in
- * all.
+ * Every statement of the ledger passes here. It is named, timed and, if it lost a race, repeated: up to `maxTries` tries in all.
  */
 export async function run<Row>(
   db: Queryable,
@@ -108,7 +107,7 @@ export async function run<Row>(
     } catch (error) {
       const sqlState = sqlStateOf(error);
       observer?.({ name: made.name, durationMs: performance.now() - startedAt, rows: 0, failed: true, sqlState });
-      // Inside a transaction the whole of it is void: only whoever began it may try again, and knows a lost race by its state.
+      // Inside a transaction the whole transaction is void. Only its owner can repeat it, and knows a lost race by its SQLSTATE.
       if (!isOurs(db)) throw isContended(error) ? error : translated(error);
       if (!isContended(error) || attempt >= maxTries)
         throw translated(error, { mayHaveHappened: made.writes === true && isUnanswered(error) });
@@ -117,20 +116,20 @@ export async function run<Row>(
   }
 }
 
-/** Whether a statement on it is a transaction in itself. */
+/** Whether each statement is a transaction. */
 export const isOurs = (db: Queryable): boolean => 'totalCount' in db || db.isOurs === true;
 
 export function sqlStateOf(error: unknown): string | null {
   if (isAppError(error, 'UNAVAILABLE')) return sqlStateOf(error.cause);
   const code = (error as { code?: unknown } | null)?.code;
-  // EPIPE looks like one and is none.
+  // EPIPE has the form of an SQLSTATE.
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code) ? code : null;
 }
 
 const CUT_CODES = ['ECONNRESET', 'EPIPE', 'ETIMEDOUT'];
 const CONNECTION_CODES = new Set([...CUT_CODES, 'ECONNREFUSED', 'ENOTFOUND', 'EHOSTUNREACH', 'EAI_AGAIN']);
 
-/** The database being away or held up is an answer of the catalogue; anything else passes as it is. */
+/** An error that says that the database is away or held up becomes an `AppError`; any other error is returned as it is. */
 export function translated(error: unknown, { mayHaveHappened = false } = {}): unknown {
   if (isAppError(error) || !isPassing(error)) return error;
   const facts = { retryAfterMs: 1_000, mayHaveHappened, cause: error };
@@ -142,22 +141,22 @@ export function translated(error: unknown, { mayHaveHappened = false } = {}): un
   return new AppError('UNAVAILABLE', { message, ...facts });
 }
 
-/** The same may well succeed a moment later: the database is away, or another transaction was in the way. */
+/** The statement may succeed a moment later: the database is away, or another transaction was in the way. */
 export const isPassing = (error: unknown): boolean => isUnavailable(error) || isContended(error);
 
-/** Another transaction was in the way. Nothing of this one is left. */
+/** Another transaction was in the way, and this one was rolled back. */
 export const isContended = (error: unknown): boolean => CONTENDED_SQL_STATES.has(sqlStateOf(error) ?? '');
 
-/** Another transaction held a lock for longer than this one waits for one. */
+/** Another transaction held a lock for longer than this one waits. */
 export const isLockedOut = (error: unknown): boolean => sqlStateOf(error) === '55P03';
 
-/** It took longer than a statement may: less of it at a time may pass. */
+/** The statement exceeded its timeout. A smaller one may succeed. */
 export function isOverlong(error: unknown): boolean {
   if (isAppError(error, 'UNAVAILABLE')) return isOverlong(error.cause);
   return sqlStateOf(error) === '57014' || (error instanceof Error && /Query read timeout/i.test(error.message));
 }
 
-/** The statement was sent, and nobody knows what became of it. */
+/** The statement was sent, and its outcome is unknown. */
 export function isUnanswered(error: unknown): boolean {
   const sqlState = sqlStateOf(error);
   if (sqlState !== null) return /^(?:08|57P0[1245])/.test(sqlState);
@@ -165,7 +164,7 @@ export function isUnanswered(error: unknown): boolean {
   return CUT_CODES.includes(String(code)) || /Connection terminated|Query read timeout/i.test(message);
 }
 
-/** The database is away, full, shutting down or read-only: nothing is wrong with the request, try again later. */
+/** The database is away, full, shutting down or read-only. The request itself is fine and can be repeated later. */
 export function isUnavailable(error: unknown): boolean {
   if (isAppError(error)) return error.code === 'UNAVAILABLE' && !isContended(error);
   const sqlState = sqlStateOf(error);

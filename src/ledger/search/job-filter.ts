@@ -1,3 +1,4 @@
+import { dictionary } from '../../core/dictionary.ts';
 import { type Priority, priorityNumber } from '../../core/priority.ts';
 import type { JobState } from '../../core/states.ts';
 
@@ -43,18 +44,21 @@ const CONDITIONS: { readonly [Name in keyof JobFilter]-?: Condition<NonNullable<
   ids: { type: 'uuid[]', condition: 'j.id = ANY ($ids)' },
 };
 
+const NAMES = Object.keys(CONDITIONS) as (keyof JobFilter)[];
+
 /** What a filter demands of job `j`. A filter that is absent demands nothing. */
-export const MATCHES = Object.entries(CONDITIONS)
-  .map(([name, { type, condition }]) => `($${name}::${type} IS NULL OR ${condition})`)
-  .join('\n  AND ');
+export const MATCHES = NAMES.map((name) => {
+  const { type, condition } = CONDITIONS[name];
+  return `($${name}::${type} IS NULL OR ${condition})`;
+}).join('\n  AND ');
 
 export type FilterParams = Readonly<Record<keyof JobFilter, unknown>>;
 
 /** The parameters of `MATCHES`. */
-export function filterParams(filter: JobFilter): FilterParams {
-  const params = Object.entries(CONDITIONS).map(([name, { toParameter = (value: unknown) => value }]) => {
-    const value = filter[name as keyof JobFilter];
-    return [name, value === undefined ? null : (toParameter as (value: unknown) => unknown)(value)];
-  });
-  return Object.fromEntries(params) as FilterParams;
+export const filterParams = (filter: JobFilter): FilterParams =>
+  dictionary(NAMES.map((name) => [name, parameterOf(name, filter)] as const)) as FilterParams;
+
+function parameterOf<Name extends keyof JobFilter>(name: Name, filter: JobFilter): unknown {
+  const { toParameter = (value: unknown) => value } = CONDITIONS[name] as Condition<JobFilter[Name]>;
+  return filter[name] === undefined ? null : toParameter(filter[name]);
 }

@@ -1,8 +1,9 @@
 import { dictionary } from '../../core/dictionary.ts';
 import type { Failure, FailureCategory } from '../../core/failure.ts';
 import type { JobState } from '../../core/states.ts';
-import { type Queryable, run, statement } from '../driver/statement.ts';
+import { namedStatement, type Queryable, runNamed } from '../driver/statement.ts';
 import { type FailurePosition, readFailureCursor, writeFailureCursor } from './failure-cursor.ts';
+import { timeOf } from './walk-jobs.ts';
 
 type FailedState = Extract<JobState, 'failed' | 'dead_letter' | 'retrying'>;
 
@@ -11,7 +12,7 @@ export type FailureFilter = {
   categories?: readonly FailureCategory[];
   types?: readonly string[];
   code?: string;
-  /** When the job came to its state: from inclusive, to exclusive. */
+  /** When the job entered its state: `from` is inclusive, `to` is exclusive. */
   from?: Date;
   to?: Date;
 };
@@ -46,35 +47,45 @@ export type FailureTally = {
 /** Failures that one request looks at. With 15 000 failures, a look at 10 000 of them took 90 ms on two busy cores. */
 const MAX_LOOKED = 5_000;
 
-// The failures of the org from the newest, as their index has them.
+type Params = {
+  orgId: string;
+  from: Date | null;
+  to: Date | null;
+  states: readonly FailedState[] | null;
+  categories: readonly FailureCategory[] | null;
+  types: readonly string[] | null;
+  code: string | null;
+  maxLooked: number;
+};
+type PageParams = Params & { limit: number; cursorUs: number | null; cursorSeq: number | null };
+
+// The failures of the org from the newest, in the order of their index.
 const looked = ({ where = '', limit }: { where?: string; limit: string }) => `
   SELECT e.org_id, e.job_seq, e.n, e.at, e.to_state FROM millrace.events e
-  WHERE e.org_id = $1::uuid AND e.to_state IN ('failed', 'dead_letter', 'retrying')
-    AND e.at >= coalesce($2::timestamptz, '-infinity') AND e.at < coalesce($3::timestamptz, 'infinity') ${where}
+  WHERE e.org_id = $orgId::uuid AND e.to_state IN ('failed', 'dead_letter', 'retrying')
+    AND e.at >= coalesce($from::timestamptz, '-infinity') AND e.at < coalesce($to::timestamptz, 'infinity') ${where}
   ORDER BY e.at DESC, e.job_seq DESC ${limit}`;
 
-// Each job is asked whether that is still its newest event. The OFFSET keeps the planner from joining all jobs first because
-// it cannot estimate the filters.
+// A failure counts if it is still the newest event of its job. The OFFSET keeps the planner from joining all jobs first, because it
+// cannot estimate the filters.
 const MATCHED = `CROSS JOIN LATERAL (
     SELECT j.id, j.job_type, j.record_ids, j.last_error FROM millrace.jobs j
     WHERE j.org_id = e.org_id AND j.seq = e.job_seq AND j.event_count = e.n AND j.last_error IS NOT NULL
-      AND ($7::text[] IS NULL OR j.job_type = ANY ($7))
-      AND ($6::text[] IS NULL OR j.last_error->>'category' = ANY ($6))
-      AND ($8::text IS NULL OR j.last_error->>'code' = $8)
+      AND ($types::text[] IS NULL OR j.job_type = ANY ($types))
+      AND ($categories::text[] IS NULL OR j.last_error->>'category' = ANY ($categories))
+      AND ($code::text IS NULL OR j.last_error->>'code' = $code)
     OFFSET 0) j
-  WHERE ($5::text[] IS NULL OR e.to_state = ANY ($5::millrace.job_state[]))`;
+  WHERE ($states::millrace.job_state[] IS NULL OR e.to_state = ANY ($states))`;
 
-const cursorAt = (atUs: string) =>
-  `coalesce(timestamptz 'epoch' + ${atUs}::int8 * interval '1 microsecond', 'infinity')`;
-const after = (atUs: string, seq: string) =>
-  `AND e.at <= ${cursorAt(atUs)} AND (e.at, e.job_seq) < (${cursorAt(atUs)}, coalesce(${seq}::int8, 0))`;
+const CURSOR_AT = `coalesce(${timeOf('$cursorUs')}, 'infinity')`;
+const AFTER_CURSOR = `AND e.at <= ${CURSOR_AT} AND (e.at, e.job_seq) < (${CURSOR_AT}, coalesce($cursorSeq::int8, 0))`;
 
-const PAGE = statement(
+const PAGE = namedStatement<PageParams, Row>(
   'search_failures',
   `WITH page AS MATERIALIZED (
   SELECT e.org_id, e.job_seq, e.at, e.to_state, j.id, j.job_type, j.record_ids, j.last_error
-  FROM (${looked({ where: after('$10', '$11'), limit: 'LIMIT $4::int4' })}) e ${MATCHED}
-  ORDER BY e.at DESC, e.job_seq DESC LIMIT $9::int4 + 1
+  FROM (${looked({ where: AFTER_CURSOR, limit: 'LIMIT $maxLooked::int4' })}) e ${MATCHED}
+  ORDER BY e.at DESC, e.job_seq DESC LIMIT $limit::int4 + 1
 )
 SELECT p.id, p.job_type, p.to_state AS state, p.last_error::text AS last_error, p.at AS failed_at, p.job_seq AS seq,
   (extract(epoch FROM p.at) * 1000000)::int8 AS at_us, coalesce(a.total, 0)::int4 AS total_attempts,
@@ -88,19 +99,21 @@ FROM page p LEFT JOIN LATERAL (
 ORDER BY p.at DESC, p.job_seq DESC`,
 );
 
-// Where the look of a page ended; nothing when it came to the last failure.
-const EDGE = statement(
+// The last failure that a page looked at, or no row when it came to the end.
+const EDGE = namedStatement<PageParams, Edge>(
   'search_failures_edge',
   `SELECT (extract(epoch FROM e.at) * 1000000)::int8 AS at_us, e.job_seq AS seq
-  FROM (${looked({ where: after('$5', '$6'), limit: 'LIMIT 1 OFFSET $4::int4 - 1' })}) e`,
+  FROM (${looked({ where: AFTER_CURSOR, limit: 'LIMIT 1 OFFSET $maxLooked::int4 - 1' })}) e`,
 );
 
-const TALLY = statement(
+type Count = { kind: 'looked' | 'found' | 'category' | 'code' | 'type'; name: string; jobs: number };
+
+const TALLY = namedStatement<Params, Count>(
   'tally_failures',
-  `WITH looked AS MATERIALIZED (${looked({ limit: 'LIMIT $4::int4 + 1' })}
+  `WITH looked AS MATERIALIZED (${looked({ limit: 'LIMIT $maxLooked::int4 + 1' })}
 ), found AS MATERIALIZED (
   SELECT j.last_error->>'category' AS category, j.last_error->>'code' AS code, j.job_type
-  FROM (SELECT * FROM looked LIMIT $4::int4) e ${MATCHED}
+  FROM (SELECT * FROM looked LIMIT $maxLooked) e ${MATCHED}
 )
 SELECT 'looked' AS kind, NULL AS name, count(*)::int4 AS jobs FROM looked
 UNION ALL SELECT 'found', NULL, count(*)::int4 FROM found
@@ -133,8 +146,8 @@ export type FailureSearch = {
 };
 
 /**
- * Jobs in a failed state, the newest failure first. One call looks at so many failures and no more: a page may have fewer
- * than asked for, or none, and still a cursor where to go on.
+ * Jobs in a failed state, the newest failure first. One call looks at `maxLooked` failures at most, so a page may be short or empty
+ * and still have a cursor.
  */
 export async function searchFailures(
   db: Queryable,
@@ -143,13 +156,13 @@ export async function searchFailures(
 ): Promise<FailurePage> {
   const scope = { orgId, filter };
   const position: FailurePosition | null = cursor === null ? null : readFailureCursor(scope, cursor);
-  const from = [position?.atUs ?? null, position?.seq ?? null];
-  const within = rangeValues(orgId, filter, maxLooked);
-  const rows = await run<Row>(db, PAGE, [...within, ...filterValues(filter), limit, ...from]);
+  const cursorAt = { cursorUs: position?.atUs ?? null, cursorSeq: position?.seq ?? null };
+  const params = { ...paramsOf(orgId, filter, maxLooked), ...cursorAt, limit };
+  const rows = await runNamed(db, PAGE, params);
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
-  const [edge] = rows.length > limit ? [last] : await run<Edge>(db, EDGE, [...within, ...from]);
-  // Failures that came since the page was read move the edge up; what was shown is not shown again.
+  const [edge] = rows.length > limit ? [last] : await runNamed(db, EDGE, params);
+  // Failures since the page was read move the edge up. The cursor must not lie above a failure that was shown.
   const end = edge !== undefined && last !== undefined && Number(last.at_us) <= Number(edge.at_us) ? last : edge;
   return {
     failures: shown.map(toFailure),
@@ -157,14 +170,13 @@ export async function searchFailures(
   };
 }
 
-/** How many there are, by what they have in common, among the newest failures that one call looks at. */
+/** Counts by category, code and type among the newest failures that one call looks at. */
 export async function tallyFailures(
   db: Queryable,
   orgId: string,
   { filter, maxLooked = MAX_LOOKED }: Pick<FailureSearch, 'filter' | 'maxLooked'>,
 ): Promise<FailureTally> {
-  type Count = { kind: 'looked' | 'found' | 'category' | 'code' | 'type'; name: string; jobs: number };
-  const rows = await run<Count>(db, TALLY, [...rangeValues(orgId, filter, maxLooked), ...filterValues(filter)]);
+  const rows = await runNamed(db, TALLY, paramsOf(orgId, filter, maxLooked));
   const mapOf = (kind: Count['kind']) =>
     dictionary(rows.filter((row) => row.kind === kind).map(({ name, jobs }) => [name, jobs] as const));
   const countOf = (kind: Count['kind']) => rows.find((row) => row.kind === kind)?.jobs ?? 0;
@@ -177,15 +189,16 @@ export async function tallyFailures(
   };
 }
 
-/** $1 to $4. */
-const rangeValues = (orgId: string, { from, to }: FailureFilter, maxLooked: number): unknown[] => [
-  ...[orgId, from ?? null, to ?? null, maxLooked],
-];
-
-/** $5 to $8. */
-const filterValues = ({ states, categories, types, code }: FailureFilter): unknown[] => [
-  ...[states ?? null, categories ?? null, types ?? null, code ?? null],
-];
+const paramsOf = (orgId: string, filter: FailureFilter, maxLooked: number): Params => ({
+  orgId,
+  from: filter.from ?? null,
+  to: filter.to ?? null,
+  states: filter.states ?? null,
+  categories: filter.categories ?? null,
+  types: filter.types ?? null,
+  code: filter.code ?? null,
+  maxLooked,
+});
 
 function toFailure(row: Row): FoundFailure {
   const { attempt, started_at, finished_at, worker_name: workerName, host } = row;
@@ -200,7 +213,10 @@ function toFailure(row: Row): FoundFailure {
       attempt === null
         ? null
         : {
-            ...{ number: attempt, startedAt: new Date(started_at), workerName, host },
+            number: attempt,
+            startedAt: new Date(started_at),
+            workerName,
+            host,
             finishedAt: finished_at === null ? null : new Date(finished_at),
           },
   };
