@@ -13,6 +13,7 @@ import { useLedger } from './fixture.ts';
 const ledger = useLedger();
 const JOBS = 30_000;
 let orgId: string;
+let oldestId: string;
 
 // Finished long ago, with rare ones in every respect, as an ordinary ledger has them; live jobs come on top.
 const FILL = `
@@ -38,7 +39,7 @@ UNION ALL SELECT 1000000001 + 2 * m.seq, m.created_at + (i % 977) * interval '1 
   ARRAY[m.seq], '{2}', '{1}' FROM made m`;
 
 beforeAll(async () => {
-  orgId = (await ledger.submitOne()).orgId;
+  ({ orgId, id: oldestId } = await ledger.submitOne());
   await ledger.db.maintenance.query(FILL, [orgId]);
   for (const state of JOB_STATES) await ledger.putJob(state, { orgId, job: { tags: { env: 'prod' } } });
   await projectAll();
@@ -116,16 +117,20 @@ test('a first page of few among many is full of them and their number exact [GA-
   }
 });
 
-test('what is changed of a job later is found too [GA-2.36] [GA-2.38] [GA-2.39]', async () => {
-  const { id } = await ledger.submitOne({ orgId, type: 'first-name' });
+test('what is changed of a job later is found too, behind any number of jobs [GA-2.36] [GA-2.38] [GA-2.39]', async () => {
+  const recent = await ledger.submitOne({ orgId, type: 'first-name' });
   await projectAll();
-  await updateJob(ledger.db.api, { orgId, id, change: { type: 'second-name', priority: 4, tags: { team: 'blue' } } });
+  for (const id of [oldestId, recent.id]) {
+    const change = { type: 'second-name', priority: 4, tags: { team: 'blue' } };
+    await updateJob(ledger.db.api, { orgId, id, change });
+  }
   for (const filter of [
     { types: ['second-name'] },
     { tags: { team: 'blue' } },
     { priorities: ['BULK'] },
   ] as JobFilter[]) {
-    expect((await searchJobs(ledger.db.api, orgId, filter)).jobs.map((job) => job.id)).toContain(id);
+    const { jobs } = await searchJobs(ledger.db.api, orgId, filter);
+    expect(jobs.map((job) => job.id)).toEqual([recent.id, oldestId]);
   }
   expect((await searchJobs(ledger.db.api, orgId, { types: ['first-name'] })).jobs).toEqual([]);
 });

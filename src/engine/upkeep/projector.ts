@@ -5,15 +5,15 @@ import { noteSettled } from '../../ledger/search/search-settling.ts';
 import type { EventHub } from '../events.ts';
 import { Loop, type Service } from '../loop.ts';
 
-/** Readers add what is not summed up yet, so there is no hurry; larger rounds cost less a job. */
+/** Readers add the records that are not summed up yet, so a round can wait. Larger rounds cost less per job. */
 const IDLE_MS = 2_000;
 const PRUNE_LIMIT = 10_000;
 const PRUNE_EVERY_MS = 300_000;
 const PRUNE_FIRST_WITHIN_MS = 60_000;
 
 /**
- * Adds up what happened, so that counting and searching need not read it all. Every process has one; whichever comes first does
- * the round, the others find nothing to do.
+ * Adds up the history, so that counts and searches need not read all of it. Every process has a projector. One of them does the
+ * round, and the others find nothing to do.
  */
 export class Projector implements Service {
   readonly #database: Database;

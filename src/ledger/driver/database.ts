@@ -91,7 +91,8 @@ export function openDatabase({
   const pipeline = (kind: Kind) => new Pipeline(configOf(url, kind), inForce(kind));
   const requests = { statementTimeoutMs: 5_000, settings: PLANNER };
   const api = pool({ ...requests, name: 'api', max: apiPool ?? shared ?? DEFAULT_POOL, bounds: apiBounds });
-  const searches = { statementTimeoutMs: SEARCH_TIMEOUT_MS, settings: PLANNER };
+  // A search stops reading at its limit. A bitmap would first collect all that an index has.
+  const searches = { statementTimeoutMs: SEARCH_TIMEOUT_MS, settings: NO_BITMAPS };
   const searchers = Math.ceil((apiPool ?? (sharesSessions ? 1 : DEFAULT_POOL)) / 2);
   const searching = pool({ ...searches, name: 'searcher', max: searchers, bounds: apiBounds });
   const work = { statementTimeoutMs: 5_000, settings: NO_BITMAPS };

@@ -35,12 +35,12 @@ const COUNTS = {
 
 const NAMES = Object.keys(COUNTS);
 
-/** The counts of cells, by whatever they are grouped. */
+/** The counts of cells, for any grouping. */
 export const COUNTED = Object.entries(COUNTS)
   .map(([name, condition]) => `coalesce(sum(jobs) FILTER (WHERE ${condition}), 0) AS ${name}`)
   .join(', ');
 
-/** The start of an attempt tells how long it waited, its end how long it ran; how long until a cancel says nothing. */
+/** The start of an attempt has its waiting time, its end its execution time. The time until a cancellation is not counted. */
 export const LATENCIES = `
   SELECT org_id, second, kind, ${bucketText('ms')} AS bucket, count(*) AS attempts, max(ms) AS max_ms
   FROM (SELECT org_id, second, CASE to_state WHEN 'running' THEN 'queue' ELSE 'execution' END AS kind, unnest(took_ms)::float8 AS ms
@@ -66,7 +66,7 @@ const TAGGED = `
   CROSS JOIN LATERAL jsonb_each_text(j.tags) t WHERE b.is_tagged GROUP BY 1, 2`;
 
 // One statement moves the position and adds the sums, so a projector that dies leaves both as they were. Its snapshot may be
-// older than the position it finds once it has the lock; then there is nothing between the two and nothing is counted.
+// older than the position it finds once it has the lock. Then no record lies between the two and none is counted.
 // A batch looks at so many records and ends before the one that would make its events too many, also in the middle of a transaction. Records
 // that share a number are taken together, so that readers can tell by the number what is counted. Rows of a second are added up first,
 // wider ones from those.
@@ -149,14 +149,20 @@ const PRUNE_SPANS = statement(
      LIMIT $1::int4)) RETURNING 1 AS one`,
 );
 
-const PRUNE_TAGGED = statement(
-  'prune_tagged_jobs',
-  `DELETE FROM millrace.tagged_jobs WHERE ctid = ANY (ARRAY(
+// Rows that name jobs for a search go once no job up to the last one is left.
+const PRUNE_NAMED = [
+  { table: 'tagged_jobs', last: 'last_seq' },
+  { table: 'changed_jobs', last: 'seq' },
+].map(({ table, last }) =>
+  statement(
+    `prune_${table}`,
+    `DELETE FROM millrace.${table} WHERE ctid = ANY (ARRAY(
      SELECT t.ctid FROM (SELECT DISTINCT org_id FROM millrace.live_totals) o
      CROSS JOIN LATERAL (SELECT coalesce((SELECT j.seq FROM millrace.jobs j WHERE j.org_id = o.org_id ORDER BY j.seq LIMIT 1),
        (SELECT last_value FROM millrace.job_seq)) AS seq) oldest
-     CROSS JOIN LATERAL (SELECT t.ctid FROM millrace.tagged_jobs t
-       WHERE t.org_id = o.org_id AND t.last_seq < oldest.seq LIMIT $1::int4) t)) RETURNING 1 AS one`,
+     CROSS JOIN LATERAL (SELECT t.ctid FROM millrace.${table} t
+       WHERE t.org_id = o.org_id AND t.${last} < oldest.seq LIMIT $1::int4) t)) RETURNING 1 AS one`,
+  ),
 );
 
 // The records that a batch of one record would add up.
@@ -185,7 +191,7 @@ const PLANNER = `SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off
   SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_sort = off;
   SET LOCAL work_mem = '64MB'; SET LOCAL synchronous_commit = off; SET LOCAL statement_timeout = 0`;
 
-/** What one round adds up at most. Larger rounds cost less a job and take longer. */
+/** The most that one round adds up. Larger rounds take longer and cost less per job. */
 const ROUND = { records: 4_096, events: 20_000 };
 
 /**
@@ -213,7 +219,11 @@ function stepOver(pool: pg.Pool, error: unknown): Promise<Projected> {
     const [record] = await run<{ id: number; txid: string }>(client, FIRST_UNREAD);
     if (record === undefined) throw error;
     const item: SetAside = {
-      ...{ projection: 'rollups', orgId: null, recordId: record.id, seq: null, n: null },
+      projection: 'rollups',
+      orgId: null,
+      recordId: record.id,
+      seq: null,
+      n: null,
       webhookId: null,
       error,
     };
@@ -226,6 +236,6 @@ function stepOver(pool: pg.Pool, error: unknown): Promise<Projected> {
 /** Removes sums too fine for their age, at most `limit` of each kind. */
 export async function pruneRollups(db: Queryable, limit: number): Promise<number> {
   let pruned = 0;
-  for (const made of [...PRUNE, PRUNE_SPANS, PRUNE_TAGGED]) pruned += (await run(db, made, [limit])).length;
+  for (const made of [...PRUNE, PRUNE_SPANS, ...PRUNE_NAMED]) pruned += (await run(db, made, [limit])).length;
   return pruned;
 }

@@ -23,19 +23,21 @@ const byId = few(
   'SELECT j.seq FROM millrace.jobs j WHERE j.id = ANY ($ids::uuid[]) AND (j.org_id = $orgId::uuid) IS TRUE',
 );
 
+// Each priority and type is a range of the index. All types of a priority are one range, too.
 const byType = few(
   'jobs_by_type',
-  `SELECT s.seq FROM unnest($types::text[]) AS t(name)
-   CROSS JOIN unnest(coalesce($priorities::int2[], '{0,1,2,3,4}')) AS p(n)
-   CROSS JOIN LATERAL (SELECT j.seq FROM millrace.jobs j
-     WHERE j.org_id = $orgId::uuid AND j.priority = p.n AND j.job_type = t.name LIMIT $limit::int4) s`,
+  `SELECT s.seq FROM unnest($types::text[]) AS t(name) CROSS JOIN unnest(coalesce($priorities::int2[], '{0,1,2,3,4}')) AS p(n)
+   CROSS JOIN LATERAL (
+     SELECT unnest(r.seqs) AS seq FROM millrace.records r
+       WHERE r.org_id = $orgId::uuid AND r.priority = p.n AND r.job_type = t.name AND r.ns IS NULL
+     UNION ALL SELECT c.seq FROM millrace.changed_jobs c WHERE c.org_id = $orgId AND c.priority = p.n AND c.job_type = t.name) s`,
 );
 
 const byPriority = few(
   'jobs_by_priority',
-  `SELECT s.seq FROM unnest($priorities::int2[]) AS p(n)
-   CROSS JOIN LATERAL (SELECT j.seq FROM millrace.jobs j
-     WHERE j.org_id = $orgId::uuid AND j.priority = p.n ORDER BY j.job_type LIMIT $limit::int4) s`,
+  `SELECT s.seq FROM unnest($priorities::int2[]) AS p(n) CROSS JOIN LATERAL (
+     SELECT unnest(r.seqs) AS seq FROM millrace.records r WHERE r.org_id = $orgId::uuid AND r.priority = p.n AND r.ns IS NULL
+     UNION ALL SELECT c.seq FROM millrace.changed_jobs c WHERE c.org_id = $orgId AND c.priority = p.n) s`,
 );
 
 // Jobs that the projector has not read yet are found by their records. If there are too many of those, the tag names too many jobs.
@@ -94,12 +96,15 @@ export async function fewJobs(
   { orgId, filter, max }: { orgId: string; filter: JobFilter; max: number },
 ): Promise<string | null> {
   const params = { ...filterParams(filter), orgId };
-  let fewest: Row | null = null;
+  let fewest: string | null = null;
+  let limit = max + 1;
   for (const { statement, tag = '' } of searchesOf(filter)) {
-    const limit: number = fewest?.jobs ?? max + 1;
-    if (limit <= FEW_ENOUGH) break;
     const [found] = await runNamed(db, statement, { ...params, tag, limit });
-    if (found !== undefined && found.jobs < limit) fewest = found;
+    if (found === undefined) break;
+    if (found.jobs < limit) fewest = found.seqs;
+    // Another list is worth reading only if it is much shorter. And all lists together must not cost much more than one.
+    limit = Math.ceil(found.jobs < limit ? found.jobs / 4 : limit / 2);
+    if (limit <= FEW_ENOUGH) break;
   }
-  return fewest?.seqs ?? null;
+  return fewest;
 }

@@ -38,12 +38,11 @@ const BUDGET = 8_000;
 const firstBudget = (limit: number, order: SearchOrder) =>
   Math.min(10 * limit + 1_000, BUDGET / 2) * (order === 'UPDATED_DESC' ? 2 : 1);
 /** Jobs that are looked at to count all that match. Jobs of a list lie far apart, and each costs more. */
-const COUNT_BUDGET = { all: 5_000, typed: 5_000, few: 1_000 };
+const COUNT_BUDGET = { all: 5_000, few: 1_000 };
 /** Lists are looked up as far as the page needs. In the order of change, the whole list is looked up and sorted. */
 const MAX_FEW = { CREATED_DESC: 10_000, CREATED_ASC: 10_000, UPDATED_DESC: 5_000 };
-/** A search for more types walks through all jobs. */
-const MAX_TYPES = 20;
-const WHOLE_LIST = 1_000_000;
+/** Jobs of a list that a page looks up. It is more than any list in the order of change has. */
+const LIST_BUDGET = 5_001;
 
 const NOTHING = { jobs: [], totalCount: 0, totalIsEstimate: false, nextCursor: null, hasMore: false };
 
@@ -133,21 +132,22 @@ function edgeOf(rows: readonly PageRow[], { order, limit }: Search): number | nu
 /** Where many jobs match, a short walk fills the page. Otherwise one filter may name few jobs; if none does, the walk is longer. */
 async function look(search: Search): Promise<Looked> {
   const { db, filter, limit, order, scope } = search;
-  if (filter.ids === undefined) {
-    const rows = await read(search, { source: walkOf(filter), budget: firstBudget(limit, order) });
+  if (!isSparse(search)) {
+    const rows = await read(search, { source: 'all', budget: firstBudget(limit, order) });
     if (rows.length > limit || rows[0]?.place == null) return { rows, few: null };
   }
   const few = await fewJobs(db, { orgId: scope.orgId, filter, max: MAX_FEW[order] });
-  const where = few === null ? { source: walkOf(filter), budget: BUDGET } : { source: 'few' as const, seqs: few };
+  const where = few === null ? { source: 'all' as const, budget: BUDGET } : { source: 'few' as const, seqs: few };
   return { rows: await read(search, where), few };
 }
 
-const walkOf = ({ types }: JobFilter): 'all' | 'typed' =>
-  types !== undefined && types.length <= MAX_TYPES ? 'typed' : 'all';
+/** Few jobs match for sure, or probably: most changes lead to other states than the ones that do not last or go wrong. */
+const isSparse = ({ filter, order }: Search): boolean =>
+  filter.ids !== undefined || (order === 'UPDATED_DESC' && filter.states?.includes('completed') === false);
 
 type Where = { source: Source; budget?: number; seqs?: string };
 
-async function read(search: Search, { source, budget = WHOLE_LIST, seqs = '{}' }: Where): Promise<PageRow[]> {
+async function read(search: Search, { source, budget = LIST_BUDGET, seqs = '{}' }: Where): Promise<PageRow[]> {
   const { db, order } = search;
   // This is read before the page. A job that is committed between the two reads is in the page.
   const settled = order === 'CREATED_ASC' ? await settledJobs(db) : { before: null, seq: 0 };
@@ -177,7 +177,7 @@ function paramsOf({ filter, order, limit, after, scope, bounds, payload }: Searc
 
 /** Exact if all jobs could be looked at. Otherwise the estimate assumes that the rest matches as often as the newest do. */
 async function totalOf(search: Search, few: string | null): Promise<Pick<FoundJobs, 'totalCount' | 'totalIsEstimate'>> {
-  const source = few === null ? walkOf(search.filter) : 'few';
+  const source = few === null ? 'all' : 'few';
   const params = paramsOf({ ...search, order: 'CREATED_DESC', after: null }, COUNT_BUDGET[source]);
   const [row] = await runNamed(search.db, COUNTS[source], { ...params, seqs: few ?? '{}' });
   if (row === undefined || row.place === null) return { totalCount: row?.found ?? 0, totalIsEstimate: false };

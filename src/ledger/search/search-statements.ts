@@ -63,18 +63,12 @@ ORDER BY ${sorted('j')}`,
   );
 }
 
-const pagesOf = (order: 'CREATED_DESC' | 'CREATED_ASC') => ({
-  all: pageOf(order, 'all'),
-  typed: pageOf(order, 'typed'),
-  few: pageOf(order, 'few'),
-});
+const pagesOf = (order: SearchOrder) => ({ all: pageOf(order, 'all'), few: pageOf(order, 'few') });
 
-const CHANGED = pageOf('UPDATED_DESC', 'all');
-
-export const PAGES: Record<SearchOrder, Record<Source, NamedStatement<PageParams, PageRow>>> = {
+export const PAGES = {
   CREATED_DESC: pagesOf('CREATED_DESC'),
   CREATED_ASC: pagesOf('CREATED_ASC'),
-  UPDATED_DESC: { all: CHANGED, typed: CHANGED, few: pageOf('UPDATED_DESC', 'few') },
+  UPDATED_DESC: pagesOf('UPDATED_DESC'),
 };
 
 type CountRow = { found: number; place: number | null; lowest: number; highest: number };
@@ -89,4 +83,4 @@ SELECT (SELECT count(*) FROM matched)::int4 AS found, f.place,
 FROM frontier f`,
   );
 
-export const COUNTS = { all: countOf('all'), typed: countOf('typed'), few: countOf('few') };
+export const COUNTS = { all: countOf('all'), few: countOf('few') };

@@ -1,21 +1,16 @@
 import { eventsIn } from '../history/positions.ts';
 import { MATCHES } from './job-filter.ts';
 
-/**
- * Where a page takes its jobs from. `all`: the jobs of the org in order. `typed`: the jobs of some types in order. `few`: a list of
- * jobs that one filter named.
- */
-export type Source = 'all' | 'typed' | 'few';
+/** Where a page takes its jobs from. `all`: the jobs of the org in order. `few`: a list of jobs that one filter named. */
+export type Source = 'all' | 'few';
 export type Direction = 'down' | 'up';
 
 /**
  * The tables of a page. `matched` has the jobs that match the filter, as far as the frontier. `frontier` has one row with `place`: the
  * last job that was looked at, or null when no job is left beyond it.
  */
-export function tablesOf(source: Source, direction: Direction): string {
-  if (source === 'all') return allText(direction);
-  return listText(source === 'typed' ? typedSeqs(direction) : FEW_SEQS, direction);
-}
+export const tablesOf = (source: Source, direction: Direction): string =>
+  source === 'all' ? allText(direction) : fewText(direction);
 
 const RANGE = 'j.org_id = $orgId::uuid AND j.seq > $low::int8 AND j.seq < $high::int8';
 
@@ -35,19 +30,11 @@ function allText(direction: Direction): string {
 ), matched AS (SELECT j.org_id, j.seq, j.updated_at FROM millrace.jobs j WHERE ${RANGE} AND ${within} AND ${MATCHES})`;
 }
 
-/** Each type and priority is a range of the index, in order. */
-const typedSeqs = (direction: Direction): string => `
-  SELECT s.seq FROM unnest($types::text[]) AS t(name) CROSS JOIN unnest(coalesce($priorities::int2[], '{0,1,2,3,4}')) AS p(n)
-  CROSS JOIN LATERAL (SELECT j.seq FROM millrace.jobs j WHERE ${RANGE} AND j.priority = p.n AND j.job_type = t.name
-    ORDER BY j.seq ${direction === 'down' ? 'DESC' : 'ASC'} LIMIT $budget::int4) s`;
-
-const FEW_SEQS = `
-  SELECT DISTINCT s.seq FROM unnest($seqs::text::int8[]) AS s(seq) WHERE s.seq > $low::int8 AND s.seq < $high::int8`;
-
 // The jobs are looked up in order until the page is full.
-function listText(seqs: string, direction: Direction): string {
+function fewText(direction: Direction): string {
   const [order, last] = direction === 'down' ? ['DESC', 'min'] : ['ASC', 'max'];
-  return `candidates AS MATERIALIZED (${seqs}
+  return `candidates AS MATERIALIZED (
+  SELECT DISTINCT s.seq FROM unnest($seqs::text::int8[]) AS s(seq) WHERE s.seq > $low::int8 AND s.seq < $high::int8
   ORDER BY s.seq ${order} LIMIT $budget::int4
 ), frontier AS MATERIALIZED (
   SELECT CASE WHEN count(*) = $budget::int4 THEN ${last}(seq) END AS place FROM candidates

@@ -23,7 +23,7 @@ const WORDS: Record<CancelledJob['kind'], { status: CancellationResult['status']
   not_found: { status: 'NOT_FOUND', message: 'The job does not exist.' },
 };
 
-/** Cancels a job at once where nobody works on it; asks the handler to stop where somebody does. */
+/** Cancels a job at once if no worker runs it. Otherwise asks its handler to stop. */
 export async function cancelJob(engine: Engine, id: string, params: CancelParams): Promise<CancellationResult> {
   if (!isUuid(id)) return toResult({ id, kind: 'not_found', previousState: null });
   const { orgId, reason, actor, force } = params;
@@ -41,7 +41,7 @@ export type BatchCancellationResult = {
   dryRun: boolean;
 };
 
-/** Either the jobs named, or all that match the filter; with a page that has a limit, only that page of them. */
+/** Either the jobs with these ids, or all that match the filter. If the page has a limit, only that page of them. */
 export type CancelManyParams = CancelParams & {
   ids?: readonly string[];
   filter?: JobFilter;
@@ -52,7 +52,7 @@ export type CancelManyParams = CancelParams & {
 const PAGE = 500;
 const FINAL: readonly JobState[] = ['completed', 'failed', 'dead_letter', 'cancelled'];
 
-/** Cancels the jobs named, or all that match a filter. A dry run counts what would happen and changes nothing. */
+/** Cancels the jobs with the given ids, or all that match a filter. A dry run only counts what would happen. */
 export async function cancelMany(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
   if ((params.ids === undefined) === (params.filter === undefined))
     throw refusal('filter', 'name the jobs to cancel either by their ids or by a filter');
@@ -81,7 +81,7 @@ async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: Cance
     return;
   }
   if (asked?.limit !== undefined) {
-    const { jobs } = await searchJobs(engine.database.api, orgId, filter, asked);
+    const { jobs } = await searchJobs(engine.database.api, orgId, filter, { ...asked, total: false });
     const found = jobs.map((job) => job.id);
     for (let start = 0; start < found.length; start += PAGE) yield found.slice(start, start + PAGE);
     return;
@@ -92,13 +92,14 @@ async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: Cance
       cursor,
       limit: PAGE,
       order: 'CREATED_DESC',
+      total: false,
     });
     if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
     cursor = page.nextCursor;
   } while (cursor !== null);
 }
 
-/** One answer per id, in the order given. What is no id at all names no job. */
+/** One result per id, in the order given. A string that is not an id names no job. */
 export async function cancelIds(engine: Engine, ids: readonly string[], params: CancelParams): Promise<CancelledJob[]> {
   const { orgId, reason, actor, force } = params;
   const asked = { orgId, ids: ids.filter(isUuid), reason, actor, force };
@@ -109,7 +110,7 @@ export async function cancelIds(engine: Engine, ids: readonly string[], params: 
 }
 
 function tell(engine: Engine, results: readonly CancelledJob[]): void {
-  // A running job may have ended without its handler, which is to be told.
+  // A running job may have been cancelled without its handler, which must then stop.
   if (
     results.some(
       ({ kind, previousState }) => kind === 'requested' || (kind === 'cancelled' && previousState === 'running'),
@@ -120,7 +121,8 @@ function tell(engine: Engine, results: readonly CancelledJob[]): void {
 }
 
 async function preview(engine: Engine, ids: readonly string[], orgId: string): Promise<CancelledJob[]> {
-  const { jobs } = await searchJobs(engine.database.api, orgId, { ids: ids.filter(isUuid) }, { limit: PAGE });
+  const page = { limit: PAGE, total: false };
+  const { jobs } = await searchJobs(engine.database.api, orgId, { ids: ids.filter(isUuid) }, page);
   const found = new Map(jobs.map((job) => [job.id, job.state]));
   return ids.map((id) => {
     const state = found.get(id.toLowerCase());

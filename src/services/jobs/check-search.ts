@@ -8,13 +8,15 @@ import type { JobFilter } from '../../ledger/search/job-filter.ts';
 import { SEARCH_ORDERS } from '../../ledger/search/search-cursor.ts';
 
 /**
- * Refuses a search whose words mean nothing, which a program that is not compiled may ask for. Any name may be searched for, also a reserved one: jobs may have it from before the
- * rule. Only text that no job can hold is refused.
+ * Refuses unknown states, priorities and orders, which a caller in plain JavaScript may send. A reserved name may be searched for,
+ * because older jobs may have it. Text is refused only if no job can hold it.
  */
 export function checkSearch(filter: JobFilter, order: string | undefined): void {
-  const { types, states, priorities, tags, ids } = filter;
+  const { states, priorities, tags, ids, ...others } = filter;
   const issues = new Issues();
-  for (const [index, type] of (types ?? []).entries()) checkStorable(type, `types[${index}]`, issues);
+  for (const [name, values] of Object.entries(others))
+    if (Array.isArray(values))
+      for (const [index, text] of values.entries()) checkStorable(text, `${name}[${index}]`, issues);
   for (const state of states ?? []) readWord(state, { field: 'states', words: JOB_STATES }, issues);
   for (const priority of priorities ?? []) readWord(priority, { field: 'priorities', words: PRIORITIES }, issues);
   for (const [name, value] of Object.entries(tags ?? {})) {

@@ -22,7 +22,7 @@ export function countJobs(engine: Engine, { orgId, timeRange, breakdownBy }: Cou
 function readRange(timeRange: DurationInput): number {
   const parsed = parseDuration(timeRange);
   if (parsed.ok && parsed.ms > 0) return parsed.ms;
-  const message = `timeRange ${parsed.ok ? 'must be greater than zero' : parsed.message}`;
+  const message = parsed.ok ? 'timeRange must be greater than zero' : `timeRange: ${parsed.message}`;
   throw new AppError('INVALID_REQUEST', {
     message,
     details: [{ field: 'timeRange', code: 'INVALID_DURATION', message }],
