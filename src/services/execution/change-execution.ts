@@ -1,6 +1,6 @@
 import { AppError } from '../../core/errors.ts';
 import { type ExecutionState, executionStateOf } from '../../core/execution/states.ts';
-import type { Job } from '../../core/job.ts';
+import type { JobSummary } from '../../core/job.ts';
 import { retryJob } from '../../ledger/jobs/retry-jobs.ts';
 import { getJob } from '../../ledger/reads/get-job.ts';
 import type { LogFields } from '../../telemetry/log.ts';
@@ -23,7 +23,7 @@ export async function cancelExecution(c: ExecutionContext, request: JobRequest):
   return traced(c, jobWork('cancel', request.caller, job), () => cancel(c, request.caller, job));
 }
 
-async function cancel(c: ExecutionContext, caller: Caller, job: Job): Promise<ExecutionChange> {
+async function cancel(c: ExecutionContext, caller: Caller, job: JobSummary): Promise<ExecutionChange> {
   const { clientId: orgId, actor } = caller;
   const [result] = await cancelIds(c.engine, [job.id], { orgId, actor, reason: null, force: true });
   if (result?.kind === 'cancelled') {
@@ -48,7 +48,7 @@ export async function retryExecution(c: ExecutionContext, request: JobRequest): 
   return traced(c, jobWork('retry', request.caller, job), () => retry(c, request.caller, job));
 }
 
-async function retry(c: ExecutionContext, caller: Caller, job: Job): Promise<ExecutionChange> {
+async function retry(c: ExecutionContext, caller: Caller, job: JobSummary): Promise<ExecutionChange> {
   const retried = await retryJob(c.engine.database.api, {
     orgId: caller.clientId,
     id: job.id,
@@ -78,13 +78,13 @@ async function retry(c: ExecutionContext, caller: Caller, job: Job): Promise<Exe
   return { jobId: job.id, state: 'QUEUED', updatedAt: retried.updatedAt, attempt: retried.attemptSlot };
 }
 
-const fieldsOf = (caller: Caller, job: Job): LogFields => ({
+const fieldsOf = (caller: Caller, job: JobSummary): LogFields => ({
   request_id: caller.requestId,
   client_id: caller.clientId,
   job_id: job.id,
 });
 
-const changeOf = (job: Job): ExecutionChange => ({
+const changeOf = (job: JobSummary): ExecutionChange => ({
   jobId: job.id,
   state: executionStateOf(job),
   updatedAt: job.updatedAt,
