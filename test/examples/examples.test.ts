@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { emptyDatabase } from '../ledger/test-database.ts';
+import { migratedDatabase } from '../ledger/test-database.ts';
 
 const FOLDER = new URL('../../examples/', import.meta.url);
 
@@ -92,7 +92,7 @@ const EXPECTED: Record<string, { proves: string; lines: string[] }> = {
 
 for (const [file, { proves, lines }] of Object.entries(EXPECTED)) {
   test.concurrent(`${file}: ${proves}`, async ({ expect, onTestFinished }) => {
-    const database = await emptyDatabase();
+    const database = await migratedDatabase();
     onTestFinished(database.drop);
     const ran = await runExample(file, database.url);
     expect(ran.errors).toBe('');

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { analyzeHistory } from '../../src/ledger/history/analyze-history.ts';
-import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -20,7 +19,6 @@ const isKnown = async (): Promise<boolean> => {
 const analyze = () => analyzeHistory(ledger.db.maintenance);
 
 test('the history as a whole is analysed once it has rows, again when it has grown tenfold, and not in between', async () => {
-  await ensurePartitions(ledger.db.maintenance);
   expect(await analyze()).toBe(false);
   await put(2_000);
   expect(await analyze()).toBe(true);

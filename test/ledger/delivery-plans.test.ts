@@ -5,7 +5,6 @@ import '../../src/ledger/webhooks/promote-deliveries.ts';
 import '../../src/ledger/webhooks/queue-deliveries.ts';
 import '../../src/ledger/webhooks/ready-lanes.ts';
 import { allStatements } from '../../src/ledger/driver/statement.ts';
-import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -93,7 +92,6 @@ async function measure(cases: typeof CASES, fill: string): Promise<{ name: strin
 }
 
 test('the cost of a delivery does not grow with what is queued for others, even by plans made before', async () => {
-  await ensurePartitions(ledger.db.maintenance);
   for (const { name, blocks } of await measure(CASES, FILL)) expect(blocks, name).toBeLessThan(MAX_BLOCKS);
 });
 

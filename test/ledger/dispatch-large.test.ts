@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
 import { type Dispatched, dispatchEvents } from '../../src/ledger/webhooks/dispatch-events.ts';
 import { useLedger } from './fixture.ts';
@@ -38,7 +37,6 @@ test.each([
   ['one record of 30 000 jobs', { records: 1, jobs: 30_000 }],
   ['100 records of 100 jobs', { records: 100, jobs: 100 }],
 ])('a transaction with %s is dispatched in pages, in order and once', { timeout: 120_000 }, async (_, size) => {
-  await ensurePartitions(ledger.db.maintenance);
   const orgId = await ledger.newOrg();
   const id = await webhooks.register(orgId, { events: ['job.created'] });
   await submitLarge(orgId, size);

@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { EventHub } from '../../src/engine/events.ts';
 import { Dispatcher } from '../../src/engine/webhooks/dispatcher.ts';
-import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { checkDeliveries } from '../../src/ledger/webhooks/check-deliveries.ts';
 import { useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
@@ -16,7 +15,6 @@ const setAside = (orgId: string) =>
   );
 
 test('an event that cannot be delivered is set aside and reported, and the events behind it are delivered', async () => {
-  await ensurePartitions(ledger.db.maintenance);
   const orgId = await ledger.newOrg();
   const id = await webhooks.register(orgId, { events: ['job.created'] });
   const before = await ledger.submitOne({ orgId });

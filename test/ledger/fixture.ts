@@ -70,7 +70,7 @@ export class TestLedger {
 
   async close(): Promise<void> {
     await this.db?.close();
-    await this.#database?.drop();
+    this.#database?.drop();
   }
 
   async newOrg(): Promise<string> {
@@ -84,6 +84,13 @@ export class TestLedger {
     this.#movedMs += ms;
     await this.db.api.query(`CREATE OR REPLACE FUNCTION millrace.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
       AS $$SELECT pg_catalog.statement_timestamp() + interval '${this.#movedMs} milliseconds'$$`);
+  }
+
+  /** Leaves the default partition only, as in a database that no engine has opened. */
+  async dropPartitions(): Promise<void> {
+    const { rows } = await this.db.api.query(`SELECT inhrelid::regclass AS name FROM pg_inherits
+      WHERE inhparent = 'millrace.records'::regclass AND inhrelid <> 'millrace.records_default'::regclass`);
+    for (const { name } of rows) await this.db.api.query(`DROP TABLE ${name}`);
   }
 
   async registerWorker(name = 'worker'): Promise<number> {

@@ -22,6 +22,7 @@ async function today(): Promise<string> {
 }
 
 test('days ahead are made once, by however many processes ask, and events that came before are moved', async () => {
+  await ledger.dropPartitions();
   const job = await ledger.putJob('completed', { policy: { retentionMs: DAY } });
   expect(await countIn('records_default')).toBe(3);
   const ensured = await Promise.all([1, 2, 3].map(() => ensurePartitions(ledger.db.maintenance, { daysAhead: 7 })));

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 import { allStatements } from '../../src/ledger/driver/statement.ts';
-import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { PRUNE_PLANNER } from '../../src/ledger/upkeep/prune.ts';
 import { useLedger } from './fixture.ts';
 
@@ -37,7 +36,6 @@ function* rowsRead(node: Node): Generator<[table: string, rows: number]> {
 }
 
 test('what a round of pruning reads does not grow with what it keeps, even by a plan made before', async () => {
-  await ensurePartitions(ledger.db.maintenance);
   const session = await ledger.db.maintenance.connect();
   try {
     const textOf = (name: string) => allStatements().find((made) => made.name === name)?.text ?? '';

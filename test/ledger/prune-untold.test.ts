@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { getJob } from '../../src/ledger/reads/get-job.ts';
 import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
 import { checkDeliveries } from '../../src/ledger/webhooks/check-deliveries.ts';
@@ -14,7 +13,6 @@ const prune = () => ledger.prune();
 const exists = async (job: TestJob) => (await getJob(ledger.db.api, job.orgId, job.id)) !== null;
 
 test('a job stays until its end was queued for the webhooks of its org, and goes then', async () => {
-  await ensurePartitions(ledger.db.maintenance);
   const orgId = await ledger.newOrg();
   const webhookId = await webhooks.register(orgId, { events: ['job.succeeded'] });
   const job = await ledger.putJob('completed', { orgId, policy });

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { allStatements } from '../../src/ledger/driver/statement.ts';
 import { type FeedPosition, feedHorizon, readFeed, startOf } from '../../src/ledger/history/read-feed.ts';
-import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { until } from '../library/fixture.ts';
 import { useLedger } from './fixture.ts';
 
@@ -33,7 +32,6 @@ async function orgWith(jobs: number): Promise<string> {
 }
 
 test('a large transaction is read in pages that end inside of its records, each event once', async () => {
-  await ensurePartitions(ledger.db.maintenance);
   const orgId = await orgWith(70);
   const txid = await recordLarge(orgId, 6);
   let after: FeedPosition = startOf(txid);

@@ -39,9 +39,9 @@ describe('an orphan', () => {
     const short = await ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), workerId);
     const long = await ledger.start(await ledger.submitOne({ policy: { leaseMs: 10 * LEASE_MS } }), workerId);
     const leased = await ledger.lease(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), workerId);
-    await ledger.moveClock(LEASE_MS - 1_000);
+    await ledger.moveClock(LEASE_MS / 2);
     expect(await orphansOf(workerId)).toEqual([]);
-    await ledger.moveClock(2_000);
+    await ledger.moveClock(LEASE_MS);
     expect((await orphansOf(workerId)).map(({ seq, state }) => ({ seq, state }))).toEqual([
       { seq: short.seq, state: 'running' },
       { seq: leased.seq, state: 'scheduled' },

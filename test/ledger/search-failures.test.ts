@@ -54,6 +54,7 @@ describe('a search of failures', () => {
 });
 
 test('failures are found by their own index', async () => {
+  await ledger.dropPartitions(); // The planner prefers a sequential scan of the empty ones.
   const client = await ledger.db.maintenance.connect();
   try {
     await client.query(

@@ -1,6 +1,5 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
 import { noteSettled } from '../../src/ledger/search/search-settling.ts';
@@ -15,7 +14,6 @@ let searching: pg.Pool;
 
 /** A pool of a role that may read the ledger and is not told about sessions of other roles. */
 beforeAll(async () => {
-  await ensurePartitions(ledger.db.maintenance);
   await ledger.db.maintenance.query(`CREATE ROLE ${role} LOGIN PASSWORD 'secret';
     GRANT USAGE ON SCHEMA millrace TO ${role}; GRANT SELECT ON ALL TABLES IN SCHEMA millrace TO ${role}`);
   const url = new URL(ledger.db.url);

@@ -1,60 +1,32 @@
-/** Databases on the tests' server: empty ones, and copies of one that is migrated once for all. */
-import { createHash, randomBytes } from 'node:crypto';
+/** Databases on the tests' server: empty ones, and copies of the template that the global setup has migrated. */
+import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { inject } from 'vitest';
-import { openDatabase } from '../../src/ledger/driver/database.ts';
-import { migrate, readMigrations } from '../../src/ledger/driver/migrate.ts';
 
-const TEMPLATE_LOCK = 0x7465_6d70;
+export type TestDatabase = {
+  url: string;
+  /** Returns at once. The server drops the database while the next file runs. */
+  drop(): void;
+};
 
-export type TestDatabase = { url: string; drop(): Promise<void> };
+export const emptyDatabase = (): Promise<TestDatabase> => createDatabase('template1');
 
-/** Nobody has made anything in it. */
-export async function emptyDatabase(): Promise<TestDatabase> {
-  const name = newName();
-  await withAdmin((admin) => admin.query(`CREATE DATABASE ${name}`));
-  return opened(name);
-}
+/** The schema, and the partitions of `records` for the next days. */
+export const migratedDatabase = (): Promise<TestDatabase> => createDatabase(inject('databases').template);
 
-export async function migratedDatabase(): Promise<TestDatabase> {
-  const name = newName();
-  await withAdmin(async (admin) => {
-    await admin.query('SELECT pg_advisory_lock($1)', [TEMPLATE_LOCK]);
-    await admin.query(`CREATE DATABASE ${name} TEMPLATE ${await templateOf(admin)}`);
-  });
-  return opened(name);
-}
-
-const newName = () => `millrace_test_${randomBytes(6).toString('hex')}`;
-
-const opened = (name: string): TestDatabase => ({
-  url: urlOf(name),
-  drop: () => withAdmin((admin) => admin.query(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)),
-});
-
-function urlOf(database: string): string {
+async function createDatabase(template: string): Promise<TestDatabase> {
+  const name = `${inject('databases').prefix}${randomBytes(6).toString('hex')}`;
+  await onServer(`CREATE DATABASE ${name} TEMPLATE ${template}`);
   const url = new URL(inject('postgresUrl'));
-  url.pathname = `/${database}`;
-  return url.href;
+  url.pathname = `/${name}`;
+  // The global setup drops the databases for which the run ended too early.
+  const drop = () => void onServer(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`).catch(() => {});
+  return { url: url.href, drop };
 }
 
-async function withAdmin(work: (admin: pg.Client) => Promise<unknown>): Promise<void> {
+async function onServer(command: string): Promise<void> {
   const admin = new pg.Client({ connectionString: inject('postgresUrl') });
+  admin.on('error', () => {});
   await admin.connect();
-  await work(admin).finally(() => admin.end());
-}
-
-/** Migrated under another name and renamed when done, so that a template is never half made. Runs under the lock. */
-async function templateOf(admin: pg.Client): Promise<string> {
-  const hash = createHash('sha256').update(JSON.stringify(readMigrations())).digest('hex').slice(0, 12);
-  const name = `millrace_template_${hash}`;
-  const { rowCount } = await admin.query('SELECT FROM pg_database WHERE datname = $1', [name]);
-  if (rowCount !== 0) return name;
-  const draft = `${name}_draft`;
-  await admin.query(`DROP DATABASE IF EXISTS ${draft} WITH (FORCE)`);
-  await admin.query(`CREATE DATABASE ${draft}`);
-  const database = openDatabase({ url: urlOf(draft) });
-  await migrate(database.maintenance).finally(() => database.close());
-  await admin.query(`ALTER DATABASE ${draft} RENAME TO ${name}`);
-  return name;
+  await admin.query(command).finally(() => admin.end());
 }

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { JOB_STATES } from '../../src/core/states.ts';
 import { REASONS, TRANSITIONS } from '../../src/core/transitions.ts';
-import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -27,7 +26,6 @@ test('the database accepts exactly the transitions of the table, with exactly th
 });
 
 test('a partition made later refuses what the table refuses', async () => {
-  await ensurePartitions(ledger.db.maintenance);
   const insert = (from: string, to: string, reason: string) =>
     ledger.db.api.query(
       `INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs)

@@ -33,7 +33,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await database?.drop();
+  database?.drop();
   rmSync(project, { recursive: true, force: true });
 });
 
