@@ -12,7 +12,8 @@ const APART = [
   'test/model/guards.test.ts',
 ];
 
-const patience = { testTimeout: 60_000, hookTimeout: 120_000 };
+// Longer than `until` waits, so that a failure says what did not happen.
+const patience = { testTimeout: 90_000, hookTimeout: 120_000 };
 
 export default defineConfig({
   test: {

@@ -6,9 +6,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { removeFolder } from './postgres/remove-folder.ts';
+import { until } from './until.ts';
 
 const [folder = ''] = process.argv.slice(2);
-if ((await text(process.stdin)) === '') while (killProcesses()) await new Promise(setImmediate);
+if ((await text(process.stdin)) === '') await until('no process of the run is left', () => !killProcesses());
 await removeFolder(folder);
 
 /** Test workers and the programs they started. PostgreSQL is left for those who know how to stop it. */

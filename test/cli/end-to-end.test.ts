@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { verifyWebhook } from '../../src/client/index.ts';
 import { openReceiver } from '../../src/simulator/webhook-receiver.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { start } from './program.ts';
 
 const ledger = useLedger();
@@ -32,7 +32,7 @@ class Client {
   }
 
   async reaches(jobId: string, state: string): Promise<void> {
-    await until(async () => (await this.call('GET', `/jobs/${jobId}`)).body.state === state);
+    await until(`job ${jobId} is ${state}`, async () => (await this.call('GET', `/jobs/${jobId}`)).body.state, state);
   }
 }
 
@@ -80,7 +80,10 @@ it('submit, cancel, retry, get, report and webhooks work together in the program
   const told = () => receiver.received().map(({ body }) => JSON.parse(body).data);
   for (const [id, name] of Object.entries(wanted)) {
     // Each arrives again after the first try was answered 500.
-    await until(() => told().filter(({ job_id, event_name }) => job_id === id && event_name === name).length === 2);
+    await until(
+      `both ${name} events have been delivered`,
+      () => told().filter(({ job_id, event_name }) => job_id === id && event_name === name).length === 2,
+    );
   }
   const ids = report.events.map(({ event_id }: { event_id: string }) => event_id);
   const arrived = [
@@ -96,7 +99,7 @@ it('submit, cancel, retry, get, report and webhooks work together in the program
     expect(await verifyWebhook({ ...message, secret: hook.body.secret })).toEqual(JSON.parse(message.body));
   }
   const path = `/webhooks/${hook.body.webhook_id}`;
-  await until(async () => (await client.call('GET', path)).body.queued === 0);
+  await until('the webhook has nothing queued', async () => (await client.call('GET', path)).body.queued, 0);
   expect((await client.call('GET', `${path}/deliveries`)).body.deliveries[0].attempts[0].status).toBe(500);
   expect((await client.call('DELETE', path)).body).toEqual({ deleted: true });
 });

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
+import { inTime } from '../until.ts';
 
 const BIN = fileURLToPath(new URL('../../bin/millrace.js', import.meta.url));
-const PATIENCE_MS = 30_000;
 
 export type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string };
 export type Surroundings = { database?: string; stdin?: string; cwd?: string; env?: Record<string, string> };
@@ -84,16 +84,10 @@ export class Running {
       if (match !== null) resolve(match);
       else if (this.hasEnded) reject(new Error(`It ended without saying ${pattern}: ${this.stdout}${this.stderr}`));
     };
-    const timer = setTimeout(
-      () => reject(new Error(`It did not say ${pattern}: ${this.stdout}${this.stderr}`)),
-      PATIENCE_MS,
-    );
     this.#listeners.add(look);
     look();
-    return promise.finally(() => {
-      clearTimeout(timer);
-      this.#listeners.delete(look);
-    });
+    const heard = inTime(`the program writes ${pattern}`, promise, () => this.stdout + this.stderr);
+    return heard.finally(() => this.#listeners.delete(look));
   }
 
   async end(): Promise<void> {

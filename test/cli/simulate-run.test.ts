@@ -5,7 +5,7 @@ import { KINDS, WORK_KINDS, type WorkKind } from '../../src/core/execution/kinds
 import { remoteHost } from '../../src/simulator/host.ts';
 import { type Run, type RunOptions, runSimulation } from '../../src/simulator/run.ts';
 import { useDelivering } from '../http/delivering-server.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const TIME_SCALE = 0.01;
 // Timeouts are not scaled: the server shares a process with its callers and the receiver, and no job is to fail for that.
@@ -110,7 +110,7 @@ describe('a simulated run', { timeout: 180_000 }, () => {
       restart: async (untilMs: number) => {
         await server.worker('none');
         const fromMs = Date.now();
-        await until(() => Date.now() > untilMs);
+        await until('the time of the restart has come', () => Date.now() > untilMs);
         await server.worker('start');
         fell.push(untilMs);
         return { fromMs, toMs: Date.now() };
@@ -161,7 +161,11 @@ describe('a simulated run', { timeout: 180_000 }, () => {
   it('ends without a verdict when it is interrupted', async () => {
     const stop = new AbortController();
     const running = simulate({ kinds: ['SCHEDULED_FAR_FUTURE'], jobs: 1, signal: stop.signal });
-    await until(async () => (await countOf('SCHEDULED_FAR_FUTURE')) > 0);
+    await until(
+      'the job for the far future has been counted',
+      () => countOf('SCHEDULED_FAR_FUTURE'),
+      (count) => count > 0,
+    );
     stop.abort();
     expect(await running).toMatchObject({ wasInterrupted: true });
   });

@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { DEFAULT_ORG_ID } from '../../src/ledger/access/orgs.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { until } from '../until.ts';
 import { folderWith, type Running, run, start } from './program.ts';
 
 const ledger = useLedger();
@@ -80,7 +81,7 @@ describe('up', () => {
       ...{ event: 'up', home: null, keyFile: null, org: 'default', key: expect.stringMatching(/^mr_/) },
       ...{ url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/), database: expect.stringContaining('postgres') },
     });
-    await expect.poll(() => ledger.stateOf(job), { timeout: 20_000 }).toBe('scheduled');
+    await until('the delayed job is scheduled', () => ledger.stateOf(job), 'scheduled');
     const headers = { authorization: `Bearer ${told.key}` };
     expect((await fetch(`${told.url}/queue/v1/jobs`, { headers })).status).toBe(200);
     up.kill('SIGTERM');

@@ -4,7 +4,7 @@ import type { WorkKind } from '../../src/core/execution/kinds.ts';
 import { openReceiver, type ReceiverMode } from '../../src/simulator/webhook-receiver.ts';
 import { type Delivery, deliveriesOf, useDelivering } from '../http/delivering-server.ts';
 import { randomId, type TestClient } from '../http/execution-fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const EVENTS = ['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.succeeded'];
 const MAX_RETRIES = 2;
@@ -16,7 +16,7 @@ const server = useDelivering({
 /** What the API shows of a callback once everything is delivered or given up. */
 async function deliveriesTo(client: TestClient, url: string): Promise<Delivery[]> {
   let id: string | undefined;
-  await until(async () => {
+  await until('the callback is listed', async () => {
     const { body } = await client.get('/webhooks', { kind: 'callback' });
     id = body.webhooks.find((each: { url: string }) => each.url === url)?.webhook_id;
     return id !== undefined;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ReceiverMode } from '../../src/simulator/webhook-receiver.ts';
 import { type DeliveringServer, deliveriesOf, register, useDelivering } from '../http/delivering-server.ts';
 import { randomId } from '../http/execution-fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const HOUR_MS = 3_600_000;
 
@@ -47,13 +47,13 @@ describe('what the settings of webhooks do', () => {
     expect((await delivered(calm, '5xx'))?.attempts).toHaveLength(4);
     const { client, id, arrived } = await tell(hourly, '5xx');
     const shown = async () => (await client.get(`/webhooks/${id}/deliveries`)).body.deliveries[0];
-    await until(async () => (await shown())?.attempts.length === 1);
+    await until('the first attempt is shown', async () => (await shown())?.attempts.length, 1);
     expect((await shown()).state).toBe('retrying');
     // Spread around its time by a quarter of it at most.
     await hourly.ledger.moveClock(HOUR_MS / 2);
     expect(arrived()).toBe(1);
     await hourly.ledger.moveClock(HOUR_MS);
-    await until(async () => (await shown()).attempts.length === 2);
+    await until('the second attempt is shown', async () => (await shown()).attempts.length, 2);
     expect(arrived()).toBe(2);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { deliveriesOf, register, useDelivering } from '../http/delivering-server.ts';
 import { randomId } from '../http/execution-fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const server = useDelivering();
 
@@ -17,7 +17,7 @@ async function told() {
   const jobId = await client.submit();
   const [delivery] = await deliveriesOf(client, id, 1);
   const attempts = () => server.logs.filter((line) => line.message === 'webhook.attempt' && line.webhook_id === id);
-  await until(() => attempts().length === 2);
+  await until('two attempts have been reported', () => attempts().length, 2);
   return { client, id, jobId, delivery, attempts: attempts() };
 }
 
@@ -46,7 +46,7 @@ describe('what is told of webhooks', () => {
     const id = await register(client, server.receiver.url('gone', randomId()), 'job.succeeded');
     await client.post(`/webhooks/${id}/test`);
     const lines = () => server.logs.filter((line) => line.message === 'webhook.disabled' && line.webhook_id === id);
-    await until(() => lines().length === 1);
+    await until('the line has been logged', () => lines().length, 1);
     expect(lines()).toMatchObject([{ level: 'warn', client_id: client.clientId, reason: 'gone' }]);
     expect((await counted(name)) - before).toBe(1);
     const { body } = await client.get(`/webhooks/${id}/deliveries`, { state: 'queued' });

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { observeStatements } from '../../src/ledger/driver/statement.ts';
-import { Gate, until, useBench } from '../library/fixture.ts';
+import { Gate, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 
@@ -18,7 +19,7 @@ it('a lone job for an idle worker is written and started by one statement, with 
   const names = sent();
   let jobId = '';
   // A worker that has just begun is looking for work and not idle yet.
-  await until(async () => {
+  await until('an idle worker takes a job with its submission', async () => {
     names.length = 0;
     const submitted = await millrace.submit({ type: 'echo', payload: { a: 1 } });
     expect(submitted.state).toBe('scheduled');

@@ -3,7 +3,7 @@ import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { updateJob } from '../../src/services/jobs/update-job.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { useDeliveries } from './delivery-fixture.ts';
 
 const { ledger, webhooks, run } = useDeliveries();
@@ -21,11 +21,11 @@ test('a job with a callback is told of, signed with the secret of its org [GA-1.
   });
   await submitJob(engine, { orgId, submission: { type: 'quick', payload: {}, callbackUrl: URL }, actor: null });
   await submitJob(engine, { orgId, submission: { type: 'quick', payload: {} }, actor: null });
-  await until(async () => sent.length === 1);
+  await until('the callback has been sent', () => sent.length, 1);
   expect(sent).toMatchObject([{ url: URL, event: 'job.succeeded' }]);
   expect(signed).toEqual([expect.stringMatching(/^v1,/)]);
   const id = (await webhooks.callbackOf(orgId)) as string;
-  await until(async () => (await webhooks.lane(id)).delivered_total === 1);
+  await until('the callback has been counted as delivered', async () => (await webhooks.lane(id)).delivered_total, 1);
   expect(await webhooks.events(id)).toEqual(['job.succeeded']);
 });
 
@@ -42,7 +42,7 @@ test('a callback that is given to a job later counts from then on', async () => 
   await webhooks.sql(`UPDATE millrace.jobs SET run_at = millrace.clock() WHERE org_id = $1`, [orgId]);
   await webhooks.sql(`UPDATE millrace.timers SET run_at = millrace.clock() WHERE org_id = $1`, [orgId]);
   engine.hint('timers');
-  await until(async () => sent.length === 1);
+  await until('the callback has been sent', () => sent.length, 1);
   expect(sent).toMatchObject([{ url: URL, event: 'job.succeeded', jobId }]);
 });
 
@@ -52,7 +52,7 @@ test('a callback of the execution API hears of each change, and of what its job 
   const payload = { type: 'EMIT_EVENT', work_kind: 'SUCCESS_FAST' };
   const submission = { type: EXECUTION_TYPE, payload, callbackUrl: URL };
   await submitJob(engine, { orgId, submission, actor: null, terms: { profile: PROFILES.forgerun } });
-  await until(async () => sent.length === 6);
+  await until('six callbacks have been sent', () => sent.length, 6);
   expect(sent.map(({ event }) => event)).toEqual([
     ...['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.succeeded', 'job.event_emitted'],
   ]);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Handler, Millrace } from '../../src/index.ts';
-import { Gate, until, useBench } from '../library/fixture.ts';
+import { Gate, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 
@@ -23,7 +24,7 @@ describe('the cap of a type', () => {
     const { seen, millraces, first } = await twoWorkers('capped', { concurrency: 3 });
     await first.submitMany(Array.from({ length: 12 }, () => ({ type: 'capped', payload: {} })));
     await Promise.all(millraces.map((millrace) => millrace.start()));
-    await until(() => seen.done === 12);
+    await until('all twelve jobs have run', () => seen.done, 12);
     expect(seen.most).toBeLessThanOrEqual(3);
     expect(seen.most).toBeGreaterThan(0);
   });
@@ -51,7 +52,7 @@ describe('the cap of an org', () => {
     await first.queues.capOrg(capped, 2);
     await first.submitMany(Array.from({ length: 8 }, () => ({ type: 'org-capped', payload: {} })));
     await Promise.all(millraces.map((millrace) => millrace.start()));
-    await until(() => seen.done === 8);
+    await until('all eight jobs have run', () => seen.done, 8);
     expect(seen.most).toBeLessThanOrEqual(2);
     const gate = new Gate();
     const other = await bench.work({ both: () => gate.pass() }, { org: free, concurrency: 10 });

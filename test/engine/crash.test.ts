@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { insist, pathOf, until, useBench } from '../library/fixture.ts';
+import { insist, pathOf, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { WorkerProcess } from './worker-process.ts';
 
 const bench = useBench();
@@ -97,6 +98,6 @@ describe('a handler that blocks its process', () => {
     expect(await pathOf(millrace, neighbour)).not.toContain('running>retrying:worker_lost');
     await child.kill();
     expect((await millrace.waitFor(neighbour, { timeout: '30s' })).attemptsStarted).toBe(2);
-    await until(async () => (await bench.violations()).length === 0);
+    await until('the tables agree', () => bench.violations(), []);
   });
 });

@@ -8,7 +8,8 @@ import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { Gate, until, untilAborted } from '../library/fixture.ts';
+import { Gate, untilAborted } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { WorkerProcess } from './worker-process.ts';
 
 const SCRIPT = fileURLToPath(new URL('./fixtures/crews.ts', import.meta.url));
@@ -51,7 +52,7 @@ describe('a crew', () => {
     for (let i = 0; i < 30; i++) await submit(engine, orgId, 'second-hanging');
     await gate.reached(10);
     for (let i = 0; i < 20; i++) await submit(engine, orgId, 'first-quick');
-    await until(() => done.count === 20);
+    await until('all twenty jobs have run', () => done.count, 20);
     expect(gate.arrived).toBe(10);
     gate.open();
     await gate.reached(30);
@@ -76,8 +77,8 @@ describe('a crew', () => {
       second: [{ type: 'second-parent', handler: parent }],
     });
     const id = await submit(engine, orgId, 'second-parent');
-    await until(() => ran.length === 2);
-    await until(async () => (await stateOf(orgId, id)) === 'completed');
+    await until('both jobs have run', () => ran.length, 2);
+    await until('the job has completed', () => stateOf(orgId, id), 'completed');
   });
 
   it('drains with the others: what it cannot end in time goes back', async () => {
@@ -92,7 +93,7 @@ describe('a crew', () => {
       second: [{ type: 'second-patient', handler }],
     });
     const ids = [await submit(engine, orgId, 'first-patient'), await submit(engine, orgId, 'second-patient')];
-    await until(() => begun.count === 2);
+    await until('both jobs have begun', () => begun.count, 2);
     const names = await aliveNames();
     expect(names).toContainEqual(expect.stringMatching(/\/second$/));
     await engine.drain(0);
@@ -124,7 +125,7 @@ describe('a crew', () => {
       first: [{ type: 'first', handler: () => void done.push('first') }],
       second: [{ type: 'second', handler: () => void done.push('second') }],
     });
-    for (const id of ids) await until(async () => (await stateOf(orgId, id)) === 'completed');
+    for (const id of ids) await until(`job ${id} has completed`, () => stateOf(orgId, id), 'completed');
     expect(done.sort()).toEqual(['first', 'second']);
     expect(await violations()).toEqual([]);
   });

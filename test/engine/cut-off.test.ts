@@ -1,7 +1,8 @@
 import { expect, it, onTestFinished } from 'vitest';
 import type { Millrace } from '../../src/index.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
-import { allEnded, Gate, until, useBench } from '../library/fixture.ts';
+import { allEnded, Gate, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 const SLOTS = 2;
@@ -42,7 +43,7 @@ it('a worker that was cut off for longer than its lease with jobs in its line wo
   await road.open();
   const after = await submit(caller, 20);
   for (const job of await allEnded(caller, [...before, ...after])) expect(job).toMatchObject({ state: 'completed' });
-  await until(async () => (await bench.violations()).length === 0);
+  await until('the tables agree', () => bench.violations(), []);
 });
 
 const heldJobs = async (org: string): Promise<number> =>
@@ -52,7 +53,7 @@ const heldJobs = async (org: string): Promise<number> =>
 /** The worker fetches no more: its slots and its line are full. */
 async function untilSteady(read: () => Promise<number>): Promise<void> {
   let [last, times] = [-1, 0];
-  await until(async () => {
+  await until('the number of held jobs is steady', async () => {
     const now = await read();
     times = now === last ? times + 1 : 0;
     last = now;

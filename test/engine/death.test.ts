@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Millrace } from '../../src/index.ts';
-import { pathOf, until, useBench } from '../library/fixture.ts';
+import { pathOf, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { WorkerProcess } from './worker-process.ts';
 
 const bench = useBench();
@@ -37,7 +38,7 @@ async function cutHeartbeat(workerId: number): Promise<void> {
     ).rows[0] as { lock_no: number; pid: number | null };
   const before = await lock();
   await sql('SELECT pg_terminate_backend($1)', [before.pid]);
-  await until(async () => {
+  await until('the worker holds a new lock', async () => {
     const now = await lock();
     return now.lock_no !== before.lock_no && now.pid !== null;
   });
@@ -70,8 +71,8 @@ describe('a worker process with the default lease', () => {
     const { child } = await begun();
     const sessions = `SELECT count(*)::int4 AS n FROM pg_stat_activity
       WHERE datname = current_database() AND application_name = 'millrace heartbeat'`;
-    await until(async () => (await sql(sessions)).rows[0].n === 1);
+    await until('the heartbeat has its session', async () => (await sql(sessions)).rows[0].n, 1);
     await child.kill();
-    await until(async () => (await sql(sessions)).rows[0].n === 0);
+    await until('the session has ended', async () => (await sql(sessions)).rows[0].n, 0);
   });
 });

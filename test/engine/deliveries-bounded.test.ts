@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { changeWebhook } from '../../src/ledger/webhooks/change-webhook.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { answered, failed, OK, useDeliveries } from './delivery-fixture.ts';
 
 const { ledger, webhooks, run } = useDeliveries();
@@ -33,10 +33,16 @@ describe('one host that hangs', () => {
         actor: null,
       });
     }
-    await until(async () => inFlight > 0 && (await webhooks.deliveries({ orgId: attacker })).length === 4 * SLOTS);
+    await until(
+      'the host hangs and all its deliveries are queued',
+      async () => inFlight > 0 && (await webhooks.deliveries({ orgId: attacker })).length === 4 * SLOTS,
+    );
     for (let count = 0; count < 3; count++)
       await submitJob(engine, { orgId: victim, submission: { type: 'quick', payload: {} }, actor: null });
-    await until(async () => (await statesOf(alive)).filter((state) => state === 'delivered').length === 15);
+    await until(
+      'the other host has received its 15 events',
+      async () => (await statesOf(alive)).filter((state) => state === 'delivered').length === 15,
+    );
     expect(sent.filter(({ url }) => url.includes('alive'))).toHaveLength(15);
     expect(most).toBeGreaterThan(0);
     expect(most).toBeLessThanOrEqual(SLOTS / 4);
@@ -63,10 +69,18 @@ describe('one host that hangs', () => {
       const callbackUrl = `https://dead.example/?job=${no}`;
       await submitJob(engine, { orgId, submission: { type: 'quick', payload: {}, callbackUrl }, actor: null });
     }
-    await until(async () => attempts.length >= 30);
+    await until(
+      'the host has failed 30 times',
+      () => attempts.length,
+      (count) => count >= 30,
+    );
     expect(Math.max(...atOnce.slice(15))).toBe(1);
     isDead = false;
-    await until(async () => (await webhooks.deliveries({ orgId })).every(({ state }) => state === 'delivered'));
+    await until(
+      'every delivery has arrived',
+      () => webhooks.deliveries({ orgId }),
+      (seen) => seen.every(({ state }) => state === 'delivered'),
+    );
     const text = 'SELECT failures, next_at FROM millrace.callback_origins WHERE org_id = $1';
     expect(await webhooks.sql(text, [orgId])).toEqual([{ failures: 0, next_at: null }]);
   });
@@ -82,13 +96,13 @@ describe('a delivery that waits for its next attempt', () => {
     let answer = answered(503, { 'retry-after': '3600' });
     const { attempts, wake } = await run({ answer: () => answer });
     await ledger.submitOne({ orgId });
-    await until(async () => attempts.length === 1);
+    await until('the first attempt has been made', () => attempts.length, 1);
     expect(await webhooks.lane(webhookId)).toMatchObject({ live_delivery: null, failures: 1 });
     answer = OK;
     await inTransaction(ledger.db.api, (client) => changeWebhook(client, orgId, { webhookId, change }));
     const tries = 'SELECT tries FROM millrace.webhook_deliveries WHERE webhook_id = $1';
     wake();
-    await until(async () => (await statesOf(webhookId)).join() === 'delivered');
+    await until('the delivery has arrived', async () => (await statesOf(webhookId)).join(), 'delivered');
     expect(await webhooks.sql(tries, [webhookId])).toEqual([{ tries: 1 }]);
     expect(await webhooks.deliveries({ webhookId })).toMatchObject([{ attempts: 2 }]);
   });
@@ -99,14 +113,14 @@ describe('a delivery that waits for its next attempt', () => {
     let answer = answered(503, { 'retry-after': '3600' });
     const { attempts, wake } = await run({ answer: () => answer });
     await ledger.submitOne({ orgId });
-    await until(async () => attempts.length === 1);
+    await until('the first attempt has been made', () => attempts.length, 1);
     answer = OK;
     for (const enabled of [false, true]) {
       const params = { webhookId, change: { enabled } };
       await inTransaction(ledger.db.api, (client) => changeWebhook(client, orgId, params));
     }
     wake();
-    await until(async () => (await statesOf(webhookId)).join() === 'delivered');
+    await until('the delivery has arrived', async () => (await statesOf(webhookId)).join(), 'delivered');
   });
 
   test('waits as long as the breaker says once that is open: each of its attempts is a probe', async () => {
@@ -115,7 +129,7 @@ describe('a delivery that waits for its next attempt', () => {
     const breaker = { threshold: 3, initialMs: 3_600_000, maxMs: 3_600_000 };
     const { attempts } = await run({ breaker, answer: () => failed('CONNECT') });
     await ledger.submitOne({ orgId });
-    await until(async () => attempts.length === 3);
+    await until('three attempts have been made', () => attempts.length, 3);
     const text = `SELECT due_at - millrace.clock() > interval '50 minutes' AS waits FROM millrace.webhook_lanes WHERE webhook_id = $1`;
     expect(await webhooks.sql(text, [webhookId])).toEqual([{ waits: true }]);
   });
@@ -136,9 +150,13 @@ describe('a delivery that waits for its next attempt', () => {
       },
     });
     for (const orgId of orgs) await ledger.submitOne({ orgId });
-    await until(async () => attempts.length === SLOTS);
+    await until('every slot has made an attempt', () => attempts.length, SLOTS);
     await ledger.submitOne({ orgId: victim });
-    await until(async () => (await statesOf(recovering)).join() === 'delivered');
+    await until(
+      'the host that recovers has received its event',
+      async () => (await statesOf(recovering)).join(),
+      'delivered',
+    );
     for (const id of waiting) expect(await webhooks.lane(id)).toMatchObject({ failures: 1, live_job: null });
   });
 });

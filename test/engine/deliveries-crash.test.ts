@@ -7,7 +7,7 @@ import { openEgress } from '../../src/platform/deliveries.ts';
 import { openReceiver } from '../../src/simulator/webhook-receiver.ts';
 import { register } from '../http/delivering-server.ts';
 import { useExecution } from '../http/execution-fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { WorkerProcess } from './worker-process.ts';
 
 const SCRIPT = fileURLToPath(new URL('./fixtures/deliveries.ts', import.meta.url));
@@ -37,7 +37,8 @@ describe('a process that is killed while it delivers', () => {
       child = await WorkerProcess.start(params);
     }
     // A kill may also end a job's attempt, which then has other events than the rest: the reports say which there are.
-    for (const id of jobIds) await until(async () => (await client.report(id)).events !== undefined);
+    for (const id of jobIds)
+      await until(`the report of job ${id} has events`, async () => (await client.report(id)).events !== undefined);
     const reported = await Promise.all(jobIds.map((id) => client.report(id)));
     const idOf = (body: string): string => JSON.parse(body).data.event_id;
     const expected = reported.flatMap(({ events }) => events.map(({ event_id }: { event_id: string }) => event_id));
@@ -60,7 +61,11 @@ describe('a process that is killed while it delivers', () => {
       server.ledger.db.maintenance.query<{ state: string; message_id: string; attempts: number }>(
         `SELECT state, 'msg_' || replace(id::text, '-', '') AS message_id, attempts FROM millrace.webhook_deliveries`,
       );
-    await until(async () => (await rows()).rows.every(({ state }) => state === 'delivered'));
+    await until(
+      'every delivery has arrived',
+      async () => (await rows()).rows,
+      (seen) => seen.every(({ state }) => state === 'delivered'),
+    );
     const attempts = new Map((await rows()).rows.map((row) => [row.message_id, row.attempts]));
     const arrivals = Map.groupBy(receiver.received(), ({ messageId }) => messageId);
     expect([...arrivals].filter(([id, all]) => all.length > (attempts.get(id ?? '') ?? 0))).toEqual([]);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { deleteWebhook } from '../../src/ledger/webhooks/change-webhook.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { answered, failed, OK, type Sent, useDeliveries } from './delivery-fixture.ts';
 
 const { ledger, webhooks, run } = useDeliveries();
@@ -34,7 +34,7 @@ describe('a target that is disabled', () => {
     let isGone = true;
     const { sent, wake } = await run({ answer: ({ url }) => (url.includes('gone') && isGone ? answered(410) : OK) });
     await ledger.putJob('running', { orgId });
-    await until(async () => (await statesOf(sibling))[0] === 'delivered');
+    await until('the sibling has received its event', async () => (await statesOf(sibling))[0], 'delivered');
     expect(await disabledOf(gone)).toBe('gone');
     expect(await statesOf(gone)).toEqual(['failed', 'queued', 'queued', 'queued', 'queued']);
     expect(await webhooks.events(gone)).toContain('webhook.disabled');
@@ -50,7 +50,11 @@ describe('a target that is disabled', () => {
     await setDisabled(gone, null);
     await heal(gone);
     wake();
-    await until(async () => (await statesOf(gone)).join() === 'failed,delivered,delivered,delivered,delivered');
+    await until(
+      'the events after the first have been delivered',
+      async () => (await statesOf(gone)).join(),
+      'failed,delivered,delivered,delivered,delivered',
+    );
   });
 
   test('one that fails for too long is disabled, not one that fails often', async () => {
@@ -62,8 +66,8 @@ describe('a target that is disabled', () => {
     await webhooks.sql(fail, [young, '4 days']);
     await run({ answer: () => failed('CONNECT') });
     await ledger.submitOne({ orgId });
-    await until(async () => (await statesOf(young))[0] === 'failed');
-    await until(async () => (await statesOf(old))[0] === 'queued');
+    await until('the delivery for the young endpoint has failed', async () => (await statesOf(young))[0], 'failed');
+    await until('the delivery for the old endpoint is queued', async () => (await statesOf(old))[0], 'queued');
     expect([await disabledOf(old), await disabledOf(young)]).toEqual(['failing', null]);
     expect((await webhooks.lane(old)).live_delivery).toBe(null);
   });
@@ -74,14 +78,18 @@ describe('a target that is disabled', () => {
     let refuses = true;
     const { attempts, wake } = await run({ answer: () => (refuses ? answered(500, { 'retry-after': '1' }) : OK) });
     await ledger.putJob('running', { orgId });
-    await until(async () => attempts.length === 1);
+    await until('the first attempt has been made', () => attempts.length, 1);
     await setDisabled(id, 'manual');
-    await until(async () => (await statesOf(id)).join() === 'queued,queued,queued,queued');
+    await until('all four events are queued', async () => (await statesOf(id)).join(), 'queued,queued,queued,queued');
     refuses = false;
     await setDisabled(id, null);
     await heal(id);
     wake();
-    await until(async () => (await statesOf(id)).every((state) => state === 'delivered'));
+    await until(
+      'all events have been delivered',
+      () => statesOf(id),
+      (seen) => seen.every((state) => state === 'delivered'),
+    );
     expect(attempts.map(({ event }) => event)).toEqual([
       'job.created',
       'job.created',
@@ -96,7 +104,7 @@ describe('a target that is disabled', () => {
     const id = await webhooks.register(orgId, { events: ['job.created'] });
     const { attempts } = await run({ answer: () => answered(500, { 'retry-after': '3600' }) });
     await ledger.submitOne({ orgId });
-    await until(async () => attempts.length === 1);
+    await until('the first attempt has been made', () => attempts.length, 1);
     await inTransaction(ledger.db.api, (client) => deleteWebhook(client, orgId, id));
     expect(await webhooks.deliveries({ webhookId: id })).toEqual([]);
     expect(await webhooks.lane(id)).toMatchObject({ live_delivery: null, live_job: null, due_at: null });
@@ -112,7 +120,7 @@ describe('a target that is disabled', () => {
       },
     });
     await ledger.submitOne({ orgId });
-    await until(async () => (await statesOf(id)).join() === 'failed');
+    await until('the delivery has failed', async () => (await statesOf(id)).join(), 'failed');
     expect(await webhooks.lane(id)).toMatchObject({ live_delivery: null, live_job: null, due_at: null });
     expect(sent).toHaveLength(1);
   });
@@ -149,12 +157,12 @@ describe('a worker that loses its job', () => {
       },
     });
     await ledger.submitOne({ orgId });
-    await until(async () => hanging.length === 1);
+    await until('one attempt hangs', () => hanging.length, 1);
     const end = `UPDATE millrace.jobs SET state = 'dead_letter', completed_at = millrace.clock(), worker_id = NULL, lease_seq = nextval('millrace.lease_seq')
       WHERE id = (SELECT live_job FROM millrace.webhook_lanes WHERE webhook_id = $1)`;
     await webhooks.sql(end, [id]);
     await promoter.sweep();
-    await until(async () => (await statesOf(id)).join() === 'failed,delivered');
+    await until('the second event has been delivered', async () => (await statesOf(id)).join(), 'failed,delivered');
     expect(attempts.map(({ verdict, errorCode }) => [verdict, errorCode])).toEqual([
       ['failed', 'WORKER_LOST'],
       ['delivered', null],

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { answered, failed, OK, type Sent, useDeliveries } from './delivery-fixture.ts';
 
 const { ledger, webhooks, run } = useDeliveries();
@@ -36,11 +36,11 @@ describe('an attempt that does not come to its end', () => {
       },
     });
     await ledger.submitOne({ orgId });
-    await until(async () => hanging.length === 1);
+    await until('one attempt hangs', () => hanging.length, 1);
     for (const service of first.services) await service.stop();
     await first.engine.close(0);
     const { sent, attempts } = await run();
-    await until(async () => (await statesOf(id)).join() === 'delivered');
+    await until('the event has been delivered', async () => (await statesOf(id)).join(), 'delivered');
     expect(sent.map(({ messageId }) => messageId)).toEqual(hanging.map(({ messageId }) => messageId));
     expect(await attemptsOf(id)).toEqual([
       { n: 1, verdict: 'interrupted', status: null, error_code: 'WORKER_STOPPED' },
@@ -72,7 +72,7 @@ describe('an attempt that does not come to its end', () => {
       },
     });
     await ledger.submitOne({ orgId });
-    await until(async () => (await statesOf(id)).join() === 'delivered');
+    await until('the event has been delivered', async () => (await statesOf(id)).join(), 'delivered');
     expect((await attemptsOf(id)).map(({ n, verdict, error_code }) => [n, verdict, error_code])).toEqual([
       [1, 'retry', 'HTTP_500'],
       [2, 'interrupted', 'WORKER_LOST'],
@@ -88,7 +88,7 @@ describe('an attempt that does not come to its end', () => {
     await refuseOnce();
     const { sent } = await run();
     await ledger.submitOne({ orgId });
-    await until(async () => (await statesOf(id)).join() === 'delivered');
+    await until('the event has been delivered', async () => (await statesOf(id)).join(), 'delivered');
     expect(sent).toHaveLength(1);
     expect(await attemptsOf(id)).toEqual([{ n: 1, verdict: 'delivered', status: 200, error_code: null }]);
   });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { messageIdOf } from '../../src/core/public-events.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { answered, failed, OK, useDeliveries } from './delivery-fixture.ts';
 
 const { ledger, webhooks, run } = useDeliveries();
@@ -39,7 +39,7 @@ describe('the order of a lane', () => {
       },
     });
     for (let count = 0; count < 40; count++) await ledger.putJob('completed', { orgId });
-    await until(() => allEnded(id, 200));
+    await until('all 200 deliveries have ended', () => allEnded(id, 200));
     const expected = (await webhooks.deliveries({ webhookId: id })).map((delivery) => messageIdOf(delivery.id));
     expect(received).toEqual(expected);
     expect(most).toBe(1);
@@ -59,7 +59,7 @@ describe('the order of a lane', () => {
       answer: ({ event }) => (event === 'job.created' ? answered(503, {}, '{"why":"busy","token":"abc"}') : OK),
     });
     await ledger.putJob('running', { orgId });
-    await until(() => allEnded(id, 4));
+    await until('all four deliveries have ended', () => allEnded(id, 4));
     expect(sent.map(({ event }) => event)).toEqual([
       ...['job.created', 'job.created', 'job.created'],
       ...['job.queued', 'job.assigned', 'job.running'],
@@ -80,7 +80,7 @@ describe('the order of a lane', () => {
     ]);
     const jobs = `SELECT state FROM millrace.jobs WHERE job_type = 'webhook.deliver' AND payload->>'delivery_id' = $1 ORDER BY seq`;
     const states = async () => (await webhooks.sql<{ state: string }>(jobs, [first?.id])).map(({ state }) => state);
-    await until(async () => (await states()).join() === 'completed,completed,dead_letter');
+    await until('the three jobs have ended', async () => (await states()).join(), 'completed,completed,dead_letter');
   });
 });
 
@@ -94,7 +94,7 @@ describe('an endpoint that cannot be reached', () => {
     let calls = 0;
     await run({ answer: () => (++calls <= 2 ? failed(code) : OK) });
     await ledger.submitOne({ orgId });
-    await until(() => allEnded(id, 1));
+    await until('the delivery has ended', () => allEnded(id, 1));
     const [delivery] = await webhooks.deliveries({ webhookId: id });
     expect(delivery).toMatchObject({ state: 'delivered', attempts: 3 });
     const verdicts = (await attemptsOf(delivery?.id as string)).map(({ verdict, error_code }) => [verdict, error_code]);
@@ -118,8 +118,8 @@ describe('an endpoint that cannot be reached', () => {
     });
     const { jobId } = await submitJob(engine, { orgId, submission: { type: 'quick', payload: {} }, actor: null });
     const job = { orgId, id: jobId };
-    await until(async () => (await ledger.stateOf(job)) === 'completed');
-    await until(() => allEnded(alive, 5));
+    await until('the job has completed', () => ledger.stateOf(job), 'completed');
+    await until('all five deliveries have ended', () => allEnded(alive, 5));
     expect(await statesOf(dead)).toEqual(['live', 'queued', 'queued', 'queued', 'queued']);
   });
 
@@ -128,7 +128,7 @@ describe('an endpoint that cannot be reached', () => {
     const id = await webhooks.register(orgId, { events: ['job.created'] });
     const { sent } = await run({ answer: () => ({ kind: 'refused', code: 'ADDRESS', durationMs: 0 }) });
     await ledger.submitOne({ orgId });
-    await until(() => allEnded(id, 1));
+    await until('the delivery has ended', () => allEnded(id, 1));
     const [delivery] = await webhooks.deliveries({ webhookId: id });
     expect(delivery).toMatchObject({ state: 'failed', attempts: 1 });
     expect(await attemptsOf(delivery?.id as string)).toMatchObject([
@@ -142,7 +142,7 @@ describe('an endpoint that cannot be reached', () => {
     const id = await webhooks.register(orgId, { events: ['job.created'] });
     const { attempts } = await run({ answer: () => answered(503, { 'retry-after': '3600' }) });
     await ledger.submitOne({ orgId });
-    await until(async () => attempts.length === 1);
+    await until('the first attempt has been made', () => attempts.length, 1);
     const text = `SELECT extract(epoch FROM due_at - millrace.clock())::int4 AS wait FROM millrace.webhook_lanes WHERE webhook_id = $1`;
     const [lane] = await webhooks.sql<{ wait: number }>(text, [id]);
     expect(lane?.wait).toBeGreaterThan(3_500);

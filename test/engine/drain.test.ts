@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { LeaseLostError } from '../../src/index.ts';
-import { allEnded, Gate, pathOf, until, untilAborted, useBench } from '../library/fixture.ts';
+import { allEnded, Gate, pathOf, untilAborted, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 
@@ -121,7 +122,7 @@ describe('a worker that the ledger has given up', () => {
     await bench.ledger.db.api.query(`UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE name = 'phoenix'`);
     expect((await millrace.waitFor(jobId, { timeout: '30s' })).result?.output).toBe('again');
     // Its job may be done again before it hears that it was given up.
-    await until(async () => {
+    await until('the worker has a new row and the old one is stopped', async () => {
       const { rows } = await bench.ledger.db.api.query(
         `SELECT stopped_at FROM millrace.workers WHERE name = 'phoenix' ORDER BY id`,
       );

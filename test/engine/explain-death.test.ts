@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { until, useBench } from '../library/fixture.ts';
+import { useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { WorkerProcess } from './worker-process.ts';
 
 const bench = useBench();
@@ -14,7 +15,11 @@ describe('explain', () => {
     await child.says(`began ${jobId} 1`);
     expect((await millrace.explain(jobId))?.summary).toBe('It is running on child.');
     await child.kill();
-    await until(async () => (await millrace.explain(jobId))?.obstacles[0]?.code === 'WORKER_GONE');
+    await until(
+      'the worker is reported as gone',
+      async () => (await millrace.explain(jobId))?.obstacles[0]?.code,
+      'WORKER_GONE',
+    );
     const told = await millrace.explain(jobId);
     expect(told?.summary).toMatch(
       /^Worker child stopped responding \d+ s ago\. Its jobs are taken over in about \d s\.$/,

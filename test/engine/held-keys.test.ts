@@ -7,6 +7,7 @@ import type { JobToWrite } from '../../src/ledger/jobs/job-to-write.ts';
 import { submitShared } from '../../src/ledger/jobs/submit-jobs.ts';
 import { prepareSubmission } from '../../src/services/jobs/prepare-submission.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { until } from '../until.ts';
 import { submitParts } from './submit-parts.ts';
 
 const ledger = useLedger();
@@ -164,7 +165,11 @@ describe('a batch', () => {
     const entries = await Promise.all(['k', 'free'].map((idempotencyKey) => prepare(orgId, { idempotencyKey })));
     const batch = watch(parts.writer.writeEach(entries));
     const isThere = `SELECT FROM millrace.jobs WHERE id = $1`;
-    while ((await ledger.db.api.query(isThere, [entries[1]?.id])).rowCount === 0);
+    await until(
+      'the free job is there',
+      async () => (await ledger.db.api.query(isThere, [entries[1]?.id])).rowCount,
+      1,
+    );
     expect(batch.isSettled).toBe(false);
     await client.query('COMMIT');
     expect(await batch.promise).toMatchObject([{ kind: 'duplicate' }, { kind: 'accepted' }]);

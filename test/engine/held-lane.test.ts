@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { HeldLane } from '../../src/engine/submit/held-lane.ts';
+import { until } from '../until.ts';
 
 const HELD = Object.assign(new Error('lock timeout'), { code: '55P03' });
 const MESSAGE = 'Another transaction holds it.';
@@ -23,7 +24,11 @@ describe('HeldLane', () => {
     const lane = new HeldLane();
     const task = heldTask();
     const running = lane.run('org', task.attempt, MESSAGE);
-    while (task.attempts < 3) await new Promise(setImmediate);
+    await until(
+      'three attempts have been made',
+      () => task.attempts,
+      (count) => count >= 3,
+    );
     task.isFree = true;
     expect(await running).toBe('done');
     await lane.idle();

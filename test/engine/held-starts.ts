@@ -2,7 +2,7 @@
 import pg from 'pg';
 import { onTestFinished } from 'vitest';
 import type { TestLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const KEY = 7_201;
 
@@ -42,13 +42,17 @@ export class HeldStarts {
   }
 
   async arrived(): Promise<void> {
-    await until(async () => (await this.#waiting()) > 0);
+    await until(
+      'a start waits for the lock',
+      () => this.#waiting(),
+      (count) => count > 0,
+    );
   }
 
   /** Ends the statements that wait: their senders are told that they failed, if they still live. */
   async fail(): Promise<void> {
     await this.#ledger.db.maintenance.query(`SELECT pg_cancel_backend(pid) ${WAITING}`);
-    await until(async () => (await this.#waiting()) === 0);
+    await until('no start waits for the lock', () => this.#waiting(), 0);
   }
 
   async #waiting(): Promise<number> {

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Millrace } from '../../src/index.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
-import { AT_ONCE, allEnded, Gate, pathOf, until, useBench } from '../library/fixture.ts';
+import { AT_ONCE, allEnded, Gate, pathOf, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { LoneWorker } from './lone-worker.ts';
 
 const bench = useBench();
@@ -42,7 +43,14 @@ async function atTheGate(count: number, handler: (n: number) => unknown = (n) =>
 function countErrors(millrace: Millrace): { reached(count: number): Promise<void> } {
   let count = 0;
   millrace.on('error', () => count++);
-  return { reached: (wanted) => until(() => count >= wanted) };
+  return {
+    reached: (wanted) =>
+      until(
+        `the outcome has been tried ${wanted} times`,
+        () => count,
+        (count) => count >= wanted,
+      ),
+  };
 }
 
 describe('an outcome that others are in the way of', () => {

@@ -5,6 +5,7 @@ import { JobWatcher } from '../../src/engine/follow/job-watcher.ts';
 import type { Database } from '../../src/ledger/driver/database.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { type LeasedTestJob, type TestJob, useLedger } from '../ledger/fixture.ts';
+import { until } from '../until.ts';
 
 const ledger = useLedger();
 
@@ -81,7 +82,8 @@ describe('the watcher of jobs', () => {
     const { watcher, events, sent } = newWatcher();
     const { ended } = watcher.watch(job);
     events.emit('completed', { ...factsOf(job), output: null });
-    await expect.poll(() => sent.some(({ name }) => name === 'get_jobs_of_orgs')).toBe(true);
+    const isSent = () => sent.some(({ name }) => name === 'get_jobs_of_orgs');
+    await until('the watcher has looked the job up', isSent);
     await ledger.settle(job, DONE);
     expect((await ended)?.state).toBe('completed');
     await watcher.stop();
@@ -101,7 +103,7 @@ describe('the watcher of jobs', () => {
     const jobs = await Promise.all(Array.from({ length: 3 }, () => ledger.submitOne()));
     const { watcher, events, sent } = newWatcher();
     const watches = jobs.map((job) => watcher.watch(job));
-    await expect.poll(() => sent.length).toBeGreaterThan(0);
+    await until('the watcher has looked', () => sent.length > 0);
     for (const watch of watches) {
       watch.leave();
       watch.leave();

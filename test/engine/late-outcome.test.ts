@@ -11,7 +11,7 @@ import { lateExecution } from '../../src/engine/work/starter.ts';
 import { leaseAhead } from '../../src/ledger/attempts/claim-jobs.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const ledger = useLedger();
 let claimNo = 0;
@@ -60,7 +60,11 @@ it('a result that the database refuses ends the attempt, which counts', async ()
   const { execution, completer, told } = await runningLate(job);
   const isTaken = completer.finish(execution, { kind: 'succeeded', output: { kind: 'json', text: '{}' }, value: {} });
   expect(isTaken).toBe(true);
-  await until(() => told.length > 0);
+  await until(
+    'the late outcome has been reported',
+    () => told.length,
+    (count) => count > 0,
+  );
   expect(told).toEqual(['failed']);
   expect(await ledger.rowOf(job)).toMatchObject({ state: 'retrying', attempts_started: 1, worker_id: null });
   expect(await ledger.pathOf(job)).toEqual([

@@ -1,7 +1,8 @@
 /** Short jobs of a long line run under their lease, and their start is written with their outcome. */
 import { describe, expect, it } from 'vitest';
 import type { Handler, Millrace, Submission } from '../../src/index.ts';
-import { AT_ONCE, pathOf, until, useBench } from '../library/fixture.ts';
+import { AT_ONCE, pathOf, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { WorkerProcess } from './worker-process.ts';
 
 const bench = useBench();
@@ -34,7 +35,7 @@ async function submitAll(millrace: Millrace, jobs: Submission[]): Promise<string
 }
 
 const ended = (org: string, count: number): Promise<void> =>
-  until(async () => (await countOf(org, 'j.completed_at IS NOT NULL')) === count);
+  until(`${count} jobs have ended`, () => countOf(org, 'j.completed_at IS NOT NULL'), count);
 
 it('each of them has the history that it would have had otherwise', async () => {
   const { org, millrace, ids } = await lineOf(2_000, (_, payload) => payload);
@@ -70,7 +71,11 @@ describe('a handler of theirs may at once', () => {
       (payload as { n: number }).n % 50 === 0 ? act(context, payload) : null;
     const { org, millrace } = await lineOf(1_000, handler);
     await millrace.start();
-    await until(async () => (await countOf(org, `j.state = 'completed' AND j.job_type = 'short'`)) === 1_000);
+    await until(
+      'all short jobs have completed',
+      () => countOf(org, `j.state = 'completed' AND j.job_type = 'short'`),
+      1_000,
+    );
     expect(await countOf(org, 'j.attempts_started > 1')).toBe(0);
   });
 

@@ -9,7 +9,7 @@ import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const ledger = useLedger();
 
@@ -20,7 +20,11 @@ async function listening(database: Database, probeMs?: number) {
   const notifier = new Notifier({ database, events, onHint: (hint) => heard.push(hint), probeMs });
   onTestFinished(() => notifier.stop());
   notifier.start();
-  await until(() => heard.length > 0);
+  await until(
+    'a hint has arrived',
+    () => heard.length,
+    (count) => count > 0,
+  );
   heard.length = 0;
   return { heard, events };
 }
@@ -33,13 +37,21 @@ it('listens again when its connection died without a word', async () => {
   await missed;
   road.unblock();
   // A new connection may have missed anything, so it tells all of it.
-  await until(() => heard.includes('catalogue'));
+  await until(
+    'the hint about the catalogue has arrived',
+    () => heard,
+    (seen) => seen.includes('catalogue'),
+  );
   heard.length = 0;
   const teller = new Notifier({ database: ledger.db, events: new EventHub(), onHint: () => {} });
   teller.open();
   onTestFinished(() => teller.close());
   teller.hint('cancel');
-  await until(() => heard.includes('cancel'));
+  await until(
+    'the hint about a cancellation has arrived',
+    () => heard,
+    (seen) => seen.includes('cancel'),
+  );
 });
 
 it('fails no submission when hints cannot be sent, and sends them once they can', async () => {
@@ -63,10 +75,18 @@ it('fails no submission when hints cannot be sent, and sends them once they can'
   expect(await submitJob(engine, { orgId: await ledger.newOrg(), submission, actor: null })).toMatchObject({
     status: 'ACCEPTED',
   });
-  await until(() => failed.includes('notifier'));
+  await until(
+    'the notifier has reported its failure',
+    () => failed,
+    (seen) => seen.includes('notifier'),
+  );
   expect(heard).toEqual([]);
   await sql('DROP SCHEMA full_queue CASCADE');
-  await until(() => heard.includes('ready'));
+  await until(
+    'the hint about a ready job has arrived',
+    () => heard,
+    (seen) => seen.includes('ready'),
+  );
 });
 
 it('sends the first hint at once behind the statement that brings the news, and gathers those that follow', async () => {
@@ -85,7 +105,7 @@ it('sends the first hint at once behind the statement that brings the news, and 
   expect(sent).toHaveLength(1);
   for (let i = 0; i < 100; i++) notifier.hint('cancel', behind);
   expect(sent).toHaveLength(1);
-  await until(() => heard.includes('ready') && heard.includes('cancel'));
+  await until('both hints have arrived', () => heard.includes('ready') && heard.includes('cancel'));
   expect(heard.filter((hint) => hint === 'cancel')).toHaveLength(1);
 });
 
@@ -103,8 +123,8 @@ it('notifies other processes of a job in a transaction of the caller when that h
   for (const submission of [{ type: 'now', payload: {} }, later])
     await submitJob(engine, { orgId, submission, actor: null, client });
   engine.notifier.hint('cancel');
-  await until(() => heard.includes('cancel'));
+  await until('the hint about a cancel has arrived', () => heard.includes('cancel'));
   expect(heard).toEqual(['cancel']);
   await client.query('COMMIT');
-  await until(() => heard.includes('ready') && heard.includes('timers'));
+  await until('both hints have arrived', () => heard.includes('ready') && heard.includes('timers'));
 });

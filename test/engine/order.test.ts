@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Priority } from '../../src/index.ts';
-import { Gate, until, useBench } from '../library/fixture.ts';
+import { Gate, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 
@@ -9,7 +10,11 @@ async function oneByOne(type: string, options: { expected: number; queue?: strin
   const ran: string[] = [];
   const handler = (_: unknown, payload: unknown) => void ran.push((payload as { name: string }).name);
   await bench.work({ [type]: handler }, { concurrency: 1 });
-  await until(() => ran.length >= options.expected);
+  await until(
+    `${options.expected} jobs have run`,
+    () => ran.length,
+    (count) => count >= options.expected,
+  );
   return ran;
 }
 
@@ -61,14 +66,15 @@ describe('jobs are claimed', () => {
         const { name } = payload as { name: string };
         ran.push(name);
         if (name === 'a' && attempt === 1) throw new Error('again');
-        if (name === 'b') await until(async () => (await millrace.get(first))?.state !== 'running');
+        if (name === 'b')
+          await until('the first job no longer runs', async () => (await millrace.get(first))?.state !== 'running');
       },
     });
     const names = ['a', 'b', 'c', 'd'];
     const { results } = await millrace.submitMany(names.map((name) => ({ type: 'kept-place', payload: { name } })));
     first = results[0]?.jobId as string;
     await millrace.start();
-    await until(() => ran.length === 5);
+    await until('all five jobs have run', () => ran.length, 5);
     expect(ran.filter((name) => name !== 'b')).toEqual(['a', 'a', 'c', 'd']);
   });
 });

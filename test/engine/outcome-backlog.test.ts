@@ -3,7 +3,8 @@ import pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { OutcomeBacklog } from '../../src/engine/work/outcome-backlog.ts';
 import type { JobContext } from '../../src/index.ts';
-import { allEnded, Gate, until, useBench } from '../library/fixture.ts';
+import { allEnded, Gate, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 
@@ -79,7 +80,7 @@ describe('outcomes that cannot be written', () => {
     await bench.work(handlerOf('other'), { org, concurrency: 2 });
     const caller = await bench.open({ org });
     // Were the slots free, the blocked worker would take half of these.
-    await until(async () => {
+    await until('the last thirty jobs went to the other worker', async () => {
       await caller.waitFor((await caller.submit({ type: 'quick', payload: {} })).jobId);
       return takenBy.length >= 30 && takenBy.slice(-30).every((name) => name === 'other');
     });

@@ -4,7 +4,7 @@ import { EventHub } from '../../src/engine/events.ts';
 import { Projector } from '../../src/engine/upkeep/projector.ts';
 import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const ledger = useLedger();
 
@@ -37,7 +37,10 @@ async function record(orgId: string, { records, jobs }: { records: number; jobs:
 async function untilOver(): Promise<void> {
   const { rows } = await ledger.db.api.query('SELECT pg_current_xact_id()::text AS txid');
   const text = 'SELECT pg_snapshot_xmin(pg_current_snapshot()) > $1::xid8 AS is_over';
-  await until(async () => (await ledger.db.api.query(text, [rows[0].txid])).rows[0].is_over);
+  await until(
+    'every transaction on the server has moved past the record',
+    async () => (await ledger.db.api.query(text, [rows[0].txid])).rows[0].is_over,
+  );
 }
 
 test('counts by itself what happens, and not after it was stopped', async () => {
@@ -45,13 +48,13 @@ test('counts by itself what happens, and not after it was stopped', async () => 
   const orgId = await ledger.newOrg();
   counting.start();
   await submit(orgId, 3);
-  await until(async () => (await submittedOf(orgId)) === 3);
+  await until('three submissions have been counted', () => submittedOf(orgId), 3);
   await counting.stop();
   await submit(orgId, 1);
   await untilOver();
   expect(await submittedOf(orgId)).toBe(3);
   counting.start();
-  await until(async () => (await submittedOf(orgId)) === 4);
+  await until('the fourth submission has been counted', () => submittedOf(orgId), 4);
 });
 
 test('goes on at once while there is more than a round of it, then rests', async () => {
@@ -129,8 +132,12 @@ test('survives a round that fails, and says so', async () => {
   events.on('error', ({ where }) => failures.push(where));
   await ledger.db.maintenance.query('ALTER TABLE millrace.rollups RENAME TO rollups_away');
   counting.start();
-  await until(() => failures.includes('projector'));
+  await until(
+    'the projector has reported its failure',
+    () => failures,
+    (seen) => seen.includes('projector'),
+  );
   await ledger.db.maintenance.query('ALTER TABLE millrace.rollups_away RENAME TO rollups');
   await submit(orgId, 2);
-  await until(async () => (await submittedOf(orgId)) === 2);
+  await until('both submissions have been counted', () => submittedOf(orgId), 2);
 });

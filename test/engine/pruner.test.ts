@@ -3,7 +3,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { EventHub } from '../../src/engine/events.ts';
 import { Pruner, type PrunerParams } from '../../src/engine/upkeep/pruner.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/access/api-keys.ts';
-import { until, useBench } from '../library/fixture.ts';
+import { useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 const { ledger } = bench;
@@ -33,7 +34,8 @@ async function putRevokedKey() {
     id,
   ]);
   await ledger.db.api.query(`INSERT INTO millrace.create_replies VALUES ($1, 'k', 'f', '{}', now())`, [orgId]);
-  const pruned = () => until(async () => (await count('millrace.create_replies WHERE scope = $1', [orgId])) === 0);
+  const pruned = () =>
+    until('the kept replies have been pruned', () => count('millrace.create_replies WHERE scope = $1', [orgId]), 0);
   return { pruned, left: async () => (await listApiKeys(ledger.db.api, orgId)).length };
 }
 
@@ -50,8 +52,16 @@ describe('the pruner', () => {
       [orgId],
     );
     startPruner();
-    await until(async () => (await count('millrace.idempotency_keys WHERE org_id = $1', [orgId])) === 0);
-    await until(async () => (await count('millrace.cancel_requests WHERE org_id = $1', [orgId])) === 0);
+    await until(
+      'the idempotency keys have been pruned',
+      () => count('millrace.idempotency_keys WHERE org_id = $1', [orgId]),
+      0,
+    );
+    await until(
+      'the cancel requests have been pruned',
+      () => count('millrace.cancel_requests WHERE org_id = $1', [orgId]),
+      0,
+    );
   });
 
   it('forgets workers and makes the days to come however long there is something to prune', async () => {
@@ -67,7 +77,7 @@ describe('the pruner', () => {
     await holder.query('LOCK TABLE millrace.progress IN ACCESS EXCLUSIVE MODE');
     startPruner();
     await ledger.untilBlocked();
-    await until(async () => (await count('millrace.workers WHERE id = $1', [workerId])) === 0);
+    await until('the dead worker has been removed', () => count('millrace.workers WHERE id = $1', [workerId]), 0);
     expect(await count(`pg_class WHERE relname ~ '^records_[0-9]{8}$' AND relkind = 'r'`)).toBeGreaterThan(7);
     await holder.query('ROLLBACK');
   });

@@ -4,7 +4,8 @@ import { Rescuer } from '../../src/engine/upkeep/rescuer.ts';
 import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
 import { stopWorker } from '../../src/ledger/attempts/workers.ts';
 import { type LeasedTestJob, lanesOf } from '../ledger/fixture.ts';
-import { until, useBench } from '../library/fixture.ts';
+import { useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 const { ledger } = bench;
@@ -44,7 +45,7 @@ it('takes the jobs of a worker that stays silent on its own clock as well', asyn
   const job = await running();
   await ledger.moveClock(HOUR);
   const rescuer = newRescuer();
-  await until(async () => {
+  await until('the job has been rescued', async () => {
     await rescuer.round();
     return (await ledger.stateOf(job)) === 'scheduled';
   });
@@ -54,7 +55,7 @@ it('takes the jobs of a worker that died before the clock was set back', async (
   const job = await ledger.start(await ledger.submitOne({ policy: { leaseMs: 500 } }));
   await ledger.moveClock(-HOUR);
   const rescuer = newRescuer();
-  await until(async () => {
+  await until('the job has been rescued', async () => {
     await rescuer.round();
     return (await ledger.stateOf(job)) === 'scheduled';
   });

@@ -1,6 +1,7 @@
 /** A job is `running` while its handler runs, and at no other time. */
 import { expect, it } from 'vitest';
-import { Gate, until, useBench } from '../library/fixture.ts';
+import { Gate, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 const SLOTS = 4;
@@ -27,11 +28,11 @@ it('a worker whose jobs were short and become long gives back those that it leas
   await millrace.submitMany(jobs(1_000, false));
   await millrace.submitMany(jobs(LONG, true));
   await gate.reached(SLOTS);
-  await until(async () => (await counted(org, `j.state = 'running'`)) === SLOTS);
-  await until(async () => (await counted(org, 'j.worker_id IS NOT NULL')) === SLOTS);
+  await until('every slot runs a job', () => counted(org, `j.state = 'running'`), SLOTS);
+  await until('the worker holds one job a slot', () => counted(org, 'j.worker_id IS NOT NULL'), SLOTS);
   expect(await counted(org, `j.state = 'scheduled'`)).toBe(LONG - SLOTS);
   gate.open();
-  await until(async () => (await counted(org, `j.state = 'completed'`)) === 1_000 + LONG);
+  await until('all jobs have completed', () => counted(org, `j.state = 'completed'`), 1_000 + LONG);
   expect(most).toBe(SLOTS);
   expect(await counted(org, 'j.attempts_started <> 1')).toBe(0);
 });

@@ -4,7 +4,8 @@ import { EventHub } from '../../src/engine/events.ts';
 import { Postponements } from '../../src/engine/upkeep/postponements.ts';
 import { Scheduler } from '../../src/engine/upkeep/scheduler.ts';
 import { listSchedules, putSchedule, type ScheduleToPut } from '../../src/ledger/queues/schedules.ts';
-import { until, useBench } from '../library/fixture.ts';
+import { useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 const HOUR_MS = 3_600_000;
@@ -64,7 +65,7 @@ describe('a schedule that cannot be fired', () => {
     const [broken] = await listSchedules(bench.ledger.db.api, orgId);
     expect(broken).toMatchObject({ nextAt: TWO_HOURS_AGO, lastFiredAt: null });
     isBroken = false;
-    await until(async () => {
+    await until('the schedule has fired again', async () => {
       await scheduler.round();
       return fired.length > 1;
     });
@@ -121,9 +122,16 @@ describe('a polluted prototype', () => {
     worker.register({ type: 'kept', handler: ({ jobId }) => void ran.push(jobId) });
     Object.defineProperty(Object.prototype, POISON, { value: 1, enumerable: true, configurable: true });
     await worker.start();
-    await until(async () => ((await worker.schedules())[0]?.nextAt as Date) > (before?.nextAt as Date));
+    await until(
+      'the schedule has moved to its next time',
+      async () => ((await worker.schedules())[0]?.nextAt as Date) > (before?.nextAt as Date),
+    );
     Reflect.deleteProperty(Object.prototype, POISON);
-    await until(() => ran.length >= 3);
+    await until(
+      'the schedule has fired three times',
+      () => ran.length,
+      (count) => count >= 3,
+    );
   });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Millrace } from '../../src/index.ts';
-import { until, useBench } from '../library/fixture.ts';
+import { useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 const HOUR_MS = 3_600_000;
@@ -20,13 +21,18 @@ describe('a schedule', () => {
       submission: { type: 'tick', payload: {} },
     });
     await bench.ledger.moveClock(30_000);
-    await until(() => ran.length >= 30);
+    await until(
+      'thirty ticks have run',
+      () => ran.length,
+      (count) => count >= 30,
+    );
     await (one as Millrace).unschedule('often');
     const keys = await keysOf(one as Millrace, 'tick');
     expect(new Set(keys).size).toBe(keys.length);
     await until(
-      async () =>
-        (await (one as Millrace).search({ types: ['tick'], states: ['completed'] })).totalCount === keys.length,
+      'every tick has completed',
+      async () => (await (one as Millrace).search({ types: ['tick'], states: ['completed'] })).totalCount,
+      keys.length,
     );
     expect(new Set(ran).size).toBe(keys.length);
   });
@@ -42,10 +48,18 @@ describe('a schedule', () => {
     await millrace.schedule('free', { cron: '0 * * * *', submission: { type: 'free', payload: {} } });
     await bench.ledger.moveClock(HOUR_MS);
     await bench.work({}, { org });
-    await until(async () => (await keysOf(millrace, 'free')).length > 0);
+    await until(
+      'the free schedule has fired',
+      async () => (await keysOf(millrace, 'free')).length,
+      (count) => count > 0,
+    );
     expect((await millrace.schedules()).find(({ key }) => key === 'held')).toMatchObject({ nextAt, lastFiredAt: null });
     await client.query('ROLLBACK');
-    await until(async () => (await keysOf(millrace, 'due')).includes(`schedule:held:${nextAt.toISOString()}`));
+    await until(
+      'the held schedule has fired',
+      () => keysOf(millrace, 'due'),
+      (seen) => seen.includes(`schedule:held:${nextAt.toISOString()}`),
+    );
   });
 
   it('treats times that nobody was there for as it says: none, one or all', async () => {
@@ -63,7 +77,7 @@ describe('a schedule', () => {
     const worker = await bench.work({}, { org });
     const isMoved = async () =>
       (await worker.schedules()).every(({ nextAt }) => nextAt.getTime() > (due[0] as number) + 3 * HOUR_MS);
-    await until(isMoved);
+    await until('the schedule has moved to its next time', isMoved);
     const counts = await Promise.all(
       ['none', 'one', 'all'].map(async (missed) => (await keysOf(worker, `missed-${missed}`)).length),
     );
@@ -123,8 +137,16 @@ describe('a schedule', () => {
     worker.on('error', ({ where }) => told.push(where));
     await bench.ledger.moveClock(HOUR_MS);
     await worker.start();
-    await until(async () => (await keysOf(worker, 'sound')).length > 0);
-    await until(() => told.includes('schedule broken'));
+    await until(
+      'the sound schedule has fired',
+      async () => (await keysOf(worker, 'sound')).length,
+      (count) => count > 0,
+    );
+    await until(
+      'the broken schedule has been reported',
+      () => told,
+      (seen) => seen.includes('schedule broken'),
+    );
     const [broken] = await worker.schedules();
     expect(broken?.lastFiredAt).toBeNull();
   });

@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { allEnded, Gate, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const bench = useBench();
 
@@ -39,14 +40,13 @@ describe('a process that works', () => {
     );
     let most: string[] = [];
     let isDone = false;
-    const watching = (async () => {
-      while (!isDone) {
-        const names = await sessions(own);
-        // While the worker starts, a second session holds its lock until the heartbeat has taken over.
-        const isStarting = names.filter((name) => name === 'millrace heartbeat').length > 1;
-        if (!isStarting && names.length > most.length) most = names;
-      }
-    })();
+    const watching = until('the jobs have ended', async () => {
+      const names = await sessions(own);
+      // While the worker starts, a second session holds its lock until the heartbeat has taken over.
+      const isStarting = names.filter((name) => name === 'millrace heartbeat').length > 1;
+      if (!isStarting && names.length > most.length) most = names;
+      return isDone;
+    });
     onTestFinished(() => {
       isDone = true;
       return watching;

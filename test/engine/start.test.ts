@@ -4,7 +4,8 @@ import type { Engine } from '../../src/engine/engine.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { Gate, until } from '../library/fixture.ts';
+import { Gate } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const ledger = useLedger();
 const sql = (text: string, values: unknown[] = []) => ledger.db.maintenance.query(text, values);
@@ -79,10 +80,10 @@ describe('a worker that the ledger gave up', () => {
     const errors: string[] = [];
     engine.events.on('error', ({ where }) => errors.push(where));
     await sql('UPDATE millrace.workers SET stopped_at = millrace.clock()');
-    await until(() => errors.filter((where) => where === 'poll').length >= 2);
+    await until('the worker has polled twice in vain', () => errors.filter((where) => where === 'poll').length >= 2);
     await accept();
     await submit(engine);
     await gate.reached(1);
-    await until(async () => (await atWork()).length === 2);
+    await until('both workers are at work', async () => (await atWork()).length, 2);
   });
 });

@@ -13,7 +13,7 @@ import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const ledger = useLedger();
 
@@ -62,7 +62,7 @@ describe('a start', () => {
     const { job, workerId, unstarted } = await claimed();
     const { starter, told } = starterOf(workerId, breaking('start_jobs', 'behind'));
     starter.add([unstarted]);
-    await until(() => starter.jobs === 0);
+    await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [1], gone: 0, returned: 0 });
     expect(await ledger.rowOf(job)).toMatchObject({ state: 'running', attempts_started: 1, event_count: 2 });
   });
@@ -71,7 +71,7 @@ describe('a start', () => {
     const { job, workerId, unstarted } = await claimed();
     const { starter, told } = starterOf(workerId, breaking('start_jobs', 'before'));
     starter.add([unstarted]);
-    await until(() => starter.jobs === 0);
+    await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [1], gone: 0, returned: 0 });
     expect(await ledger.rowOf(job)).toMatchObject({ state: 'running', attempts_started: 1 });
   });
@@ -80,7 +80,7 @@ describe('a start', () => {
     const { job, workerId, unstarted } = await claimed();
     const { starter, told } = starterOf(workerId, breaking('start_jobs', 'before'));
     starter.add([{ ...unstarted, claimedMs: performance.now() - unstarted.policy.leaseMs - 1 }]);
-    await until(() => starter.jobs === 0);
+    await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [], gone: 0, returned: 1 });
     expect(await ledger.rowOf(job)).toMatchObject({ state: 'scheduled', worker_id: null, attempts_started: 0 });
     expect(await ledger.tokensOf(job, 'ready')).toBe(1);
@@ -90,7 +90,7 @@ describe('a start', () => {
     const { workerId, unstarted } = await claimed();
     const { starter, told } = starterOf(workerId, breaking('start_jobs', 'behind'));
     starter.add([{ ...unstarted, claimedMs: performance.now() - unstarted.policy.leaseMs - 1 }]);
-    await until(() => starter.jobs === 0);
+    await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [1], gone: 0, returned: 0 });
   });
 
@@ -99,7 +99,7 @@ describe('a start', () => {
     const { starter, told } = starterOf(workerId, ledger.db);
     starter.stop();
     starter.add([unstarted]);
-    await until(() => starter.jobs === 0);
+    await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [], gone: 0, returned: 1 });
     expect(await ledger.lease(job)).toMatchObject({ id: job.id });
   });
@@ -110,7 +110,7 @@ describe('a start', () => {
     await cancelJobs(ledger.db.api, { orgId, ids: [id], reason: null, actor: null, force: false });
     const { starter, told } = starterOf(workerId, ledger.db);
     starter.add([unstarted]);
-    await until(() => starter.jobs === 0);
+    await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [], gone: 1, returned: 0 });
   });
 });
@@ -159,7 +159,11 @@ describe('a crew that starts apart', () => {
       await client.query('SELECT FROM millrace.job_types WHERE name = $1 FOR UPDATE', [type]);
       const submitted = await ledger.submitOne({ orgId, type });
       engine.hint('ready');
-      await until(async () => (await locksAwaited()) > 0);
+      await until(
+        'the start waits for the lock',
+        () => locksAwaited(),
+        (count) => count > 0,
+      );
       return { job: submitted, drained: engine.drain(0) };
     });
     await drained;

@@ -1,7 +1,8 @@
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { LeaseLostError } from '../../src/index.ts';
-import { Gate, until, useStage } from '../library/fixture.ts';
+import { Gate, useStage } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const stage = useStage();
 
@@ -122,7 +123,11 @@ describe('completeIn', () => {
     const job = await stage.end(jobId);
     expect(job).toMatchObject({ state: 'completed', attemptsStarted: 1, result: { output: { shipped: true } } });
     expect(await notes(jobId)).toEqual(['shipped']);
-    await until(() => heard.includes(jobId));
+    await until(
+      'the event has arrived',
+      () => heard,
+      (seen) => seen.includes(jobId),
+    );
     stop();
   });
 
@@ -160,7 +165,11 @@ describe('completeIn', () => {
     );
     for (const jobId of [failing, lingering]) {
       expect(await stage.end(jobId)).toMatchObject({ state: 'completed', result: { output: 'done' } });
-      await until(() => completed.has(jobId));
+      await until(
+        'the job has completed',
+        () => completed,
+        (seen) => seen.has(jobId),
+      );
     }
     for (const stop of stops) stop();
     expect(heard).toEqual([]);
@@ -207,7 +216,7 @@ describe('assertOwned', () => {
     );
     expect((await stage.end(jobId)).result?.output).toBe('second');
     gate.open();
-    await until(() => thrown.length === 2);
+    await until('both handlers have failed', () => thrown.length, 2);
     for (const error of thrown) expect(error).toBeInstanceOf(LeaseLostError);
     expect(await notes(jobId)).toEqual([]);
     expect((await stage.millrace.get(jobId))?.result?.output).toBe('second');

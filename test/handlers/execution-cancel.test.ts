@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { QUICK, useSimulation } from './execution-fixture.ts';
 
 /** Real durations: a job ends before its time only because it was told to. */
@@ -31,7 +31,11 @@ describe('CANCEL_DURING_RUN', () => {
     const job = await working.read(client, jobId);
     expect(job).toMatchObject({ state: 'CANCELED', outcome: 'CANCELED', failure: null });
     expect(job.definition).toMatchObject({ ...SHORT, duration_ms: 10_000 });
-    await until(() => working.lost.has(jobId));
+    await until(
+      'the worker has lost the job',
+      () => working.lost,
+      (seen) => seen.has(jobId),
+    );
     const { events, outcome } = await working.report(client, jobId);
     expect(outcome).toBe('CANCELED');
     expect(events.at(-1)).toMatchObject({ eventName: 'job.canceled', prevState: 'RUNNING', nextState: 'CANCELED' });

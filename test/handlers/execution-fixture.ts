@@ -23,8 +23,8 @@ import { type SubmittedExecution, submitExecution } from '../../src/services/exe
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { ExecutionMetrics } from '../../src/telemetry/execution-metrics.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
 import { silentTelemetry } from '../telemetry/silent-telemetry.ts';
+import { until } from '../until.ts';
 
 export type SimulationOptions = Partial<ExecutionHandlerOptions> & { maxRuntimeMs?: number };
 
@@ -116,7 +116,11 @@ export class Simulation {
 
   /** Answers the job once it is in one of these states. */
   async reached(caller: Caller, jobId: string, ...states: ExecutionState[]): Promise<ExecutionView> {
-    await until(async () => states.includes((await this.read(caller, jobId)).state));
+    await until(
+      `job ${jobId} is ${states.join(' or ')}`,
+      async () => (await this.read(caller, jobId)).state,
+      (state) => states.includes(state),
+    );
     return this.read(caller, jobId);
   }
 

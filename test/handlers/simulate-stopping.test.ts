@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { expect, it, onTestFinished } from 'vitest';
 import { simulateRegistration } from '../../src/handlers/simulate.ts';
-import { AT_ONCE, pathOf, until, useBench } from '../library/fixture.ts';
+import { AT_ONCE, pathOf, useBench } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 const WORKER = fileURLToPath(new URL('./fixtures/simulator.ts', import.meta.url));
 const HOUR_MS = 3_600_000;
@@ -30,7 +31,7 @@ it('a simulated job that is cancelled by force stops at once', async () => {
   millrace.register(simulateRegistration());
   await millrace.start();
   const { jobId } = await millrace.submit({ type: 'simulate', payload: { duration_ms: HOUR_MS } });
-  await until(async () => (await millrace.get(jobId))?.state === 'running');
+  await until('the job runs', async () => (await millrace.get(jobId))?.state, 'running');
   await millrace.cancel(jobId, { force: true });
   expect(await millrace.waitFor(jobId, { timeout: '20s' })).toMatchObject({ state: 'cancelled' });
 });
@@ -41,7 +42,7 @@ it('a simulated job hears of a plain cancellation at its next step', async () =>
   await millrace.start();
   const payload = { duration_ms: 100_000, progress_steps: 1_000 };
   const { jobId } = await millrace.submit({ type: 'simulate', payload });
-  await until(async () => (await millrace.get(jobId))?.state === 'running');
+  await until('the job runs', async () => (await millrace.get(jobId))?.state, 'running');
   await millrace.cancel(jobId);
   expect(await millrace.waitFor(jobId, { timeout: '20s' })).toMatchObject({ state: 'cancelled' });
 });

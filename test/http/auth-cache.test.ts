@@ -7,7 +7,7 @@ import { listKeys } from '../../src/services/access/list-keys.ts';
 import { revokeKey } from '../../src/services/access/revoke-key.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { serveWho, watchStatements } from './auth-fixture.ts';
 
 const ledger = useLedger();
@@ -28,7 +28,11 @@ describe('a revoked key', () => {
     for (const node of nodes) expect((await node.ask('any', bearer(key))).status).toBe(200);
     const revokedAtMs = performance.now();
     await revokeKey(ledger.db, { keyId: id });
-    await Promise.all(nodes.map((node) => until(async () => (await node.ask('any', bearer(key))).status === 403)));
+    await Promise.all(
+      nodes.map((node) =>
+        until('the node refuses the key', async () => (await node.ask('any', bearer(key))).status, 403),
+      ),
+    );
     expect(performance.now() - revokedAtMs).toBeLessThan(5_000);
   });
 
@@ -38,7 +42,7 @@ describe('a revoked key', () => {
     await authenticator.authenticate(bearer(key));
     await revokeKey(ledger.db, { keyId: id });
     const revokedAtMs = performance.now();
-    await until(() => performance.now() - revokedAtMs > 100);
+    await until('the reading is too old to be trusted', () => performance.now() - revokedAtMs > 100);
     expect(await codeOf(authenticator.authenticate(bearer(key)))).toBe('FORBIDDEN');
   });
 });
@@ -71,11 +75,11 @@ describe('a key in use', () => {
       await authenticator.authenticate(bearer(key));
       return statements.length > 0;
     };
-    await until(isReadAgain);
+    await until('the key has been read again', isReadAgain);
     road.block();
     const blockedAtMs = performance.now();
     // Long enough for the next reading to be under way, and lost.
-    await until(async () => {
+    await until('the next reading has been under way and lost', async () => {
       const askedAtMs = performance.now();
       await authenticator.authenticate(bearer(key));
       expect(performance.now() - askedAtMs).toBeLessThan(1_000);
@@ -133,13 +137,13 @@ describe('without the database', () => {
     expect((await who.ask('any', bearer(key))).status).toBe(200);
     await road.close();
     expect((await who.ask('any', bearer(key))).status).toBe(200);
-    await until(async () => (await who.ask('any', bearer(key))).status === 503);
+    await until('the key can no longer be checked', async () => (await who.ask('any', bearer(key))).status, 503);
     const { status, body, headers } = await who.ask('any', bearer(key));
     expect([status, body.code, headers.get('retry-after')]).toEqual([503, 'UNAVAILABLE', '1']);
     expect((await who.ask('any', 'Bearer nonsense')).status).toBe(401);
     await road.open();
     const openedAtMs = performance.now();
-    await until(async () => (await who.ask('any', bearer(key))).status === 200);
+    await until('the key works again', async () => (await who.ask('any', bearer(key))).status, 200);
     expect(performance.now() - openedAtMs).toBeLessThan(2_000);
   });
 
@@ -153,6 +157,6 @@ describe('without the database', () => {
     expect(await codeOf(authenticator.authenticate(bearer(key)))).toBe('UNAVAILABLE');
     expect(performance.now() - askedAtMs).toBeLessThan(2_000);
     road.unblock();
-    await until(async () => (await codeOf(authenticator.authenticate(bearer(key)))) === 'OK');
+    await until('the key works again', () => codeOf(authenticator.authenticate(bearer(key))), 'OK');
   });
 });

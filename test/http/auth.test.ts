@@ -5,7 +5,7 @@ import type { Scope } from '../../src/http/shared/identity.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { revokeKey } from '../../src/services/access/revoke-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { serveWho, watchStatements } from './auth-fixture.ts';
 
 const ledger = useLedger();
@@ -135,7 +135,7 @@ describe('credentials', () => {
     const orgId = await ledger.newOrg();
     const { key } = await createKey(ledger.db, { orgId, lifetimeMs: 3_000 });
     expect((await who.ask('any', bearer(key))).status).toBe(200);
-    await until(async () => (await who.ask('any', bearer(key))).status === 401);
+    await until('the key is unknown', async () => (await who.ask('any', bearer(key))).status, 401);
     expect((await who.ask('any', bearer(key))).body).toMatchObject({
       code: 'UNAUTHORIZED',
       details: [{ code: 'EXPIRED' }],

@@ -1,7 +1,7 @@
 import { Agent, request } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { bodyOf, dial, post, serve, testDoor } from './server-fixture.ts';
 
 const KIB = 1_024;
@@ -158,7 +158,7 @@ describe('requests under way', () => {
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     open();
     expect((await first).status).toBe(200);
-    await until(async () => (await fetch(`${url}/test/orders`)).status === 200);
+    await until('the server has room again', async () => (await fetch(`${url}/test/orders`)).status, 200);
   });
 
   it('whose clients left make room again', async () => {
@@ -168,7 +168,7 @@ describe('requests under way', () => {
     socket.write('GET /test/hold HTTP/1.1\r\nhost: x\r\n\r\n');
     await entered;
     socket.destroy();
-    await until(async () => (await fetch(`${url}/test/orders`)).status === 200);
+    await until('the server has room again', async () => (await fetch(`${url}/test/orders`)).status, 200);
     open();
   });
 

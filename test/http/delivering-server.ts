@@ -9,7 +9,7 @@ import { composeDeliveries, type Deliveries, openEgress } from '../../src/platfo
 import { observeWebhooks } from '../../src/platform/webhook-telemetry.ts';
 import { openReceiver, type Receiver } from '../../src/simulator/webhook-receiver.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { ExecutionServer, type TestClient } from './execution-fixture.ts';
 
 /** As the program has it, but for waits that a test would notice, and this machine may be called. */
@@ -65,7 +65,7 @@ export type Delivery = { event: string; state: string; message_id: string; job_i
 /** What the API shows of a webhook once so many deliveries are over. */
 export async function deliveriesOf(client: TestClient, webhookId: string, count: number): Promise<Delivery[]> {
   let shown: Delivery[] = [];
-  await until(async () => {
+  await until(`${count} deliveries have ended`, async () => {
     shown = (await client.get(`/webhooks/${webhookId}/deliveries`, { limit: '200' })).body.deliveries;
     return shown.length >= count && shown.every(({ state }) => state === 'delivered' || state === 'failed');
   });

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { observeStatements } from '../../src/ledger/driver/statement.ts';
 import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { connectionsOf, follow, pathsOf, serveEvents } from './events-fixture.ts';
 import { dial } from './server-fixture.ts';
 
@@ -10,6 +10,16 @@ const ledger = useLedger();
 
 const ask = (url: string, orgId: string, path = '/events') =>
   fetch(url + path, { headers: { authorization: `Bearer ${orgId}` } });
+
+/** Resolves when the org can open a stream again. */
+const untilRoom = (url: string, orgId: string) => {
+  const status = async () => {
+    const response = await ask(url, orgId);
+    await response.body?.cancel();
+    return response.status;
+  };
+  return until('the feed has room again', status, 200);
+};
 
 test('one org has so many streams and no more; another still gets one; one that closes makes room [GA-1.31] [GA-1.32] [GA-1.33] [GA-1.34] [GA-6.17]', async () => {
   const [orgId, otherId] = [await ledger.newOrg(), await ledger.newOrg()];
@@ -24,13 +34,7 @@ test('one org has so many streams and no more; another still gets one; one that 
   });
   await follow(server, otherId);
   first.hangUp();
-  let status = 429;
-  while (status === 429) {
-    const response = await ask(server.url, orgId);
-    status = response.status;
-    await response.body?.cancel();
-  }
-  expect(status).toBe(200);
+  await untilRoom(server.url, orgId);
 });
 
 test('a server has so many streams and no more', async () => {
@@ -47,16 +51,12 @@ test('a client that goes away before its stream begins leaves nothing behind', a
   const held = await Promise.all(Array.from({ length: 10 }, () => ledger.db.api.connect()));
   const socket = await dial(server.port);
   socket.write(`GET /queue/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${orgId}\r\n\r\n`);
-  await until(() => ledger.db.api.waitingCount === 1);
+  await until('the reader waits for a connection', () => ledger.db.api.waitingCount, 1);
   socket.destroy();
-  await until(async () => (await connectionsOf(server)) === 0);
+  await until('the server has closed its connections', () => connectionsOf(server), 0);
   for (const client of held) client.release();
-  await until(() => ledger.db.api.waitingCount === 0);
-  await until(async () => {
-    const response = await ask(server.url, orgId);
-    await response.body?.cancel();
-    return response.status === 200;
-  });
+  await until('no reader waits for a connection', () => ledger.db.api.waitingCount, 0);
+  await untilRoom(server.url, orgId);
 });
 
 test('one reader serves all streams of a server', async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { connectionsOf, type EventServer, follow, type Received, serveEvents } from './events-fixture.ts';
 import { dial } from './server-fixture.ts';
 
@@ -133,5 +133,5 @@ test('a client that does not even read the farewell is cut off', async () => {
   const job = await ledger.submitOne({ orgId });
   await stall(server, orgId);
   await flood(orgId, job.seq);
-  await until(async () => (await connectionsOf(server)) === 0);
+  await until('the server has closed its connections', () => connectionsOf(server), 0);
 });

@@ -8,7 +8,7 @@ import { openDatabase } from '../../src/ledger/driver/database.ts';
 import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
 import { createExecutionAdmission } from '../../src/services/admission/queue-admission.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 
 const { queueSize: QUEUE_SIZE } = loadConfig({ environment: { MILLRACE_LIMITS_QUEUE_SIZE: '5' }, folder: tmpdir() })
@@ -30,7 +30,7 @@ const depth = () => queueDepth(server.ledger.db.api, { queue: 'q:default', jobTy
 async function withoutWorker(): Promise<void> {
   const text = `SELECT FROM millrace.jobs WHERE state NOT IN ('completed', 'failed', 'dead_letter', 'cancelled')`;
   await server.worker('start');
-  await until(async () => (await server.ledger.db.api.query(text)).rowCount === 0);
+  await until('no statement of the request is left', async () => (await server.ledger.db.api.query(text)).rowCount, 0);
   await server.worker('none');
 }
 

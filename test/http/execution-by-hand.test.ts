@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { useExecution } from './execution-fixture.ts';
 
 const server = useExecution();
@@ -18,7 +18,8 @@ it('lets one person with an HTTP client do everything there is to do [FR-04.01] 
     const response = await fetch(`${server.url}/v1${path}`, { method, headers, body });
     return { status: response.status, body: await response.json() };
   };
-  const ended = (id: string) => until(async () => (await call('GET', `/jobs/${id}`)).body.outcome !== null);
+  const ended = (id: string) =>
+    until(`job ${id} has ended`, async () => (await call('GET', `/jobs/${id}`)).body.outcome !== null);
 
   const client = await call('POST', '/clients');
   expect(client.status).toBe(201);

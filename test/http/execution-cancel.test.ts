@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { claimOne, inAnHour, LONG } from './execution-work.ts';
 
@@ -104,7 +104,7 @@ describe('cancelling a job that failed and would be tried again by itself', () =
     const url = await server.listen({ settings: { profile: { ...PROFILES.forgerun, autoRetry: true, backoff } } });
     const client = (await server.client()).at(url);
     const id = await client.submit({ work_kind: 'FAIL_AFTER_RETRYABLE' });
-    await until(async () => (await server.ledger.stateOf({ orgId: client.clientId, id })) === 'retrying');
+    await until('the job waits for its retry', () => server.ledger.stateOf({ orgId: client.clientId, id }), 'retrying');
     const job = (await client.get(`/jobs/${id}`)).body;
     const before = await client.report(id);
     const [row] = (await client.get('/reports')).body.reports;

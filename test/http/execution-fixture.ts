@@ -24,7 +24,7 @@ import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { Telemetry } from '../../src/telemetry/telemetry.ts';
 import { type Span, Tracer } from '../../src/telemetry/trace.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { Contract, type OpenApi } from './contract.ts';
 import { Listening } from './listening.ts';
 import { queueDoor } from './queue-door.ts';
@@ -129,7 +129,11 @@ export class TestClient {
   /** Answers the job once it is in one of these states. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look at answers as they come
   async reached(jobId: string, ...states: string[]): Promise<any> {
-    await until(async () => states.includes(await this.state(jobId)));
+    await until(
+      `job ${jobId} is ${states.join(' or ')}`,
+      () => this.state(jobId),
+      (state) => states.includes(state),
+    );
     return (await this.get(`/jobs/${jobId}`)).body;
   }
 

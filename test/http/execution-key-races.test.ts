@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { watchStatements } from './auth-fixture.ts';
 import { type Answer, type TestClient, useExecution } from './execution-fixture.ts';
 
@@ -16,7 +16,11 @@ const WAITING = `SELECT count(*)::int4 AS count FROM pg_stat_activity
   WHERE datname = current_database() AND wait_event_type = 'Lock' AND query NOT LIKE '%last_used_at%'`;
 
 const untilWaiting = (count: number) =>
-  until(async () => (await server.ledger.db.maintenance.query(WAITING)).rows[0].count === count);
+  until(
+    `${count} requests wait for the lock`,
+    async () => (await server.ledger.db.maintenance.query(WAITING)).rows[0].count,
+    count,
+  );
 
 /** Holds a row until all the calls wait for it, in their order: each has been let in by what was before. */
 async function inOrder(text: string, id: string, calls: readonly (() => Promise<Answer>)[]): Promise<Answer[]> {
@@ -89,7 +93,7 @@ describe('another process that knew the key', () => {
     expect(await works(client.at(url))).toBe(200);
     const knownAtMs = performance.now();
     // A reading so young is not doubted: it was made after the key was renewed, or a moment before.
-    await until(() => performance.now() - knownAtMs > 100);
+    await until('the reading is old enough to be doubted', () => performance.now() - knownAtMs > 100);
     const renewed = await client.post(`${keysOf(client)}/renew`, {});
     expect(await works(client.at(url).holding(renewed.body.api_key))).toBe(200);
     expect(await works(client.at(url))).toBe(401);
@@ -101,7 +105,7 @@ describe('another process that knew the key', () => {
     const authenticator = new KeyAuthenticator({ database: server.ledger.db });
     await authenticator.authenticate(`Bearer ${renewed.body.api_key}`);
     const knownAtMs = performance.now();
-    await until(() => performance.now() - knownAtMs > 100);
+    await until('the reading is old enough to be doubted', () => performance.now() - knownAtMs > 100);
     const statements = watchStatements();
     for (let guess = 0; guess < 50; guess++) {
       await expect(authenticator.authenticate(`Bearer ${client.key}`)).rejects.toMatchObject({ code: 'UNAUTHORIZED' });

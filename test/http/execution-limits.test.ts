@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { setOrgRate } from '../../src/ledger/access/orgs.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { moveIntoMinute } from './limits-fixture.ts';
 
@@ -67,7 +67,7 @@ describe('jobs at work', () => {
       submitted.push({ client, id: await client.submit({ work_kind: 'RUNS_LONG' }) });
     }
     const ids = submitted.map(({ id }) => id);
-    await until(async () => (await countOf(ids, 'running')) === ACTIVE_JOBS);
+    await until('as many jobs run as the client may have', () => countOf(ids, 'running'), ACTIVE_JOBS);
     const states = await Promise.all(submitted.map(({ client, id }) => client.state(id)));
     expect(states).toContain('QUEUED');
     for (const { client, id } of submitted) await client.reached(id, 'SUCCEEDED');

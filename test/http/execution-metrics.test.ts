@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { run } from '../../src/ledger/driver/statement.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { useExecution } from './execution-fixture.ts';
 
 const server = useExecution();
@@ -29,7 +28,7 @@ async function growth(expected: Record<string, number>, work: () => Promise<unkn
     return Object.fromEntries(names.map((name) => [name, after[name] - before[name]]));
   };
   // What is told after an answer is out comes a moment later.
-  await until(async () => isDeepStrictEqual(await grown(), expected));
+  await until('the metrics have grown as expected', grown, expected);
   expect(await grown()).toEqual(expected);
 }
 
@@ -88,7 +87,7 @@ describe('GET /metrics', () => {
         await client.reached(jobId, 'FAILED');
         await client.post(`/jobs/${jobId}/retry`);
         const isOver = async () => (await client.get(`/jobs/${jobId}`)).body;
-        await until(async () => {
+        await until(`the second attempt is ${end}`, async () => {
           const { state, attempt } = await isOver();
           return state === end && attempt === 2;
         });
@@ -134,12 +133,12 @@ describe('GET /metrics', () => {
 
   it('tells the depth of the queue and the workers alive, over all processes [FR-16.13] [FR-16.28]', async () => {
     const client = await server.client();
-    await until(async () => (await read('workers_alive')) === 1);
+    await until('the worker is counted as alive', () => read('workers_alive'), 1);
     await server.worker('none');
     try {
       const jobs = [await client.submit(), await client.submit()];
       expect(await read('job_queue_depth')).toBe(2);
-      await until(async () => (await read('workers_alive')) === 0);
+      await until('the worker is no longer counted', () => read('workers_alive'), 0);
       await server.worker('start');
       for (const jobId of jobs) await client.reached(jobId, 'SUCCEEDED');
       expect(await read('job_queue_depth')).toBe(0);

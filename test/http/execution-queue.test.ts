@@ -8,7 +8,8 @@ import type { Registration } from '../../src/engine/work/registry.ts';
 import { executionRegistration } from '../../src/handlers/execution.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { folderWith, start } from '../cli/program.ts';
-import { Gate, until } from '../library/fixture.ts';
+import { Gate } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { useExecution } from './execution-fixture.ts';
 import { claimOne, LONG } from './execution-work.ts';
 
@@ -52,7 +53,7 @@ describe('the queue', () => {
     const begun: string[] = [];
     engine.events.on('started', ({ jobId }) => begun.push(jobId));
     await engine.start();
-    await until(() => begun.length === submitted.length);
+    await until('every job has begun', () => begun.length, submitted.length);
     expect(begun).toEqual(submitted);
   });
 
@@ -147,7 +148,11 @@ describe('a lease', () => {
       'SELECT beat_at FROM millrace.workers WHERE id = (SELECT worker_id FROM millrace.jobs WHERE id = $1)';
     const beat = async () => Number((await ledger.db.api.query(workers, [id])).rows[0]?.beat_at ?? 0);
     const first = await beat();
-    await until(async () => (await beat()) > first);
+    await until(
+      'the worker has sent another heartbeat',
+      () => beat(),
+      (count) => count > first,
+    );
     expect(await client.reached(id, 'SUCCEEDED')).toMatchObject({ attempt: 1 });
   });
 

@@ -2,7 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { jobHistories } from '../../src/ledger/reads/job-history.ts';
 import { WorkerProcess } from '../engine/worker-process.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { TestClient, useExecution } from './execution-fixture.ts';
 import { at } from './execution-work.ts';
 
@@ -64,7 +64,7 @@ describe('a thousand jobs whose time comes while nothing runs', () => {
     await engine.start();
     const { orgId } = { orgId: client.clientId };
     const text = `SELECT count(*)::int4 AS live FROM millrace.jobs WHERE org_id = $1 AND state <> 'completed'`;
-    await until(async () => (await server.ledger.db.api.query(text, [orgId])).rows[0].live === 1);
+    await until('one worker is alive', async () => (await server.ledger.db.api.query(text, [orgId])).rows[0].live, 1);
     await engine.stop();
     expect(await client.state(later)).toBe('CREATED');
     const histories = await jobHistories(server.ledger.db.api, orgId, [...times.keys()]);

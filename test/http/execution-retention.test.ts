@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { useExecution } from './execution-fixture.ts';
 import { inAnHour } from './execution-work.ts';
 
@@ -73,7 +73,7 @@ it('a worker process removes what is old by itself [FR-15.05]', async () => {
   await server.worker('none');
   await ledger.moveClock(31 * DAY);
   await server.worker('start');
-  await until(async () => (await client.get(`/jobs/${id}`)).status === 404);
+  await until('the job has been removed', async () => (await client.get(`/jobs/${id}`)).status, 404);
   await ledger.moveClock(-31 * DAY);
 });
 

@@ -5,7 +5,7 @@ import { PROFILES } from '../../src/core/policy.ts';
 import { reportProgress } from '../../src/ledger/attempts/fenced-writes.ts';
 import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import type { LeasedTestJob } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { claimOne, inAnHour, LONG, startOne } from './execution-work.ts';
 
@@ -96,7 +96,7 @@ describe('retrying a FAILED job', () => {
     expect(answers.map(({ status, body }) => [status, body.state, body.attempt])).toEqual(
       Array(20).fill([200, 'QUEUED', 2]),
     );
-    await until(async () => (await client.state(id)) === 'FAILED');
+    await until('the job has failed', () => client.state(id), 'FAILED');
     expect((await client.path(id)).filter((step) => step.endsWith(':job.retried'))).toHaveLength(1);
   });
 });
@@ -130,7 +130,7 @@ describe('retrying a job that would be tried again by itself', () => {
     const client = (await server.client()).at(await server.listen({ settings: { profile } }));
     const id = await client.submit({ work_kind: 'RETRY_ON_FAIL' });
     const rowOf = () => server.ledger.rowOf({ orgId: client.clientId, id });
-    await until(async () => (await rowOf()).state === 'retrying');
+    await until('the job waits for its retry', async () => (await rowOf()).state, 'retrying');
     const dueAt = Number((await rowOf()).run_at);
     const answers = await Promise.all(Array.from({ length: 10 }, () => retry(client, id)));
     expect(new Set(answers.map(({ status, body }) => `${status} ${body.state} ${body.attempt}`))).toEqual(
@@ -150,7 +150,7 @@ describe('retrying a job that would be tried again by itself', () => {
     const profile = { ...server.settings.profile, autoRetry: true, maxAttempts: 2, timeoutMs: 50 };
     const client = (await server.client()).at(await server.listen({ settings: { profile } }));
     const id = await client.submit({ work_kind: 'RUNS_OVER_TIMEOUT' });
-    await until(async () => (await client.get(`/jobs/${id}`)).body.attempt === 2);
+    await until('the second attempt has begun', async () => (await client.get(`/jobs/${id}`)).body.attempt, 2);
     await client.reached(id, 'FAILED');
     expect(await retry(client, id)).toMatchObject({ status: 409 });
     const { events } = (await client.report(id)) as { events: { event_name: string; reason?: string }[] };

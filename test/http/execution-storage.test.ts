@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
 import { openRoad } from '../ledger/database-road.ts';
+import { until } from '../until.ts';
 import { type Answer, type TestClient, useExecution } from './execution-fixture.ts';
 
 const server = useExecution();
@@ -111,7 +112,7 @@ describe('a database that takes too long', () => {
     const asked = client.post('/jobs', EXECUTE);
     // What a statement timeout does, without waiting for it.
     const cancel = `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
-    while ((await server.ledger.db.maintenance.query(cancel)).rowCount === 0);
+    await until('the write is cancelled', async () => (await server.ledger.db.maintenance.query(cancel)).rowCount, 1);
     expectFailure(await asked, 'RFA_STORAGE_DB_ERROR');
     expect(await rowsOf(client)).toEqual(NOTHING);
     await heal();
@@ -129,6 +130,17 @@ describe('a database that takes too long', () => {
     expect((await hurried.get(`/jobs/${jobId}`)).status).toBe(200);
   });
 });
+
+/** The first answer after the database is back. */
+async function served<T extends { status: number }>(ask: () => Promise<T>): Promise<T> {
+  const answers: T[] = [];
+  const status = async () => {
+    answers.push(await ask());
+    return answers.at(-1)?.status;
+  };
+  await until('the database is back', status, (seen) => seen !== 503);
+  return answers.at(-1) as T;
+}
 
 describe('a database that is away', () => {
   it('makes reads of jobs, reports and lists fail, with nothing of the data in the answer [FR-14.22]', async () => {
@@ -155,8 +167,7 @@ describe('a database that is away', () => {
     await client.post(`/jobs/${jobId}/cancel`);
     expectFailure(await afar.get(`/jobs/${jobId}`), 'RFA_STORAGE_UNAVAILABLE');
     await road.open();
-    let answer = await afar.get(`/jobs/${jobId}`);
-    while (answer.status === 503) answer = await afar.get(`/jobs/${jobId}`);
+    const answer = await served(() => afar.get(`/jobs/${jobId}`));
     expect(answer.body).toMatchObject({ state: 'CANCELED', outcome: 'CANCELED' });
   });
 
@@ -167,8 +178,7 @@ describe('a database that is away', () => {
     expectFailure(await afar.post('/jobs', EXECUTE), 'RFA_STORAGE_UNAVAILABLE');
     expect(await rowsOf(client)).toEqual(NOTHING);
     await road.open();
-    let answer = await afar.post('/jobs', EXECUTE);
-    while (answer.status === 503) answer = await afar.post('/jobs', EXECUTE);
+    const answer = await served(() => afar.post('/jobs', EXECUTE));
     expect(answer.status).toBe(202);
     expect((await client.get('/jobs')).body.jobs).toMatchObject([{ job_id: answer.body.job_id }]);
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/telemetry/trace.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 
 const server = useExecution();
@@ -16,7 +16,7 @@ const stepsOf = (jobId: string): string[] =>
 /** The one line about a request; it is written once the answer is out. */
 async function requestLine(isIt: (line: Line) => boolean): Promise<Line> {
   const find = () => server.logs.find((line) => line.message === 'request' && isIt(line));
-  await until(async () => find() !== undefined);
+  await until('the log line has been written', async () => find() !== undefined);
   return find() as Line;
 }
 
@@ -54,7 +54,7 @@ describe('the log', () => {
     const client = await server.client();
     const jobId = await ended(client, {});
     const path = ['>CREATED', 'CREATED>QUEUED', 'QUEUED>ASSIGNED', 'ASSIGNED>RUNNING', 'RUNNING>SUCCEEDED'];
-    await until(async () => stepsOf(jobId).length === path.length);
+    await until('every step has been logged', () => stepsOf(jobId).length, path.length);
     expect(stepsOf(jobId).toSorted()).toEqual(path.toSorted());
   });
 
@@ -81,13 +81,17 @@ describe('the log', () => {
     const client = await server.client();
     const failed = await ended(client, { work_kind: 'FAIL_IMMEDIATE' }, 'FAILED');
     const failure = () => linesOf(failed).find(({ next_state }) => next_state === 'FAILED');
-    await until(async () => failure() !== undefined);
+    await until('the failure has been logged', async () => failure() !== undefined);
     expect(failure()).toMatchObject({
       ...{ message: 'job.failed', level: 'warn', reason: 'failure', current_state: 'RUNNING' },
       ...{ error_code: 'SIMULATED_FAILURE', error_message: expect.any(String) },
     });
     const late = await ended(client, { work_kind: 'RUNS_OVER_TIMEOUT' }, 'FAILED');
-    await until(async () => linesOf(late).some(({ reason }) => reason === 'timeout'));
+    await until(
+      'the timeout has been logged',
+      () => linesOf(late),
+      (seen) => seen.some(({ reason }) => reason === 'timeout'),
+    );
     const refused = await client.post('/jobs', { type: 'RESIZE' }, { 'x-request-id': 'refused-1' });
     expect(refused.status).toBe(400);
     const line = await requestLine(({ request_id }) => request_id === 'refused-1');
@@ -119,7 +123,11 @@ describe('traces', () => {
     const traceId = 'c'.repeat(32);
     const headers = { traceparent: `00-${traceId}-${'d'.repeat(16)}-01` };
     const { body } = await client.post('/jobs', { type: 'EXECUTE', work_kind: 'SUCCESS_FAST' }, headers);
-    await until(async () => namesOf(body.job_id).includes('report'));
+    await until(
+      'the span of the report has been recorded',
+      () => namesOf(body.job_id),
+      (seen) => seen.includes('report'),
+    );
     const path = ['submit', 'enqueue', 'assign', 'run', 'report'].map((name) => spanOf(body.job_id, name));
     for (const span of path) expect(span.traceId).toBe(traceId);
     const [submit, enqueue, assign, run] = path as [Span, Span, Span, Span];
@@ -132,7 +140,10 @@ describe('traces', () => {
     const client = await server.client();
     const jobId = await ended(client, { work_kind: 'RETRY_ON_FAIL' }, 'FAILED');
     await client.post(`/jobs/${jobId}/retry`);
-    await until(async () => namesOf(jobId).filter((name) => name === 'report').length === 2);
+    await until(
+      'both reports have been recorded',
+      () => namesOf(jobId).filter((name) => name === 'report').length === 2,
+    );
     // The first attempt may begin before its submission has ended.
     const names = ['submit', 'enqueue', 'assign', 'run', 'report', 'retry', 'assign', 'run', 'report'];
     expect(namesOf(jobId).toSorted()).toEqual(names.toSorted());
@@ -149,7 +160,11 @@ describe('traces', () => {
     const jobId = await client.submit({ work_kind: 'RUNS_LONG' });
     await client.reached(jobId, 'RUNNING');
     await client.post(`/jobs/${jobId}/cancel`);
-    await until(async () => namesOf(jobId).includes('run'));
+    await until(
+      'the span of the run has been recorded',
+      () => namesOf(jobId),
+      (seen) => seen.includes('run'),
+    );
     expect(spanOf(jobId, 'cancel').traceId).toBe(spanOf(jobId, 'submit').traceId);
     expect(spanOf(jobId, 'run').attributes).toMatchObject({ lost: true });
   });

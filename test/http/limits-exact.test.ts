@@ -5,7 +5,7 @@ import { setOrgRate } from '../../src/ledger/access/orgs.ts';
 import { leasePermits } from '../../src/ledger/access/rate-leases.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { watchStatements } from './auth-fixture.ts';
 import { allowedOf, moveIntoMinute, openLimiter, takeMany } from './limits-fixture.ts';
 
@@ -106,7 +106,7 @@ describe('the window', () => {
     const denied = await two.take(orgId);
     expect(denied).toMatchObject({ allowed: false, remaining: 0 });
     expect(denied.resetMs).toBeLessThanOrEqual(3_000);
-    await until(async () => (await two.take(orgId)).allowed);
+    await until('the next minute has begun', async () => (await two.take(orgId)).allowed);
     const rest = await Promise.all([takeMany(one, orgId, 30), takeMany(two, orgId, 30)]);
     expect(1 + allowedOf(rest.flat())).toBe(20);
   });
@@ -117,9 +117,9 @@ describe('the window', () => {
     const limiter = openLimiter(ledger, 100);
     const statements = watchStatements();
     const { resetMs } = await limiter.take(orgId);
-    await until(() => statements.length === 2);
+    await until('the second block of permits has been leased', () => statements.length, 2);
     const endedAtMs = performance.now() + resetMs;
-    await until(() => performance.now() > endedAtMs + 100);
+    await until('the minute is over', () => performance.now() > endedAtMs + 100);
     expect(allowedOf(await takeMany(limiter, orgId, 200))).toBe(100);
   });
 
@@ -181,7 +181,7 @@ describe('without the database', () => {
     await limiter.take(orgId);
     await road.close();
     const outcomes: string[] = [];
-    await until(async () => {
+    await until('the limiter has run out of permits', async () => {
       outcomes.push(await outcome(limiter.take(orgId)));
       return outcomes.at(-1) === 'UNAVAILABLE';
     });
@@ -189,7 +189,7 @@ describe('without the database', () => {
     expect(outcomes.length).toBeGreaterThan(5);
     await road.open();
     const openedAtMs = performance.now();
-    await until(async () => (await outcome(limiter.take(orgId))) === 'allowed');
+    await until('the limiter allows requests again', () => outcome(limiter.take(orgId)), 'allowed');
     expect(performance.now() - openedAtMs).toBeLessThan(2_000);
   });
 
@@ -203,6 +203,6 @@ describe('without the database', () => {
     expect(await outcome(limiter.take(orgId))).toBe('UNAVAILABLE');
     expect(performance.now() - askedAtMs).toBeLessThan(2_000);
     road.unblock();
-    await until(async () => (await outcome(limiter.take(orgId))) === 'allowed');
+    await until('the limiter allows requests again', () => outcome(limiter.take(orgId)), 'allowed');
   });
 });

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { openRoad } from '../ledger/database-road.ts';
+import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 
 const server = useExecution();
@@ -48,7 +49,7 @@ async function whenWriting(client: TestClient, action: string): Promise<() => Pr
 
 async function untilAsleep(): Promise<void> {
   const text = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
-  while ((await server.ledger.db.maintenance.query(text)).rowCount === 0);
+  await until('the write is under way', async () => (await server.ledger.db.maintenance.query(text)).rowCount, 1);
 }
 
 describe.each(Object.keys(DOORS) as Door[])('at %s', (door) => {
@@ -82,7 +83,8 @@ describe.each(Object.keys(DOORS) as Door[])('at %s', (door) => {
     expect(asked.body[DOORS[door].message]).toMatch(DOORS[door].unknown);
     // The statement goes on over there: its end is what the caller could not be told.
     const written = 'SELECT FROM millrace.jobs WHERE org_id = $1';
-    while ((await server.ledger.db.maintenance.query(written, [client.clientId])).rowCount === 0);
+    const jobs = async () => (await server.ledger.db.maintenance.query(written, [client.clientId])).rowCount;
+    await until('the job is there', jobs, 1);
     await heal();
     const again = await submit(door, client);
     expect(again.status).toBeLessThan(300);

@@ -8,7 +8,8 @@ import { BoundedPool, type PoolBounds } from '../../src/ledger/driver/bounded-po
 import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { Gate, until } from '../library/fixture.ts';
+import { Gate } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { queueDoor } from './queue-door.ts';
 
 const ledger = useLedger();
@@ -70,7 +71,7 @@ it('twice as many as there are connections wait for one, whoever comes then stan
   const waiting: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {
     for (let n = 0; n < POOL + MOST_WAITING + 3; n++) waiting.push(explain(url, jobId));
-    await until(() => pool.standingCount === 3);
+    await until('three callers wait', () => pool.standingCount, 3);
     expect(pool.waitingCount).toBe(MOST_WAITING);
   });
   expect(new Set((await Promise.all(waiting)).map(({ status }) => status))).toEqual(new Set([200]));
@@ -83,7 +84,7 @@ it('who stands in a line that does not move, or comes when too many do, is answe
   const waiting: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {
     for (let n = 0; n < POOL + MOST_WAITING; n++) waiting.push(explain(url, jobId));
-    await until(() => pool.waitingCount === MOST_WAITING);
+    await until('as many callers wait as may', () => pool.waitingCount, MOST_WAITING);
     for (const refused of await Promise.all([explain(url, jobId), explain(url, jobId)])) {
       expect(refused.status).toBe(503);
       expect(refused.headers.get('retry-after')).toBe('1');
@@ -101,7 +102,7 @@ it('who reads or submits single jobs shares connections, so that many more may d
   const reads: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {
     for (let n = 0; n < 100; n++) reads.push(fetch(`${url}/jobs/${job_id}`));
-    await until(() => pool.idleCount === 0);
+    await until('the connection is in use', () => pool.idleCount, 0);
     expect(pool.waitingCount).toBe(0);
   });
   const answers = await Promise.all(reads);
@@ -119,7 +120,7 @@ it('a transaction is refused like a statement, and a connection that comes too l
   client.release();
   expect((await first).rows).toEqual([{ one: 1 }]);
   expect(await inTransaction(pool, async () => 1)).toBe(1);
-  await until(() => pool.idleCount === 1);
+  await until('the connection is idle again', () => pool.idleCount, 1);
 });
 
 it('a line that moves is not waited in for ever', async () => {

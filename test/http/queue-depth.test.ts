@@ -7,7 +7,8 @@ import { Admission, type AdmissionOptions } from '../../src/services/admission/a
 import { createQueueAdmission } from '../../src/services/admission/queue-admission.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { submitMany } from '../../src/services/jobs/submit-many.ts';
-import { Gate, until } from '../library/fixture.ts';
+import { Gate } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { type Caller, useQueue } from './queue-fixture.ts';
 
 const SIZE = 5;
@@ -187,7 +188,7 @@ it('far from the limit nobody waits for a count but the first', async () => {
   const admission = new Admission(queue.engine, { queueSize: 100_000, depth: { read, readLocked: read }, full });
   const admit = () => admission.admit(async (client) => client);
   expect(await admit()).toBeUndefined();
-  await until(async () => (await admit()) === undefined && counts === 2);
+  await until('the depth has been counted again', async () => (await admit()) === undefined && counts === 2);
   expect(await admit()).toBeUndefined();
   expect(counts).toBe(2);
   counting.open();

@@ -12,7 +12,7 @@ import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { Contract, type OpenApi } from './contract.ts';
 import { Listening } from './listening.ts';
 import { queueDoor } from './queue-door.ts';
@@ -111,7 +111,11 @@ export class Caller {
   /** Answers the job with its result once it is in one of these states. */
   // biome-ignore lint/suspicious/noExplicitAny: tests look at answers as they come
   async reached(jobId: string, ...states: string[]): Promise<any> {
-    await until(async () => states.includes(await this.state(jobId)));
+    await until(
+      `job ${jobId} is ${states.join(' or ')}`,
+      () => this.state(jobId),
+      (state) => states.includes(state),
+    );
     return (await this.get(`/jobs/${jobId}`, { include_result: 'true', include_history: 'true' })).body;
   }
 }

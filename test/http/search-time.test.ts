@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { until } from '../until.ts';
 import { useExecution } from './execution-fixture.ts';
 
 const server = useExecution();
@@ -27,7 +28,7 @@ it.each(SEARCHES)(
       const answer = search();
       const blocked = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
       AND application_name = 'millrace searcher'`;
-      while ((await server.ledger.db.maintenance.query(blocked)).rowCount === 0);
+      await until('the search waits', async () => (await server.ledger.db.maintenance.query(blocked)).rowCount, 1);
       return { answer };
     });
     expect((await held.answer).status).toBe(200);

@@ -5,7 +5,7 @@ import { openDatabase } from '../../src/ledger/driver/database.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { queueDoor } from './queue-door.ts';
 import { bodyOf, IDENTITY, post, type Served, serve } from './server-fixture.ts';
 
@@ -112,7 +112,11 @@ describe('when the database is away', () => {
       },
     });
     await road.open();
-    await until(async () => (await submit(url, 'after')).status < 300);
+    await until(
+      'a submission is accepted again',
+      async () => (await submit(url, 'after')).status,
+      (status) => status < 300,
+    );
   });
 
   it('and says nothing at all, answers still come within the time that a request has', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { verifyWebhook } from '../../src/client/index.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { deliveriesOf, register, useDelivering } from './delivering-server.ts';
 import { randomId, type TestClient } from './execution-fixture.ts';
 
@@ -157,7 +157,11 @@ describe('callbacks', () => {
     await client.reached(await client.submit({ callback: url }), 'SUCCEEDED');
     await register(client, server.receiver.url('ok', randomId()), 'job.failed');
     const listed = async (kind: string) => (await client.get('/webhooks', { kind })).body.webhooks;
-    await until(async () => (await listed('callback')).length > 0);
+    await until(
+      'the callback is listed',
+      async () => (await listed('callback')).length,
+      (count) => count > 0,
+    );
     expect(await listed('callback')).toMatchObject([{ kind: 'callback', url, events: [] }]);
     const [{ webhook_id }] = await listed('callback');
     expect(await listed('webhook')).toHaveLength(1);

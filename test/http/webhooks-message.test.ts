@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { deliveriesOf, register, useDelivering } from './delivering-server.ts';
 import { randomId } from './execution-fixture.ts';
 
@@ -30,7 +30,7 @@ describe('what is sent', () => {
       'webhook.test',
       'webhook.disabled',
     ];
-    await until(() => wanted.every((type) => types().has(type)));
+    await until('every kind of event has been received', () => wanted.every((type) => types().has(type)));
     for (const body of sentTo(label)) server.contract.checkShape('WebhookMessage', JSON.parse(body));
     expect(() => server.contract.checkShape('WebhookMessage', { type: 'job.succeeded' })).toThrow();
   });

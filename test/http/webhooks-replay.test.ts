@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import type { ReceiverMode } from '../../src/simulator/webhook-receiver.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { deliveriesOf, register, useDelivering } from './delivering-server.ts';
 import { randomId, type TestClient } from './execution-fixture.ts';
 
@@ -61,7 +61,7 @@ describe('deliveries again', () => {
     await deliveriesOf(client, webhookId, 6);
     await enable(client, webhookId, false);
     await client.reached(await client.submit(), 'SUCCEEDED');
-    await until(async () => (await client.get(`/webhooks/${webhookId}`)).body.queued === 5);
+    await until('five deliveries are queued', async () => (await client.get(`/webhooks/${webhookId}`)).body.queued, 5);
     const before = receivedBy(label).length;
     expect((await client.post(`/webhooks/${webhookId}/deliveries/${first}/redeliver`)).status).toBe(202);
     await enable(client, webhookId, true);
@@ -86,7 +86,11 @@ describe('deliveries again', () => {
     expect([status, body]).toEqual([202, { queued: 4 }]);
     await server.receiver.until(() => receivedBy(`${label}-ok`).length === 4);
     expect(messagesOf(`${label}-ok`)).toEqual(failed.map(messageOf));
-    await until(async () => (await stateOf(client, webhookId, failed.at(-1) as string)) === 'delivered');
+    await until(
+      'the replayed delivery has arrived',
+      () => stateOf(client, webhookId, failed.at(-1) as string),
+      'delivered',
+    );
     expect(await stateOf(client, webhookId, old)).toBe('failed');
     expect((await client.post(`/webhooks/${webhookId}/redeliver`, { since })).body).toEqual({ queued: 0 });
     expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ consecutive_failures: 0, queued: 0 });
@@ -111,7 +115,7 @@ describe('a webhook that is disabled', () => {
     await enable(client, webhookId, false);
     const jobs = [await client.submit(), await client.submit()];
     for (const job of jobs) await client.reached(job, 'SUCCEEDED');
-    await until(async () => (await client.get(`/webhooks/${webhookId}`)).body.queued === 10);
+    await until('ten deliveries are queued', async () => (await client.get(`/webhooks/${webhookId}`)).body.queued, 10);
     expect(receivedBy(label)).toEqual([]);
     await enable(client, webhookId, true);
     await deliveriesOf(client, webhookId, 10);
@@ -126,13 +130,20 @@ describe('a webhook that is disabled', () => {
     const client = await server.client();
     const { webhookId, label } = await registered(client, 'gone');
     await tested(client, webhookId, 2);
-    await until(async () => !(await client.get(`/webhooks/${webhookId}`)).body.enabled);
+    await until(
+      'the webhook has been disabled',
+      async () => !(await client.get(`/webhooks/${webhookId}`)).body.enabled,
+    );
     expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ disabled_reason: 'gone', queued: 2 });
     expect((await client.post(`/webhooks/${webhookId}/test`)).status).toBe(409);
     const url = server.receiver.url('ok', label);
     const { body } = await client.send('PATCH', `/webhooks/${webhookId}`, { url, enabled: true });
     expect(body).toMatchObject({ url, enabled: true, disabled_reason: null, consecutive_failures: 0 });
-    await until(async () => (await client.get(`/webhooks/${webhookId}`)).body.totals.delivered === 2);
+    await until(
+      'both events have been delivered',
+      async () => (await client.get(`/webhooks/${webhookId}`)).body.totals.delivered,
+      2,
+    );
     expect(receivedBy(label).map(({ body: sent }) => JSON.parse(sent).type)).toContain('webhook.disabled');
   });
 });
@@ -146,7 +157,11 @@ describe('a webhook that is deleted', () => {
     expect((await client.send('DELETE', `/webhooks/${webhookId}`)).body).toEqual({ deleted: true });
     const text = `SELECT count(*) FILTER (WHERE state IN ('queued', 'live'))::int4 AS open FROM millrace.webhook_deliveries
       WHERE webhook_id = $1`;
-    await until(async () => (await server.ledger.db.api.query(text, [webhookId])).rows[0].open === 0);
+    await until(
+      'no delivery is open',
+      async () => (await server.ledger.db.api.query(text, [webhookId])).rows[0].open,
+      0,
+    );
     const lane = 'SELECT live_delivery, due_at FROM millrace.webhook_lanes WHERE webhook_id = $1';
     expect((await server.ledger.db.api.query(lane, [webhookId])).rows).toEqual([{ live_delivery: null, due_at: null }]);
     expect(receivedBy(label)).toHaveLength(1);

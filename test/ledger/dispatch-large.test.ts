@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
 import { type Dispatched, dispatchEvents } from '../../src/ledger/webhooks/dispatch-events.ts';
+import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 
@@ -72,8 +73,10 @@ test('a dispatcher that stops between two pages of a transaction is followed by 
   await ensureCallbackOrg(ledger.db.api, orgId);
   const id = await webhooks.register(orgId, { events: ['job.created'] });
   await submitLarge(orgId, { records: 3, jobs: 10 });
-  const left = async () => (await webhooks.events(id)).length < 31;
-  while (await left()) await Promise.all([4, 7, 3].map((events) => dispatchEvents(ledger.db.maintenance, { events })));
+  await until('all 31 events are dispatched', async () => {
+    await Promise.all([4, 7, 3].map((events) => dispatchEvents(ledger.db.maintenance, { events })));
+    return (await webhooks.events(id)).length >= 31;
+  });
   await webhooks.dispatch();
   const jobs = (await webhooks.deliveries({ webhookId: id })).map(({ job_id }) => job_id);
   expect([jobs.length, new Set(jobs).size]).toEqual([31, 31]);

@@ -2,6 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { EventHub } from '../../src/engine/events.ts';
 import { Dispatcher } from '../../src/engine/webhooks/dispatcher.ts';
 import { checkDeliveries } from '../../src/ledger/webhooks/check-deliveries.ts';
+import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 
@@ -27,7 +28,10 @@ test('an event that cannot be delivered is set aside and reported, and the event
   const reported: unknown[] = [];
   onTestFinished(events.on('setAside', (facts) => reported.push(facts)));
   const dispatcher = new Dispatcher({ database: ledger.db, events, onQueued: () => {} });
-  while ((await webhooks.deliveries({ webhookId: id })).length < 2) await dispatcher.round();
+  await until('both sound events are dispatched', async () => {
+    await dispatcher.round();
+    return (await webhooks.deliveries({ webhookId: id })).length >= 2;
+  });
   expect((await webhooks.deliveries({ webhookId: id })).map(({ job_id }) => job_id)).toEqual([before.id, after.id]);
   expect(await setAside(orgId)).toMatchObject([{ projection: 'webhooks', seq: poison.seq, n: 1, webhook_id: null }]);
   expect(reported).toMatchObject([{ projection: 'webhooks', orgId, jobSeq: poison.seq }]);

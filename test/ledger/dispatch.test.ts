@@ -3,6 +3,7 @@ import { PROFILES } from '../../src/core/policy.ts';
 import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
 import { dispatchEvents } from '../../src/ledger/webhooks/dispatch-events.ts';
+import { until } from '../until.ts';
 import { type SubmitOverrides, useLedger } from './fixture.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 
@@ -168,7 +169,10 @@ describe('the order of events', () => {
       await first.query(text, [job.id]);
       await first.query('COMMIT');
       // A record a round: the earlier number holds the later event.
-      while ((await webhooks.events(id)).length < 3) await dispatchEvents(ledger.db.maintenance, { records: 1 });
+      await until('all three events are dispatched', async () => {
+        await dispatchEvents(ledger.db.maintenance, { records: 1 });
+        return (await webhooks.events(id)).length >= 3;
+      });
       expect(await webhooks.events(id)).toEqual(['job.created', 'job.queued', 'job.canceled']);
     } finally {
       first.release(true);

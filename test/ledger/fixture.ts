@@ -19,6 +19,7 @@ import type { JobToWrite, Placement } from '../../src/ledger/jobs/job-to-write.t
 import { lockDependencies } from '../../src/ledger/jobs/lock-dependencies.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { type Pruned, pruneJobs } from '../../src/ledger/upkeep/prune.ts';
+import { until } from '../until.ts';
 import { migratedDatabase, type TestDatabase } from './test-database.ts';
 
 export type TestJob = { orgId: string; id: string; seq: number; jobType: string };
@@ -86,13 +87,6 @@ export class TestLedger {
       AS $$SELECT pg_catalog.statement_timestamp() + interval '${this.#movedMs} milliseconds'$$`);
   }
 
-  /** Leaves the default partition only, as in a database that no engine has opened. */
-  async dropPartitions(): Promise<void> {
-    const { rows } = await this.db.api.query(`SELECT inhrelid::regclass AS name FROM pg_inherits
-      WHERE inhparent = 'millrace.records'::regclass AND inhrelid <> 'millrace.records_default'::regclass`);
-    for (const { name } of rows) await this.db.api.query(`DROP TABLE ${name}`);
-  }
-
   async registerWorker(name = 'worker'): Promise<number> {
     const { rows } = await this.db.api.query(
       `INSERT INTO millrace.workers (name, host, pid, types, queues, slots, started_at, beat_at, beat_ms)
@@ -117,8 +111,12 @@ export class TestLedger {
   /** Adds up all of the history; transactions in other databases of the server hold it back, too. */
   async project(): Promise<void> {
     const left = `SELECT EXISTS (SELECT FROM millrace.records
-      WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')) AS left`;
-    while ((await this.db.api.query(left)).rows[0].left) await projectRollups(this.db.maintenance);
+      WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')) AS "isLeft"`;
+    await until('the history has been added up', async () => {
+      const { isLeft } = (await this.db.api.query(left)).rows[0];
+      if (isLeft) await projectRollups(this.db.maintenance);
+      return !isLeft;
+    });
   }
 
   /** Removes what has outlived its retention. Nothing goes before it was added up. */
@@ -238,7 +236,8 @@ export class TestLedger {
   /** Resolves when a statement in this database waits for a lock. */
   async untilBlocked(count = 1): Promise<void> {
     const text = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-    while (((await this.db.maintenance.query(text)).rowCount ?? 0) < count);
+    const blocked = async () => (await this.db.maintenance.query(text)).rowCount ?? 0;
+    await until(`${count} statements wait for a lock`, blocked, (seen) => seen >= count);
   }
 
   /** The history as text: `scheduled>running:started`. */

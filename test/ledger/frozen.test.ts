@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
 import { listen, newListener } from '../../src/ledger/driver/notify.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -32,8 +32,8 @@ test('a process that is frozen while an answer is sent to it loses what it had l
   await client.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [job.id]);
   const pid = await freeze(client);
   client.query(`SELECT repeat('x', 1000000) FROM generate_series(1, ${MEGABYTES})`).catch(() => {});
-  await until(() => isServed(pid, 'ClientWrite'));
-  await until(async () => !(await isServed(pid)));
+  await until('the server process waits for its client', () => isServed(pid, 'ClientWrite'));
+  await until('the server process has ended', async () => !(await isServed(pid)));
   const freed = await ledger.db.api.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE NOWAIT', [job.id]);
   expect(freed.rowCount).toBe(1);
 });
@@ -46,6 +46,6 @@ test('a process that is frozen while it listens is given up, so that hints told 
   const pid = await freeze(client);
   const flood = `SELECT pg_notify('millrace', repeat('x', 7900) || n) FROM generate_series(1, ${MEGABYTES * 128}) n`;
   await ledger.db.maintenance.query(flood);
-  await until(() => isServed(pid, 'ClientWrite'));
-  await until(async () => !(await isServed(pid)));
+  await until('the server process waits for its client', () => isServed(pid, 'ClientWrite'));
+  await until('the server process has ended', async () => !(await isServed(pid)));
 });

@@ -65,8 +65,7 @@ test('a policy that is asked for while it is being removed is written anew', asy
   await remover.query('BEGIN');
   await remover.query('DELETE FROM millrace.policies WHERE id = $1', [id]);
   const asking = new PolicyCache(ledger.db.api).idOf(policy);
-  const isWaiting = `SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`;
-  while ((await ledger.db.maintenance.query(isWaiting)).rowCount === 0);
+  await ledger.untilBlocked();
   await remover.query('COMMIT');
   const renewed = await asking;
   expect(renewed).not.toBe(id);

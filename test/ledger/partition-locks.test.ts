@@ -3,6 +3,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import { ensurePartitions, sweepDefaultPartition } from '../../src/ledger/history/record-partitions.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
+import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -86,7 +87,8 @@ test('no submission fails and no event is missed while the partition of the day 
       }
     };
     const making = async () => {
-      while (!(await ensurePartitions(ledger.db.maintenance, { daysAhead: 0 })).isComplete);
+      const ensure = () => ensurePartitions(ledger.db.maintenance, { daysAhead: 0 });
+      await until('the partition is there', ensure, ({ isComplete }) => isComplete);
       isMade = true;
     };
     await Promise.all([submitting(), submitting(), submitting(), making()]);

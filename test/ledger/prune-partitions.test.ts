@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { dropOldPartitions, ensurePartitions } from '../../src/ledger/history/record-partitions.ts';
+import { dropPartitions } from './drop-partitions.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -22,7 +23,7 @@ async function today(): Promise<string> {
 }
 
 test('days ahead are made once, by however many processes ask, and events that came before are moved', async () => {
-  await ledger.dropPartitions();
+  await dropPartitions(ledger);
   const job = await ledger.putJob('completed', { policy: { retentionMs: DAY } });
   expect(await countIn('records_default')).toBe(3);
   const ensured = await Promise.all([1, 2, 3].map(() => ensurePartitions(ledger.db.maintenance, { daysAhead: 7 })));

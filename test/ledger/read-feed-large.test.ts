@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { allStatements } from '../../src/ledger/driver/statement.ts';
 import { type FeedPosition, feedHorizon, readFeed, startOf } from '../../src/ledger/history/read-feed.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -15,7 +15,11 @@ const RECORD = `INSERT INTO millrace.records (id, at, org_id, from_state, to_sta
 async function recordLarge(orgId: string, records: number): Promise<number> {
   const { rows } = await ledger.db.maintenance.query(RECORD, [orgId, records]);
   const txid = Number(rows[0].txid);
-  await until(async () => (await feedHorizon(ledger.db.api)).xmin > txid);
+  await until(
+    'the feed has moved past the transaction',
+    async () => (await feedHorizon(ledger.db.api)).xmin,
+    (count) => count > txid,
+  );
   return txid;
 }
 

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { PRIORITIES } from '../../src/core/priority.ts';
 import { JOB_STATES } from '../../src/core/states.ts';
-import { projectRollups } from '../../src/ledger/history/rollups.ts';
 import { updateJob } from '../../src/ledger/jobs/update-job.ts';
 import type { JobFilter } from '../../src/ledger/search/job-filter.ts';
 import { SEARCH_ORDERS, type SearchOrder } from '../../src/ledger/search/search-cursor.ts';
@@ -42,18 +41,11 @@ beforeAll(async () => {
   ({ orgId, id: oldestId } = await ledger.submitOne());
   await ledger.db.maintenance.query(FILL, [orgId]);
   for (const state of JOB_STATES) await ledger.putJob(state, { orgId, job: { tags: { env: 'prod' } } });
-  await projectAll();
+  await ledger.project();
   // Not projected when the searches begin.
   for (const state of JOB_STATES) await ledger.putJob(state, { orgId, job: { tags: { customer: '42' } } });
   await ledger.moveClock(10_000);
 }, 60_000);
-
-/** Until every event is counted: transactions of other databases on the server hold the horizon back, too. */
-async function projectAll(): Promise<void> {
-  const text = `SELECT EXISTS (SELECT FROM millrace.events
-    WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')) AS left`;
-  while ((await ledger.db.api.query(text)).rows[0].left) await projectRollups(ledger.db.maintenance, 5_000);
-}
 
 async function walk(filter: JobFilter, order: SearchOrder): Promise<string[]> {
   const ids: string[] = [];
@@ -119,7 +111,7 @@ test('a first page of few among many is full of them and their number exact [GA-
 
 test('what is changed of a job later is found too, behind any number of jobs [GA-2.36] [GA-2.38] [GA-2.39]', async () => {
   const recent = await ledger.submitOne({ orgId, type: 'first-name' });
-  await projectAll();
+  await ledger.project();
   for (const id of [oldestId, recent.id]) {
     const change = { type: 'second-name', priority: 4, tags: { team: 'blue' } };
     await updateJob(ledger.db.api, { orgId, id, change });

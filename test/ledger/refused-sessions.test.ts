@@ -2,7 +2,7 @@
 import type pg from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Database, type DatabaseParams, openDatabase } from '../../src/ledger/driver/database.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
 import { openPooler, type PoolerHabits } from './pooler.ts';
 
@@ -56,7 +56,9 @@ describe.each(CASES)('%s behind %s', (sizes, refusal) => {
       expect(outcome).toMatchObject({ status: 'rejected', reason: error });
     for (const name of POOLS)
       expect([name, countsOf(database[name])]).toEqual([name, { totalCount: 0, idleCount: 0, waitingCount: 0 }]);
-    await until(async () => [...(await processes())].every((pid) => before.has(pid)));
+    await until('the new server processes have ended', async () =>
+      [...(await processes())].every((pid) => before.has(pid)),
+    );
 
     Object.assign(present, { makesUpIds: false, dropsSettings: false, hangsUp: false });
     await Promise.all(askAll(database));
@@ -79,7 +81,7 @@ it('a caller who gives up while a new session is checked leaves it to the next c
   only.release(true); // The pool opens another session for the caller who waits.
   await expect(waiting).rejects.toThrow('timeout exceeded when trying to connect');
   checked.resolve();
-  await until(() => pool.idleCount === 1);
+  await until('the session is idle', () => pool.idleCount, 1);
   expect(countsOf(pool)).toEqual({ totalCount: 1, idleCount: 1, waitingCount: 0 });
   expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
 });

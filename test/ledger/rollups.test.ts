@@ -6,6 +6,7 @@ import { projectRollups } from '../../src/ledger/history/rollups.ts';
 import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
 import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
+import { until } from '../until.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -17,12 +18,14 @@ const stats = (orgId: string) =>
 /** Until every event is counted: transactions of other databases on the server hold the horizon back, too. */
 async function projectAll(): Promise<number> {
   const text = `SELECT EXISTS (SELECT FROM millrace.events
-    WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')) AS left`;
+    WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'rollups')) AS "isLeft"`;
   let events = 0;
-  while ((await ledger.db.api.query(text)).rows[0].left) {
-    const round = await projectRollups(ledger.db.maintenance, 1_000);
-    if (round.kind === 'projected') events += round.events;
-  }
+  await until('every event is counted', async () => {
+    const { isLeft } = (await ledger.db.api.query(text)).rows[0];
+    const round = isLeft ? await projectRollups(ledger.db.maintenance, 1_000) : null;
+    if (round?.kind === 'projected') events += round.events;
+    return !isLeft;
+  });
   return events;
 }
 

@@ -1,6 +1,7 @@
 /** Targets and their deliveries, for tests that look at the tables themselves. */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { type Dispatched, dispatchEvents } from '../../src/ledger/webhooks/dispatch-events.ts';
+import { until } from '../until.ts';
 import type { TestLedger } from './fixture.ts';
 
 export type DeliveryRow = {
@@ -55,9 +56,11 @@ export class TestWebhooks {
     const rounds: Dispatched[] = [];
     const left = `SELECT EXISTS (SELECT FROM millrace.records
       WHERE txid >= (SELECT txid FROM millrace.projections WHERE name = 'webhooks')) AS left`;
-    while ((await this.sql<{ left: boolean }>(left))[0]?.left) {
-      rounds.push(await dispatchEvents(this.#ledger.db.maintenance));
-    }
+    await until('every event is dispatched', async () => {
+      const isLeft = (await this.sql<{ left: boolean }>(left))[0]?.left === true;
+      if (isLeft) rounds.push(await dispatchEvents(this.#ledger.db.maintenance));
+      return !isLeft;
+    });
     return rounds;
   }
 

@@ -8,7 +8,7 @@ import {
 } from '../../src/ledger/attempts/watch-workers.ts';
 import { WorkerSession } from '../../src/ledger/attempts/worker-session.ts';
 import { stopWorker } from '../../src/ledger/attempts/workers.ts';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -43,7 +43,7 @@ test('the lock of a worker falls free when its session ends, and the worker can 
   expect(await look(id)).toMatchObject({ isLockFree: false });
   expect(await declare(await look(id))).toBe(false);
   await cut(session);
-  await until(async () => (await look(id)).isLockFree);
+  await until('the lock is free', async () => (await look(id)).isLockFree);
   const seen = await look(id);
   expect(await declare(seen)).toBe(true);
   expect(await isStopped(id)).toBe(true);
@@ -53,9 +53,9 @@ test('the lock of a worker falls free when its session ends, and the worker can 
 test('a worker that reconnects holds a new lock before its next statement', async () => {
   const { id, session } = await held();
   await cut(session);
-  await until(async () => (await look(id)).isLockFree);
+  await until('the lock is free', async () => (await look(id)).isLockFree);
   const seen = await look(id);
-  await until(() =>
+  await until('the session works again', () =>
     session.query({ text: 'SELECT 1' }).then(
       () => true,
       () => false,
@@ -68,7 +68,7 @@ test('a worker that reconnects holds a new lock before its next statement', asyn
 test('a worker that beat after the look, or whose beat is under way, is left alone', async () => {
   const { id, session } = await held();
   await cut(session);
-  await until(async () => (await look(id)).isLockFree);
+  await until('the lock is free', async () => (await look(id)).isLockFree);
   const seen = await look(id);
   const client = await ledger.db.workers.connect();
   await client.query('BEGIN');

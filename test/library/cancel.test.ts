@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { JobCancelledError, TemporaryError } from '../../src/index.ts';
-import { Gate, until, untilAborted, useStage } from './fixture.ts';
+import { until } from '../until.ts';
+import { Gate, untilAborted, useStage } from './fixture.ts';
 
 const stage = useStage({ defaults: { cancelGraceMs: 200 } });
 const UNKNOWN = '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11';
@@ -11,7 +12,7 @@ describe('cancel', () => {
     const pending = await stage.act(() => 1, { dependsOn: [delayed], dependencyType: 'AFTER_ANY' });
     const { jobId: scheduled } = await stage.millrace.submit({ type: 'unserved', payload: {} });
     const retrying = await stage.act(() => Promise.reject(new Error('x')), { backoff: { initialDelay: '1h' } });
-    await until(async () => (await stage.millrace.get(retrying))?.state === 'retrying');
+    await until('the job waits for its retry', async () => (await stage.millrace.get(retrying))?.state, 'retrying');
     for (const [jobId, previousState] of [
       [pending, 'pending'],
       [delayed, 'delayed'],
@@ -48,7 +49,11 @@ describe('cancel', () => {
       expect(ended).toMatchObject({ state: 'cancelled', attemptsStarted: 1, lastFailure: { category: 'CANCELLED' } });
       expect((await stage.path(jobId)).at(-1)).toBe('running>cancelled:cancelled');
       expect((await stage.end(after)).state).toBe('cancelled');
-      await until(() => told.includes(jobId));
+      await until(
+        'the cancellation has been reported',
+        () => told,
+        (seen) => seen.includes(jobId),
+      );
     }
   });
 
@@ -67,7 +72,7 @@ describe('cancel', () => {
     const gate = new Gate();
     const jobId = await stage.act(async (context) => {
       await gate.pass();
-      await until(() => context.isCancelled);
+      await until('the handler sees the cancellation', () => context.isCancelled);
       throw new JobCancelledError('I heard');
     });
     await gate.reached();

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type JobState, PermanentError, type Submission, TemporaryError } from '../../src/index.ts';
-import { Gate, until, useStage } from './fixture.ts';
+import { until } from '../until.ts';
+import { Gate, useStage } from './fixture.ts';
 
 const stage = useStage();
 
@@ -133,7 +134,7 @@ describe('a job that depends on others', () => {
     const first = await ending('completed', gate);
     const second = await dependent([first], { delay: '1h' });
     gate.open();
-    await until(async () => (await stage.millrace.get(second.jobId))?.state === 'delayed');
+    await until('the second job is delayed', async () => (await stage.millrace.get(second.jobId))?.state, 'delayed');
     expect((await stage.path(second.jobId)).at(-1)).toBe('pending>delayed:dependencies_met');
   });
 
@@ -183,10 +184,10 @@ describe('fan-in', () => {
       await context.spawn(stage.acting(() => 1, { delay: '1h' }));
       return 'all called';
     });
-    await until(() => gate.arrived === 1 && children.length === 2);
+    await until('both children have been spawned', () => gate.arrived === 1 && children.length === 2);
     await stage.end(children[1] as string);
     const summary = async () => (await stage.millrace.explain(jobId))?.summary;
-    await until(async () => (await summary()) === 'It is done and waits for 1 job it spawned.');
+    await until('one child is left', () => summary(), 'It is done and waits for 1 job it spawned.');
     expect((await stage.millrace.get(jobId))?.state).toBe('running');
     gate.open();
     expect(await stage.end(jobId)).toMatchObject({ state: 'completed', result: { output: 'all called' } });

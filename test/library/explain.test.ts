@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Millrace, Obstacle } from '../../src/index.ts';
-import { Gate, until, useBench } from './fixture.ts';
+import { until } from '../until.ts';
+import { Gate, useBench } from './fixture.ts';
 
 const bench = useBench();
 const UNKNOWN = '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11';
@@ -65,7 +66,7 @@ describe('explain', () => {
     const { results } = await millrace.submitMany(Array.from({ length: 4 }, () => ({ type: 'line', payload: {} })));
     await gate.reached();
     const last = results[3]?.jobId as string;
-    await until(async () => (await millrace.explain(last))?.facts.aheadInLine === 2);
+    await until('two jobs are ahead in the line', async () => (await millrace.explain(last))?.facts.aheadInLine, 2);
     expect((await millrace.explain(last))?.obstacles).toEqual([
       { code: 'BEHIND_OTHERS', message: '2 ready jobs go before it.' },
     ]);
@@ -90,7 +91,11 @@ describe('explain', () => {
     await millrace.cancel(jobId);
     expect(await obstacles(millrace, jobId)).toEqual(['CANCEL_REQUESTED']);
     own.open();
-    await until(async () => (await obstacles(millrace, jobId)).includes('HELD_FOR_CHILDREN'));
+    await until(
+      'the job is held for its children',
+      () => obstacles(millrace, jobId),
+      (seen) => seen.includes('HELD_FOR_CHILDREN'),
+    );
     child.open();
     const job = await millrace.waitFor(jobId);
     expect((await millrace.explain(jobId))?.summary).toBe(`It has ended: ${job.state}.`);

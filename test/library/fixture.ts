@@ -1,6 +1,5 @@
 /** The library on a database of its own, and handlers that a test writes where it needs them. */
 import { randomBytes } from 'node:crypto';
-import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { type Handler, type JobView, Millrace, type OpenOptions, type Submission } from '../../src/index.ts';
@@ -138,17 +137,6 @@ export const allEnded = (
   Promise.all(
     submitted.map((each) => millrace.waitFor(typeof each === 'string' ? each : (each.jobId as string), { timeout })),
   );
-
-const PAUSE_MS = { first: 10, most: 50 };
-
-/** Asks again until the answer is yes. The pauses are a tenth of the time waited: questions take time from what is waited for. */
-export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const sinceMs = performance.now();
-  while (!(await isSo())) {
-    const tenthMs = (performance.now() - sinceMs) / 10;
-    await delay(Math.min(Math.max(tenthMs, PAUSE_MS.first), PAUSE_MS.most));
-  }
-}
 
 /** A gate that handlers wait at, and the number that came to it. */
 export class Gate {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { JOB_STATES, PermanentError, PRIORITIES, TemporaryError } from '../../src/index.ts';
-import { Gate, until, useStage } from './fixture.ts';
+import { until } from '../until.ts';
+import { Gate, useStage } from './fixture.ts';
 
 const stage = useStage();
 
@@ -76,7 +77,7 @@ describe('a job', () => {
 
   it('rests in retrying while its backoff lasts [GM-2.08]', async () => {
     const jobId = await stage.act(() => Promise.reject(new Error('later')), { backoff: { initialDelay: '1h' } });
-    await until(async () => (await stage.millrace.get(jobId))?.state === 'retrying');
+    await until('the job waits for its retry', async () => (await stage.millrace.get(jobId))?.state, 'retrying');
     const job = await stage.millrace.get(jobId);
     expect(job?.scheduledFor?.getTime()).toBeGreaterThan(Date.now() + 50 * 60_000);
     expect(job?.completedAt).toBeNull();

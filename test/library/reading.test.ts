@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { PermanentError } from '../../src/index.ts';
-import { Gate, until, useStage } from './fixture.ts';
+import { until } from '../until.ts';
+import { Gate, useStage } from './fixture.ts';
 
 const stage = useStage();
 const UNKNOWN = '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11';
@@ -87,7 +88,11 @@ describe('on', () => {
     await stage.millrace.cancel(stopped);
     gate.open();
     await stage.end(stopped);
-    await until(() => heard.length >= 6);
+    await until(
+      'six events have been received',
+      () => heard.length,
+      (count) => count >= 6,
+    );
     for (const stop of stops) stop();
     await stage.end(await stage.act(() => 1));
     const told = (jobId: string) => heard.filter((line) => line.includes(jobId)).map((line) => line.split(' ')[0]);
@@ -108,7 +113,11 @@ describe('on', () => {
       }),
     ];
     expect((await stage.end(await stage.act(() => 1))).state).toBe('completed');
-    await until(() => told.includes('listener of completed'));
+    await until(
+      'the failing listener has been reported',
+      () => told,
+      (seen) => seen.includes('listener of completed'),
+    );
     for (const stop of stops) stop();
   });
 });

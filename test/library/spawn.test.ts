@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { AppError, type JobContext, TemporaryError } from '../../src/index.ts';
-import { Gate, until, useStage } from './fixture.ts';
+import { until } from '../until.ts';
+import { Gate, useStage } from './fixture.ts';
 
 const stage = useStage({ concurrency: 4 });
 const idle = (more: object = {}) => ({ type: 'unserved', payload: {}, ...more });
@@ -37,7 +38,10 @@ describe('a cycle through a job that waits for its children', () => {
     const parent = await joining(first, () => [other]);
     other = await joining(second, () => [parent]);
     second.open();
-    await until(async () => (await stage.millrace.explain(other))?.summary.includes('waits for 1 job') === true);
+    await until(
+      'the job waits for its child',
+      async () => (await stage.millrace.explain(other))?.summary.includes('waits for 1 job') === true,
+    );
     first.open();
     expect((await stage.end(parent)).result?.output).toEqual(['DEPENDENCY_CYCLE']);
     expect((await stage.millrace.get(other))?.state).toBe('running');
@@ -52,7 +56,10 @@ describe('a cycle through a job that waits for its children', () => {
     const foreign = await stage.millrace.submit(idle());
     last = (await stage.millrace.submit(idle({ dependsOn: [foreign.jobId] }))).jobId;
     gate.open();
-    await until(async () => (await stage.millrace.explain(parent))?.summary.includes('waits for 1 job') === true);
+    await until(
+      'the job waits for its child',
+      async () => (await stage.millrace.explain(parent))?.summary.includes('waits for 1 job') === true,
+    );
     await stage.millrace.cancel(parent);
   });
 });

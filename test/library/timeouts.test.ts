@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { JobTimeoutError } from '../../src/index.ts';
-import { Gate, until, untilAborted, useStage } from './fixture.ts';
+import { until } from '../until.ts';
+import { Gate, untilAborted, useStage } from './fixture.ts';
 
 const stage = useStage();
 
@@ -184,9 +185,9 @@ describe('backoff', () => {
         ({ status }) => status,
         (error) => error.details[0].code,
       );
-    await until(async () => (await submit()) === 'ACCEPTED');
+    await until('the submission is accepted', () => submit(), 'ACCEPTED');
     await millrace.close({ grace: 0 });
-    await until(async () => (await submit()) === 'CUSTOM_BACKOFF_UNKNOWN');
+    await until('the submission is refused', () => submit(), 'CUSTOM_BACKOFF_UNKNOWN');
     expect((await stage.millrace.submit({ type, payload: {} })).status).toBe('ACCEPTED');
   });
 
@@ -197,7 +198,11 @@ describe('backoff', () => {
     const ids = await Promise.all(
       Array.from({ length: 8 }, () => stage.act(() => Promise.reject(new Error('x')), submission)),
     );
-    await until(() => heard.length >= 8);
+    await until(
+      'eight events have been received',
+      () => heard.length,
+      (count) => count >= 8,
+    );
     stop();
     await stage.millrace.cancelMany({ ids });
     expect(heard.filter((ms) => ms < 900 || ms > 1_100)).toEqual([]);

@@ -2,8 +2,9 @@ import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkServer, judgeServer } from '../../src/postgres/check.ts';
 import { openPostgres } from '../../src/postgres/open.ts';
+import { until } from '../until.ts';
 import { type ExternalServer, startExternal } from './external-server.ts';
-import { freePort, makeScratch, query, type Scratch, until } from './scratch.ts';
+import { freePort, makeScratch, query, type Scratch } from './scratch.ts';
 
 let scratch: Scratch;
 let server: ExternalServer;
@@ -19,7 +20,7 @@ afterAll(async () => {
 async function setEverywhere(setting: string, value: 'on' | 'off'): Promise<void> {
   await query(server.url, `ALTER SYSTEM SET ${setting} = ${value}`);
   await query(server.url, 'SELECT pg_reload_conf()');
-  await until(async () => {
+  await until(`${setting} is ${value}`, async () => {
     const [row] = await query<{ value: string }>(server.url, `SELECT current_setting('${setting}') AS value`);
     return row?.value === value;
   });

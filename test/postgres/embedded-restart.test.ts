@@ -4,7 +4,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { Millrace } from '../../src/library/millrace.ts';
 import { type EmbeddedServer, openEmbedded } from '../../src/postgres/embedded.ts';
 import { isAlive } from '../../src/postgres/postmaster.ts';
-import { makeScratch, postmasterPid, query, type Scratch, until } from './scratch.ts';
+import { until } from '../until.ts';
+import { makeScratch, postmasterPid, query, type Scratch } from './scratch.ts';
 
 let scratch: Scratch;
 beforeAll(async () => {
@@ -27,7 +28,7 @@ describe('a server that is killed while a process uses it', () => {
     for (const times of [1, 2]) {
       const pid = postmasterPid(home)!;
       process.kill(pid, 'SIGKILL');
-      await until(() => notices.length === times);
+      await until(`the server has been restarted ${times} times`, () => notices.length, times);
       expect(notices.at(-1)).toBe(`The embedded PostgreSQL of ${home} ended unexpectedly and was restarted.`);
       expect(postmasterPid(home)).not.toBe(pid);
       expect(await query(server.url, 'SELECT answer FROM kept')).toEqual([{ answer: 42 }]);
@@ -41,7 +42,11 @@ describe('a server that is killed while a process uses it', () => {
     const home = await scratch.preparedHome();
     const users = [await openNoting(home), await openNoting(home), await openNoting(home)];
     process.kill(postmasterPid(home)!, 'SIGKILL');
-    await until(() => users.some(({ notices }) => notices.length > 0));
+    await until(
+      'one of the users has started the server again',
+      () => users,
+      (seen) => seen.some(({ notices }) => notices.length > 0),
+    );
     const pid = postmasterPid(home);
     for (const { server } of users) expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
     await users[0]?.server.close();
@@ -67,10 +72,10 @@ describe('a server that is killed while a process uses it', () => {
     const rules = await readFile(file, 'utf8');
     await rm(file);
     process.kill(postmasterPid(home)!, 'SIGKILL');
-    await until(() => notices.length === 1);
+    await until('the keeper has reported its failure', () => notices.length, 1);
     expect(notices[0]).toMatch(/ended and could not be restarted \([\s\S]*pg_hba\.conf/);
     await writeFile(file, rules, { mode: 0o644 });
-    await until(() => notices.length === 2);
+    await until('the server has been restarted', () => notices.length, 2);
     expect(notices[1]).toMatch(/was restarted/);
     expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
   });
@@ -88,8 +93,12 @@ describe('a server that is killed while a process uses it', () => {
     };
     expect(await runOne()).toBe('completed');
     process.kill(postmasterPid(home)!, 'SIGKILL');
-    await until(() => notices.length > 0);
+    await until(
+      'the server has been started again',
+      () => notices.length,
+      (count) => count > 0,
+    );
     // Connections that died with the server are found dead by their next use.
-    await until(async () => (await runOne().catch(() => null)) === 'completed');
+    await until('a job runs on the restarted server', () => runOne().catch(() => null), 'completed');
   });
 });

@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { chooseAccount, machineAccounts } from '../../src/postgres/account.ts';
 import { openEmbedded } from '../../src/postgres/embedded.ts';
 import { isAlive, isPostmasterOf } from '../../src/postgres/postmaster.ts';
-import { makeScratch, postmasterPid, query, type Scratch, silent, until } from './scratch.ts';
+import { until } from '../until.ts';
+import { makeScratch, postmasterPid, query, type Scratch, silent } from './scratch.ts';
 import { spawnUser } from './spawn-user.ts';
 
 let scratch: Scratch;
@@ -77,7 +78,7 @@ describe('after a crash', () => {
     const pid = postmasterPid(home)!;
     process.kill(pid, 'SIGKILL');
     await user.kill('SIGKILL');
-    await until(() => !isAlive(pid));
+    await until('the process has ended', () => !isAlive(pid));
     const reopened = await openEmbedded({ home, onNotice: silent });
     expect(postmasterPid(home)).not.toBe(pid);
     expect(await query(reopened.url, 'SELECT count(*)::int AS kept FROM kept')).toEqual([{ kept: 1000 }]);
@@ -89,7 +90,7 @@ describe('after a crash', () => {
     const user = await spawnUser(home);
     const pid = postmasterPid(home)!;
     process.kill(pid, 'SIGKILL');
-    await until(() => !isAlive(pid));
+    await until('the process has ended', () => !isAlive(pid));
     const reopened = await openEmbedded({ home, onNotice: silent });
     expect(reopened.url).toBe(user.url);
     await reopened.close();

@@ -1,5 +1,6 @@
 import { readdir, rm } from 'node:fs/promises';
 import { isPostmasterOf, readPostmaster } from '../../src/postgres/postmaster.ts';
+import { until } from '../until.ts';
 
 /** A server that was left behind is known by its data folder, and ended before the folder goes. */
 export async function removeFolder(path: string): Promise<void> {
@@ -7,7 +8,7 @@ export async function removeFolder(path: string): Promise<void> {
     const postmaster = readPostmaster(dataFolder);
     if (postmaster === null || !(await isPostmasterOf(postmaster.pid, dataFolder))) continue;
     process.kill(postmaster.pid, 'SIGQUIT');
-    while (await isPostmasterOf(postmaster.pid, dataFolder)) await new Promise(setImmediate);
+    await until('the server has stopped', async () => !(await isPostmasterOf(postmaster.pid, dataFolder)));
   }
   await rm(path, { recursive: true, force: true, maxRetries: 10 });
 }

@@ -61,11 +61,6 @@ export function postmasterPid(home: string): number | null {
   return readPostmaster(join(home, 'postgres'))?.pid ?? null;
 }
 
-/** Waits for a condition by polling it; the test's own time limit ends a wait that never comes true. */
-export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 5));
-}
-
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

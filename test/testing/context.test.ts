@@ -1,6 +1,6 @@
-import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { JobContext } from '../../src/index.ts';
+import { until } from '../until.ts';
 import { openMill } from './opening.ts';
 
 test('the context tells a handler which job it has and when it must be done [GA-5.13] [GA-5.14] [GA-5.16] [GA-5.17] [GA-5.18] [GA-5.19] [GM-7.04] [GM-7.05]', async () => {
@@ -96,7 +96,7 @@ test('a request to cancel shows in the context; a handler that goes on to its en
     handler: async (context) => {
       const before = context.isCancelled;
       await mill.millrace.cancel(context.jobId);
-      while (!context.isCancelled) await setImmediate();
+      await until('the context shows the request', () => context.isCancelled);
       return { before, after: context.isCancelled };
     },
   });
