@@ -11,7 +11,7 @@ import type { TestProject } from 'vitest/node';
 import { openDatabase } from '../src/ledger/driver/database.ts';
 import { migrate } from '../src/ledger/driver/migrate.ts';
 import { ensurePartitions } from '../src/ledger/history/record-partitions.ts';
-import { openPostgres } from '../src/postgres/open.ts';
+import { openPostgres, type PostgresHandle } from '../src/postgres/open.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -33,7 +33,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   try {
     const databaseUrl = process.env.MILLRACE_TEST_DATABASE_URL ?? '';
     const postgres = await openPostgres({ databaseUrl, home: join(folder, 'home'), onNotice: console.warn });
-    const databases = await makeTemplate(postgres.url);
+    const databases = await makeTemplate(postgres);
     project.provide('postgresUrl', postgres.url);
     project.provide('databases', databases);
     return async () => {
@@ -47,11 +47,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
 }
 
-/** With the partitions of the next days: without them, the first engine in each copy would spend 80 ms on making them. */
-async function makeTemplate(serverUrl: string): Promise<{ template: string; prefix: string }> {
+/**
+ * With the partitions of the next days: without them, the first engine in each copy would spend 80 ms on making them. On a server of
+ * the run, every new database is a copy, also one that `openTestMillrace` makes.
+ */
+async function makeTemplate({ url: serverUrl, kind }: PostgresHandle): Promise<{ template: string; prefix: string }> {
   const prefix = `millrace_test_${randomUUID().slice(0, 8)}_`;
-  const template = `${prefix}template`;
-  await onServer(serverUrl, (admin) => admin.query(`CREATE DATABASE ${template}`));
+  const template = kind === 'embedded' ? 'template1' : `${prefix}template`;
+  if (kind === 'external') await onServer(serverUrl, (admin) => admin.query(`CREATE DATABASE ${template}`));
   const url = new URL(serverUrl);
   url.pathname = `/${template}`;
   const database = openDatabase({ url: url.href });

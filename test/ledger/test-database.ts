@@ -9,7 +9,7 @@ export type TestDatabase = {
   drop(): void;
 };
 
-export const emptyDatabase = (): Promise<TestDatabase> => createDatabase('template1');
+export const emptyDatabase = (): Promise<TestDatabase> => createDatabase('template0');
 
 /** The schema, and the partitions of `records` for the next days. */
 export const migratedDatabase = (): Promise<TestDatabase> => createDatabase(inject('databases').template);

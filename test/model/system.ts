@@ -42,6 +42,12 @@ const WORKER = { host: 'host-1', pid: 4711, types: TYPES, queues: ['q:default'],
 const TABLES = `jobs ready timers waiting claims cancel_requests dependencies releases idempotency_keys records progress
   checkpoints workers`;
 
+/** Without foreign keys and triggers, so that the order of the tables does not matter. A TRUNCATE of few rows takes 20 times as long. */
+const EMPTY = `BEGIN; SET LOCAL session_replication_role = replica;
+  ${TABLES.split(/\s+/)
+    .map((table) => `DELETE FROM millrace.${table};`)
+    .join(' ')} COMMIT`;
+
 /** Makes the ledger's clock stand still. Nothing here crashes, so commits need not wait for the disk. */
 export async function stopClock(ledger: TestLedger): Promise<void> {
   const { api } = ledger.db;
@@ -127,11 +133,7 @@ const BEGINNING_MS = Date.UTC(2030, 0, 1);
 
 /** An empty ledger with an org of its own, and the model of it. */
 export async function begin(ledger: TestLedger, wire?: Wire): Promise<{ model: Model; real: System }> {
-  await ledger.db.api.query(
-    `TRUNCATE ${TABLES.split(/\s+/)
-      .map((table) => `millrace.${table}`)
-      .join(', ')}`,
-  );
+  await ledger.db.api.query(EMPTY);
   const model = new Model(BEGINNING_MS);
   const real = new System(ledger, await ledger.newOrg(), wire);
   await real.setClock(model.nowMs);
