@@ -4,14 +4,14 @@ import { inspect, isDeepStrictEqual } from 'node:util';
 
 /** Less than the time limit of a test, so that the failure says what the test waited for. */
 const PATIENCE_MS = 60_000;
-const PAUSE_MS = { first: 2, most: 50 };
+const PAUSE_MS = { least: 2, most: 50 };
 const SHOWN = { depth: 4, breakLength: 120, maxStringLength: 500, maxArrayLength: 20 };
 
 type Wanted<T> = T | ((seen: T) => boolean);
 
 /**
- * Looks again until it sees what is wanted: `true`, an equal value, or a value for which the function returns true. The pauses
- * are a tenth of the time waited, because each look takes time from the work that it waits for.
+ * Looks again until it sees what is wanted: `true`, an equal value, or a value for which the function returns true. Each look takes
+ * time from the work that it waits for. Therefore the pauses grow with the time waited, and with the time that a look takes.
  */
 export async function until(what: string, look: () => boolean | Promise<boolean>): Promise<void>;
 export async function until<T>(what: string, look: () => T | Promise<T>, wanted: Wanted<NoInfer<T>>): Promise<void>;
@@ -19,11 +19,13 @@ export async function until(what: string, look: () => unknown, wanted: unknown =
   const isWanted = typeof wanted === 'function' ? wanted : (seen: unknown) => isDeepStrictEqual(seen, wanted);
   const sinceMs = performance.now();
   for (;;) {
+    const lookedMs = performance.now();
     const seen = await look();
     if (isWanted(seen)) return;
     const waitedMs = performance.now() - sinceMs;
     if (waitedMs > PATIENCE_MS) throw inVain(what, seen);
-    await delay(Math.min(Math.max(waitedMs / 10, PAUSE_MS.first), PAUSE_MS.most));
+    const lookMs = performance.now() - lookedMs;
+    await delay(Math.min(Math.max(waitedMs / 10, 2 * lookMs, PAUSE_MS.least), PAUSE_MS.most));
   }
 }
 

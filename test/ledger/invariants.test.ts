@@ -6,16 +6,18 @@ import { checkInvariants, type Violation } from '../../src/ledger/upkeep/invaria
 import { type TestJob, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
-const TABLES =
-  `jobs, ready, timers, waiting, claims, cancel_requests, dependencies, releases, idempotency_keys, records, progress,
-  checkpoints`.replaceAll(/\w+/g, 'millrace.$&');
+const TABLES = `jobs ready timers waiting claims cancel_requests dependencies releases idempotency_keys records progress
+  checkpoints`.split(/\s+/);
+// Without foreign keys, so that the order of the tables does not matter. A TRUNCATE of few rows takes 20 times as long.
+const EMPTY = `BEGIN; SET LOCAL session_replication_role = replica;
+  ${TABLES.map((table) => `DELETE FROM millrace.${table};`).join(' ')} COMMIT`;
 
 const sql = (text: string, values: unknown[] = []) => ledger.db.maintenance.query(text, values);
 const check = () => checkInvariants(ledger.db.maintenance);
 
 /** Each test sees what it planted and nothing else. */
 afterEach(async () => {
-  await sql(`TRUNCATE ${TABLES}`);
+  await ledger.db.maintenance.query(EMPTY);
 });
 
 async function expectFound(
@@ -55,7 +57,7 @@ test('a ledger larger than one batch is read to its end', async () => {
          requested_priority, max_attempts, event_count, record_ids, queue, job_type, payload)
        SELECT nextval('millrace.job_seq'), org_id, gen_random_uuid(), created_at, updated_at, run_at, order_key, policy_id, state,
          priority, requested_priority, max_attempts, event_count, ARRAY[-n], queue, job_type, payload
-       FROM millrace.jobs, generate_series(1, 2500) n WHERE org_id = $1 AND seq = $2 RETURNING *
+       FROM millrace.jobs, generate_series(1, 1100) n WHERE org_id = $1 AND seq = $2 RETURNING *
      ), ready AS (
        INSERT INTO millrace.ready (order_key, org_id, priority, queue, job_type, seqs)
        SELECT order_key, org_id, priority, queue, job_type, ARRAY[seq] FROM copied
