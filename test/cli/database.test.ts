@@ -1,8 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { DEFAULT_ORG_ID } from '../../src/ledger/access/orgs.ts';
-import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { emptyDatabase } from '../ledger/test-database.ts';
+import { LOCK_JOBS, whileHolding } from '../ledger/while-holding.ts';
 import { ask, run, start } from './program.ts';
 
 const ledger = useLedger();
@@ -59,8 +59,7 @@ describe('doctor', () => {
 
 describe('a short command', () => {
   it('ends with 130 when it is interrupted', async () => {
-    await inTransaction(ledger.db.maintenance, async (client) => {
-      await client.query('LOCK TABLE millrace.jobs IN ACCESS EXCLUSIVE MODE');
+    await whileHolding({ url: ledger.db.url, text: LOCK_JOBS }, async () => {
       const doctor = start(['doctor'], here());
       await ledger.untilBlocked();
       doctor.kill('SIGINT');

@@ -2,8 +2,32 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { COMMANDS } from '../../src/cli/commands.ts';
 import { maskPassword } from '../../src/cli/connection.ts';
 import { commandHelp } from '../../src/cli/help-text.ts';
+import { main } from '../../src/cli/main.ts';
 import { Output, toJson } from '../../src/cli/output.ts';
 import { run } from './program.ts';
+
+/** In this process, where a command ends before it opens anything. */
+async function runHere(args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  const written = { stdout: '', stderr: '' };
+  const emitters = [[process.stdout, 'error'] as const, [process, 'SIGINT'] as const];
+  const before = new Set(emitters.flatMap(([emitter, name]) => emitter.listeners(name)));
+  const spies = (['stdout', 'stderr'] as const).map((name) =>
+    vi.spyOn(process[name], 'write').mockImplementation((text) => {
+      written[name] += text;
+      return true;
+    }),
+  );
+  try {
+    return { code: await main(args), ...written };
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+    for (const [emitter, name] of emitters) {
+      for (const listener of emitter.listeners(name)) {
+        if (!before.has(listener)) emitter.off(name, listener as () => void);
+      }
+    }
+  }
+}
 
 describe('a command line that is wrong', () => {
   it.each([
@@ -27,7 +51,7 @@ describe('a command line that is wrong', () => {
     [['version', 'now'], '"millrace version" got too many arguments.'],
     [[], 'No command given.'],
   ])('%j is refused with a sentence and exit code 2', async (args, sentence) => {
-    const { code, stdout, stderr } = await run(args);
+    const { code, stdout, stderr } = await runHere(args);
     expect(stderr).toContain(`error: `);
     expect(stderr).toContain(sentence);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });

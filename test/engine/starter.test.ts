@@ -6,13 +6,14 @@ import { giveBackUnknown } from '../../src/engine/work/give-back-unknown.ts';
 import type { RegisteredHandler } from '../../src/engine/work/registry.ts';
 import { Starter, type Unstarted } from '../../src/engine/work/starter.ts';
 import { claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
-import { type Database, inTransaction } from '../../src/ledger/driver/database.ts';
+import type { Database } from '../../src/ledger/driver/database.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
+import { whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 
 const ledger = useLedger();
@@ -155,8 +156,8 @@ describe('a crew that starts apart', () => {
     await engine.open();
     onTestFinished(() => engine.close(0));
     await engine.start();
-    const { job, drained } = await inTransaction(ledger.db.api, async (client) => {
-      await client.query('SELECT FROM millrace.job_types WHERE name = $1 FOR UPDATE', [type]);
+    const text = 'SELECT FROM millrace.job_types WHERE name = $1 FOR UPDATE';
+    const { job, drained } = await whileHolding({ url: ledger.db.url, text, values: [type] }, async () => {
       const submitted = await ledger.submitOne({ orgId, type });
       engine.hint('ready');
       await until(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
-import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 import { watchStatements } from './auth-fixture.ts';
 import { type Answer, type TestClient, useExecution } from './execution-fixture.ts';
@@ -25,8 +25,7 @@ const untilWaiting = (count: number) =>
 /** Holds a row until all the calls wait for it, in their order: each has been let in by what was before. */
 async function inOrder(text: string, id: string, calls: readonly (() => Promise<Answer>)[]): Promise<Answer[]> {
   const sent: Promise<Answer>[] = [];
-  await inTransaction(server.ledger.db.maintenance, async (client) => {
-    await client.query(text, [id]);
+  await whileHolding({ url: server.ledger.db.url, text, values: [id] }, async () => {
     for (const call of calls) {
       sent.push(call());
       await untilWaiting(sent.length);

@@ -1,8 +1,9 @@
 /** What the execution API promises when the database fails under it. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
+import { openDatabase } from '../../src/ledger/driver/database.ts';
 import { openRoad } from '../ledger/database-road.ts';
+import { LOCK_JOBS, whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 import { type Answer, type TestClient, useExecution } from './execution-fixture.ts';
 
@@ -122,8 +123,7 @@ describe('a database that takes too long', () => {
     const client = await server.client();
     const jobId = await client.submit();
     const hurried = client.at(await server.listen({ requestTimeoutMs: 100 }));
-    await inTransaction(server.ledger.db.maintenance, async (db) => {
-      await db.query('LOCK TABLE millrace.jobs IN ACCESS EXCLUSIVE MODE');
+    await whileHolding({ url: server.ledger.db.url, text: LOCK_JOBS }, async () => {
       const { status, body } = await hurried.get(`/jobs/${jobId}`);
       expect([status, body.code]).toEqual([504, 'RFA_EXEC_TIMEOUT']);
     });

@@ -1,8 +1,8 @@
 /** What both doors say of a write that another transaction was in the way of, or whose answer was lost. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { openRoad } from '../ledger/database-road.ts';
+import { whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 
@@ -72,8 +72,8 @@ describe.each(Object.keys(DOORS) as Door[])('at %s', (door) => {
       client,
       `WHILE NOT pg_try_advisory_xact_lock(${LOCK}) LOOP PERFORM pg_sleep(0.01); END LOOP;`,
     );
-    const asked = await inTransaction(server.ledger.db.maintenance, async (holder) => {
-      await holder.query('SELECT pg_advisory_xact_lock($1)', [LOCK]);
+    const holder = { url: server.ledger.db.url, text: 'SELECT pg_advisory_xact_lock($1)', values: [LOCK] };
+    const asked = await whileHolding(holder, async () => {
       const answer = submit(door, client, url);
       await untilAsleep();
       await road.close();

@@ -8,7 +8,7 @@ import { BoundedPool, type PoolBounds } from '../../src/ledger/driver/bounded-po
 import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from '../ledger/fixture.ts';
-import { Gate } from '../library/fixture.ts';
+import { LOCK_JOBS, whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 import { queueDoor } from './queue-door.ts';
 
@@ -41,17 +41,8 @@ async function serve(bounds: Partial<PoolBounds> = {}) {
 }
 
 /** Nobody reads a job while the work is under way. */
-async function whileJobsAreLocked(work: () => Promise<void>): Promise<void> {
-  const [locked, release] = [new Gate(), new Gate()];
-  const holding = inTransaction(ledger.db.maintenance, async (client) => {
-    await client.query('LOCK TABLE millrace.jobs IN ACCESS EXCLUSIVE MODE');
-    locked.open();
-    await release.pass();
-  });
-  await locked.pass();
-  await work().finally(() => release.open());
-  await holding;
-}
+const whileJobsAreLocked = (work: () => Promise<void>): Promise<void> =>
+  whileHolding({ url: ledger.db.url, text: LOCK_JOBS }, work);
 
 async function submit(url: string): Promise<string> {
   const accepted = await fetch(`${url}/jobs`, {

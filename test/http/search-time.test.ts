@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { LOCK_JOBS, whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 import { useExecution } from './execution-fixture.ts';
 
@@ -23,8 +23,7 @@ it.each(SEARCHES)(
         body: method === 'POST' ? '{}' : undefined,
       });
     expect((await search()).status).toBe(200);
-    const held = await inTransaction(server.ledger.db.maintenance, async (holder) => {
-      await holder.query('LOCK TABLE millrace.jobs IN ACCESS EXCLUSIVE MODE');
+    const held = await whileHolding({ url: server.ledger.db.url, text: LOCK_JOBS }, async () => {
       const answer = search();
       const blocked = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
       AND application_name = 'millrace searcher'`;
