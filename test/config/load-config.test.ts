@@ -231,7 +231,7 @@ describe('a configuration that is wrong', () => {
     expect(refusal('', environment).message).toContain(sentence);
   });
 
-  it('is told everything that is wrong, and where it stands', () => {
+  it('reports every wrong setting with the place it comes from', () => {
     const error = refusal('[server]\nport = -1\nhots = "x"', { MILLRACE_QUEUE_RATE: '5' });
     expect(error.details.map(({ field, code }) => [field, code])).toEqual([
       ['server.port', 'INVALID_VALUE'],
@@ -241,7 +241,7 @@ describe('a configuration that is wrong', () => {
     expect(error.message).toMatch(/\(from .+millrace\.toml\)/);
   });
 
-  it('leaves variables of others alone, and mentions those that begin as ours do', () => {
+  it('ignores unknown environment variables, and warns about unknown ones with our prefix', () => {
     const others = { MILLRACE_TEST_DATABASE_URL: 'x', MILLRACE_KEY: 'k', MILLRACE_HOME: 'h', SERVER_PORT: 'z' };
     expect(load('', others).warnings).toEqual([]);
     // As Kubernetes names a service that is called millrace.

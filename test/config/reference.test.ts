@@ -30,7 +30,7 @@ describe('docs/reference/config.md', () => {
     expect(sectionOf('[queues."name"]')).toEqual(rowsOf(QUEUE_SETTINGS));
   });
 
-  it('names what is not in use yet', () => {
+  it('names the settings that are not in use yet', () => {
     for (const [section, keys] of Object.entries(NOT_YET))
       for (const key of keys) expect(page).toContain(`\`${section}.${key}\``);
     for (const section of SECTIONS_NOT_YET) expect(page).toContain(`\`[${section}]\``);

@@ -37,7 +37,7 @@ describe('the settings of webhooks', () => {
 });
 
 describe('the settings of outgoing calls', () => {
-  it('allow public addresses alone unless told', () => {
+  it('allow only public addresses by default', () => {
     const { policy, ...rest } = configOf().egress;
     expect(policy).toEqual({ allow: [], targets: [] });
     expect(rest).toEqual({ connectTimeoutMs: 10_000, dnsTimeoutMs: 5_000 });
@@ -65,7 +65,7 @@ describe('the settings of outgoing calls', () => {
     },
   );
 
-  it('open no place of this machine to whoever can reach the server from elsewhere', () => {
+  it('do not open local addresses to clients of a server that others can reach', () => {
     const targets = { MILLRACE_EGRESS_TARGETS: '127.0.0.1:9000' };
     for (const host of ['127.0.0.1', '::1', 'localhost'])
       expect(configOf({ ...targets, MILLRACE_SERVER_HOST: host }).egress.policy.targets).toEqual(['127.0.0.1:9000']);

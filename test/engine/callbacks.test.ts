@@ -9,7 +9,7 @@ import { useDeliveries } from './delivery-fixture.ts';
 const { ledger, webhooks, run } = useDeliveries();
 const URL = 'https://example.com/callback';
 
-test('a job with a callback is told of, signed with the secret of its org [GA-1.16] [GM-10.14]', async () => {
+test('a job with a callback sends it, signed with the secret of its org [GA-1.16] [GM-10.14]', async () => {
   const orgId = await ledger.newOrg();
   const signed: (string | undefined)[] = [];
   const { engine, sent } = await run({

@@ -65,7 +65,7 @@ describe('a crew', () => {
     expect(entry).toMatchObject({ job: { policy: { maxAttempts: 7 } } });
   });
 
-  it('may spawn jobs, held by the lease of its own worker', async () => {
+  it('may spawn jobs under the lease of its worker', async () => {
     const orgId = await ledger.newOrg();
     const ran: string[] = [];
     const parent: Handler = async (context) => {
@@ -81,7 +81,7 @@ describe('a crew', () => {
     await until('the job has completed', () => stateOf(orgId, id), 'completed');
   });
 
-  it('drains with the others: what it cannot end in time goes back', async () => {
+  it('drains with the others, and returns the jobs it cannot finish in time', async () => {
     const orgId = await ledger.newOrg();
     const begun = { count: 0 };
     const handler: Handler = (context) => {

@@ -11,7 +11,7 @@ const SLOTS = 16;
 const statesOf = async (webhookId: string) => (await webhooks.deliveries({ webhookId })).map(({ state }) => state);
 
 describe('one host that hangs', () => {
-  test('takes a part of the slots, however many callback URLs lead there, and other clients are served', async () => {
+  test('takes only a share of the slots with any number of callback URLs, and other clients are served', async () => {
     const [attacker, victim] = [await ledger.newOrg(), await ledger.newOrg()];
     const alive = await webhooks.register(victim, { url: 'https://alive.example/' });
     let inFlight = 0;

@@ -26,7 +26,7 @@ const heal = (webhookId: string) =>
   );
 
 describe('a target that is disabled', () => {
-  test('410 disables it; its events are kept and go out when it is enabled, and its siblings are told, and itself then', async () => {
+  test('410 disables it; its events are kept until it is enabled, and other webhooks of the org are notified', async () => {
     const orgId = await ledger.newOrg();
     const gone = await webhooks.register(orgId, { url: 'https://gone.example/' });
     const sibling = await webhooks.register(orgId, { events: ['webhook.disabled'] });

@@ -26,7 +26,7 @@ const queue = (webhookId: string, orgId: string, state = 'queued') =>
     [webhookId, orgId, state],
   );
 
-test('what is queued while the delivery before it ends starts at once, without waiting for a sweep', async () => {
+test('a delivery that is queued while the one before it ends starts at once, without waiting for a sweep', async () => {
   const orgId = await ledger.newOrg();
   const id = await webhooks.register(orgId);
   const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });

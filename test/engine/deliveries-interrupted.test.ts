@@ -50,7 +50,7 @@ describe('an attempt that does not come to its end', () => {
     expect(await webhooks.lane(id)).toMatchObject({ attempts_total: 2, failures_total: 0, delivered_total: 1 });
   });
 
-  test('because its worker was taken for dead is on the list once, beside those that were written', async () => {
+  test('because its worker was declared dead is on the list once, with the attempts that ended', async () => {
     const orgId = await ledger.newOrg();
     const id = await webhooks.register(orgId, { events: ['job.created'] });
     // As a rescuer ends it: by the lease, in the name of nobody, with the job ready again.

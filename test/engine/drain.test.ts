@@ -104,7 +104,7 @@ describe('drain', () => {
 });
 
 describe('a worker that the ledger has given up', () => {
-  it('loses what it held, takes a new name and works on', async () => {
+  it('loses its jobs, registers again and works on', async () => {
     const began = new Gate();
     const errors: unknown[] = [];
     const millrace = await bench.work(

@@ -13,7 +13,7 @@ describe('the times of a schedule that are due', () => {
     }
   });
 
-  it('are dropped under "none" when nobody was there', () => {
+  it('are dropped under "none" when no scheduler was running', () => {
     expect(dueTimes(hourly('none', at('10:00:00')), at('13:30:00'))).toEqual({ times: [], nextAt: at('14:00:00') });
   });
 

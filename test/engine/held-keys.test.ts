@@ -159,7 +159,7 @@ describe('many keys in one transaction', () => {
 });
 
 describe('a batch', () => {
-  it('whose jobs stand each for itself has its other jobs accepted while one of its keys is held', async () => {
+  it('that is not atomic has its other jobs accepted while one of its keys is held', async () => {
     const orgId = await ledger.newOrg();
     const client = await holding(orgId, ['k']);
     const entries = await Promise.all(['k', 'free'].map((idempotencyKey) => prepare(orgId, { idempotencyKey })));

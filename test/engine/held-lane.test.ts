@@ -53,7 +53,7 @@ describe('HeldLane', () => {
     expect(await lane.run('full', async () => 'done', MESSAGE)).toBe('done');
   });
 
-  it('takes new tasks before those that were tried, and orgs in turn', async () => {
+  it('runs new tasks before repeated ones, and takes orgs in turn', async () => {
     const lane = new HeldLane({ maxAtOnce: 1 });
     const order: string[] = [];
     const gate = Promise.withResolvers<void>();

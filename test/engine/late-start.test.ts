@@ -37,7 +37,7 @@ async function submitAll(millrace: Millrace, jobs: Submission[]): Promise<string
 const ended = (org: string, count: number): Promise<void> =>
   until(`${count} jobs have ended`, () => countOf(org, 'j.completed_at IS NOT NULL'), count);
 
-it('each of them has the history that it would have had otherwise', async () => {
+it('each job has the same history as with an ordinary start', async () => {
   const { org, millrace, ids } = await lineOf(2_000, (_, payload) => payload);
   await millrace.start();
   await ended(org, 2_000);
@@ -79,7 +79,7 @@ describe('a handler of theirs may at once', () => {
     expect(await countOf(org, 'j.attempts_started > 1')).toBe(0);
   });
 
-  it('complete its job in a transaction of its own', async () => {
+  it('complete its job in its own transaction', async () => {
     const client = await bench.connect();
     await client.query('CREATE TABLE IF NOT EXISTS done (n int)');
     let turn = Promise.resolve();

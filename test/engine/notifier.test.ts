@@ -89,7 +89,7 @@ it('fails no submission when hints cannot be sent, and sends them once they can'
   );
 });
 
-it('sends the first hint at once behind the statement that brings the news, and gathers those that follow', async () => {
+it('sends the first hint right after its statement, and combines the hints that follow', async () => {
   const { heard } = await listening(ledger.db);
   const sent: unknown[] = [];
   const behind: Queryable = {

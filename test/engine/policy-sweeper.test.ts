@@ -28,7 +28,7 @@ async function untilState(swept: PolicySweeper, state: PolicySweeper['state']): 
   while (swept.state !== state);
 }
 
-test('policies that no job has are removed, however many there are; those of jobs stay', async () => {
+test('policies that no job uses are removed, in any number; policies in use stay', async () => {
   const jobs = [];
   for (const timeoutMs of [11, 12, 13, 14, 15]) jobs.push(await ledger.putJob('completed', { policy: { timeoutMs } }));
   await ledger.db.api.query(

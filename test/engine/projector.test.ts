@@ -106,7 +106,7 @@ test('sets aside a record that cannot be added up, reports it, and counts the on
   expect(rows).toMatchObject([{ projection: 'rollups', error: expect.stringContaining('index row') }]);
 });
 
-test('leaves the round to another that is at it', async () => {
+test('skips its round while another projector is at work', async () => {
   const { projector: counting } = await projector();
   const orgId = await ledger.newOrg();
   await submit(orgId, 2);

@@ -64,7 +64,7 @@ describe('the pruner', () => {
     );
   });
 
-  it('forgets workers and makes the days to come however long there is something to prune', async () => {
+  it('removes dead workers and creates partitions even while there is much to prune', async () => {
     await ledger.putJob('completed', { policy: { retentionMs: 0 } });
     await ledger.project();
     const workerId = await ledger.registerWorker();
@@ -82,7 +82,7 @@ describe('the pruner', () => {
     await holder.query('ROLLBACK');
   });
 
-  it('forgets revoked keys only where it was told how long they are kept', async () => {
+  it('removes revoked keys only where their retention is configured', async () => {
     const key = await putRevokedKey();
     startPruner();
     await key.pruned();

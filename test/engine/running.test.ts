@@ -12,7 +12,7 @@ const counted = async (org: string, where: string): Promise<number> => {
   return (await bench.ledger.db.maintenance.query(text, [org])).rows[0].n;
 };
 
-it('a worker whose jobs were short and become long gives back those that it leased ahead', async () => {
+it('a worker returns jobs that it leased ahead when its jobs take longer than before', async () => {
   const org = await bench.ledger.newOrg();
   const gate = new Gate();
   let running = 0;

@@ -62,7 +62,7 @@ describe('a schedule', () => {
     );
   });
 
-  it('treats times that nobody was there for as it says: none, one or all', async () => {
+  it('runs none, one or all of the times it missed, as its policy says', async () => {
     const org = await bench.ledger.newOrg();
     const setup = await bench.open({ org });
     for (const missed of ['none', 'one', 'all'] as const) {
@@ -121,7 +121,7 @@ describe('a schedule', () => {
     expect(await millrace.schedules()).toEqual([]);
   });
 
-  it('whose job is refused when its time comes skips its turn, is told, and keeps no other from its time', async () => {
+  it('whose job is refused skips its turn, reports it, and does not delay other schedules', async () => {
     const org = await bench.ledger.newOrg();
     const setup = await bench.open({ org });
     const gone = await setup.submit({ type: 'pruned', payload: {} });

@@ -23,7 +23,7 @@ async function caller() {
 }
 
 describe('a worker whose heartbeat cannot be written', () => {
-  it('stops before its lease ends; others complete its jobs, and what it says late is refused [GM-4.07] [GM-7.01] [GM-7.02]', async () => {
+  it('stops before its lease ends; others complete its jobs, and its late outcomes are refused [GM-4.07] [GM-7.01] [GM-7.02]', async () => {
     const { road, worker, org, millrace } = await onTheRoad();
     const { jobId: unfinished } = await millrace.submit(PATIENT);
     const { jobId: unwritten } = await millrace.submit(PATIENT);

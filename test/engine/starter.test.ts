@@ -105,7 +105,7 @@ describe('a start', () => {
     expect(await ledger.lease(job)).toMatchObject({ id: job.id });
   });
 
-  it('of a job that was cancelled meanwhile is no start', async () => {
+  it('of a job that was cancelled meanwhile is not written', async () => {
     const { job, workerId, unstarted } = await claimed();
     const { orgId, id } = job;
     await cancelJobs(ledger.db.api, { orgId, ids: [id], reason: null, actor: null, force: false });

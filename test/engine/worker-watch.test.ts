@@ -38,7 +38,7 @@ describe('a worker whose lock fell free', () => {
     expect(deaths(6, (second) => ({ isLockFree: true, beat: Math.min(second, 4) }))).toEqual([6]);
   });
 
-  it('has more time after an outage of the database, in which nobody could beat', () => {
+  it('has more time after an outage of the database, in which no worker could send heartbeats', () => {
     const look = (second: number) => (second === 2 ? 'outage' : { isLockFree: second > 2 });
     expect(deaths(14, look)).toEqual([13, 14]);
   });

@@ -104,7 +104,7 @@ describe('a delivery', () => {
 describe('the verdict', () => {
   const RETRIED = [100, 199, 300, 301, 302, 304, 307, 400, 401, 404, 409, 429, 500, 502, 503, 599];
 
-  it('of 2xx is that it was delivered', () => {
+  it('with status 2xx counts as delivered', () => {
     for (const status of [200, 201, 204, 299]) expect(judgeAnswer(answered(status), NOW).verdict).toBe('delivered');
   });
 
@@ -141,7 +141,7 @@ describe('Retry-After', () => {
   });
 });
 
-describe('what is kept of an answer', () => {
+describe('the part of an answer that is stored', () => {
   const excerpt = (text: string) =>
     judgeAnswer({ kind: 'answered', status: 500, headers: {}, body: Buffer.from(text), durationMs: 0 }, NOW).answer;
 
@@ -172,7 +172,7 @@ describe('what is kept of an answer', () => {
     expect(excerpt(text)).toContain('[masked]');
   });
 
-  it('is all of the rest: what stands behind a secret stays', () => {
+  it('keeps the text that follows a masked secret', () => {
     expect(excerpt('{"secret":{"a":{"b":1}},"why":"busy"}')).toBe('{"secret":[masked],"why":"busy"}');
     expect(excerpt('the bearer of this is mr_x')).toBe('the bearer of this is mr_x');
   });

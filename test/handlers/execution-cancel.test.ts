@@ -42,7 +42,7 @@ describe('CANCEL_DURING_RUN', () => {
     expect(await working.resultOf(client, jobId)).toBeNull();
   });
 
-  it('succeeds when nobody cancels it [FR-06.33]', async () => {
+  it('succeeds when it is not cancelled [FR-06.33]', async () => {
     const client = await idle.newClient();
     const jobId = await idle.submit(client, { workKind: 'CANCEL_DURING_RUN' });
     await idle.work();
@@ -63,7 +63,7 @@ describe('an instant job', () => {
     ]);
   });
 
-  it('waits in the queue as long as there is no worker, however long its submission is past [FR-06.50]', async () => {
+  it('waits in the queue without a time limit while no worker is there [FR-06.50]', async () => {
     const client = await idle.newClient();
     const { state, jobId } = await idle.accept(client);
     expect(state).toBe('QUEUED');

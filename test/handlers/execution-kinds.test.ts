@@ -71,7 +71,7 @@ describe('a kind that succeeds', () => {
     }
   });
 
-  it('says what it begins, for the logs', async () => {
+  it('logs the kind of work that it begins', async () => {
     const jobId = ids.get('CPU_BURST') as string;
     const { definition } = await simulation.ended(client, jobId);
     const started = simulation.logs.filter((log) => log.jobId === jobId);

@@ -55,7 +55,7 @@ describe('a job that exceeds the longest runtime', () => {
     expect(await hurried.read(client, jobId)).toMatchObject({ state: 'FAILED', progress: null });
   });
 
-  it('can be retried, and its last attempt says that it was the last and a timeout [FR-14.66]', async () => {
+  it('can be retried, and the last attempt reports both the timeout and the limit [FR-14.66]', async () => {
     const client = await tiny.newClient();
     const jobId = await tiny.submit(client, { workKind: 'RUNS_OVER_TIMEOUT' });
     for (const attempt of [1, 2, 3, 4]) {

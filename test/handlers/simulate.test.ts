@@ -44,7 +44,7 @@ describe('a simulated job', () => {
     ]);
   });
 
-  it('answers with as many bytes as it was told, the same ones every time', async () => {
+  it('returns the requested number of bytes, the same ones every time', async () => {
     const { mill } = await openSimulator();
     const outputs = [];
     for (const output_bytes of [1_000, 1_000, 0]) {
@@ -58,7 +58,7 @@ describe('a simulated job', () => {
 });
 
 describe('a simulated failure', () => {
-  it('that is temporary comes as often as it was told, then the job succeeds', async () => {
+  it('that is temporary happens the requested number of times, then the job succeeds', async () => {
     const { mill } = await openSimulator();
     const { id } = await mill.runJob('simulate', { duration_ms: 0, failure: 'TEMPORARY', fail_times: 2 });
     const outcomes = await mill.fastForward();
@@ -67,7 +67,7 @@ describe('a simulated failure', () => {
     expect(job).toMatchObject({ attemptsStarted: 3, lastFailure: { code: 'SIMULATED_TEMPORARY' } });
   });
 
-  it('that is temporary comes at every attempt unless told how often', async () => {
+  it('that is temporary happens at every attempt by default', async () => {
     const { mill } = await openSimulator();
     await mill.submit({ type: 'simulate', payload: { duration_ms: 0, failure: 'TEMPORARY' }, maxAttempts: 4 });
     const outcomes = await mill.fastForward();
@@ -149,7 +149,7 @@ describe('a simulated job that spawns', () => {
     });
   });
 
-  it('starts them once, however often it runs itself', async () => {
+  it('starts them once, even when it runs several times', async () => {
     const { mill } = await openSimulator();
     const payload = { duration_ms: 0, spawn: { count: 2 }, failure: 'TEMPORARY', fail_times: 2 } as const;
     const { id } = await mill.runJob('simulate', payload);
@@ -193,7 +193,7 @@ describe('the payload of a simulated job', () => {
     expect(sentences?.[0]).toBe(sentence);
   });
 
-  it('that is wrong fails the job for good with what is wrong', async () => {
+  it('that is wrong fails the job permanently with the reason', async () => {
     const { mill } = await openSimulator();
     const job = await mill.runJob('simulate', { duration_ms: 1, checkpoints: true } as never);
     expect(job.state).toBe('failed');

@@ -36,7 +36,7 @@ describe('a revoked key', () => {
     expect(performance.now() - revokedAtMs).toBeLessThan(5_000);
   });
 
-  it('is refused by a node that nobody called since, once its reading is too old', async () => {
+  it('is refused by an idle node once its cached reading is too old', async () => {
     const authenticator = new KeyAuthenticator({ database: ledger.db, trustMs: 100 });
     const { key, id } = await newKey();
     await authenticator.authenticate(bearer(key));
@@ -98,7 +98,7 @@ describe('a key in use', () => {
   });
 });
 
-describe('keys of nobody', () => {
+describe('unknown keys', () => {
   it('are remembered for a moment as unknown', async () => {
     const authenticator = new KeyAuthenticator({ database: ledger.db });
     const key = aKeyOfNobody();
@@ -109,7 +109,7 @@ describe('keys of nobody', () => {
     expect(statements).toEqual(['find_api_keys']);
   });
 
-  it('push no real key out, however many there are', async () => {
+  it('do not evict real keys from the cache, however many there are', async () => {
     const authenticator = new KeyAuthenticator({ database: ledger.db, capacity: 10 });
     const { key } = await newKey();
     await authenticator.authenticate(bearer(key));
@@ -133,7 +133,7 @@ describe('keys of nobody', () => {
 const STATEMENT_MS = 6_000;
 
 describe('without the database', () => {
-  it('known keys work while they are trusted, then every answer is 503 with Retry-After, and all is well after it', async () => {
+  it('known keys work while they are trusted, then every answer is 503 with Retry-After, and keys work again afterwards', async () => {
     const { road, database } = await openRoad(ledger.db.url);
     const who = await serveWho({ database, trustMs: 1_000 });
     const { key } = await newKey();

@@ -49,7 +49,7 @@ describe('a route that names scopes', () => {
     },
   );
 
-  it('needs all that it names [GA-6.19]', async () => {
+  it('needs all the permissions that it names [GA-6.19]', async () => {
     const who = await serveHere();
     for (const [scopes, status] of [
       [['jobs:read'], 403],
@@ -69,7 +69,7 @@ describe('a route that names scopes', () => {
     expect(body.caller).toEqual({ orgId, keyId: id, projectId, scopes: ['jobs:read'] });
   });
 
-  it('never takes one org for another, however many call at once', async () => {
+  it('never confuses two orgs under concurrent requests', async () => {
     const who = await serveHere();
     const keys = await Promise.all([1, 2, 3, 4].map(() => newKey()));
     const calls = Array.from({ length: 100 }, (_, index) => keys[index % keys.length] as (typeof keys)[number]);
@@ -81,7 +81,7 @@ describe('a route that names scopes', () => {
 });
 
 describe('a route that names none', () => {
-  it('is open to everybody, knows nobody and looks no key up', async () => {
+  it('is open to everybody and looks up no key', async () => {
     const who = await serveHere();
     const { key } = await newKey();
     const statements = watchStatements();
@@ -117,7 +117,7 @@ describe('credentials', () => {
     expect(statements).toEqual([]);
   });
 
-  it('that nobody has, and a wrong secret for a key that is known, get the same answer [GA-6.18]', async () => {
+  it('that do not exist, and a wrong secret for a known key, get the same answer [GA-6.18]', async () => {
     const who = await serveHere();
     const { key } = await newKey();
     expect((await who.ask('any', bearer(key))).status).toBe(200);
@@ -144,7 +144,7 @@ describe('credentials', () => {
     expect((await other.ask('any', bearer(key))).status).toBe(401);
   });
 
-  it('that were revoked are refused with 403, and with 401 for whoever has not the secret [GA-6.19]', async () => {
+  it('that were revoked are refused with 403, and with 401 when the secret is wrong [GA-6.19]', async () => {
     const who = await serveHere();
     const { key, id } = await newKey();
     await revokeKey(ledger.db, { keyId: id });

@@ -183,7 +183,7 @@ describe('a body that is not plain JSON', () => {
     });
   });
 
-  it('is read with a charset beside the type', async () => {
+  it('is accepted with a charset after the type', async () => {
     const { url } = await serve();
     const answer = await post(`${url}/test/echo`, '{"a":1}', { 'content-type': 'application/json; charset=utf-8' });
     expect(answer.status).toBe(200);

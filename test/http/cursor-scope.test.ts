@@ -52,7 +52,7 @@ describe.each(LISTS)('a cursor of $name', ({ read, filter, alike, others }) => {
     return body.next_cursor;
   };
 
-  it('is good for the same filters, however they are written, and for another page size', async () => {
+  it('is valid for the same filters in any spelling, and for another page size', async () => {
     const caller = await callerWithFailures();
     const { status, body } = await read(caller, { ...(alike as object), cursor: await firstCursor(caller) });
     expect(status).toBe(200);

@@ -21,7 +21,7 @@ const untilRoom = (url: string, orgId: string) => {
   return until('the feed has room again', status, 200);
 };
 
-test('one org has so many streams and no more; another still gets one; one that closes makes room [GA-1.31] [GA-1.32] [GA-1.33] [GA-1.34] [GA-6.17]', async () => {
+test('one org has a limited number of streams; another org still gets one; a closed stream makes room [GA-1.31] [GA-1.32] [GA-1.33] [GA-1.34] [GA-6.17]', async () => {
   const [orgId, otherId] = [await ledger.newOrg(), await ledger.newOrg()];
   const server = await serveEvents(ledger, { maxFollowersPerOrg: 2 });
   const [first] = [await follow(server, orgId), await follow(server, orgId)];
@@ -37,7 +37,7 @@ test('one org has so many streams and no more; another still gets one; one that 
   await untilRoom(server.url, orgId);
 });
 
-test('a server has so many streams and no more', async () => {
+test('a server has a limited number of streams', async () => {
   const server = await serveEvents(ledger, { maxFollowers: 1 });
   await follow(server, await ledger.newOrg());
   const refused = await ask(server.url, await ledger.newOrg());
@@ -155,7 +155,7 @@ test('a job of another org, or none, is not found [GA-6.14]', async () => {
   }
 });
 
-test('an id of another job is no place in the stream of this one', async () => {
+test('the event id of another job is not accepted as a position', async () => {
   const orgId = await ledger.newOrg();
   const server = await serveEvents(ledger);
   const [one, other] = [await ledger.putJob('completed', { orgId }), await ledger.putJob('completed', { orgId })];

@@ -62,7 +62,7 @@ test('a transaction of the projector, which writes no event, holds none back', a
   await resumed.heartbeats(2);
 });
 
-test('a change that is rolled back is never told', async () => {
+test('a change that is rolled back is never sent', async () => {
   const orgId = await ledger.newOrg();
   const stream = await follow(await serveEvents(ledger), orgId);
   const failing = inTransaction(ledger.db.api, async (client) => {
@@ -74,7 +74,7 @@ test('a change that is rolled back is never told', async () => {
   expect((await stream.next())?.data.job_id).toBe(kept.id);
 });
 
-test('the changes of another org are never told', async () => {
+test('the changes of another org are never sent', async () => {
   const [orgId, otherId] = [await ledger.newOrg(), await ledger.newOrg()];
   const server = await serveEvents(ledger);
   const [stream, other] = [await follow(server, orgId), await follow(server, otherId)];

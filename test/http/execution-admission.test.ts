@@ -52,7 +52,7 @@ describe('a full queue', () => {
     expect((await submit(client, { idempotency_key: key })).status).toBe(202);
   });
 
-  it('never drops what it took: of many at once as many are accepted as fit, each is done, the others were told [FR-14.29]', async () => {
+  it('never drops an accepted job: of many at once as many are accepted as fit, each runs, the others are refused [FR-14.29]', async () => {
     await withoutWorker();
     const client = await server.client();
     const answers = await Promise.all(Array.from({ length: 4 * QUEUE_SIZE }, () => submit(client)));

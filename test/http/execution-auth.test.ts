@@ -37,7 +37,7 @@ describe('without a key', () => {
     expect(headers.get('www-authenticate')).toContain('Bearer');
   });
 
-  it('not even what is wrong with the body is said [FR-14.02]', async () => {
+  it('the answer does not even say what is wrong with the body [FR-14.02]', async () => {
     const { status, body } = await server.nobody().post('/jobs', { type: 'NOTHING' });
     expect([status, body.code]).toEqual([401, 'RFA_AUTH_INVALID_CREDENTIALS']);
     expect(JSON.stringify(body)).not.toContain('NOTHING');
@@ -70,7 +70,7 @@ describe('an unknown key', () => {
     expect([status, body.code]).toEqual([401, 'RFA_AUTH_INVALID_CREDENTIALS']);
   });
 
-  it('whose record is gone, long after it was revoked, is a key that nobody has [FR-14.03]', async () => {
+  it('that was pruned after its revocation is treated as unknown [FR-14.03]', async () => {
     const client = await server.client();
     await server.ledger.db.api.query('DELETE FROM millrace.api_keys WHERE org_id = $1', [client.clientId]);
     const { status, body } = await refusedSubmission(`Bearer ${client.key}`);

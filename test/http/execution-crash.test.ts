@@ -76,7 +76,7 @@ describe('a worker process that is killed while it runs a job', () => {
     await client.reached(id, 'SUCCEEDED');
   });
 
-  it('may be frozen instead: what it does after its lease is void [FR-14.51] [FR-13.02]', async () => {
+  it('may be frozen instead: its writes after the lease are refused [FR-14.51] [FR-13.02]', async () => {
     const client = await patient();
     const child = await WorkerProcess.start({ url: server.ledger.db.url, org: '{}', script: SCRIPT });
     const id = await client.submit({ work_kind: LONG });

@@ -29,14 +29,14 @@ describe('GET /docs/errors/<code>, where the type of a problem leads', () => {
     }
   });
 
-  it('is JSON for whoever accepts JSON', async () => {
+  it('is JSON for clients that accept JSON', async () => {
     const { url } = await serve();
     const answer = await fetch(`${url}/docs/errors/RFA_JOB_NOT_FOUND`, { headers: JSON_ONLY });
     expect(answer.headers.get('content-type')).toContain('application/json');
     expect(await answer.json()).toEqual({ code: 'RFA_JOB_NOT_FOUND', ...PROBLEMS.RFA_JOB_NOT_FOUND });
   });
 
-  it('says that there is no error of another name, and repeats nothing of it', async () => {
+  it('says that an unknown error code does not exist, without repeating it', async () => {
     const { url } = await serve();
     const page = await fetch(`${url}/docs/errors/%3Cscript%3Ealert(1)%3C%2Fscript%3E`, { headers: HTML });
     expect(page.status).toBe(404);

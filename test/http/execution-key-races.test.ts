@@ -72,7 +72,7 @@ describe('of several calls at once', () => {
     expect(await works(winner)).toBe(200);
   });
 
-  it('a renewal that comes after a revocation is told so [FR-14.08]', async () => {
+  it('a renewal that comes after a revocation is refused as such [FR-14.08]', async () => {
     const client = await server.client();
     const keyId = (await client.get('/clients/me')).body.keys[0].key_id as string;
     const [revoked, renewed] = await inOrder(KEY_ROW, client.clientId, [

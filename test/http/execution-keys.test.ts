@@ -51,7 +51,7 @@ describe('the first key of a client', () => {
     expect((await server.nobody().post(`/clients/${await newClientId()}/keys`, { rotate: true })).status).toBe(201);
   });
 
-  it('is issued once; whoever asks again must show it [FR-08.12]', async () => {
+  it('is issued once; a caller who asks again must present it [FR-08.12]', async () => {
     const client = await server.client();
     const { status, body } = await server.nobody().post(keysOf(client), {});
     expect([status, body.code]).toEqual([401, 'RFA_AUTH_INVALID_CREDENTIALS']);
@@ -63,7 +63,7 @@ describe('the first key of a client', () => {
     expect((await server.nobody().post(`/clients/${orgId}/keys`, {})).status).toBe(401);
   });
 
-  it('of nobody is not found; requests that are not valid are refused [FR-08.12]', async () => {
+  it('for an unknown client is not found; invalid requests are refused [FR-08.12]', async () => {
     for (const id of [randomUUID(), 'me', 'x'.repeat(150)]) {
       const { status, body } = await server.nobody().post(`/clients/${id}/keys`, {});
       expect([status, body.code]).toEqual([404, 'RFA_CLIENT_NOT_FOUND']);

@@ -80,7 +80,7 @@ describe('GET /v1/jobs', () => {
     expect((await client.get('/reports', { state: 'CANCELED' })).body.totals).toMatchObject({ jobs: 1 });
   });
 
-  it('finds by id, all on one page, and leaves out what is none', async () => {
+  it('finds jobs by id on one page, and leaves out unknown ids', async () => {
     const ids = [jobs.done, jobs.waiting, jobs.done.toUpperCase(), 'none', 'ffffffff-ffff-4fff-bfff-ffffffffffff'];
     expect(await listed({ ids, limit: '1' })).toEqual(['waiting', 'done']);
     expect(await listed({ ids, states: 'CREATED' })).toEqual(['waiting']);

@@ -144,7 +144,7 @@ describe('the body of an error', () => {
   });
 });
 
-describe('what is too large or malformed [FR-14.19]', () => {
+describe('a request that is too large or malformed [FR-14.19]', () => {
   it.each([
     ['half of a document', '{"type":'],
     ['no JSON', 'EXECUTE'],

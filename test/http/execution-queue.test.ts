@@ -57,7 +57,7 @@ describe('the queue', () => {
     expect(begun).toEqual(submitted);
   });
 
-  it('is asked by workers of themselves: a job that nobody announced is found [FR-12.03]', async () => {
+  it('is polled by workers: a job without a notification is found [FR-12.03]', async () => {
     const engine = await worker({ concurrency: 1 });
     await engine.start();
     const client = await server.client();
@@ -92,7 +92,7 @@ describe('a worker', () => {
     expect(rows.map(({ jobs }) => jobs)).toEqual(Array(30).fill(1));
   });
 
-  it('runs as many at once as it is told, and no more [FR-12.09]', async () => {
+  it('runs as many jobs at once as configured, and no more [FR-12.09]', async () => {
     const client = await server.client();
     const gate = new Gate();
     const engine = await worker({ concurrency: 3, handler: () => gate.pass() });
@@ -106,7 +106,7 @@ describe('a worker', () => {
     for (const id of ids) await client.reached(id, 'SUCCEEDED');
   });
 
-  it('has one slot unless it is told otherwise [FR-12.08] [FR-12.09]', async () => {
+  it('has one slot by default [FR-12.08] [FR-12.09]', async () => {
     const cwd = folderWith({ 'echo.js': `export const handlers = { echo: { handler: (_, payload) => payload } };` });
     const concurrencyOf = async (...options: string[]) => {
       const program = start(['work', 'echo.js', '--json', ...options], { database: ledger.db.url, cwd });

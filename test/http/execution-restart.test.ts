@@ -17,7 +17,7 @@ async function child(options: object): Promise<{ process: WorkerProcess; url: st
 }
 
 describe('when every process is killed', () => {
-  it('no queued job is lost: whoever starts next does them all [FR-12.10] [FR-12.11]', async () => {
+  it('no queued job is lost: the next process runs them all [FR-12.10] [FR-12.11]', async () => {
     await server.worker('none');
     const { process, url } = await child({ works: false });
     const client = (await server.client()).at(url);
@@ -29,7 +29,7 @@ describe('when every process is killed', () => {
     for (const id of ids) await again.reached(id, 'SUCCEEDED');
   });
 
-  it('what was done is still told by whoever starts next [FR-19.05]', async () => {
+  it('the next process reports the jobs that were done [FR-19.05]', async () => {
     await server.worker('none');
     const first = await child({ timeScale: 0.01 });
     const client = (await server.client()).at(first.url);

@@ -49,7 +49,7 @@ describe('thirty days after its end', () => {
     await ledger.moveClock(-30 * DAY - 1);
   });
 
-  it('counts from the end that stands: a retried job begins anew [FR-15.16]', async () => {
+  it('counts from the latest end: a retried job starts again [FR-15.16]', async () => {
     const client = await server.client();
     const id = await client.submit({ work_kind: 'FAIL_IMMEDIATE' });
     await client.reached(id, 'FAILED');
@@ -66,7 +66,7 @@ describe('thirty days after its end', () => {
   });
 });
 
-it('a worker process removes what is old by itself [FR-15.05]', async () => {
+it('a worker process removes old jobs without being asked [FR-15.05]', async () => {
   const client = await server.client();
   const id = await client.submit();
   await client.reached(id, 'SUCCEEDED');

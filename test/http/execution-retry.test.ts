@@ -183,7 +183,7 @@ describe('retrying a job that is not FAILED', () => {
     },
   );
 
-  it('answers QUEUED and ASSIGNED alike, and nothing is changed or told [FR-14.46] [FR-14.47]', async () => {
+  it('answers QUEUED and ASSIGNED alike, and writes no change and no event [FR-14.46] [FR-14.47]', async () => {
     const client = await server.client();
     await server.worker('none');
     const id = await client.submit();

@@ -49,7 +49,7 @@ describe('a job for later', () => {
     });
   });
 
-  it('is never looked for later than its time: whoever stages jobs is told how long the next one waits [FR-10.09]', async () => {
+  it('is staged on time: the stager learns how long the next job waits [FR-10.09]', async () => {
     await atStandstill(async (stand, now) => {
       const client = await server.client();
       await deferred(client, plus(now, 50 * HOUR).toISOString());
@@ -71,7 +71,7 @@ describe('a job for later', () => {
     for (const { timestamp } of moved) expect(Date.parse(timestamp)).toBeGreaterThanOrEqual(Date.parse(executionAt));
   });
 
-  it('is done at its time however far that is', async () => {
+  it('runs at its time, however far in the future that is', async () => {
     const client = await server.client();
     const id = await deferred(client, at(80 * 24 * HOUR));
     await ledger.moveClock(80 * 24 * HOUR);

@@ -151,7 +151,7 @@ describe('a method that a path does not have', () => {
     }
   });
 
-  it('is 404 where there is no such path [FR-14.73]', async () => {
+  it('is 404 for an unknown path [FR-14.73]', async () => {
     for (const method of ['GET', 'POST', 'DELETE']) {
       const { status, body } = await server.nobody().send(method, '/jobs/a/b/c');
       expect([status, body.code]).toEqual([404, 'RFA_REQUEST_NOT_FOUND']);

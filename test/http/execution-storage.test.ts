@@ -155,7 +155,7 @@ describe('a database that is away', () => {
     }
   });
 
-  it('is never answered for from memory: the first read that succeeds tells what is [FR-14.23]', async () => {
+  it('is never answered from memory: the first read that succeeds shows the current state [FR-14.23]', async () => {
     const client = await server.client();
     const jobId = await client.submit({
       type: 'DEFERRED',

@@ -31,7 +31,7 @@ describe('POST /v1/jobs', () => {
     expect(rows).toEqual([{ id: accepted.job_id }]);
   });
 
-  it('is told the outcome of a job it submitted by asking for it, and does nothing else [FR-01.02] [FR-02.01] [FR-05.01]', async () => {
+  it('learns the outcome of its job by polling it [FR-01.02] [FR-02.01] [FR-05.01]', async () => {
     const client = await server.client();
     const id = await client.submit({ work_kind: 'SUCCESS_FAST' });
     expect(await client.reached(id, 'SUCCEEDED')).toMatchObject({ outcome: 'SUCCESS' });

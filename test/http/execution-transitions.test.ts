@@ -156,12 +156,12 @@ it('ten pairs are allowed and 39 are not, which is all of them [FR-09.60] [FR-19
   expect(PAIRS.length - inTable.length).toBe(39);
 });
 
-it('a job that runs has always been ASSIGNED before, though both are told at once [FR-09.28] [FR-13.03]', async () => {
+it('a job that runs has always been ASSIGNED before, even when both events arrive together [FR-09.28] [FR-13.03]', async () => {
   const { told } = await attempt(['QUEUED', 'RUNNING']);
   expect(told.slice(2)).toEqual(['QUEUED>ASSIGNED', 'ASSIGNED>RUNNING', 'RUNNING>CANCELED']);
 });
 
-it('a lease that ends before the start is told by nothing: the job reads QUEUED again [FR-09.32] [FR-12.06]', async () => {
+it('a lease that ends before the start leaves no event: the job reads QUEUED again [FR-09.32] [FR-12.06]', async () => {
   const { told } = await attempt(['ASSIGNED', 'QUEUED']);
   expect(told.slice(2)).toEqual(['QUEUED>CANCELED']);
 });

@@ -98,7 +98,7 @@ describe('the limit of an org', () => {
 });
 
 describe('the window', () => {
-  it('ends with the minute of the ledger, and with it what was used and what was not', async () => {
+  it('ends with the minute of the ledger, together with used and unused permits', async () => {
     await moveIntoMinute(ledger, 57_000);
     const orgId = await ledger.newOrg();
     const [one, two] = [openLimiter(ledger, 20), openLimiter(ledger, 20)];
@@ -144,7 +144,7 @@ describe('the window', () => {
     expect(await lease()).toMatchObject({ granted: 10, leased: 10 });
   });
 
-  it('takes a limit that was lowered meanwhile for what it is', async () => {
+  it('respects a limit that was lowered meanwhile', async () => {
     const orgId = await ledger.newOrg();
     const lease = async (maximum: number) => (await leasePermits(ledger.db.api, [{ orgId, wanted: 6 }], maximum))[0];
     expect(await lease(10)).toMatchObject({ granted: 6 });
@@ -177,7 +177,7 @@ describe('without the database', () => {
   /** A session gives up a statement of the API that is not answered for so long. */
   const STATEMENT_MS = 6_000;
 
-  it('the last lease still serves, then nothing passes, and all is well after it', async () => {
+  it('the last lease still serves, then nothing passes, and requests pass again afterwards', async () => {
     const { road, database } = await openRoad(ledger.db.url);
     const limiter = new OrgRateLimiter({ database, requestsPerMinute: 1_000 });
     const orgId = await ledger.newOrg();

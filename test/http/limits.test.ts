@@ -19,7 +19,7 @@ async function newCaller(scopes: readonly string[] = ['jobs:read'], orgId?: stri
 }
 
 describe('within the limit', () => {
-  it('every answer says the policy, what is left of it and when it begins anew', async () => {
+  it('every answer states the limit, the rest of it and when it resets', async () => {
     const who = await serveLimited(3);
     const caller = await newCaller();
     for (const left of [2, 1, 0]) {

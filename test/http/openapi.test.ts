@@ -94,7 +94,7 @@ describe('the document of the whole API', () => {
     }
   });
 
-  it('refers only to what it holds', async () => {
+  it('contains no dangling reference', async () => {
     const document = await documentOf(doors);
     const refs = new Set(refsIn(document));
     expect(refs.size).toBeGreaterThan(5);

@@ -56,7 +56,7 @@ async function submit(url: string): Promise<string> {
 /** A read that nobody shares. */
 const explain = (url: string, jobId: string): Promise<Response> => fetch(`${url}/jobs/${jobId}/explain`);
 
-it('twice as many as there are connections wait for one, whoever comes then stands before them, and all are answered', async () => {
+it('callers up to twice the number of connections wait for one; later callers wait before them, and all get an answer', async () => {
   const { pool, url } = await serve();
   const jobId = await submit(url);
   const waiting: Promise<Response>[] = [];
@@ -69,7 +69,7 @@ it('twice as many as there are connections wait for one, whoever comes then stan
   expect(pool.standingCount).toBe(0);
 });
 
-it('who stands in a line that does not move, or comes when too many do, is answered 503 with Retry-After', async () => {
+it('a caller whose line does not move, or is full, gets 503 with Retry-After', async () => {
   const { pool, url } = await serve({ patienceMs: 50, maxStanding: 1 });
   const jobId = await submit(url);
   const waiting: Promise<Response>[] = [];

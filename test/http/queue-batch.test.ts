@@ -35,7 +35,7 @@ describe('a batch', () => {
     expect((await caller.post('/jobs/batch', many(1))).body.accepted).toBe(1);
   });
 
-  it('is all or nothing unless told otherwise [GA-1.37] [GA-1.38]', async () => {
+  it('is all or nothing by default [GA-1.37] [GA-1.38]', async () => {
     const caller = await queue.caller();
     for (const batch of [{ jobs: [valid, broken] }, { jobs: [valid, broken], atomic: true }]) {
       const { status, body } = await caller.post('/jobs/batch', batch);

@@ -91,7 +91,7 @@ it.each(Object.entries(OPERATIONS))('a crowd that wants to %s is served to the l
   expect([...new Set(answers.map(({ status }) => status))].filter((status) => status >= 300)).toEqual([]);
 });
 
-it('who cancels at one moment shares a statement, and each learns what became of its own request', async () => {
+it('concurrent cancellations share a statement, and each caller gets its own result', async () => {
   const ids = await submitted(CALLERS);
   const names = watchStatements();
   const asked = [...ids, ...ids.slice(0, 3), crypto.randomUUID()];

@@ -94,7 +94,7 @@ describe('a queue that is full', () => {
     expect(mixed.body.results).toMatchObject([{ error: { code: 'QUOTA_EXCEEDED' } }, ...expected]);
   });
 
-  it('lets others in while a transaction holds the key of one that stands in line', async () => {
+  it('admits other jobs while a transaction holds the key of a waiting one', async () => {
     const caller = await queue.caller();
     const keyed = { idempotency_key: 'held' };
     const client = await queue.ledger.db.maintenance.connect();
@@ -177,7 +177,7 @@ describe('a batch', () => {
   });
 });
 
-it('far from the limit nobody waits for a count but the first', async () => {
+it('far from the limit only the first request waits for a count', async () => {
   const counting = new Gate();
   let counts = 0;
   const read = async () => {

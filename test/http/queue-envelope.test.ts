@@ -43,7 +43,7 @@ describe('category, project and trace', () => {
     expect(await shown(caller, nothing)).toMatchObject(nothing);
   });
 
-  it('are kept for each job of a batch, beside jobs that have none', async () => {
+  it('are kept for each job of a batch, also next to jobs without one', async () => {
     const caller = await queue.caller();
     const jobs = [given, {}, { ...given, category: 'maintenance' }, { traceparent: traceparent() }].map((each) =>
       submission(each),

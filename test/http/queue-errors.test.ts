@@ -29,7 +29,7 @@ describe('an error', () => {
     expect(headers.get('x-request-id')).toBe('trace-7');
   });
 
-  it('without a request id of the caller’s has one of its own [GA-6.10]', async () => {
+  it('gets a generated request id when the caller sends none [GA-6.10]', async () => {
     const caller = await queue.caller();
     const first = await caller.get(`/jobs/${randomUUID()}`);
     const second = await caller.get(`/jobs/${randomUUID()}`);

@@ -67,7 +67,7 @@ describe('the failure of a job', () => {
     }
   });
 
-  it('tells attempts that timed out from those that failed [GA-4.12] [GA-4.22]', async () => {
+  it('distinguishes attempts that timed out from attempts that failed [GA-4.12] [GA-4.22]', async () => {
     const caller = await queue.caller();
     const jobId = await caller.act(() => new Promise<never>(() => {}), { timeout: 1, max_attempts: 1 });
     await caller.reached(jobId, 'DEAD_LETTER');

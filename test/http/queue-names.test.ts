@@ -20,7 +20,7 @@ describe('over HTTP', () => {
     expect((await caller.get(`/jobs/${body.job_id}`)).body.queue).toBe(name);
   });
 
-  it('a name that is no queue is refused with those there are, and makes none [C61]', async () => {
+  it('an invalid queue name is refused with the list of queues, and creates none [C61]', async () => {
     const caller = await queue.caller();
     const name = `z:${randomId()}`;
     const before = await names();
@@ -57,7 +57,7 @@ describe('over HTTP', () => {
 });
 
 describe('in a program', () => {
-  it('a name that nobody used is a new queue, and those of a batch are introduced together', async () => {
+  it('an unused name becomes a new queue, and the names of a batch are created together', async () => {
     const orgId = await queue.ledger.newOrg();
     const fresh = Array.from({ length: 50 }, () => `p:${randomId()}`);
     const statements = watchStatements();

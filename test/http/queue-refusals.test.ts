@@ -157,7 +157,7 @@ describe('a submission is accepted', () => {
     expect(await complaints({ type: 'custom', payload: {}, backoff: { strategy: 'CUSTOM' } })).toEqual(['202']);
   });
 
-  it('with null for what is left out, which is no different from leaving it out', async () => {
+  it('with null for a member, which equals leaving it out', async () => {
     const caller = await queue.caller();
     const first = await caller.post('/jobs', { ...valid, idempotency_key: 'k' });
     const again = await caller.post('/jobs', {

@@ -5,7 +5,7 @@ import { useQueue } from './queue-fixture.ts';
 
 const queue = useQueue();
 
-describe('a retry by hand', () => {
+describe('a manual retry', () => {
   it.each(['failed', 'dead_letter'] as const)(
     'of a %s job queues it again [GA-4.36] [GA-4.37] [GA-4.41..44]',
     async (state) => {

@@ -90,7 +90,7 @@ describe('a job', () => {
     );
   });
 
-  it('of nobody, of another org, or with an id that is none is 404 [GA-2.01] [GA-6.14]', async () => {
+  it('that does not exist, belongs to another org, or has an invalid id is 404 [GA-2.01] [GA-6.14]', async () => {
     const caller = await queue.caller();
     const foreign = await (await queue.caller()).submit();
     for (const id of [randomUUID(), foreign, 'no-id', '%00']) {

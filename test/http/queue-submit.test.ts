@@ -35,7 +35,7 @@ describe('an accepted job', () => {
     expect(job).toMatchObject({ depends_on: [first], dependency_type: 'CHAIN', scheduled_for: null });
   });
 
-  it('keeps what it was submitted with, under the same names [GA-1.02] [GA-1.04] [GA-1.06] [GA-1.08] [GA-1.11..13] [GA-1.16] [GA-0.02]', async () => {
+  it('keeps the submitted values under the same names [GA-1.02] [GA-1.04] [GA-1.06] [GA-1.08] [GA-1.11..13] [GA-1.16] [GA-0.02]', async () => {
     const caller = await queue.caller();
     const given = {
       type: 'email',

@@ -107,7 +107,7 @@ describe('an error', () => {
     },
   );
 
-  it('beside a prefix is not', async () => {
+  it('outside of a known prefix is not', async () => {
     const { url } = await serve();
     expect((await bodyOf(await fetch(`${url}/testing`))).door).toBeUndefined();
   });
@@ -155,7 +155,7 @@ describe('a request that breaks the schema of its route', () => {
     expect(await issuesOf(body)).toEqual({ status: 400, details: [expected] });
   });
 
-  it('is told everything at once, up to a hundred things', async () => {
+  it('lists all its errors at once, up to a hundred', async () => {
     const { details } = await issuesOf({ count: 9, kind: 'x' });
     expect(details.map(({ field }: { field: string }) => field)).toEqual(['name', 'count', 'kind']);
     const many = await issuesOf({ name: 'a', items: Array.from({ length: 500 }, () => ({ id: 'x' })) });

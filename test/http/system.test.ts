@@ -94,7 +94,7 @@ describe('when the database is away', () => {
     }
   }
 
-  it('every answer is 503 with Retry-After and comes soon, the process is alive, and all is well after its return', async () => {
+  it('every answer is a quick 503 with Retry-After, the process stays alive, and recovers with the database', async () => {
     const road = await openedRoad();
     const { url } = await serveOver(road.url);
     expect((await submit(url, 'before')).status).toBe(202);

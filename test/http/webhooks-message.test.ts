@@ -11,7 +11,7 @@ const sentTo = (label: string): string[] =>
     .filter(({ path }) => path.includes(label))
     .map(({ body }) => body);
 
-describe('what is sent', () => {
+describe('a message', () => {
   it('is what the document says of it, for every kind of event', async () => {
     const client = await server.client();
     const label = randomId();

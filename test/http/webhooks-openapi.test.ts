@@ -111,7 +111,7 @@ describe('whose webhook it is', () => {
     },
   );
 
-  it.each(ON_ONE)('%s knows no webhook that nobody has, and none that is no id [FR-08.65]', async (id) => {
+  it.each(ON_ONE)('%s answers 404 for an unknown webhook and for an invalid id [FR-08.65]', async (id) => {
     const client = await server.client();
     for (const webhookId of [randomUUID(), 'nothing']) {
       const { method, path, body } = requestOf(id, { webhookId, deliveryId: randomUUID() });

@@ -51,7 +51,7 @@ describe('deliveries again', () => {
     expect(messagesOf(label)).toEqual([messageOf(id), messageOf(id)]);
   });
 
-  it('go behind what waits already', async () => {
+  it('go behind the deliveries that already wait', async () => {
     const client = await server.client();
     const { webhookId, label } = await registered(client, 'ok');
     const [first] = (await tested(client, webhookId, 1)) as [string];
@@ -149,7 +149,7 @@ describe('a webhook that is disabled', () => {
 });
 
 describe('a webhook that is deleted', () => {
-  it('while a call is under way gets nothing more, and leaves nothing behind', async () => {
+  it('while a call is under way receives nothing more and leaves no rows behind', async () => {
     const client = await server.client();
     const { webhookId, label } = await registered(client, 'slow?ms=300');
     await tested(client, webhookId, 3);

@@ -52,7 +52,7 @@ describe('a job that is not running', () => {
     expect(await ledger.stateOf(leased)).toBe('cancelled');
   });
 
-  test('tells those that wait for it', async () => {
+  test('notifies the jobs that wait for it', async () => {
     const job = await ledger.submitOne();
     await ledger.submitOne({ orgId: job.orgId, dependsOn: [job] });
     await releaseDependents(ledger.db.maintenance, 100);

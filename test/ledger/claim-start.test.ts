@@ -123,7 +123,7 @@ describe('a lease that never started', () => {
 });
 
 describe('a parent that spawns', () => {
-  test('is fenced by its lease and told its children and ancestors [GM-6.04] [GM-6.07]', async () => {
+  test('is fenced by its lease, and returns its children and ancestors [GM-6.04] [GM-6.07]', async () => {
     const top = await ledger.start(await ledger.submitOne());
     const placement = { parentSeq: top.seq, joinsParent: true, depth: 1 };
     const middle = await ledger.start(await ledger.submitOne({ orgId: top.orgId, placement }));

@@ -42,7 +42,7 @@ describe.each(Object.entries(CLAIMS))('%s', (_, claim) => {
     expect(await take({ 'q:a': 1, 'q:b': 0 }, 2)).toEqual([a[1], b[1]]);
   });
 
-  test('takes what is urgent before any rank is looked at', async () => {
+  test('takes urgent jobs before it compares ranks', async () => {
     const { a, b, take } = await putLines();
     expect(await take({ 'q:a': 1, 'q:b': 0 }, 1)).toEqual([b[2]]);
     expect(await take({ 'q:a': 1, 'q:b': 0 }, 1)).toEqual([a[2]]);

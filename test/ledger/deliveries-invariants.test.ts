@@ -37,7 +37,7 @@ describe('I7: deliveries', () => {
     expect(await found(orgId)).toEqual([{ invariant: 'I7', orgId, jobId: job.id, what }]);
   });
 
-  test('an end that a callback is never told of', async () => {
+  test('an end without a delivery for its callback', async () => {
     const target = await webhooks.callbackOf(orgId);
     await webhooks.sql('DELETE FROM millrace.webhook_deliveries WHERE webhook_id = $1 AND job_id = $2', [
       target,
@@ -48,7 +48,7 @@ describe('I7: deliveries', () => {
     ]);
   });
 
-  test('an event that nobody asked for', async () => {
+  test('a delivery that no webhook asked for', async () => {
     await webhooks.sql(
       `UPDATE millrace.webhook_deliveries SET n = 1 WHERE webhook_id = $1 AND event = 'job.succeeded'`,
       [webhookId],
@@ -66,7 +66,7 @@ describe('I7: deliveries', () => {
     expect(whats).toContainEqual('event 3 tells nothing that could be delivered');
   });
 
-  test('what came before the webhook, or before it changed what it asks for, is nobody’s fault', async () => {
+  test('events from before the webhook, or from before its change, are not reported', async () => {
     await webhooks.sql(
       `UPDATE millrace.webhooks SET events = '{job.created}', filter_txid = pg_current_xact_id() WHERE id = $1`,
       [webhookId],
@@ -75,7 +75,7 @@ describe('I7: deliveries', () => {
     expect(await found(orgId)).toEqual([]);
   });
 
-  test('what is not dispatched yet is not missed', async () => {
+  test('events that are not dispatched yet are not reported', async () => {
     await ledger.putJob('completed', { orgId, job: { callbackUrl: CALLBACK } });
     expect(await found(orgId)).toEqual([]);
   });
@@ -92,7 +92,7 @@ describe('I7: lanes', () => {
   const setState = (delivery: string, state: string) =>
     webhooks.sql('UPDATE millrace.webhook_deliveries SET state = $2 WHERE id = $1', [delivery, state]);
 
-  test('a delivery that is live beside its lane', async () => {
+  test('a live delivery that its lane does not name', async () => {
     await setState(await firstDelivery(), 'live');
     expect(await found(orgId)).toMatchObject([{ what: expect.stringMatching(/not the one of its lane/) }]);
   });

@@ -38,7 +38,7 @@ describe('a registered webhook', () => {
     expect(await webhooks.events(foreign)).toEqual([]);
   });
 
-  test('hears of what it asked for and of nothing else', async () => {
+  test('receives the events it asked for and no others', async () => {
     const orgId = await ledger.newOrg();
     const ends = await webhooks.register(orgId, { events: ['job.succeeded', 'job.failed_final'] });
     const starts = await webhooks.register(orgId, { events: ['job.running'] });
@@ -50,7 +50,7 @@ describe('a registered webhook', () => {
     expect(await webhooks.events(starts)).toEqual(['job.running', 'job.running', 'job.running']);
   });
 
-  test('is told the kind of a failure and never its message, nor payload, result or tags', async () => {
+  test('receives the kind of a failure, and never its message, payload, result or tags', async () => {
     const orgId = await ledger.newOrg();
     const id = await webhooks.register(orgId, { events: ['job.failed', 'job.failed_final'] });
     const payload = { kind: 'json', text: '{"card":"4711-secret"}' } as const;
@@ -65,7 +65,7 @@ describe('a registered webhook', () => {
     expect(JSON.stringify(told)).not.toMatch(/it broke|4711-secret|tag-secret/);
   });
 
-  test('gets nothing of jobs whose profile tells nobody', async () => {
+  test('receives nothing about jobs whose profile sends no events', async () => {
     const orgId = await ledger.newOrg();
     await webhooks.register(orgId);
     await ensureCallbackOrg(ledger.db.api, orgId);
@@ -76,7 +76,7 @@ describe('a registered webhook', () => {
 });
 
 describe('a callback', () => {
-  test('is told once of each end, again after a retry by hand [GA-1.16] [GM-10.14]', async () => {
+  test('receives each end once, and again after a manual retry [GA-1.16] [GM-10.14]', async () => {
     const orgId = await ledger.newOrg();
     await ensureCallbackOrg(ledger.db.api, orgId);
     const job = await ledger.putJob('dead_letter', withCallback(orgId));
@@ -95,7 +95,7 @@ describe('a callback', () => {
     expect(await webhooks.callbackOf(orgId)).toBe(id);
   });
 
-  test('of the execution API is told of each change of state [FR-07.03]', async () => {
+  test('of the execution API receives each change of state [FR-07.03]', async () => {
     const orgId = await ledger.newOrg();
     await ensureCallbackOrg(ledger.db.api, orgId);
     const payload = { kind: 'json', text: '{"type":"EMIT_EVENT","work_kind":"SUCCESS_FAST"}' } as const;

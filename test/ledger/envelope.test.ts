@@ -60,7 +60,7 @@ test.each([
   },
 );
 
-test('a key of a project goes with the job it stands for', async () => {
+test('a key of a project is removed with its job', async () => {
   const orgId = await ledger.newOrg();
   const keys = async () =>
     (await ledger.db.api.query('SELECT key FROM millrace.idempotency_keys WHERE org_id = $1', [orgId])).rows.length;

@@ -126,7 +126,7 @@ test('the history of many jobs leaves out what the org does not have', async () 
   expect([...histories.keys()]).toEqual([job.id]);
 });
 
-test('the owner of a job is told of whatever org it is', async () => {
+test('the owner of a job is reported, whatever org it belongs to', async () => {
   const job = await ledger.submitOne();
   expect(await jobOwner(ledger.db.api, job.id)).toEqual({ orgId: job.orgId, jobType: job.jobType });
   expect(await jobOwner(ledger.db.api, '0b7b7a3e-5d9a-4c0c-8a54-8a2c7ee8a001')).toBeNull();

@@ -34,7 +34,7 @@ test.each(['completed', 'failed', 'cancelled'] as const)(
   },
 );
 
-test('a key that stands for a younger job outlives an older job that had it', async () => {
+test('a key that names a younger job outlives an older job that had it', async () => {
   const orgId = await ledger.newOrg();
   const type = `type-${randomBytes(4).toString('hex')}`;
   const keyed = { orgId, type, job: { idempotencyKey: 'k', fingerprint: 'f' } };

@@ -29,7 +29,7 @@ const failedAfter = async (attempts: number): Promise<TestJob> => {
   return job;
 };
 
-describe('a retry by hand within the limit', () => {
+describe('a manual retry within the limit', () => {
   test('waits for the backoff that its number has, and counts at once [FR-11.04] [FR-11.05] [FR-11.06]', async () => {
     for (const [attempts, delayMs] of [
       [1, 1_000],

@@ -67,7 +67,7 @@ describe('a job past its total lifetime', () => {
     expect((await startJobs(ledger.db.workers, { workerId: leased.workerId, jobs: [leased] })).started.size).toBe(0);
   });
 
-  test('tells those that wait for it', async () => {
+  test('notifies the jobs that wait for it', async () => {
     const job = await ledger.submitOne(mortal);
     await ledger.submitOne({ orgId: job.orgId, dependsOn: [job] });
     await releaseDependents(ledger.db.maintenance, 100);

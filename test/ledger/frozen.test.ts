@@ -38,7 +38,7 @@ test('a process that is frozen while an answer is sent to it loses what it had l
   expect(freed.rowCount).toBe(1);
 });
 
-test('a process that is frozen while it listens is given up, so that hints told to it need not be kept', async () => {
+test('a process that is frozen while it listens is disconnected, so that its notifications need not be kept', async () => {
   const client = newListener(ledger.db.url);
   client.on('error', () => {});
   await client.connect();

@@ -90,7 +90,7 @@ describe('while a dependent is being submitted, its dependency can be', () => {
     expect(await ledger.rowOf(job)).toMatchObject({ priority: 0 });
   });
 
-  test('retried by hand, and the dependent waits for its second end', async () => {
+  test('retried manually, and the dependent waits for its second end', async () => {
     const job = await ledger.putJob('failed');
     const dependent = await besideSubmission(job, async () => {
       const wish = { resetAttempts: true, priority: null, delayMs: null, actor: null };

@@ -59,7 +59,7 @@ test('the end of a lifetime passes held jobs by, and comes back to them', async 
   expect(await states(held)).toEqual(['dead_letter', 'dead_letter', 'dead_letter']);
 });
 
-test('a caller whose job is held waits alone and is told to come again; the others have their answers', async () => {
+test('a caller whose job is held waits alone and gets 503; the others get their answers', async () => {
   const canceller = new Canceller({ database: ledger.db, heldJobs: new HeldJobs({ database: ledger.db }) });
   const held = await ledger.submitOne();
   const free = await Promise.all([1, 2, 3].map(() => ledger.submitOne({ orgId: held.orgId })));
@@ -95,7 +95,7 @@ test('a caller that names many jobs has the free ones cancelled although one is 
   expect(answers.map(({ kind }) => kind)).toEqual(['cancelled', 'not_found', 'already_final']);
 });
 
-test('callers who change a held job take few connections, and are told to come again', async () => {
+test('callers who change a held job take few connections, and get 503', async () => {
   const heldJobs = new HeldJobs({ database: ledger.db });
   const [held, free] = [await ledger.submitOne(), await ledger.submitOne()];
   const change = ({ orgId, id }: TestJob) =>

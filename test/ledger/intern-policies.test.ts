@@ -72,7 +72,7 @@ test('a policy that is asked for while it is being removed is written anew', asy
   expect(await idsOf(policy)).toEqual([renewed]);
 });
 
-test('a cache remembers so many policies and no more', async () => {
+test('a cache remembers a limited number of policies', async () => {
   const { db, count } = counting();
   const cache = new PolicyCache(db, { maxRemembered: 2 });
   const policies = [newPolicy(), newPolicy(), newPolicy()] as const;

@@ -61,7 +61,7 @@ const failing = (failures: number, waitMs: number): Health => {
 };
 
 describe('calls under way are bounded', () => {
-  test('for one origin of an org, whatever URLs its callbacks have there, and another origin has room of its own', async () => {
+  test('for one origin of an org with any callback URLs, and another origin has its own room', async () => {
     const orgId = await ledger.newOrg();
     const hanging = await callbacks(orgId, urls('slow.example', 30));
     const [other] = await callbacks(orgId, ['https://slow.example:8443/']);
@@ -75,7 +75,7 @@ describe('calls under way are bounded', () => {
     expect(await ready({ origin: 4 })).toHaveLength(1);
   });
 
-  test('for one org, whatever hosts it names, and another org has room of its own', async () => {
+  test('for one org with any hosts, and another org has its own room', async () => {
     const [greedy, modest] = [await ledger.newOrg(), await ledger.newOrg()];
     const many = Array.from({ length: 30 }, (_, no) => `https://host-${no}.example/`);
     await callbacks(greedy, many);
@@ -96,7 +96,7 @@ describe('calls under way are bounded', () => {
     expect(await ready({ origin: 5 })).toHaveLength(5);
   });
 
-  test('for targets that failed last and for those nothing is known of; those that answered last need no share', async () => {
+  test('for failing and unknown targets; healthy targets need no share', async () => {
     const lanes: string[] = [];
     for (let count = 0; count < 9; count++)
       lanes.push(...(await callbacks(await ledger.newOrg(), ['https://a.example/'])));

@@ -72,7 +72,7 @@ describe('lanes', () => {
     expect(await takeFirstDeliveries(ledger.db.workers, [id])).toEqual([]);
   });
 
-  test('whoever makes a lane due waits for the delivery that ends in it', async () => {
+  test('a transaction that makes a lane due waits for the delivery that ends in it', async () => {
     const id = await queued(await ledger.newOrg());
     const ending = await ledger.db.workers.connect();
     try {
@@ -96,7 +96,7 @@ describe('retention', () => {
       [webhookId],
     );
 
-  test('keeps what a job told as long as the job, and removes it behind the job', async () => {
+  test('keeps the deliveries of a job as long as the job, and removes them after it', async () => {
     const orgId = await ledger.newOrg();
     const id = await queued(orgId);
     await age(id);

@@ -36,7 +36,7 @@ test('a job stays until its end was queued for its callback', async () => {
   expect(await webhooks.deliveries({ orgId })).toHaveLength(1);
 });
 
-test('a job of an org that nobody is told of waits for no dispatcher', async () => {
+test('a job of an org without webhooks does not wait for the dispatcher', async () => {
   const orgId = await ledger.newOrg();
   const webhookId = await webhooks.register(orgId);
   await webhooks.sql('UPDATE millrace.webhooks SET deleted_at = now() WHERE id = $1', [webhookId]);

@@ -91,7 +91,7 @@ test('a job that another still waits for stays until that one moved on', async (
   expect(await exists(dependency)).toBe(false);
 });
 
-test('one call removes no more than it was told', async () => {
+test('one call removes no more than its limit', async () => {
   const orgId = await ledger.newOrg();
   for (let made = 0; made < 5; made++) await ledger.putJob('cancelled', { orgId, policy: { retentionMs: 0 } });
   expect((await prune(2)).jobs).toBe(2);

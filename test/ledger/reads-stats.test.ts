@@ -42,7 +42,7 @@ describe('countJobs', () => {
     expect(counts.failureRate).toBeCloseTo(0.02);
   });
 
-  test('time in the queue and at work is told in percentiles [GA-2.62] [GA-2.63] [GA-2.67] [GA-2.68] [GA-2.69] [GA-2.70]', async () => {
+  test('time in the queue and at work is reported in percentiles [GA-2.62] [GA-2.63] [GA-2.67] [GA-2.68] [GA-2.69] [GA-2.70]', async () => {
     const orgId = await ledger.newOrg();
     expect(await countJobs(ledger.db.api, orgId, { sinceMs: HOUR })).toMatchObject({
       queueLatency: null,
@@ -132,7 +132,7 @@ describe('explainJob', () => {
     expect((await explain(pending)).unmetDependencies).toEqual([{ id: dependency.id, state: 'running' }]);
   });
 
-  test('pauses and caps are told with what runs under them', async () => {
+  test('pauses and caps are shown with the number of running jobs', async () => {
     const job = await ledger.submitOne();
     expect(await explain(job)).toMatchObject({ queuePausedAt: null, typePausedAt: null, typeCap: null, orgCap: null });
     await configureQueue(ledger.db.api, { name: 'q:default', paused: true });

@@ -20,7 +20,7 @@ const read = async ({ orgId, id }: TestJob) => {
 };
 
 describe('getJob', () => {
-  test('shows what was submitted [GM-10.01] [GM-10.10] [GM-10.11] [GM-10.12] [GM-10.13] [GM-10.14] [GA-2.05] [GA-2.16] [GA-2.17] [GA-2.18]', async () => {
+  test('shows the submitted values [GM-10.01] [GM-10.10] [GM-10.11] [GM-10.12] [GM-10.13] [GM-10.14] [GA-2.05] [GA-2.16] [GA-2.17] [GA-2.18]', async () => {
     const submitted = await ledger.submitOne({
       job: {
         priority: 1,

@@ -41,7 +41,7 @@ describe('workers', () => {
 });
 
 describe('heartbeat', () => {
-  test('a stopped or unknown worker is told that it is not alive', async () => {
+  test('a stopped or unknown worker learns that it is not alive', async () => {
     const id = await registerWorker(ledger.db.workers, NEW);
     await stopWorker(ledger.db.workers, id);
     expect((await heartbeat(ledger.db.workers, { workerId: id, jobs: [] })).alive).toBe(false);

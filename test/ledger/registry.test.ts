@@ -44,7 +44,7 @@ describe('job types', () => {
     expect(await typeOf('mail')).toMatchObject({ pausedAt: null });
   });
 
-  test('a type nobody announced can be paused and capped, and a second pause keeps the first time', async () => {
+  test('a type without a worker can be paused and capped, and a second pause keeps the first time', async () => {
     await pauseType(ledger.db.api, 'unheard-of');
     const first = await typeOf('unheard-of');
     await ledger.moveClock(1_000);

@@ -69,7 +69,7 @@ test('a dependency that ends during the submission of its dependent does not wai
   expect((await ledger.pathOf(job!)).at(-1)).toBe(MET);
 });
 
-test('the hot path, too, ends a dependency beside a submission, and the dependent wakes', async () => {
+test('the fast completion also ends a dependency during a submission, and the dependent wakes', async () => {
   const first = await ledger.start(await ledger.submitOne());
   const finished = [{ orgId: first.orgId, seq: first.seq, leaseSeq: first.leaseSeq, result: null }];
   const params = { workerId: first.workerId, finished, closedClaims: [] };
@@ -84,7 +84,7 @@ test('the hot path, too, ends a dependency beside a submission, and the dependen
   expect((await ledger.pathOf(job)).at(-1)).toBe(MET);
 });
 
-test('a submission beside an end that is not committed yet does not wait, and sees the end afterwards', async () => {
+test('a submission does not wait for an end that is not committed yet, and sees it afterwards', async () => {
   const first = await ledger.start(await ledger.submitOne());
   const job = await interleave(
     (client) => complete(client, first),

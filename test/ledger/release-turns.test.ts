@@ -122,7 +122,7 @@ test('a release that fails is tried alone, put off and reported, and the others 
   expect(await pendingOf(bad)).toBe(0);
 });
 
-test('releases that are put off do not keep the releaser turning, however many orgs have some', async () => {
+test('postponed releases do not keep the releaser busy, however many orgs have some', async () => {
   await ledger.db.api.query(`INSERT INTO millrace.releases (org_id, seq, failures, due_at)
     SELECT gen_random_uuid(), n, 1, now() + interval '1 day' FROM generate_series(1, 20) n`);
   const first = await release(5);

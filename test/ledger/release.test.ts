@@ -50,7 +50,7 @@ describe('AFTER', () => {
     expect([await ledger.tokensOf(job, 'waiting'), await ledger.tokensOf(job, 'ready')]).toEqual([0, 1]);
   });
 
-  test('with a time of its own becomes delayed [GM-2.12]', async () => {
+  test('with its own start time becomes delayed [GM-2.12]', async () => {
     const first = await ledger.submitOne();
     const job = await ledger.submitOne({ orgId: first.orgId, dependsOn: [first], job: { runAfterMs: 60_000 } });
     await finish(first, 'completed');

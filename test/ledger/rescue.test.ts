@@ -139,7 +139,7 @@ describe('the rescue', () => {
     expect(await ledger.stateOf(job)).toBe('running');
   });
 
-  test('takes what it can and does not wait for jobs that a transaction holds', async () => {
+  test('takes the free jobs and does not wait for jobs that a transaction holds', async () => {
     const workerId = await ledger.registerWorker();
     const start = async () => ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), workerId);
     const lease = async () => ledger.lease(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), workerId);

@@ -15,7 +15,7 @@ async function orgWithFailures(count: number): Promise<{ orgId: string; ids: str
 }
 
 describe('a search of failures', () => {
-  it('looks at so many and no more, and goes on where it stopped', async () => {
+  it('looks at a limited number, and continues where it stopped', async () => {
     const { orgId, ids } = await orgWithFailures(7);
     const pages: string[][] = [];
     let cursor: string | null = null;

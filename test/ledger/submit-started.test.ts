@@ -68,7 +68,7 @@ describe('nothing is written', () => {
     expect(await ledger.rowOf(entry)).toBeUndefined();
   };
 
-  test('while any job that the worker may take stands in line, of whatever type and priority [GM-3.08]', async () => {
+  test('while any job that the worker may take is waiting, of whatever type and priority [GM-3.08]', async () => {
     const first = await ledger.submitOne({ job: { priority: 4 } });
     const type = `${first.jobType}-other`;
     const lanes = [...lanesOf(first), ...lanesOf({ jobType: type })];

@@ -53,7 +53,7 @@ test.each([
   },
 );
 
-test('a job without tags is not written as a tagged one beside others that are', async () => {
+test('a job without tags is not written as a tagged one in a batch with tagged jobs', async () => {
   const { orgId, ids, names } = await written([{ team: 'blue' }, null]);
   expect(names).toEqual(['millrace_submit_jobs']);
   const { rows } = await ledger.db.api.query(

@@ -91,7 +91,7 @@ describe('submitMany', () => {
     expect(await count()).toBe(2);
   });
 
-  it('without atomic takes what is valid and reports the rest [GA-1.39]', async () => {
+  it('accepts the valid jobs and reports the others when it is not atomic [GA-1.39]', async () => {
     const { millrace, count } = await open();
     await millrace.submit(job({ idempotencyKey: 'taken', tags: { first: 'yes' } }));
     const batch = [
@@ -115,7 +115,7 @@ describe('submitMany', () => {
 });
 
 describe('open', () => {
-  it('refuses options that nobody could work by', async () => {
+  it('refuses options that make no sense', async () => {
     const options = { concurrency: 0, maxPayloadBytes: 0, defaults: { maxAttempts: 0, leaseMs: 1 } };
     await expect(bench.open(options)).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
   });

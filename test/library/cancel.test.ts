@@ -7,7 +7,7 @@ const stage = useStage({ defaults: { cancelGraceMs: 200 } });
 const UNKNOWN = '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11';
 
 describe('cancel', () => {
-  it('ends a job that nobody works on at once, and says what it was [GA-3.08] [GA-3.09] [GA-3.10] [GA-3.16]', async () => {
+  it('ends a job that is not running at once, and returns its previous state [GA-3.08] [GA-3.09] [GA-3.10] [GA-3.16]', async () => {
     const delayed = await stage.act(() => 1, { delay: '1h' });
     const pending = await stage.act(() => 1, { dependsOn: [delayed], dependencyType: 'AFTER_ANY' });
     const { jobId: scheduled } = await stage.millrace.submit({ type: 'unserved', payload: {} });

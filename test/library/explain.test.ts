@@ -73,7 +73,7 @@ describe('explain', () => {
     gate.open();
   });
 
-  it('tells who runs it, that it was asked to stop, that it waits for children, and that it has ended', async () => {
+  it('names the worker, the cancel request, the children it waits for and the end', async () => {
     const [own, child] = [new Gate(), new Gate()];
     const millrace = await bench.work(
       {

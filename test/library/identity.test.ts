@@ -6,7 +6,7 @@ const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 const DAY_MS = 86_400_000;
 
 describe('the id of a job', () => {
-  it('is a version 4 UUID of its own, given by the system at submission [GM-1.01] [GM-1.02] [GM-1.03]', async () => {
+  it('is a version 4 UUID that the system assigns at submission [GM-1.01] [GM-1.02] [GM-1.03]', async () => {
     const millrace = await bench.open();
     const { results } = await millrace.submitMany(Array.from({ length: 1_000 }, () => ({ type: 'id', payload: {} })));
     const ids = results.map(({ jobId }) => jobId as string);

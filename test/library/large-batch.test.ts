@@ -57,7 +57,7 @@ describe('submitMany of more than a statement carries', () => {
     expect(await count()).toBe(1);
   });
 
-  it('is cut the same way when its jobs stand each for itself', async () => {
+  it('is split the same way when it is not atomic', async () => {
     const { millrace, count } = await open();
     const answer = await millrace.submitMany(
       jobs((n) => ({ idempotencyKey: `k-${n % 11}` })),

@@ -6,7 +6,7 @@ import { Gate, useStage } from './fixture.ts';
 const stage = useStage();
 
 describe('the model', () => {
-  it('has the states and priorities of its definition, and cancelled beside them [GM-0.01] [GM-0.02] [GM-2.10]', () => {
+  it('has the states and priorities of its definition, and cancelled in addition [GM-0.01] [GM-0.02] [GM-2.10]', () => {
     const defined = ['PENDING', 'SCHEDULED', 'DELAYED', 'RUNNING', 'COMPLETED', 'FAILED', 'RETRYING', 'DEAD_LETTER'];
     expect(JOB_STATES.map((state) => state.toUpperCase()).sort()).toEqual([...defined, 'CANCELLED'].sort());
     expect(PRIORITIES).toEqual(['CRITICAL', 'HIGH', 'NORMAL', 'LOW', 'BULK']);

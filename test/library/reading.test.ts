@@ -7,7 +7,7 @@ const stage = useStage();
 const UNKNOWN = '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11';
 
 describe('get', () => {
-  it('answers null for what is no job of the org', async () => {
+  it('returns null for an id that is not a job of the org', async () => {
     const elsewhere = await stage.open({ org: await stage.ledger.newOrg() });
     const { jobId } = await elsewhere.submit({ type: 'x', payload: {} });
     for (const id of [jobId, UNKNOWN, 'not an id', '']) expect(await stage.millrace.get(id)).toBeNull();
@@ -37,7 +37,7 @@ describe('get', () => {
 });
 
 describe('waitFor', () => {
-  it('answers as soon as the job has ended, however it ended', async () => {
+  it('resolves as soon as the job has ended in any terminal state', async () => {
     const failing = stage.act(() => Promise.reject(new PermanentError('no')));
     expect((await stage.millrace.waitFor(await failing)).state).toBe('failed');
     const done = await stage.act(() => 1);
@@ -104,7 +104,7 @@ describe('on', () => {
     ]);
   });
 
-  it('lets a listener that throws hurt nobody', async () => {
+  it('keeps a listener that throws from harming the job and other listeners', async () => {
     const told: string[] = [];
     const stops = [
       stage.millrace.on('error', ({ where }) => told.push(where)),

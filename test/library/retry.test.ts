@@ -48,7 +48,7 @@ describe('retry', () => {
     expect(await stage.millrace.get(jobId)).toMatchObject({ state: 'delayed', priority: 'HIGH', completedAt: null });
   });
 
-  it('has nothing to give to a job that is well, or is not there [GA-4.42]', async () => {
+  it('refuses a job that has not failed, and a job that does not exist [GA-4.42]', async () => {
     const jobId = await stage.act(() => 1);
     await stage.end(jobId);
     expect(await stage.millrace.retry(jobId)).toMatchObject({ status: 'NOT_RETRIABLE', newState: 'completed' });

@@ -48,7 +48,7 @@ describe('of a map of job types', () => {
     });
   });
 
-  test('a handler, what it spawns, and a schedule hold to it', () => {
+  test('a handler, the jobs it spawns and a schedule are checked against it', () => {
     compiled((millrace) => {
       millrace.register({
         type: 'resize',

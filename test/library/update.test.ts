@@ -47,7 +47,7 @@ describe('changing a job that has not ended', () => {
     expect(order).toEqual(['first c', 'first b', 'first a']);
   });
 
-  it('refuses what it is too late for, what is not open to change, and unknown types [GM-10.09]', async () => {
+  it('refuses late changes, members that cannot change, and unknown types [GM-10.09]', async () => {
     const { millrace } = await withTypes();
     const { jobId } = await millrace.submit({ type: 'first', payload: { name: 'a' } });
     await expect(millrace.update(jobId, { type: 'nobody' })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });

@@ -21,7 +21,7 @@ async function openNoting(home: string): Promise<{ server: EmbeddedServer; notic
 }
 
 describe('a server that is killed while a process uses it', () => {
-  it('is started again at the same address, with what was committed, and one notice each time', async () => {
+  it('is restarted at the same address with all committed data, with one notice each time', async () => {
     const home = await scratch.preparedHome();
     const { server, notices } = await openNoting(home);
     await query(server.url, 'CREATE TABLE kept AS SELECT 42 AS answer');

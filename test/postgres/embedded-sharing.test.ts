@@ -71,7 +71,7 @@ describe('after a crash', () => {
     await adopted.close();
   });
 
-  it('of program and server together, what was committed is there again', async () => {
+  it('of program and server together, committed data is there after the restart', async () => {
     const home = await scratch.preparedHome();
     const user = await spawnUser(home);
     await query(user.url, 'CREATE TABLE kept AS SELECT generate_series(1, 1000) AS n');
@@ -99,7 +99,7 @@ describe('after a crash', () => {
     expect(postmasterPid(home)).toBeNull();
   });
 
-  it('a stale postmaster.pid that names a live process of another program is no obstacle', async () => {
+  it('a stale postmaster.pid that names a process of another program is ignored', async () => {
     const home = await scratch.preparedHome();
     const dataFolder = join(home, 'postgres');
     const account = chooseAccount(machineAccounts, { data: dataFolder, home });

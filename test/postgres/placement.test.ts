@@ -27,7 +27,7 @@ describe('the account that runs the server', () => {
     expect(chooseAccount({ isRoot: false, passwd: () => PASSWD.join('\n') }, nowhere)).toBeNull();
   });
 
-  it('is postgres, else nobody, else any unprivileged one', () => {
+  it('is "postgres", else "nobody", else any unprivileged account', () => {
     expect(chooseAccount(accountsOf(...PASSWD), nowhere)).toEqual({ name: 'postgres', uid: 26, gid: 26 });
     expect(chooseAccount(accountsOf(...PASSWD.slice(0, 3)), nowhere)).toMatchObject({ name: 'nobody' });
     expect(chooseAccount(accountsOf(...PASSWD.slice(0, 2)), nowhere)).toMatchObject({ name: 'daemon' });
@@ -96,7 +96,7 @@ describe('a place the account cannot reach', () => {
     await expect(open()).rejects.toMatchObject({ message: expect.stringContaining('no longer exists') });
   });
 
-  it('is refused with a sentence when there is no shelter either', async () => {
+  it('is refused with a message when no fallback folder is usable either', async () => {
     const home = scratch.fresh();
     await mkdir(home, { mode: 0o700 });
     const shelter = scratch.fresh('file');

@@ -31,7 +31,7 @@ describe('a data folder that is not ours', () => {
     expect(await readdir(data)).toEqual(['holiday.jpg']);
   });
 
-  it('is refused when a file stands in its place', async () => {
+  it('is refused when its path is a file', async () => {
     const home = scratch.fresh();
     await mkdir(home);
     await writeFile(join(home, 'postgres'), 'x');

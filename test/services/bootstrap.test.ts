@@ -58,7 +58,7 @@ it('makes the org when it is missing', async () => {
   expect(first?.orgId).not.toBe(DEFAULT_ORG_ID);
 });
 
-it('keeps no key that it could not save', async () => {
+it('discards a key that it could not save', async () => {
   const home = join(await newHome(), 'missing');
   await expect(createFirstOrgAndKey(ledger.db, { home })).rejects.toMatchObject({ code: 'HOME_UNUSABLE' });
   expect(await listKeys(ledger.db, { orgId: DEFAULT_ORG_ID })).toEqual([]);

@@ -12,7 +12,7 @@ const ledger = useLedger();
 const DAY_MS = 86_400_000;
 
 describe('orgs', () => {
-  it('are made once for a slug, with a limit of their own if told', async () => {
+  it('are created once for each slug, with their own limit if one is given', async () => {
     const made = await createOrg(ledger.db, { slug: 'acme', requestsPerMinute: 7 });
     expect(await requireOrg(ledger.db, { slug: 'acme' })).toEqual(made);
     await expect(createOrg(ledger.db, { slug: 'acme' })).rejects.toMatchObject({ code: 'CONFLICT' });
@@ -31,13 +31,13 @@ describe('orgs', () => {
     await expect(createKey(ledger.db, { orgId: id })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
   });
 
-  it('nobody made are not found', async () => {
+  it('that were never created are not found', async () => {
     await expect(requireOrg(ledger.db, { slug: 'nobody' })).rejects.toMatchObject({ code: 'NOT_FOUND' });
   });
 });
 
 describe('keys', () => {
-  it('live 90 days and may submit, read and cancel unless told', async () => {
+  it('live 90 days and may submit, read and cancel by default', async () => {
     const orgId = await ledger.newOrg();
     const key = await createKey(ledger.db, { orgId });
     expect(key).toMatchObject({ orgId, projectId: null, name: 'api key', scopes: DEFAULT_SCOPES });

@@ -22,7 +22,7 @@ describe('the log', () => {
     expect(Object.keys(lines[0] as LogLine)).toEqual(['time', 'level', 'message', 'client_id']);
   });
 
-  it('makes no line below the level that is wanted, and asks nobody for its fields', () => {
+  it('writes no line below the configured level, and does not compute its fields', () => {
     const lines: LogLine[] = [];
     const log = createLog((line) => lines.push(line), 'error');
     const asked: string[] = [];

@@ -25,7 +25,7 @@ describe('metrics', () => {
     );
   });
 
-  it('count what was observed in every bucket that holds it', async () => {
+  it('count an observation in every bucket whose bound it does not exceed', async () => {
     const metrics = new Metrics();
     const seconds = metrics.histogram('took_seconds', 'Time.', [0.1, 1], ['kind']);
     for (const value of [0.05, 0.1, 0.5, 7]) seconds.observe(value, { kind: 'x' });
@@ -64,7 +64,7 @@ describe('metrics', () => {
     expect(() => metrics.gauge('x_total', 'X.', ['a'])).toThrow('x_total');
   });
 
-  it('ask for what is not counted here, and live with no answer', async () => {
+  it('read values that are counted elsewhere, and leave them out when the read fails', async () => {
     const metrics = new Metrics();
     const depth = metrics.gauge('depth', 'Depth.');
     metrics.onScrape(async () => {

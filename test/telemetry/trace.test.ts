@@ -7,7 +7,7 @@ function tracing(): { tracer: Tracer; spans: Span[] } {
 }
 
 describe('a trace', () => {
-  it('holds together what was started below one another', () => {
+  it('links the spans that were started inside each other', () => {
     const { tracer, spans } = tracing();
     const outer = tracer.start('outer');
     const inner = tracer.start('inner', outer.traceparent);
@@ -51,7 +51,7 @@ describe('a trace', () => {
     expect(spans).toMatchObject([{ startedAtMs: 1_000, attributes: { first: true } }]);
   });
 
-  it('has its ids also where nobody hears of its spans', () => {
+  it('has ids even when no exporter receives its spans', () => {
     const tracer = new Tracer(null);
     const outer = tracer.start('outer');
     const inner = tracer.start('inner', outer);
