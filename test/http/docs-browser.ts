@@ -1,7 +1,7 @@
 /** Opens the API page in jsdom, which runs its scripts as a browser does. jsdom enforces no content security policy. */
 import { JSDOM } from 'jsdom';
 import { onTestFinished } from 'vitest';
-import { until } from '../library/fixture.ts';
+import { until } from '../until.ts';
 
 export class Page {
   readonly #dom: JSDOM;

@@ -10,7 +10,7 @@ export type MigrationReport = { version: number; applied: string[] };
 
 const FOLDER = new URL('../migrations/', import.meta.url);
 
-export function readMigrations(): Migration[] {
+function readMigrations(): Migration[] {
   return readdirSync(FOLDER)
     .filter((file) => file.endsWith('.sql'))
     .sort()
