@@ -13,7 +13,7 @@ import { WorkerProcess } from './worker-process.ts';
 const SCRIPT = fileURLToPath(new URL('./fixtures/deliveries.ts', import.meta.url));
 const LEASE_MS = 30_000;
 const JOBS = 20;
-const KILLS = 3;
+const KILLS = 2;
 
 const server = useExecution();
 const { config } = loadConfig({ environment: { MILLRACE_EGRESS_ALLOW: '127.0.0.0/8' }, folder: tmpdir() });

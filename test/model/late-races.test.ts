@@ -13,7 +13,7 @@ import { type LateTally, lateRaceProperty } from './late-race.ts';
 import { stopClock } from './system.ts';
 import { spoiled } from './unguarded.ts';
 
-const RUNS = Number(process.env.MODEL_RUNS ?? 200);
+const RUNS = Number(process.env.MODEL_RUNS ?? 120);
 const timeout = 30_000 + RUNS * 1_000;
 
 const ledger = useLedger();

@@ -14,7 +14,7 @@ import { lifecycleProperty } from './lifecycle.ts';
 import { stopClock } from './system.ts';
 
 const { MODEL_RUNS, MODEL_SEED, MODEL_PATH, MODEL_REPLAY } = process.env;
-const RUNS = Number(MODEL_RUNS ?? 120);
+const RUNS = Number(MODEL_RUNS ?? 90);
 const timeout = 60_000 + RUNS * 1_000;
 
 const ledger = useLedger();
