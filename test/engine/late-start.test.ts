@@ -165,12 +165,15 @@ it('a worker that is killed leaves none of them behind, and no attempt has two s
   await ended(org, 3_000);
   expect(await countOf(org, `j.state <> 'completed'`)).toBe(0);
   const begun = child.said.filter((line) => line.startsWith('began ')).flatMap((line) => line.split(' ').slice(1));
-  const starts = await sql(
-    `SELECT j.id FROM millrace.jobs j JOIN millrace.events e ON e.org_id = j.org_id AND e.job_seq = j.seq
-     WHERE j.org_id = $1 AND e.to_state = 'running' AND e.attempt = 1 AND j.id = ANY ($2::uuid[])`,
-    [org, begun],
+  // Matched here: as one join, it exceeded the time limit of a statement on a busy machine.
+  const jobs = await sql('SELECT id, seq FROM millrace.jobs WHERE org_id = $1', [org]);
+  const events = await sql(
+    `SELECT job_seq FROM millrace.events WHERE org_id = $1 AND to_state = 'running' AND attempt = 1`,
+    [org],
   );
-  expect(new Set(starts.rows.map(({ id }) => id)).size).toBe(new Set(begun).size);
+  const started = new Set(events.rows.map(({ job_seq }) => job_seq));
+  const isStarted = new Map(jobs.rows.map(({ id, seq }) => [id, started.has(seq)]));
+  expect(begun.filter((id) => isStarted.get(id) !== true)).toEqual([]);
   expect(await bench.violations()).toEqual([]);
 });
 

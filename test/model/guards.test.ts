@@ -47,7 +47,7 @@ const IN_THE_MODEL = {
 };
 
 const SEED = 4;
-/** With the first one, a hundred runs pass before this statement meets a lost lease. */
+/** With the first one, 30 runs do not meet this statement with a lost lease. */
 const OTHER_SEEDS: Record<string, number> = { millrace_complete_jobs: 6 };
 
 // A spoiled run shows in one of these ways; which comes first depends on who of several workers is asked first.
