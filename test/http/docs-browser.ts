@@ -24,7 +24,7 @@ export class Page {
     });
     onTestFinished(() => dom.window.close());
     const page = new Page(dom);
-    await until(() => page.all('.opblock').length > 0);
+    await until('the page shows its operations', () => page.all('.opblock').length > 0);
     return page;
   }
 
