@@ -142,7 +142,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     jobId: JobId<T> | string,
     options: { includeResult?: boolean; includeHistory?: boolean } = {},
   ): Promise<JobOf<Jobs, T> | null> {
-    const reading = readJobView(this.#engine, jobId, { orgId: this.#orgId, includeResult: true, ...options });
+    const reading = readJobView(this.#engine, { id: jobId, orgId: this.#orgId, includeResult: true, ...options });
     return reading as Promise<JobOf<Jobs, T> | null>;
   }
 
@@ -158,7 +158,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
 
   cancel(jobId: string, options: { reason?: string; force?: boolean } = {}): Promise<CancellationResult> {
     const { reason = null, force = false } = options;
-    return cancelJob(this.#engine, jobId, { orgId: this.#orgId, reason, force, actor: null });
+    return cancelJob(this.#engine, { id: jobId, orgId: this.#orgId, reason, force, actor: null });
   }
 
   cancelMany(
@@ -175,18 +175,18 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     options: Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>> = {},
   ): Promise<RetryResult> {
     const { resetAttempts = false, priority, delay } = options;
-    return retryJob(this.#engine, jobId, { orgId: this.#orgId, resetAttempts, priority, delay, actor: null });
+    return retryJob(this.#engine, { id: jobId, orgId: this.#orgId, resetAttempts, priority, delay, actor: null });
   }
 
   /** Changes the priority, tags, correlation id, callback or type of a job while it still may be changed. */
   update(jobId: string, update: JobUpdate): Promise<JobOf<Jobs> | null> {
-    const updating = updateJob(this.#engine, jobId, { orgId: this.#orgId, update, read: readJobView });
+    const updating = updateJob(this.#engine, { id: jobId, orgId: this.#orgId, update, read: readJobView });
     return updating as Promise<JobOf<Jobs> | null>;
   }
 
   /** Why a job failed, whatever became of it since. Null when it never failed, or does not exist. */
   async failure(jobId: string, options: { includeAllAttempts?: boolean } = {}): Promise<FailureDetails | null> {
-    const inspected = await inspectFailure(this.#engine, jobId, { orgId: this.#orgId, ...options });
+    const inspected = await inspectFailure(this.#engine, { id: jobId, orgId: this.#orgId, ...options });
     return inspected.kind === 'failed' ? inspected.details : null;
   }
 
@@ -196,13 +196,13 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     options: { timeout?: DurationInput; signal?: AbortSignal } = {},
   ): Promise<JobOf<Jobs, T>> {
     const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, 'timeout');
-    const waiting = waitForJob(this.#engine, jobId, { orgId: this.#orgId, timeoutMs, signal: options.signal });
+    const waiting = waitForJob(this.#engine, { id: jobId, orgId: this.#orgId, timeoutMs, signal: options.signal });
     return waiting as Promise<JobOf<Jobs, T>>;
   }
 
   /** Why is it not running? */
   explain(jobId: string): Promise<Explanation | null> {
-    return explainJob(this.#engine, jobId, this.#orgId);
+    return explainJob(this.#engine, { orgId: this.#orgId, id: jobId });
   }
 
   /** Hears what happens in this process. Answers a function that stops listening. */

@@ -34,7 +34,7 @@ export function cancelJobRoute(http: Http, engine: Engine): void {
   http.post('/jobs/:id/cancel', options, async (request, reply) => {
     const { orgId, actor } = callerOf(request);
     const { reason = null, force = false } = request.body;
-    const cancelled = await cancelJob(engine, request.params.id, { orgId, actor, reason, force });
+    const cancelled = await cancelJob(engine, { orgId, id: request.params.id, actor, reason, force });
     const { jobId, status, previousState, message } = cancelled;
     const previous_state = previousState === null ? null : STATE_WORDS[previousState];
     const body = { job_id: jobId, previous_state, message };

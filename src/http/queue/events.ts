@@ -81,7 +81,7 @@ export function registerEventRoutes(http: Http, engine: Engine, settings: EventS
   http.get('/jobs/:id/events', { ...options, schema: JOB_STREAM }, async (request, reply) => {
     const { orgId } = identityOf(request);
     const resume = cursorOf(request.headers['last-event-id'] ?? request.query.last_event_id);
-    const job = await readJob(engine, request.params.id, { orgId });
+    const job = await readJob(engine, { orgId, id: request.params.id });
     if (job === null) throw new AppError('NOT_FOUND', { message: `Job ${request.params.id} does not exist.` });
     if (resume !== undefined && resume.jobSeq !== job.seq) throw invalidFeedCursor();
     const after = resume ?? { txid: 0, recordId: 0, jobSeq: job.seq, n: 0 };

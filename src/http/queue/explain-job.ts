@@ -17,7 +17,7 @@ const schema = {
 
 export function explainJobRoute(http: Http, engine: Engine): void {
   http.get('/jobs/:id/explain', { schema, ...needs('jobs:read') }, async (request) => {
-    const explanation = await explainJob(engine, request.params.id, callerOf(request).orgId);
+    const explanation = await explainJob(engine, { orgId: callerOf(request).orgId, id: request.params.id });
     if (explanation === null) throw noSuchJob(request.params.id);
     return renderExplanation(explanation);
   });

@@ -27,7 +27,7 @@ export function getFailureRoute(http: Http, engine: Engine): void {
     const { orgId, sight } = callerOf(request);
     const { include_all_attempts: includeAllAttempts } = request.query;
     const { id } = request.params;
-    const inspected = await inspectFailure(engine, id, { orgId, includeAllAttempts });
+    const inspected = await inspectFailure(engine, { orgId, id, includeAllAttempts });
     if (inspected.kind === 'not_found') throw noSuchJob(id);
     if (inspected.kind === 'never_failed')
       throw new AppError('NOT_FOUND', { message: `Job ${id} exists and has not failed.` });

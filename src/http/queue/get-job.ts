@@ -29,7 +29,7 @@ export function getJobRoute(http: Http, engine: Engine): void {
   http.get('/jobs/:id', { schema, ...needs('jobs:read') }, async (request) => {
     const { orgId, sight } = callerOf(request);
     const { include_result: includeResult, include_history: includeHistory } = request.query;
-    const job = await readJob(engine, request.params.id, { orgId, includeResult, includeHistory });
+    const job = await readJob(engine, { orgId, id: request.params.id, includeResult, includeHistory });
     if (job === null) throw noSuchJob(request.params.id);
     return renderJob(job, sight);
   });

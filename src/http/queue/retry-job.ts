@@ -28,7 +28,7 @@ export function retryJobRoute(http: Http, engine: Engine): void {
     const { identity, orgId, actor } = callerOf(request);
     const { reset_attempts: resetAttempts = false, priority, delay } = request.body;
     requirePriority(identity, priority);
-    const retried = await retryJob(engine, request.params.id, { orgId, actor, resetAttempts, priority, delay });
+    const retried = await retryJob(engine, { orgId, id: request.params.id, actor, resetAttempts, priority, delay });
     const { jobId, status, newState, scheduledFor } = retried;
     const body = {
       job_id: jobId,

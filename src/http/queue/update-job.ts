@@ -23,7 +23,11 @@ export function updateJobRoute(http: Http, engine: Engine): void {
     const { identity, orgId, sight } = callerOf(request);
     const { correlation_id: correlationId, callback_url: callbackUrl, ...rest } = request.body;
     requirePriority(identity, rest.priority);
-    const job = await updateJob(engine, request.params.id, { orgId, update: { ...rest, correlationId, callbackUrl } });
+    const job = await updateJob(engine, {
+      orgId,
+      id: request.params.id,
+      update: { ...rest, correlationId, callbackUrl },
+    });
     if (job === null) throw noSuchJob(request.params.id);
     return renderJob(job, sight);
   });

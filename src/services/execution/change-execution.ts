@@ -25,7 +25,7 @@ export async function cancelExecution(c: ExecutionContext, request: JobRequest):
 
 async function cancel(c: ExecutionContext, caller: Caller, job: JobSummary): Promise<ExecutionChange> {
   const { clientId: orgId, actor } = caller;
-  const [result] = await cancelIds(c.engine, [job.id], { orgId, actor, reason: null, force: true });
+  const [result] = await cancelIds(c.engine, { ids: [job.id], orgId, actor, reason: null, force: true });
   if (result?.kind === 'cancelled') {
     const before = { ...job, state: result.previousState ?? job.state };
     c.metrics.canceled(job.tags?.work_kind ?? 'unknown');

@@ -13,7 +13,9 @@ export type CancellationResult = {
   message: string;
 };
 
-export type CancelParams = { orgId: string; reason: string | null; force: boolean; actor: string | null };
+type HowToCancel = { orgId: string; reason: string | null; force: boolean; actor: string | null };
+
+export type CancelParams = HowToCancel & { id: string };
 
 const WORDS: Record<CancelledJob['kind'], { status: CancellationResult['status']; message: string }> = {
   cancelled: { status: 'CANCELLED', message: 'The job is cancelled.' },
@@ -24,10 +26,10 @@ const WORDS: Record<CancelledJob['kind'], { status: CancellationResult['status']
 };
 
 /** Cancels a job at once if no worker runs it. Otherwise asks its handler to stop. */
-export async function cancelJob(engine: Engine, id: string, params: CancelParams): Promise<CancellationResult> {
+export async function cancelJob(engine: Engine, params: CancelParams): Promise<CancellationResult> {
+  const { id } = params;
   if (!isUuid(id)) return toResult({ id, kind: 'not_found', previousState: null });
-  const { orgId, reason, actor, force } = params;
-  const cancelled = await engine.canceller.cancel({ id, orgId, reason, actor, force });
+  const cancelled = await engine.canceller.cancel(params);
   tell(engine, [cancelled]);
   return toResult(cancelled);
 }
@@ -42,7 +44,7 @@ export type BatchCancellationResult = {
 };
 
 /** Either the jobs with these ids, or all that match the filter. If the page has a limit, only that page of them. */
-export type CancelManyParams = CancelParams & {
+export type CancelManyParams = HowToCancel & {
   ids?: readonly string[];
   filter?: JobFilter;
   page?: SearchPage;
@@ -68,7 +70,9 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
     dryRun: params.dryRun,
   };
   for await (const ids of pages(engine, params)) {
-    const results = params.dryRun ? await preview(engine, ids, params.orgId) : await cancelIds(engine, ids, params);
+    const results = params.dryRun
+      ? await preview(engine, ids, params.orgId)
+      : await cancelIds(engine, { ...params, ids });
     for (const result of results) count(total, toResult(result));
   }
   return total;
@@ -100,8 +104,10 @@ async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: Cance
 }
 
 /** One result per id, in the order given. A string that is not an id names no job. */
-export async function cancelIds(engine: Engine, ids: readonly string[], params: CancelParams): Promise<CancelledJob[]> {
-  const { orgId, reason, actor, force } = params;
+export async function cancelIds(
+  engine: Engine,
+  { ids, orgId, reason, actor, force }: HowToCancel & { ids: readonly string[] },
+): Promise<CancelledJob[]> {
   const asked = { orgId, ids: ids.filter(isUuid), reason, actor, force };
   const results = await engine.canceller.cancelMany(asked);
   tell(engine, results);

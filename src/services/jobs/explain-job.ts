@@ -33,7 +33,10 @@ export type Explanation = {
 };
 
 /** Why is it not running? Null when there is no such job. */
-export async function explainJob(engine: Engine, id: string, orgId: string): Promise<Explanation | null> {
+export async function explainJob(
+  engine: Engine,
+  { orgId, id }: { orgId: string; id: string },
+): Promise<Explanation | null> {
   if (!isUuid(id)) return null;
   const facts = await readFacts(engine.database.api, orgId, id);
   if (facts === null) return null;

@@ -14,26 +14,27 @@ export type FailureInfo = Failure & {
 export type FailureDetails = {
   jobId: string;
   type: string;
-  /** Null of a job that went on: it waits, runs again, or ended otherwise. */
+  /** Null for a job that waits, runs again, or ended in another way. */
   finalState: 'failed' | 'dead_letter' | null;
   totalAttempts: number;
   failure: FailureInfo;
   attempts?: readonly RecordedAttempt[];
 };
 
-export type InspectParams = { orgId: string; includeAllAttempts?: boolean };
+export type InspectParams = { orgId: string; id: string; includeAllAttempts?: boolean };
 
 export type InspectedFailure =
   | { kind: 'failed'; details: FailureDetails }
   | { kind: 'never_failed' }
   | { kind: 'not_found' };
 
-/** Why a job failed, whatever became of it since. */
-export async function inspectFailure(engine: Engine, id: string, params: InspectParams): Promise<InspectedFailure> {
+/** Why a job last failed, even if it ran again since. */
+export async function inspectFailure(engine: Engine, params: InspectParams): Promise<InspectedFailure> {
+  const { id } = params;
   const job = isUuid(id) ? await engine.reader.get(params.orgId, id) : null;
   if (job === null) return { kind: 'not_found' };
   const { lastFailure } = job;
-  // That it was cancelled is no failure of the job.
+  // A cancelled job has not failed.
   if (lastFailure === null || lastFailure.category === 'CANCELLED') return { kind: 'never_failed' };
   const attempts = await jobAttempts(engine.database.api, params.orgId, id);
   const last = attempts.findLast(({ failure }) => failure !== null);

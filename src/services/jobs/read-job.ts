@@ -13,19 +13,19 @@ export type JobReport<R = unknown> = Omit<JobSummary, 'result'> & {
 /** A job with its payload and result decoded. */
 export type JobView<P = unknown, R = unknown> = JobReport<R> & { readonly payload: P };
 
-export type ReadJobParams = { orgId: string; includeResult?: boolean; includeHistory?: boolean };
+export type ReadJobParams = { orgId: string; id: string; includeResult?: boolean; includeHistory?: boolean };
 
 /** Null: the org has no such job. */
-export async function readJob(engine: Engine, id: string, params: ReadJobParams): Promise<JobReport | null> {
-  if (!isUuid(id)) return null;
-  const job = await engine.reader.get(params.orgId, id, { result: params.includeResult });
+export async function readJob(engine: Engine, params: ReadJobParams): Promise<JobReport | null> {
+  if (!isUuid(params.id)) return null;
+  const job = await engine.reader.get(params.orgId, params.id, { result: params.includeResult });
   return job === null ? null : withHistory(engine, toReport(job), params);
 }
 
 /** The same with the payload. */
-export async function readJobView(engine: Engine, id: string, params: ReadJobParams): Promise<JobView | null> {
-  if (!isUuid(id)) return null;
-  const job = await engine.reader.get(params.orgId, id, { payload: true, result: params.includeResult });
+export async function readJobView(engine: Engine, params: ReadJobParams): Promise<JobView | null> {
+  if (!isUuid(params.id)) return null;
+  const job = await engine.reader.get(params.orgId, params.id, { payload: true, result: params.includeResult });
   return job === null ? null : withHistory(engine, toView(job), params);
 }
 

@@ -16,20 +16,26 @@ export type RetryResult = {
 
 export type RetryParams = {
   orgId: string;
+  id: string;
   resetAttempts: boolean;
   priority?: Priority;
   delay?: DurationInput;
   actor: string | null;
 };
 
-/** Gives a failed or dead-lettered job another attempt, by hand. */
-export async function retryJob(engine: Engine, id: string, params: RetryParams): Promise<RetryResult> {
+/** Gives a failed or dead-lettered job another attempt. */
+export async function retryJob(engine: Engine, params: RetryParams): Promise<RetryResult> {
+  const { orgId, id, resetAttempts, actor } = params;
   if (!isUuid(id)) return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
   const delayMs = params.delay === undefined ? null : readDelay(params.delay);
   if (params.priority !== undefined && !isPriority(params.priority))
     throw refusal('priority', 'INVALID_VALUE', `"${params.priority}" is not a priority.`);
   const retried = await retryInLedger(engine.database.api, {
-    ...{ orgId: params.orgId, id, resetAttempts: params.resetAttempts, actor: params.actor, delayMs },
+    orgId,
+    id,
+    resetAttempts,
+    actor,
+    delayMs,
     priority: params.priority === undefined ? null : priorityNumber(params.priority),
   });
   if (retried.kind === 'not_found') return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
@@ -38,7 +44,7 @@ export async function retryJob(engine: Engine, id: string, params: RetryParams):
     throw refusal(
       'delay',
       'BEYOND_LIFETIME',
-      'delay is longer than the job may live: it would end before it may start',
+      'delay is longer than the remaining lifetime of the job: the job would expire before it starts',
     );
   if (retried.kind !== 'queued')
     return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };

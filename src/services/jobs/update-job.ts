@@ -12,12 +12,17 @@ const TOO_LATE = {
   type: 'has been started, so its type can no longer be changed',
 } as const;
 
+export type UpdateParams = {
+  orgId: string;
+  id: string;
+  update: JobUpdate;
+  /** How the changed job is read. */
+  read?: typeof readJob;
+};
+
 /** Changes the open members of a job that has not ended. Null when there is no such job. */
-export async function updateJob(
-  engine: Engine,
-  id: string,
-  { orgId, update, read = readJob }: { orgId: string; update: JobUpdate; read?: typeof readJob },
-): Promise<JobReport | null> {
+export async function updateJob(engine: Engine, params: UpdateParams): Promise<JobReport | null> {
+  const { orgId, id, update, read = readJob } = params;
   const checked = checkUpdate(update, engine.limits);
   if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
   const { type } = checked.change;
@@ -30,7 +35,7 @@ export async function updateJob(
   if (updated.kind === 'reserved') throw reserved(checked.change, updated.type);
   if (updated.kind === 'too_late') throw new AppError('CONFLICT', { message: `Job ${id} ${TOO_LATE[updated.field]}.` });
   engine.hint('ready');
-  return read(engine, id, { orgId });
+  return read(engine, { orgId, id });
 }
 
 function unknownType(type: string): AppError {

@@ -5,23 +5,23 @@ import { isTerminal } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { type JobView, toView } from './read-job.ts';
 
-export type WaitParams = { orgId: string; timeoutMs: number | null; signal?: AbortSignal };
+export type WaitParams = { orgId: string; id: string; timeoutMs: number | null; signal?: AbortSignal };
 
 /** Returns the job once it has ended. All callers of a process share one watcher. */
-export async function waitForJob(engine: Engine, id: string, params: WaitParams): Promise<JobView> {
-  const { orgId, timeoutMs, signal } = params;
+export async function waitForJob(engine: Engine, params: WaitParams): Promise<JobView> {
+  const { orgId, id, timeoutMs, signal } = params;
   signal?.throwIfAborted();
   if (!isUuid(id)) throw missing(id);
   const watch = engine.watcher.watch({ orgId, id: id.toLowerCase() });
   const job = await firstOf(watch.ended, { timeoutMs, signal }).finally(watch.leave);
   if (job === null) throw missing(id);
-  return toView(job === 'late' ? await lastLook(engine, id, params) : job);
+  return toView(job === 'late' ? await lastLook(engine, params) : job);
 }
 
 /** `late`: the time is up. Rejects with the signal's reason when that is aborted first. */
 function firstOf(
   ended: Promise<Job | null>,
-  { timeoutMs, signal }: Omit<WaitParams, 'orgId'>,
+  { timeoutMs, signal }: Omit<WaitParams, 'orgId' | 'id'>,
 ): Promise<Job | null | 'late'> {
   return new Promise((resolve, reject) => {
     const timer = timeoutMs === null ? undefined : setTimeout(() => settle(() => resolve('late')), timeoutMs);
@@ -40,7 +40,7 @@ function firstOf(
 }
 
 /** A job that ended since the watcher last looked is not late. Only then are its payload and its result read. */
-async function lastLook(engine: Engine, id: string, { orgId, timeoutMs }: WaitParams): Promise<Job> {
+async function lastLook(engine: Engine, { orgId, id, timeoutMs }: WaitParams): Promise<Job> {
   const job = await engine.reader.get(orgId, id);
   if (job === null) throw missing(id);
   if (isTerminal(job.state)) return (await engine.reader.get(orgId, id, WHOLE)) ?? Promise.reject(missing(id));
