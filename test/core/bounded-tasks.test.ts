@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { BoundedTasks } from '../../src/core/bounded-tasks.ts';
+import { until } from '../until.ts';
 
 test('at most so many tasks run at once, and the next starts when one ends', async () => {
   const tasks = ['a', 'b', 'c', 'd'].map((name) => ({ name, end: Promise.withResolvers<void>() }));
@@ -23,7 +24,7 @@ test('at most so many tasks run at once, and the next starts when one ends', asy
     [0, 'd'],
   ] as const) {
     tasks[index]?.end.resolve();
-    await expect.poll(() => started.at(-1)).toBe(expected);
+    await until('the next task has started', () => started.at(-1), expected);
   }
   expect(started).toEqual(['a', 'b', 'c', 'd']);
 });
