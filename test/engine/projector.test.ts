@@ -94,8 +94,8 @@ test('sets aside a record that cannot be added up, reports it, and counts the on
   await submit(orgId, 2);
   // No sum can hold the type of this one: the key of its row is too long for an index.
   const type = Array.from({ length: 400 }, () => randomUUID()).join('');
-  const text = `INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs)
-    VALUES (nextval('millrace.record_id'), now(), $1, 'pending', 'scheduled', 2, $2, 'submitted', '{1}')`;
+  const text = `INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs, ns)
+    VALUES (nextval('millrace.record_id'), now(), $1, 'running', 'completed', 2, $2, 'succeeded', '{1}', '{3}')`;
   await ledger.db.maintenance.query(text, [orgId, type]);
   await submit(orgId, 3);
   await untilOver();
