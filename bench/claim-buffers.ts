@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { Lanes } from '../src/engine/work/lanes.ts';
+import { ReadyRanges } from '../src/engine/work/ready-ranges.ts';
 import { Millrace } from '../src/index.ts';
 import { completeJobs } from '../src/ledger/attempts/complete-jobs.ts';
 import { takeJobs } from '../src/ledger/attempts/take-jobs.ts';
@@ -20,35 +20,38 @@ export async function claimBuffers(url: string, jobs: number): Promise<{ before:
   await pin.query('SELECT count(*) FROM millrace.queues');
   const identity = { name: 'bench', host: 'bench', pid: 1, types: ['noop'], queues: ['q:default'], slots: 1 };
   const workerId = await registerWorker(database.workers, identity);
-  const lanes = new Lanes();
-  lanes.set({ queues: ['q:default'], types: ['noop'], fair: new Set() });
-  const before = await explainClaim(database.workers, { workerId, lanes });
+  const ranges = new ReadyRanges();
+  ranges.set({ queues: ['q:default'], types: ['noop'], fair: new Set() });
+  const before = await explainClaim(database.workers, { workerId, ranges });
   for (let claimed = 0, claimNo = 1; claimed < jobs; claimNo++) {
     const { jobs: started } = await takeJobs(database.workers, {
       workerId,
-      lanes: lanes.next(performance.now()),
+      lanes: ranges.next(performance.now()),
       limit: 200,
       claimNo,
-      runs: lanes.runsFor(200),
+      runs: ranges.runsFor(200),
     });
-    lanes.raise(started);
+    ranges.raise(started);
     const finished = started.map(({ orgId, seq, leaseSeq }) => ({ orgId, seq, leaseSeq, result: null }));
     await completeJobs(database.workers, { workerId, finished, closedClaims: [claimNo] });
     claimed += started.length;
   }
-  const after = await explainClaim(database.workers, { workerId, lanes });
+  const after = await explainClaim(database.workers, { workerId, ranges });
   await pin.end();
   await database.close();
   return { before, after };
 }
 
 /** Runs one claim inside a transaction that is rolled back, and counts what it touched. */
-async function explainClaim(pool: pg.Pool, { workerId, lanes }: { workerId: number; lanes: Lanes }): Promise<number> {
+async function explainClaim(
+  pool: pg.Pool,
+  { workerId, ranges }: { workerId: number; ranges: ReadyRanges },
+): Promise<number> {
   const { text } = allStatements().find((each) => each.name === 'millrace_take_jobs') as { text: string };
-  const now = lanes.next(performance.now());
+  const now = ranges.next(performance.now());
   const values = [
-    ...[workerId, 10, 0, now.map((lane) => lane.queue), now.map((lane) => lane.jobType)],
-    ...[now.map((lane) => lane.priority), now.map((lane) => lane.floor), lanes.runsFor(10), now.map(() => 0)],
+    ...[workerId, 10, 0, now.map((range) => range.queue), now.map((range) => range.jobType)],
+    ...[now.map((range) => range.priority), now.map((range) => range.floor), ranges.runsFor(10), now.map(() => 0)],
   ];
   const client = await pool.connect();
   await client.query('BEGIN');

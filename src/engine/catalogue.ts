@@ -7,12 +7,12 @@ import type { Database } from '../ledger/driver/database.ts';
 import { type JobType, readTypes } from '../ledger/queues/job-types.ts';
 import { introduceQueues, MAX_QUEUES, readQueues } from '../ledger/queues/queues.ts';
 import type { EventHub } from './events.ts';
-import { Periodic } from './periodic.ts';
+import { LoopService } from './loop.ts';
 
 const REFRESH_MS = 1_000;
 
-/** The queues, job types and caps that the ledger knows, at most a second old. */
-export class Catalogue extends Periodic {
+/** The queues, job types and caps in the ledger, at most a second old. */
+export class Catalogue extends LoopService {
   readonly #database: Database;
   readonly #onChange: () => void;
   #queues = new Map<string, 'fifo' | 'fair'>();
@@ -60,7 +60,7 @@ export class Catalogue extends Periodic {
   /** For submissions that may name only queues that exist. */
   readonly queueNames: QueueNames = { has: (name) => this.#queues.has(name), list: () => this.queues };
 
-  /** Adds the queue to those that workers serve. Concurrent callers share a statement. */
+  /** Makes workers serve the queue. Concurrent callers share a statement. */
   async ensureQueue(name: string): Promise<void> {
     if (!this.#queues.has(name)) await this.#introducing.add(name);
   }
@@ -92,14 +92,14 @@ export class Catalogue extends Periodic {
   }
 }
 
-// Every worker looks for jobs in each queue, so one queue per customer would slow all workers down.
+// Every worker looks for jobs in each queue, so one queue for each customer would slow all workers down.
 const tooManyQueues = (): AppError =>
   new AppError('QUOTA_EXCEEDED', {
     message: `There are already ${MAX_QUEUES} queues, the most that submissions may create. Use fewer queues: tags can tell jobs apart, and a fair queue lets orgs take turns.`,
     quota: { limit: 'queues', current: MAX_QUEUES, maximum: MAX_QUEUES, retryAfterMs: 60_000 },
   });
 
-// One object per type and refresh: the policy cache recognises policies resolved from the same layer by identity. A custom backoff
+// Makes one object for each type and refresh, because the policy cache recognises policies of the same layer by identity. A custom backoff
 // is a function of the application, so it counts only while a worker that has it is alive.
 const layerOf = ({ defaults, customBackoff, isServed }: JobType): RegistrationPolicy => ({
   ...defaults,

@@ -15,45 +15,44 @@ import { JobWatcher } from './follow/job-watcher.ts';
 import { Reader } from './follow/reader.ts';
 import type { Service } from './loop.ts';
 import { type Hint, Notifier } from './notifier.ts';
-import type { AcceptedJobs } from './submit/accepted-jobs.ts';
 import { Canceller } from './submit/canceller.ts';
 import { HeldJobs } from './submit/held-jobs.ts';
-import { JobWriter } from './submit/job-writer.ts';
+import { type AcceptedJobs, JobWriter } from './submit/job-writer.ts';
 import type { Prepared, SubmissionRequest } from './submit/prepared.ts';
 import { Spawner } from './submit/spawner.ts';
 import { Submitter } from './submit/submitter.ts';
-import { Projector } from './upkeep/projector.ts';
 import { Pruner } from './upkeep/pruner.ts';
 import { Releaser } from './upkeep/releaser.ts';
 import { Rescuer } from './upkeep/rescuer.ts';
+import { RollupWriter } from './upkeep/rollup-writer.ts';
 import { Scheduler } from './upkeep/scheduler.ts';
 import { Stager } from './upkeep/stager.ts';
 import { type Crew, type CrewParts, Crews } from './work/crews.ts';
-import { Producers } from './work/producers.ts';
+import { Producers } from './work/producer.ts';
 import { HandlerRegistry } from './work/registry.ts';
 import { Supervisor } from './work/supervisor.ts';
 
 export type EngineOptions = {
   database: Database;
   profile: Policy;
-  /** Validates what schedules submit and handlers spawn, by the rules that hold for every door. */
+  /** Validates the jobs that schedules submit and handlers spawn, by the rules of every door. */
   prepare: PrepareSubmission;
   limits?: SubmissionLimits;
   name?: string;
-  /** Jobs run at once in this process. */
+  /** How many jobs this process runs at once. */
   concurrency?: number;
   queues?: readonly string[];
   pollMs?: number;
   expireEveryMs?: number;
-  /** The longest pause between two heartbeats; shorter leases shorten it. */
+  /** The longest pause between two heartbeats. Short leases need shorter ones. */
   heartbeatMs?: number;
-  /** How long a revoked API key is remembered; without it this process removes none. */
+  /** How long a revoked API key is kept. Without it, this process removes none. */
   revokedKeysMs?: number;
 };
 
 export type PrepareSubmission = (engine: Engine, request: SubmissionRequest) => Prepared | Promise<Prepared>;
 
-/** Everything that moves jobs in one process. Accepts work as soon as it is open; runs it between start and stop. */
+/** Everything that moves jobs in one process. It accepts jobs once it is open, and runs them between start and stop. */
 export class Engine implements Service {
   readonly database: Database;
   readonly events = new EventHub();
@@ -103,9 +102,9 @@ export class Engine implements Service {
       writer: this.writer,
       producers: this.#producers,
       fairQueues,
-      // A process that works has ten sessions at most, and needs them for other things.
+      // A process that runs jobs has at most ten sessions and needs them for other work.
       hasSpareSession: () => !(database.sharesSessions && this.#isRunning),
-      notify: (db, jobs) => this.notifier.hint('ready', db, jobs),
+      hintReady: (db, jobs) => this.notifier.hint('ready', db, jobs),
       onAccepted: (accepted, how) => this.#onAccepted(accepted, { ...how, isNotified: true }),
     });
     this.#spawner = new Spawner({ writer: this.writer, prepare: (request) => this.prepare(request) });
@@ -123,12 +122,12 @@ export class Engine implements Service {
         await this.writer.writeTogether([entry], client);
       },
     });
-    this.#crews = new Crews({ profile, make: (parts) => this.#makeSupervisor(options, parts) });
+    this.#crews = new Crews({ profile, makeSupervisor: (parts) => this.#makeSupervisor(options, parts) });
     this.#crews.join({ name: '', slots, queues: options.queues ?? ['*'], registry: this.registry });
     const rescuer = new Rescuer({ database, policies: this.policies, events, onReleased, onRescued: onReady });
     const { expireEveryMs, revokedKeysMs } = options;
     const pruner = new Pruner({ database, events, onReleased, expireEveryMs, revokedKeysMs });
-    const projector = new Projector({ database, events });
+    const rollupWriter = new RollupWriter({ database, events });
     this.#background = [
       this.catalogue,
       this.notifier,
@@ -137,25 +136,25 @@ export class Engine implements Service {
       this.#scheduler,
       rescuer,
       pruner,
-      projector,
+      rollupWriter,
     ];
   }
 
-  /** Must precede the start. */
+  /** Call it before the start. */
   addCrew(crew: Crew): void {
     this.#crews.add(crew);
   }
 
-  /** Must precede the first submission: learns what queues and types there are. */
+  /** Call it before the first submission. Reads the queues and types that exist. */
   async open(): Promise<void> {
     await ensurePartitions(this.database.maintenance, { daysAhead: 7 });
     await this.catalogue.refresh();
-    await this.policies.idOf(this.profile); // Most jobs get it.
+    await this.policies.idOf(this.profile); // Most jobs have this policy.
     await prepareSubmitting(this.database);
     this.notifier.open();
   }
 
-  /** The end of a process that may never have worked. */
+  /** Also ends a process that never ran jobs. */
   async close(graceMs: number): Promise<void> {
     await this.drain(graceMs);
     await this.submitter.idle();
@@ -163,12 +162,12 @@ export class Engine implements Service {
     await this.notifier.close();
   }
 
-  /** The defaults that a worker of this process, or else of another, registered for the type. */
+  /** The defaults that a worker of this process registered for the type, or else a worker of another process. */
   registrationOf(type: string): RegistrationPolicy | undefined {
     return this.#crews.handlerOf(type)?.layer ?? this.catalogue.registrationOf(type);
   }
 
-  /** Validates a submission that the program itself makes. */
+  /** Validates a submission that the program makes itself. */
   async prepare(request: SubmissionRequest): Promise<JobToWrite> {
     const prepared = await this.#prepare(this, request);
     if (!prepared.ok) throw new AppError('INVALID_REQUEST', { details: prepared.issues });
@@ -179,7 +178,7 @@ export class Engine implements Service {
     return this.#isRunning;
   }
 
-  /** A start that fails leaves nothing at work, and may be tried again. */
+  /** A start that fails stops everything it has started, and may be repeated. */
   start(): Promise<void> {
     if (this.#isRunning) return this.#starting;
     this.#isRunning = true;
@@ -190,7 +189,7 @@ export class Engine implements Service {
     return this.#starting;
   }
 
-  /** Stops claiming, lets handlers finish for `graceMs`, gives the rest back, then stops everything else. */
+  /** Stops claiming, lets handlers finish for `graceMs`, returns the remaining jobs, then stops everything else. */
   async drain(graceMs: number): Promise<void> {
     await this.#starting.catch(() => {});
     if (this.#isRunning) await this.#stopAll(graceMs);
@@ -213,7 +212,7 @@ export class Engine implements Service {
     this.#isRunning = false;
   }
 
-  /** Something changed: act here at once, and tell other processes. */
+  /** Wakes the parts of this process that the change concerns, and sends the hint to other processes. */
   hint(hint: Hint): void {
     this.#onHint(hint);
     this.notifier.hint(hint);
@@ -257,7 +256,7 @@ export class Engine implements Service {
       heartbeatMs: options.heartbeatMs,
       onReleased: () => this.hint('releases'),
       onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),
-      spawn: (execution, request) => this.#spawner.spawn({ ...request, execution, workerId: supervisor.workerId }),
+      spawn: (attempt, request) => this.#spawner.spawn({ ...request, attempt, workerId: supervisor.workerId }),
     });
     return supervisor;
   }

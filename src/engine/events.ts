@@ -12,6 +12,21 @@ export type JobFacts = {
   createdAtMs: number;
 };
 
+type ReportedJob = Pick<JobFacts, 'orgId' | 'tags' | 'createdAtMs'> & {
+  id: string;
+  jobType: string;
+  attemptsStarted: number;
+};
+
+export const factsOf = ({ id, jobType, attemptsStarted, orgId, tags, createdAtMs }: ReportedJob): JobFacts => ({
+  jobId: id,
+  type: jobType,
+  attempt: attemptsStarted,
+  orgId,
+  tags,
+  createdAtMs,
+});
+
 export type StagedJob = Omit<JobFacts, 'createdAtMs'> & { from: 'delayed' | 'retrying' };
 
 export type WebhookAttempt = {
@@ -20,40 +35,40 @@ export type WebhookAttempt = {
   deliveryId: string;
   /** The name of the event that is delivered. */
   event: string;
-  /** Null for what tells of no job. */
+  /** Null for a message that is not about a job. */
   jobId: string | null;
-  /** The trace of the job, as its payload has it. */
+  /** The trace context in the payload of the job. */
   traceparent: string | null;
   attempt: number;
   verdict: 'delivered' | 'retry' | 'failed' | 'gone';
-  /** Null where no answer came. */
+  /** Null if the server did not respond. */
   status: number | null;
   errorCode: string | null;
   durationMs: number;
 };
 
-/** What happens in this process, as it happens. A listener that throws hurts nobody else. */
+/** What happens in this process. An error in one listener does not affect the others. */
 export type EngineEvents = {
-  /** `assignedMs`: how long the job was under lease before; absent where its claim started it. */
+  /** `assignedMs` is how long the job was leased before it started; undefined if its claim started it. */
   started: JobFacts & { assignedMs?: number };
   completed: JobFacts & { output: unknown };
   failed: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
   cancelled: JobFacts;
-  /** This worker no longer holds the job: what it did was refused. */
+  /** This worker no longer holds the job, and the ledger refused its write. */
   lost: JobFacts;
-  /** The time of waiting jobs came and this process made them ready; told of all of them. */
+  /** This process made waiting jobs ready because they were due. */
   staged: { jobs: readonly StagedJob[] };
   /** This process ended the attempt of a worker that fell silent. */
   rescued: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
-  /** A worker fell silent between the claim of a job and its start, and this process put the job back in line. */
+  /** A worker fell silent between the claim of a job and its start, and this process returned the job to its queue. */
   unclaimed: JobFacts;
   progress: JobFacts & { percent: number; message: string | null };
   log: JobFacts & { level: LogLevel; message: string; fields: Record<string, unknown> };
-  /** One call of a webhook or callback has ended and is written down. */
+  /** One request to a webhook or callback has ended and is recorded. */
   webhookAttempt: WebhookAttempt;
-  /** A webhook or callback was disabled because it is gone or fails. */
+  /** A webhook or callback was disabled because it is gone or keeps failing. */
   webhookDisabled: { orgId: string; webhookId: string; reason: 'gone' | 'failing' };
-  /** An item of the history could not be processed. It is noted in `millrace.set_aside` and blocks nothing behind it. */
+  /** An item of the history could not be processed. It is recorded in `millrace.set_aside`, and the items after it are processed. */
   setAside: {
     projection: string;
     orgId: string | null;
@@ -62,7 +77,7 @@ export type EngineEvents = {
     webhookId: string | null;
     error: unknown;
   };
-  /** Something failed that the engine will try again, mostly because the database is away. */
+  /** Something failed that the engine will retry, mostly because the database is down. */
   error: { error: unknown; where: string };
 };
 
@@ -81,7 +96,7 @@ export class EventHub {
     return () => this.#emitter.off(keyOf(event), guarded);
   }
 
-  hears(event: keyof EngineEvents): boolean {
+  hasListeners(event: keyof EngineEvents): boolean {
     return this.#emitter.listenerCount(keyOf(event)) > 0;
   }
 
@@ -90,5 +105,5 @@ export class EventHub {
   }
 }
 
-// Node throws on an unheard 'error' event; ours are information.
+// Node throws if an 'error' event has no listener. For us an error event is information.
 const keyOf = (event: keyof EngineEvents): string => `millrace:${event}`;

@@ -7,13 +7,13 @@ import type { Queryable } from '../ledger/driver/statement.ts';
 import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 
-/** What may have changed. Hints only: whoever misses one finds out by polling. */
+/** What may have changed. A process that misses a hint finds out by polling. */
 const HINTS = ['ready', 'timers', 'releases', 'cancel', 'catalogue'] as const;
 export type Hint = (typeof HINTS)[number];
 
-/** Hints within this time share a statement. Between two processes a job starts 23.7 ms after its submit with 50, 2.6 with 2. */
+/** Hints within this time share a statement. Between two processes, a job starts 23.7 ms after its submit with 50, and 2.6 ms with 2. */
 const GAP_MS = 2;
-/** When so many jobs came within the gap, workers have enough to do: hints then share a statement for longer. */
+/** If this many jobs arrive within the gap, workers have enough to do, so the next gap is longer. */
 const FLOOD_JOBS = 32;
 const FLOOD_GAP_MS = 10;
 const MAX_FAILURES = 8;
@@ -24,13 +24,14 @@ type NotifierOptions = {
   database: Database;
   events: EventHub;
   onHint(hint: Hint): void;
-  /** How long a connection may be dead before it is found out. */
+  /** How long a dead connection may go unnoticed. */
   probeMs?: number;
 };
 
 /**
- * Wakes other processes. An idle notifier sends a hint at once; hints that follow within `GAP_MS` share the next statement. Each is
- * sent in a transaction of its own: a NOTIFY inside a job's transaction would make all commits of the database queue for one lock.
+ * Sends hints to other processes and receives theirs. An idle notifier sends a hint at once. Hints that follow within
+ * `GAP_MS` share the next statement. Each statement is a separate transaction: a NOTIFY inside a job's transaction
+ * would make all commits of the database queue for one lock.
  */
 export class Notifier implements Service {
   readonly #database: Database;
@@ -42,7 +43,7 @@ export class Notifier implements Service {
   readonly #self = randomUUID();
   readonly #listening: Loop;
   #gap: NodeJS.Timeout | null = null;
-  /** Jobs that were hinted at since the gap began. */
+  /** Jobs that the hints since the last statement stand for. */
   #jobs = 0;
   #failures = 0;
   #isOpen = false;
@@ -53,10 +54,10 @@ export class Notifier implements Service {
     this.#database = params.database;
     this.#events = params.events;
     this.#onHint = params.onHint;
-    this.#listening = new Loop({ name: 'listener', round: () => this.#listen(), onError: this.#report });
+    this.#listening = new Loop({ name: 'listener', round: () => this.#listen(), events: params.events });
   }
 
-  /** From here on this process notifies others; it hears them between start and stop. */
+  /** From now on this process sends hints. It receives them between start and stop. */
   open(): void {
     this.#isOpen = true;
     this.#flush(this.#database.workers);
@@ -81,8 +82,8 @@ export class Notifier implements Service {
   }
 
   /**
-   * Notifies other processes. Never waits, never fails. `behind` is a connection whose last statement brings the news: the hint
-   * follows it there without waiting for its answer.
+   * Sends a hint to other processes. Never waits, never fails. `behind` is the connection whose last statement made the
+   * change: the hint follows it there, without waiting for the response.
    */
   hint(hint: Hint, behind: Queryable = this.#database.workers, jobs = 1): void {
     this.#pending.add(hint);
@@ -114,7 +115,7 @@ export class Notifier implements Service {
       },
       (error) => {
         this.#failures = Math.min(this.#failures + 1, MAX_FAILURES);
-        this.#report(error, 'notifier');
+        this.#events.emit('error', { error, where: 'notifier' });
         for (const hint of hints) this.hint(hint);
       },
     );
@@ -122,11 +123,10 @@ export class Notifier implements Service {
     void sending.then(() => this.#sending.delete(sending));
   }
 
-  readonly #report = (error: unknown, where: string): void => {
-    this.#events.emit('error', { error, where });
-  };
-
-  /** Keeps one connection listening; a lost one is replaced at the next round. One that died without a word is found by asking. */
+  /**
+   * Keeps one connection listening. The next round replaces a lost connection, and each round probes it, because a
+   * connection may die silently.
+   */
   async #listen(): Promise<number> {
     const client = this.#client ?? this.#newClient();
     try {
@@ -137,7 +137,7 @@ export class Notifier implements Service {
       client.end().catch(() => {});
       throw error;
     }
-    if (this.#client === null) for (const hint of HINTS) this.#onHint(hint); // Whatever was said while nobody listened.
+    if (this.#client === null) for (const hint of HINTS) this.#onHint(hint); // Hints may have been missed while no connection listened.
     this.#client = client;
     return this.#probeMs;
   }
@@ -150,7 +150,7 @@ export class Notifier implements Service {
     });
     client.on('notification', ({ payload }) => {
       const [sender, ...words] = (payload ?? '').split(SEPARATOR);
-      if (sender === this.#self) return; // This process acted on it before it told the others.
+      if (sender === this.#self) return; // This process acted on the hint when it sent it.
       for (const word of words) if (HINTS.includes(word as Hint)) this.#onHint(word as Hint);
     });
     return client;

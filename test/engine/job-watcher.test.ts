@@ -109,7 +109,7 @@ describe('the watcher of jobs', () => {
       watch.leave();
     }
     expect(watcher.callers).toBe(0);
-    expect(events.hears('completed')).toBe(false);
+    expect(events.hasListeners('completed')).toBe(false);
     await watcher.stop();
   });
 

@@ -1,14 +1,15 @@
 /** Outcomes of attempts whose start was not written before. */
-import { expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import { EventHub } from '../../src/engine/events.ts';
 import { Claims } from '../../src/engine/work/claims.ts';
-import { Completer } from '../../src/engine/work/completer.ts';
-import type { Execution } from '../../src/engine/work/execution.ts';
 import { LateStarts } from '../../src/engine/work/late-starts.ts';
+import { OutcomeWriter } from '../../src/engine/work/outcome-writer.ts';
 import type { RegisteredHandler } from '../../src/engine/work/registry.ts';
-import { lateExecution } from '../../src/engine/work/starter.ts';
+import type { RunningAttempt } from '../../src/engine/work/running-attempt.ts';
+import { lateAttempt } from '../../src/engine/work/starter.ts';
 import { leaseAhead } from '../../src/ledger/attempts/claim-jobs.ts';
+import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
 import { until } from '../until.ts';
@@ -16,7 +17,7 @@ import { until } from '../until.ts';
 const ledger = useLedger();
 let claimNo = 0;
 
-type Late = { workerId: number; execution: Execution; completer: Completer; starts: LateStarts; told: string[] };
+type Late = { workerId: number; attempt: RunningAttempt; outcomes: OutcomeWriter; starts: LateStarts; told: string[] };
 
 /** A worker that leased the job ahead and called its handler. */
 async function runningLate(job: TestJob, worker?: number): Promise<Late> {
@@ -29,26 +30,26 @@ async function runningLate(job: TestJob, worker?: number): Promise<Late> {
   claims.open(claimNo, jobs);
   const registered = { type: job.jobType, fanIn: false } as RegisteredHandler;
   const policy = PROFILES.gopherqueue;
-  const execution = lateExecution({ job: leased, policy, registered, claimNo, claimedMs: performance.now() });
+  const attempt = lateAttempt({ job: leased, policy, registered, claimNo, claimedMs: performance.now() });
   const events = new EventHub();
   const told: string[] = [];
   for (const name of ['completed', 'failed', 'lost'] as const) events.on(name, () => told.push(name));
   const parts = { database: ledger.db, workerId, events };
   const starts = new LateStarts(parts);
-  const completer = new Completer({
+  const outcomes = new OutcomeWriter({
     ...parts,
     claims,
     ensureStarted: (each) => starts.ensure(each),
-    hasLine: () => false,
+    hasLeasedAhead: () => false,
     onReleased: () => {},
     onWritten: () => {},
     onDelayed: () => {},
   });
   onTestFinished(async () => {
     starts.close();
-    await completer.stop();
+    await outcomes.stop();
   });
-  return { workerId, execution, completer, starts, told };
+  return { workerId, attempt, outcomes, starts, told };
 }
 
 it('a result that the database refuses ends the attempt, which counts', async () => {
@@ -57,8 +58,8 @@ it('a result that the database refuses ends the attempt, which counts', async ()
     CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'disk of sand'; END$$;
     CREATE TRIGGER refuse BEFORE UPDATE ON millrace.jobs FOR EACH ROW
       WHEN (NEW.id = '${job.id}' AND NEW.state = 'completed') EXECUTE FUNCTION refuse()`);
-  const { execution, completer, told } = await runningLate(job);
-  const isTaken = completer.finish(execution, { kind: 'succeeded', output: { kind: 'json', text: '{}' }, value: {} });
+  const { attempt, outcomes, told } = await runningLate(job);
+  const isTaken = outcomes.complete(attempt, { kind: 'succeeded', output: { kind: 'json', text: '{}' }, value: {} });
   expect(isTaken).toBe(true);
   await until(
     'the late outcome has been reported',
@@ -80,12 +81,38 @@ it('a start whose job another transaction holds keeps no other waiting', async (
   const free = await runningLate(await ledger.submitOne(), held.workerId);
   const client = await ledger.db.api.connect();
   await client.query('BEGIN');
-  await client.query('SELECT FROM millrace.jobs WHERE id = $1 FOR NO KEY UPDATE', [held.execution.job.id]);
-  const waiting = held.starts.ensure(held.execution);
-  expect(await held.starts.ensure(free.execution)).toBe(true);
-  expect(held.execution.hasStarted).toBe(false);
+  await client.query('SELECT FROM millrace.jobs WHERE id = $1 FOR NO KEY UPDATE', [held.attempt.job.id]);
+  const waiting = held.starts.ensure(held.attempt);
+  expect(await held.starts.ensure(free.attempt)).toBe(true);
+  expect(held.attempt.hasStarted).toBe(false);
   await client.query('COMMIT');
   client.release();
   expect(await waiting).toBe(true);
-  expect(await ledger.rowOf(held.execution.job)).toMatchObject({ state: 'running', attempts_started: 1 });
+  expect(await ledger.rowOf(held.attempt.job)).toMatchObject({ state: 'running', attempts_started: 1 });
+});
+
+describe('a start that the heartbeat thread wrote while the main thread was blocked', () => {
+  async function startedByThread() {
+    const late = await runningLate(await ledger.submitOne());
+    const { started } = await startJobs(ledger.db.workers, { workerId: late.workerId, jobs: [late.attempt.job] });
+    expect(started.size).toBe(1);
+    return late;
+  }
+
+  it('is the start of the attempt, which goes on', async () => {
+    const { attempt, starts } = await startedByThread();
+    expect(await starts.ensure(attempt)).toBe(true);
+  });
+
+  it('does not keep its handler from completing the job', async () => {
+    const { attempt, outcomes, told } = await startedByThread();
+    outcomes.write(attempt, { kind: 'succeeded', output: { kind: 'json', text: '{}' }, value: {} });
+    await until(
+      'the outcome has been reported',
+      () => told.length,
+      (count) => count > 0,
+    );
+    expect(told).toEqual(['completed']);
+    expect(await ledger.rowOf(attempt.job)).toMatchObject({ state: 'completed', attempts_started: 1 });
+  });
 });

@@ -64,10 +64,10 @@ test('a job whose transaction is still open keeps its policy: the sweep looks at
   await submitJobs(client, [entry]);
   await age();
   const swept = sweeper();
-  await untilState(swept, 'settling');
+  await untilState(swept, 'awaiting_transactions');
   for (let round = 0; round < 5; round++) {
     await swept.round();
-    expect(swept.state).toBe('settling');
+    expect(swept.state).toBe('awaiting_transactions');
   }
   await client.query('COMMIT');
   await untilState(swept, 'idle');

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { PAUSES } from '../../src/core/backoff.ts';
 import { AppError } from '../../src/core/errors.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import { Postponements } from '../../src/engine/upkeep/postponements.ts';
+import { FailureDelays } from '../../src/engine/upkeep/failure-delays.ts';
 import { Scheduler } from '../../src/engine/upkeep/scheduler.ts';
 import { listSchedules, putSchedule, type ScheduleToPut } from '../../src/ledger/queues/schedules.ts';
 import { useBench } from '../library/fixture.ts';
@@ -135,25 +136,25 @@ describe('a polluted prototype', () => {
   });
 });
 
-describe('postponements', () => {
+describe('delays after failures', () => {
   it('last longer with each failure, within five minutes, and end with a success', () => {
     let nowMs = 0;
-    const postponed = new Postponements(() => nowMs);
+    const delays = new FailureDelays(PAUSES.itemFailed, () => nowMs);
     for (let failures = 1; failures <= 40; failures++) {
-      postponed.add('a');
-      expect([postponed.has('a'), postponed.has('b')]).toEqual([true, false]);
+      delays.failed('a');
+      expect([delays.isWaiting('a'), delays.isWaiting('b')]).toEqual([true, false]);
       nowMs += Math.min(300_000, 1_000 * 2 ** (failures - 1));
-      expect(postponed.has('a')).toBe(false);
+      expect(delays.isWaiting('a')).toBe(false);
     }
-    postponed.delete('a');
-    postponed.add('a');
+    delays.succeeded('a');
+    delays.failed('a');
     nowMs += 1_000;
-    expect(postponed.has('a')).toBe(false);
+    expect(delays.isWaiting('a')).toBe(false);
   });
 
   it('forget the oldest of more than ten thousand', () => {
-    const postponed = new Postponements(() => 0);
-    for (let n = 0; n <= 10_000; n++) postponed.add(`n${n}`);
-    expect([postponed.has('n0'), postponed.has('n1'), postponed.has('n10000')]).toEqual([false, true, true]);
+    const delays = new FailureDelays(PAUSES.itemFailed, () => 0);
+    for (let n = 0; n <= 10_000; n++) delays.failed(`n${n}`);
+    expect([delays.isWaiting('n0'), delays.isWaiting('n1'), delays.isWaiting('n10000')]).toEqual([false, true, true]);
   });
 });

@@ -1,10 +1,9 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import { Claims } from '../../src/engine/work/claims.ts';
-import { giveBackUnknown } from '../../src/engine/work/give-back-unknown.ts';
+import { Claims, returnUnknownJobs } from '../../src/engine/work/claims.ts';
 import type { RegisteredHandler } from '../../src/engine/work/registry.ts';
-import { Starter, type Unstarted } from '../../src/engine/work/starter.ts';
+import { type LeasedJob, Starter } from '../../src/engine/work/starter.ts';
 import { claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
 import type { Database } from '../../src/ledger/driver/database.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
@@ -34,7 +33,7 @@ function breaking(name: string, when: 'before' | 'behind'): Database {
 
 type Told = { started: number[]; gone: number; returned: number };
 
-async function claimed(): Promise<{ job: TestJob; workerId: number; unstarted: Unstarted }> {
+async function claimed(): Promise<{ job: TestJob; workerId: number; leased: LeasedJob }> {
   const job = await ledger.submitOne();
   const workerId = await ledger.registerWorker();
   const asked = { workerId, lanes: lanesOf(job), limit: 1, claimNo: 1 };
@@ -42,7 +41,7 @@ async function claimed(): Promise<{ job: TestJob; workerId: number; unstarted: U
   if (given === undefined) throw new Error('It could not be claimed.');
   const registered = { type: job.jobType } as RegisteredHandler;
   const parts = { job: given, policy: PROFILES.gopherqueue, registered, claimNo: 1, claimedMs: performance.now() };
-  return { job, workerId, unstarted: parts };
+  return { job, workerId, leased: parts };
 }
 
 function starterOf(workerId: number, database: Database): { starter: Starter; told: Told } {
@@ -60,27 +59,27 @@ function starterOf(workerId: number, database: Database): { starter: Starter; to
 
 describe('a start', () => {
   it('whose answer is lost is known all the same, and counts once', async () => {
-    const { job, workerId, unstarted } = await claimed();
+    const { job, workerId, leased } = await claimed();
     const { starter, told } = starterOf(workerId, breaking('start_jobs', 'behind'));
-    starter.add([unstarted]);
+    starter.add([leased]);
     await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [1], gone: 0, returned: 0 });
     expect(await ledger.rowOf(job)).toMatchObject({ state: 'running', attempts_started: 1, event_count: 2 });
   });
 
   it('that never arrived is sent again', async () => {
-    const { job, workerId, unstarted } = await claimed();
+    const { job, workerId, leased } = await claimed();
     const { starter, told } = starterOf(workerId, breaking('start_jobs', 'before'));
-    starter.add([unstarted]);
+    starter.add([leased]);
     await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [1], gone: 0, returned: 0 });
     expect(await ledger.rowOf(job)).toMatchObject({ state: 'running', attempts_started: 1 });
   });
 
   it('that fails for as long as the lease lasts leaves the job to others [FR-12.06]', async () => {
-    const { job, workerId, unstarted } = await claimed();
+    const { job, workerId, leased } = await claimed();
     const { starter, told } = starterOf(workerId, breaking('start_jobs', 'before'));
-    starter.add([{ ...unstarted, claimedMs: performance.now() - unstarted.policy.leaseMs - 1 }]);
+    starter.add([{ ...leased, claimedMs: performance.now() - leased.policy.leaseMs - 1 }]);
     await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [], gone: 0, returned: 1 });
     expect(await ledger.rowOf(job)).toMatchObject({ state: 'scheduled', worker_id: null, attempts_started: 0 });
@@ -88,29 +87,29 @@ describe('a start', () => {
   });
 
   it('that landed unheard is not undone by a return', async () => {
-    const { workerId, unstarted } = await claimed();
+    const { workerId, leased } = await claimed();
     const { starter, told } = starterOf(workerId, breaking('start_jobs', 'behind'));
-    starter.add([{ ...unstarted, claimedMs: performance.now() - unstarted.policy.leaseMs - 1 }]);
+    starter.add([{ ...leased, claimedMs: performance.now() - leased.policy.leaseMs - 1 }]);
     await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [1], gone: 0, returned: 0 });
   });
 
   it('is not sent once the worker stops: the job goes back, and another lease gets it', async () => {
-    const { job, workerId, unstarted } = await claimed();
+    const { job, workerId, leased } = await claimed();
     const { starter, told } = starterOf(workerId, ledger.db);
     starter.stop();
-    starter.add([unstarted]);
+    starter.add([leased]);
     await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [], gone: 0, returned: 1 });
     expect(await ledger.lease(job)).toMatchObject({ id: job.id });
   });
 
   it('of a job that was cancelled meanwhile is not written', async () => {
-    const { job, workerId, unstarted } = await claimed();
+    const { job, workerId, leased } = await claimed();
     const { orgId, id } = job;
     await cancelJobs(ledger.db.api, { orgId, ids: [id], reason: null, actor: null, force: false });
     const { starter, told } = starterOf(workerId, ledger.db);
-    starter.add([unstarted]);
+    starter.add([leased]);
     await until('all starts have been written', () => starter.jobs, 0);
     expect(told).toEqual({ started: [], gone: 1, returned: 0 });
   });
@@ -118,14 +117,14 @@ describe('a start', () => {
 
 describe('a claim whose answer was lost', () => {
   it('is given back, started or not, unless the worker knows of it', async () => {
-    const { job, workerId, unstarted } = await claimed();
+    const { job, workerId, leased } = await claimed();
     const database = ledger.db;
     const policies = new PolicyCache(database.workers);
     const knowing = new Claims();
-    knowing.open(1, [unstarted.job]);
-    await giveBackUnknown({ database, policies, workerId, claims: knowing });
+    knowing.open(1, [leased.job]);
+    await returnUnknownJobs({ database, policies, workerId, claims: knowing });
     expect(await ledger.rowOf(job)).toMatchObject({ worker_id: workerId });
-    await giveBackUnknown({ database, policies, workerId, claims: new Claims() });
+    await returnUnknownJobs({ database, policies, workerId, claims: new Claims() });
     expect(await ledger.rowOf(job)).toMatchObject({ state: 'scheduled', worker_id: null, event_count: 1 });
     expect(await ledger.tokensOf(job, 'ready')).toBe(1);
   });
@@ -137,16 +136,16 @@ describe('a claim whose answer is still to come', () => {
     const claims = new Claims();
     const params = { database: ledger.db, policies: new PolicyCache(ledger.db.workers), workerId, claims };
     expect(claims.next()).toBe(1);
-    await giveBackUnknown(params);
+    await returnUnknownJobs(params);
     expect(await ledger.rowOf(job)).toMatchObject({ worker_id: workerId });
     claims.answered(1);
-    await giveBackUnknown(params);
+    await returnUnknownJobs(params);
     expect(await ledger.rowOf(job)).toMatchObject({ state: 'scheduled', worker_id: null });
   });
 });
 
 describe('a crew that starts apart', () => {
-  it('gives back unstarted what a claim brings while it drains', async () => {
+  it('returns the jobs that a claim brings while it drains, without starting them', async () => {
     const orgId = await ledger.newOrg();
     const type = 'drained-in-claim';
     const begun: string[] = [];

@@ -20,7 +20,7 @@ export function submitParts(ledger: TestLedger, registrationOf: Registrations = 
     fairQueues,
     producers: { claimWith: () => null },
     hasSpareSession: () => true,
-    notify: () => {},
+    hintReady: () => {},
     onAccepted: () => {},
   });
   const intake: Intake = {

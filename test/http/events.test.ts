@@ -47,7 +47,7 @@ test('a change that commits after a later one is not skipped', async () => {
   expect(events.map(({ data }) => data.job_id).toSorted()).toEqual([first.id, second.id, third.id].toSorted());
 });
 
-test('a transaction of the projector, which writes no event, holds none back', async () => {
+test('a transaction of the rollup writer, which writes no event, holds none back', async () => {
   const orgId = await ledger.newOrg();
   const projecting = await ledger.db.projecting.connect();
   onTestFinished(() => projecting.release(true));
@@ -57,7 +57,7 @@ test('a transaction of the projector, which writes no event, holds none back', a
   const job = await ledger.submitOne({ orgId });
   const event = await stream.next();
   expect(event?.data.job_id).toBe(job.id);
-  // Its place is behind the event, though the projector is still at it.
+  // Its place is behind the event, though the rollup writer is still at it.
   const resumed = await follow(server, orgId, '/events', { 'last-event-id': event?.id ?? '' });
   await resumed.heartbeats(2);
 });

@@ -4,10 +4,10 @@ import type { FeedPosition } from '../../ledger/history/read-feed.ts';
 export type { FeedEvent, FeedPosition } from '../../ledger/history/read-feed.ts';
 
 const VERSION = 2;
-/** Without the record: it stands before all events of its transaction, so some of them may come again. */
+/** Has no record, so it points before all events of its transaction, and some of them may come again. */
 const OLD_VERSION = 1;
 
-/** A place in the feed as clients keep it. */
+/** Encodes a position in the feed for clients. */
 export function writeFeedCursor({ txid, recordId, jobSeq, n }: FeedPosition): string {
   return Buffer.from(JSON.stringify([VERSION, txid, recordId, jobSeq, n])).toString('base64url');
 }
@@ -30,7 +30,7 @@ function decode(cursor: string): unknown[] {
     if (Array.isArray(value) && value.length === 4 && value[0] === OLD_VERSION)
       return [VERSION, value[1], 0, ...value.slice(2)];
   } catch {
-    // Falls through to the one answer for every broken cursor.
+    // All invalid cursors get the same error below.
   }
   throw invalidFeedCursor();
 }

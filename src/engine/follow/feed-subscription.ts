@@ -1,25 +1,26 @@
 import type { JobState } from '../../core/states.ts';
 import { type FeedEvent, type FeedPage, type FeedPosition, isAfter } from '../../ledger/history/read-feed.ts';
+import { WakeSignal } from '../wake-signal.ts';
 
-/** Which events a follower wants; a member that is left out wants all. */
+/** Which events a follower wants; a member that is absent allows all. */
 export type FeedFilter = {
   readonly types?: ReadonlySet<string>;
   readonly states?: ReadonlySet<JobState>;
   readonly jobIds?: ReadonlySet<string>;
 };
 
-/** What a follower is handed next. `position` is where to resume after it. */
+/** What a follower receives next. `position` is where to resume after it. */
 export type FeedStep =
   | { readonly kind: 'events'; readonly events: readonly FeedEvent[]; readonly position: FeedPosition }
   | { readonly kind: 'quiet'; readonly position: FeedPosition }
-  /** It took events more slowly than they came and is dropped; nothing more follows. */
+  /** The follower read events more slowly than they came. It is dropped, and nothing follows. */
   | { readonly kind: 'overflowed'; readonly position: FeedPosition }
   | { readonly kind: 'closed'; readonly position: FeedPosition };
 
-/** Somebody the poller tells about each page: the events of their org, and how far the page reached. */
+/** Receives each page of the poller: the events of its org, and how far the page reaches. */
 export type Follower = {
   readonly orgId: string;
-  offer(events: readonly FeedEvent[], end: FeedPosition): void;
+  onPage(events: readonly FeedEvent[], end: FeedPosition): void;
   close(): void;
 };
 
@@ -28,7 +29,7 @@ export type SubscriptionOptions = {
   after: FeedPosition;
   filter: FeedFilter;
   maxBuffered: number;
-  /** How far the poller has come. */
+  /** How far the poller has read. */
   livePosition(): FeedPosition | null;
   read(after: FeedPosition): Promise<FeedPage>;
   onOverflow(): void;
@@ -36,17 +37,17 @@ export type SubscriptionOptions = {
 };
 
 /**
- * One follower of an org's events. It first reads what it missed, page by page at its own pace; once it has come as far as
- * the poller, the poller's pages are put into its buffer. An event at or before its own place is never handed out again.
+ * One follower of an org's events. It first reads the events that it missed, page by page, at its own pace. When it has
+ * caught up with the poller, the pages of the poller go into its buffer. It returns each event once.
  */
 export class FeedSubscription implements Follower {
   readonly orgId: string;
   readonly #options: SubscriptionOptions;
-  readonly #signal = new Signal();
+  readonly #signal = new WakeSignal();
   #buffer: FeedEvent[] = [];
-  /** All up to here is handed out or in the buffer. */
+  /** Everything up to here has been returned or is in the buffer. */
   #seen: FeedPosition;
-  /** All up to here is handed out. */
+  /** Everything up to here has been returned. */
   #position: FeedPosition;
   #isLive = false;
   #end: 'overflowed' | 'closed' | null = null;
@@ -58,12 +59,12 @@ export class FeedSubscription implements Follower {
     this.#position = options.after;
   }
 
-  /** Where to resume after what was handed out. */
+  /** Where to resume after the last events that were returned. */
   get position(): FeedPosition {
     return this.#position;
   }
 
-  /** The next events; `quiet` when none came in the time given. One call at a time. */
+  /** Returns the next events, or `quiet` if none come in time. Make one call at a time. */
   async next(waitMs: number): Promise<FeedStep> {
     if (this.#end === null && !this.#isLive) return this.#catchUp();
     if (this.#end === null && this.#buffer.length === 0) await this.#signal.wait(waitMs);
@@ -73,14 +74,14 @@ export class FeedSubscription implements Follower {
     return this.#hand(events);
   }
 
-  offer(events: readonly FeedEvent[], end: FeedPosition): void {
+  onPage(events: readonly FeedEvent[], end: FeedPosition): void {
     if (!this.#isLive || this.#end !== null) return;
     for (const event of events) {
       if (isAfter(event, this.#seen) && this.#wants(event)) this.#buffer.push(event);
     }
     if (isAfter(end, this.#seen)) this.#seen = end;
     if (this.#buffer.length > this.#options.maxBuffered) this.#finish('overflowed');
-    else if (this.#buffer.length > 0) this.#signal.raise();
+    else if (this.#buffer.length > 0) this.#signal.wake();
   }
 
   close(): void {
@@ -114,18 +115,18 @@ export class FeedSubscription implements Follower {
     if (this.#end !== null) return;
     this.#end = end;
     this.#buffer = [];
-    this.#signal.raise();
+    this.#signal.wake();
     if (end === 'overflowed') this.#options.onOverflow();
     this.#options.onClose();
   }
 }
 
-/** Tells that one job has changed; its follower then reads the job's own events. */
+/** Reports that one job has changed. Its follower then reads the events of the job. */
 export class JobWatch implements Follower {
   readonly orgId: string;
   readonly #jobId: string;
   readonly #onClose: () => void;
-  readonly #signal = new Signal();
+  readonly #signal = new WakeSignal();
   #isClosed = false;
 
   constructor({ orgId, jobId, onClose }: { orgId: string; jobId: string; onClose(): void }) {
@@ -140,42 +141,14 @@ export class JobWatch implements Follower {
     return raised ? 'changed' : 'quiet';
   }
 
-  offer(events: readonly FeedEvent[]): void {
-    if (events.some((event) => event.jobId === this.#jobId)) this.#signal.raise();
+  onPage(events: readonly FeedEvent[]): void {
+    if (events.some((event) => event.jobId === this.#jobId)) this.#signal.wake();
   }
 
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    this.#signal.raise();
+    this.#signal.wake();
     this.#onClose();
-  }
-}
-
-/** Remembers one raise until somebody waits for it. */
-class Signal {
-  #isRaised = false;
-  #wake: (() => void) | null = null;
-
-  raise(): void {
-    this.#isRaised = true;
-    this.#wake?.();
-  }
-
-  /** Whether it was raised within the time. */
-  async wait(ms: number): Promise<boolean> {
-    if (!this.#isRaised) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, ms);
-        this.#wake = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-      this.#wake = null;
-    }
-    const raised = this.#isRaised;
-    this.#isRaised = false;
-    return raised;
   }
 }

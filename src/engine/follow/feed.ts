@@ -1,4 +1,5 @@
 import { AppError } from '../../core/errors.ts';
+import { type Batcher, createBatcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import {
   type FeedEvent,
@@ -16,9 +17,9 @@ import { type FeedFilter, FeedSubscription, type Follower, JobWatch } from './fe
 
 export type FeedSettings = {
   pollMs?: number;
-  /** Events of all orgs that one read looks at. */
+  /** How many events, of all orgs, one read returns at most. */
   pageSize?: number;
-  /** Events kept for a follower that has not taken them yet; one more and it is dropped. */
+  /** How many unread events are kept for a follower. With one more, the follower is dropped. */
   maxBuffered?: number;
   maxFollowers?: number;
   maxFollowersPerOrg?: number;
@@ -33,19 +34,26 @@ const MAX_FOLLOWERS_PER_ORG = 100;
 const CATCH_UPS_AT_ONCE = 4;
 const RETRY_AFTER_MS = 5_000;
 
+type CatchUp = { orgId: string; after: FeedPosition };
+
+const tooManyFollowers = (): AppError =>
+  new AppError('UNAVAILABLE', {
+    message: 'This server has as many event streams open as it allows. Try again later.',
+    retryAfterMs: RETRY_AFTER_MS,
+  });
+
 /**
- * The changes of state of all jobs, live. One poller in a process reads for every org that is followed, however many
- * followers there are, and reads nothing while there are none. A follower that resumes reads what it missed by itself, a few
- * such readers at a time.
+ * The live events of all jobs. One poller in a process reads for all followed orgs, and reads nothing while there are
+ * no followers. A follower that resumes first reads the events that it missed. Only a few followers do so at a time.
  */
 export class EventFeed {
   readonly #database: Database;
   readonly #settings: Required<FeedSettings>;
   readonly #poller: Loop;
   readonly #followers = new Map<string, Set<Follower>>();
-  readonly #catchUps = new Turnstile(CATCH_UPS_AT_ONCE);
+  readonly #catchUps: Batcher<CatchUp, FeedPage>;
   #count = 0;
-  /** All up to here was offered to the followers. */
+  /** The followers have received everything up to here. */
   #position: FeedPosition | null = null;
   #isStopped = false;
 
@@ -59,32 +67,38 @@ export class EventFeed {
       maxFollowersPerOrg: MAX_FOLLOWERS_PER_ORG,
       ...params.settings,
     };
-    const onError = (error: unknown, where: string) => params.events.emit('error', { error, where });
-    this.#poller = new Loop({ name: 'event feed', round: () => this.#poll(), onError });
+    this.#catchUps = createBatcher<CatchUp, FeedPage>({
+      send: async (wanted) => Promise.all(wanted.map(({ orgId, after }) => this.#read([orgId], after))),
+      maxItems: 1,
+      maxInFlight: CATCH_UPS_AT_ONCE,
+      maxWaiting: this.#settings.maxFollowers,
+      overflow: tooManyFollowers,
+    });
+    this.#poller = new Loop({ name: 'event feed', round: () => this.#poll(), events: params.events });
   }
 
-  get followers(): number {
-    return this.#count;
-  }
-
-  /** Follows an org's events, from a place in the feed or from now. Close the subscription when done. */
+  /** Follows the events of an org, from a position or from now on. Close the subscription when done. */
   async follow(
     orgId: string,
     { after, filter = {}, onOverflow = () => {} }: { after?: FeedPosition; filter?: FeedFilter; onOverflow?(): void },
   ): Promise<FeedSubscription> {
     return this.#enter(orgId, (horizon, onClose) => {
-      // A place that no transaction has reached yet: the id comes from another database.
+      // No transaction has reached this position yet, so it comes from another database.
       if (after !== undefined && after.txid > horizon.xmax) throw invalidFeedCursor();
       return new FeedSubscription({
-        ...{ orgId, filter, onOverflow, onClose, maxBuffered: this.#settings.maxBuffered },
+        orgId,
+        filter,
+        onOverflow,
+        onClose,
+        maxBuffered: this.#settings.maxBuffered,
         after: after ?? startOf(horizon.xmin),
         livePosition: () => this.#position,
-        read: (from) => this.#catchUps.pass(() => this.#read([orgId], from)),
+        read: (from) => this.#catchUps.add({ orgId, after: from }),
       });
     });
   }
 
-  /** Watches one job; `readJob` gives its events. */
+  /** Watches one job; `readJob` returns its events. */
   async watch(orgId: string, jobId: string): Promise<JobWatch> {
     return this.#enter(orgId, (_, onClose) => new JobWatch({ orgId, jobId, onClose }));
   }
@@ -93,20 +107,20 @@ export class EventFeed {
     return readJobFeed(this.#database.api, orgId, { jobId, afterN, limit: this.#settings.pageSize });
   }
 
-  /** Ends every subscription. None can be made afterwards. */
+  /** Ends every subscription. New ones are refused. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const followers of [...this.#followers.values()]) for (const follower of [...followers]) follower.close();
     await this.#poller.stop();
   }
 
-  // A place is taken before anything is awaited, so that a crowd arriving at once cannot pass the limits.
+  // The place is taken before the first await, so that many callers at once cannot exceed the limits.
   async #enter<F extends Follower>(
     orgId: string,
     make: (horizon: Awaited<ReturnType<typeof feedHorizon>>, onClose: () => void) => F,
   ): Promise<F> {
     const followers = this.#admit(orgId);
-    const place: Follower = { orgId, offer() {}, close() {} };
+    const place: Follower = { orgId, onPage() {}, close() {} };
     followers.add(place);
     this.#count++;
     const leave = (follower: Follower) => {
@@ -134,13 +148,12 @@ export class EventFeed {
     if (this.#isStopped) throw new AppError('SHUTTING_DOWN');
     const followers = this.#followers.get(orgId) ?? new Set();
     if (followers.size >= this.#settings.maxFollowersPerOrg) {
-      const message = `The organisation has ${followers.size} event streams open here, which is the most it may have.`;
+      const message = `The organisation has ${followers.size} event streams open on this server, the most it may have. Close one first.`;
       const quota = { limit: 'event_streams', current: followers.size, maximum: this.#settings.maxFollowersPerOrg };
       throw new AppError('QUOTA_EXCEEDED', { message, quota: { ...quota, retryAfterMs: RETRY_AFTER_MS } });
     }
     if (this.#count >= this.#settings.maxFollowers) {
-      const message = 'This server has as many event streams open as it may have.';
-      throw new AppError('UNAVAILABLE', { message, retryAfterMs: RETRY_AFTER_MS });
+      throw tooManyFollowers();
     }
     this.#followers.set(orgId, followers);
     return followers;
@@ -154,34 +167,12 @@ export class EventFeed {
     const byOrg = Map.groupBy(events, (event) => event.orgId);
     for (const [orgId, followers] of this.#followers) {
       const own = byOrg.get(orgId) ?? [];
-      for (const follower of followers) follower.offer(own, end);
+      for (const follower of followers) follower.onPage(own, end);
     }
     return hasMore ? 0 : this.#settings.pollMs;
   }
 
   #read(orgIds: readonly string[], after: FeedPosition): Promise<FeedPage> {
     return readFeed(this.#database.api, orgIds, { after, limit: this.#settings.pageSize });
-  }
-}
-
-/** Lets a few pass at once; the others wait in line. */
-class Turnstile {
-  readonly #waiting: (() => void)[] = [];
-  #free: number;
-
-  constructor(places: number) {
-    this.#free = places;
-  }
-
-  async pass<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    try {
-      return await work();
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#free++;
-      else next();
-    }
   }
 }

@@ -15,9 +15,9 @@ const MAX_PER_READ = 200;
 const MAX_CALLERS = 100_000;
 const IDLE_MS = 60_000;
 const RETRY_AFTER_MS = 1_000;
-/** How long the database may fail to respond before callers are told. */
+/** How long the database may fail to respond before callers get an error. */
 const PATIENCE_MS = 5_000;
-/** Looks take at most a twentieth of the time of one connection, reads at most a quarter of it. */
+/** Look-ups take at most a twentieth of the time of one connection, reads at most a quarter. */
 const LOOK_PAUSE = 19;
 const READ_PAUSE = 3;
 const MAX_REST_MS = 1_000;
@@ -26,20 +26,21 @@ type Caller = { resolve(job: Job | null): void; reject(error: unknown): void };
 
 type Watched = WantedJob & {
   readonly callers: Set<Caller>;
-  /** When to look at it next, and how long to wait after that. */
+  /** When to look it up next, and how long to wait after that. */
   dueMs: number;
   pauseMs: number;
-  /** It has ended, as far as this process knows, and is to be read. */
+  /** An event of this process says that the job has ended, so it is to be read. */
   isEnding: boolean;
 };
 
-/** Null: the org does not have such a job. */
+/** Resolves with null if the org has no such job. */
 export type Watch = { readonly ended: Promise<Job | null>; leave(): void };
 
 /**
- * Waits for jobs to end, for all callers in this process. A job that ends here is read at once. The others are looked up by one
- * statement for all that are due: each after 25 ms at first, and once a second in the end. The longer these statements take, the
- * longer the pauses between them, so that callers who wait never take the database away from the work that they wait for.
+ * Waits for jobs to end, for all callers in this process. A job that ends in this process is read at once. All others
+ * are looked up by one statement for all that are due: each after 25 ms at first, and in the end once a second. The
+ * longer these statements take, the longer the pauses between them, so that waiting callers never slow down the work
+ * that they wait for.
  */
 export class JobWatcher {
   readonly #database: Database;
@@ -56,8 +57,7 @@ export class JobWatcher {
   constructor({ database, events }: { database: Database; events: EventHub }) {
     this.#database = database;
     this.#events = events;
-    const onError = (error: unknown, where: string) => events.emit('error', { error, where });
-    this.#loop = new Loop({ name: 'job watcher', round: () => this.#round(), onError });
+    this.#loop = new Loop({ name: 'job watcher', round: () => this.#round(), events });
   }
 
   get callers(): number {
@@ -67,7 +67,10 @@ export class JobWatcher {
   watch({ orgId, id }: WantedJob): Watch {
     if (this.#isStopped) throw new AppError('SHUTTING_DOWN');
     if (this.#callers >= MAX_CALLERS)
-      throw new AppError('UNAVAILABLE', { message: 'Too many callers wait for jobs.', retryAfterMs: RETRY_AFTER_MS });
+      throw new AppError('UNAVAILABLE', {
+        message: 'Too many callers wait for jobs. Try again in a moment.',
+        retryAfterMs: RETRY_AFTER_MS,
+      });
     const key = keyOf(orgId, id);
     const watched = this.#watched.get(key) ?? this.#add(key, { orgId, id });
     const { promise: ended, resolve, reject } = Promise.withResolvers<Job | null>();
@@ -77,7 +80,7 @@ export class JobWatcher {
     return { ended, leave: () => this.#leave(watched, caller) };
   }
 
-  /** Rejects everybody who still waits. */
+  /** Rejects all callers that still wait. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const watched of [...this.#watched.values()]) this.#reject(watched, new AppError('SHUTTING_DOWN'));
@@ -118,14 +121,14 @@ export class JobWatcher {
     this.#wake();
   }
 
-  // The loop goes on by itself when its rest is over: waking it would cut that short.
+  // A loop that rests is not woken, because that would end its rest.
   #wake(): void {
     this.#loop.start();
     if (performance.now() >= this.#restUntilMs) this.#loop.wake();
   }
 
   async #round(): Promise<number> {
-    await new Promise(setImmediate); // All callers and endings of this turn of the event loop go together.
+    await new Promise(setImmediate); // All callers and endings of this turn of the event loop share a statement.
     const restMs = this.#restUntilMs - performance.now();
     if (restMs > 0) return restMs;
     const batch = this.#takeEnding();
@@ -137,7 +140,7 @@ export class JobWatcher {
     return this.#pauseMs();
   }
 
-  /** The rest after a statement comes first. Only a loop that has rested sleeps until something is due. */
+  /** The loop first rests after a statement. Only then does it sleep until a job is due. */
   #pauseMs(): number {
     const nowMs = performance.now();
     if (this.#restUntilMs > nowMs) return this.#restUntilMs - nowMs;

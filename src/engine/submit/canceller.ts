@@ -1,77 +1,66 @@
-import { AppError } from '../../core/errors.ts';
-import { type Batcher, createBatcher } from '../../ledger/driver/batcher.ts';
+import type { Batcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
 import { type CancelledJob, type CancelParams, cancelFreeJobs, cancelJobs } from '../../ledger/jobs/cancel-jobs.ts';
+import { createCallBatcher } from '../call-batcher.ts';
 import type { HeldJobs } from './held-jobs.ts';
 
-/** One job that somebody wants cancelled. */
-export type WantedCancellation = Omit<CancelParams, 'ids'> & { id: string };
+/** A request to cancel one job. */
+export type CancelRequest = Omit<CancelParams, 'ids'> & { id: string };
 
 type Request = CancelParams & { ids: string[] };
 
-const MAX_BATCH = 200;
-const MAX_WAITING = 5_000;
-const MAX_WAIT_MS = 1_500;
-const RETRY_AFTER_MS = 1_000;
-
-const busy = () =>
-  new AppError('UNAVAILABLE', { message: 'Too many wait for a job to be cancelled.', retryAfterMs: RETRY_AFTER_MS });
-
 /**
- * Cancels single jobs, many callers to a statement: however many cancel jobs, they take two connections. A job that another
- * transaction holds leaves the statement and is waited for alone, for a moment.
+ * Cancels single jobs, many callers to a statement, on two connections at most. A job that another transaction holds
+ * leaves the statement, and its caller waits for it separately for a moment.
  */
 export class Canceller {
   readonly #database: Database;
-  readonly #free: Batcher<WantedCancellation, CancelledJob | null>;
+  readonly #free: Batcher<CancelRequest, CancelledJob | null>;
   readonly #heldJobs: HeldJobs;
 
   constructor({ database, heldJobs }: { database: Database; heldJobs: HeldJobs }) {
     this.#database = database;
     this.#heldJobs = heldJobs;
-    this.#free = createBatcher<WantedCancellation, CancelledJob | null>({
+    this.#free = createCallBatcher<CancelRequest, CancelledJob | null>({
       send: (wanted) => cancelAll(database.api, wanted),
-      ...{ maxItems: MAX_BATCH, maxInFlight: 2, maxWaiting: MAX_WAITING, overflow: busy },
-      ...{ maxWaitMs: MAX_WAIT_MS, expired: busy },
+      busy: 'Too many requests to cancel a job are waiting. Try again in a moment.',
+      maxWaitMs: 1_500,
     });
   }
 
-  async cancel(wanted: WantedCancellation): Promise<CancelledJob> {
+  async cancel(wanted: CancelRequest): Promise<CancelledJob> {
     return (await this.#free.add(wanted)) ?? this.#cancelHeld(wanted);
   }
 
-  /** Jobs that one caller names. One answer per id, in the order given. */
+  /** Returns one result for each id, in the given order. */
   async cancelMany({ ids, ...asked }: CancelParams): Promise<CancelledJob[]> {
-    const answers = await cancelFreeJobs(this.#database.api, { ids, ...asked });
+    const results = await cancelFreeJobs(this.#database.api, { ids, ...asked });
     return Promise.all(
-      answers.map((answer, index) => answer ?? this.#cancelHeld({ id: ids[index] as string, ...asked })),
+      results.map((result, index) => result ?? this.#cancelHeld({ id: ids[index] as string, ...asked })),
     );
   }
 
-  async #cancelHeld({ id, ...asked }: WantedCancellation): Promise<CancelledJob> {
-    const [answer] = await this.#heldJobs.wait((client) => cancelJobs(client, { ids: [id], ...asked }));
-    return answer as CancelledJob;
+  async #cancelHeld({ id, ...asked }: CancelRequest): Promise<CancelledJob> {
+    const [result] = await this.#heldJobs.wait((client) => cancelJobs(client, { ids: [id], ...asked }));
+    return result as CancelledJob;
   }
 }
 
-/** One statement for all that ask the same of jobs of one org. What fails fails for those who asked it. */
-async function cancelAll(
-  db: Queryable,
-  wanted: readonly WantedCancellation[],
-): Promise<(CancelledJob | null | Error)[]> {
+/** Sends one statement for all equal requests about jobs of one org. If a statement fails, only its callers get the error. */
+async function cancelAll(db: Queryable, wanted: readonly CancelRequest[]): Promise<(CancelledJob | null | Error)[]> {
   const requests: Request[] = [];
   const places = wanted.map((each) => placeIn(requests, each));
-  const answers: (readonly (CancelledJob | null)[] | Error)[] = [];
-  for (const request of requests) answers.push(await cancelFreeJobs(db, request).catch((error: Error) => error));
+  const results: (readonly (CancelledJob | null)[] | Error)[] = [];
+  for (const request of requests) results.push(await cancelFreeJobs(db, request).catch((error: Error) => error));
   return places.map(({ request, index }) => {
-    const answer = answers[request] as readonly (CancelledJob | null)[] | Error;
-    return answer instanceof Error ? answer : (answer[index] as CancelledJob | null);
+    const result = results[request] as readonly (CancelledJob | null)[] | Error;
+    return result instanceof Error ? result : (result[index] as CancelledJob | null);
   });
 }
 
-/** Whoever names a job a second time asks after the first, and learns what that did. */
-function placeIn(requests: Request[], { id, ...asked }: WantedCancellation): { request: number; index: number } {
+/** A second request for the same job goes into a later statement, so that it sees the effect of the first. */
+function placeIn(requests: Request[], { id, ...asked }: CancelRequest): { request: number; index: number } {
   const isAlike = (each: Request): boolean =>
     each.orgId === asked.orgId &&
     each.actor === asked.actor &&

@@ -9,12 +9,11 @@ import { onTransactionEnd } from '../../ledger/driver/transaction-end.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import { reserveStamps } from '../../ledger/jobs/reserve-stamps.ts';
 import { type Attempted, submitJobs, submitShared, type Written } from '../../ledger/jobs/submit-jobs.ts';
-import { type AcceptedJobs, acceptedJobs } from './accepted-jobs.ts';
-import { HeldLane } from './held-lane.ts';
+import { LockRetries } from './lock-retries.ts';
 import { placeDependents } from './placement.ts';
 
 export const MAX_BATCH = 1_000;
-/** How long a transaction of ours waits for a lock before it releases its own locks and starts again. */
+/** How long our transaction waits for a lock before it releases its own locks and starts again. */
 const LOCK_MS = 25;
 
 const KEY_HELD = 'Another transaction that is still open uses this idempotency key. Try again when it has ended.';
@@ -28,23 +27,49 @@ export const rowHeld = (cause: unknown): AppError =>
 
 export const lengthOfEntry = ({ job: { payload } }: JobToWrite): number => lengthOf(payload);
 
+/** What the written jobs wait for. It decides which parts are woken. */
+export type AcceptedJobs = {
+  /** The types of jobs that may start now. */
+  readonly readyTypes: ReadonlySet<string>;
+  /** Some jobs wait until they are due. */
+  readonly isTimed: boolean;
+  /** Some jobs wait for other jobs. */
+  readonly isPending: boolean;
+};
+
+export function acceptedJobs(written: readonly Attempted[], entries: readonly JobToWrite[]): AcceptedJobs {
+  const readyTypes = new Set<string>();
+  let isTimed = false;
+  let isPending = false;
+  for (const [index, each] of written.entries()) {
+    if (each.kind !== 'accepted') continue;
+    if (each.state === 'scheduled') readyTypes.add((entries[index] as JobToWrite).job.type);
+    else if (each.state === 'delayed') isTimed = true;
+    else isPending = true;
+  }
+  return { readyTypes, isTimed, isPending };
+}
+
 export type JobWriterOptions = {
   database: Database;
   fairQueues(): ReadonlySet<string>;
-  /** Called when accepted jobs are committed, so that idle workers look at once. */
+  /** Called when accepted jobs are committed, so that idle workers claim them at once. */
   onAccepted(accepted: AcceptedJobs): void;
 };
 
-/** Writes jobs without waiting for a lock that another caller's transaction holds. Jobs that meet such a lock are retried alone. */
+/** Writes jobs without waiting for locks that another caller's transaction holds. Jobs that meet such a lock are retried separately. */
 export class JobWriter {
   readonly #options: JobWriterOptions;
-  readonly #lane = new HeldLane();
+  readonly #lockRetries = new LockRetries();
 
   constructor(options: JobWriterOptions) {
     this.#options = options;
   }
 
-  /** Reserves places for jobs of fair queues on our connection, so that no transaction keeps the row that this locks. */
+  /**
+   * Reserves the places of jobs in fair queues. It uses its own connection, so that the caller's transaction does not
+   * keep the lock that this takes.
+   */
   async stamp(entries: readonly JobToWrite[]): Promise<void> {
     const fair = this.#options.fairQueues();
     if (fair.size === 0) return;
@@ -54,26 +79,26 @@ export class JobWriter {
 
   /** Writes a job whose key another transaction seems to hold, as soon as that transaction has ended. */
   async writeHeld(entry: JobToWrite): Promise<Written> {
-    const attempt = () => this.#attempt((client) => submitJobs(client, [entry]));
-    const written = await this.#lane.run(entry.orgId, attempt, KEY_HELD);
-    this.announce(written, [entry]);
+    const write = () => this.#tryOnce((client) => submitJobs(client, [entry]));
+    const written = await this.#lockRetries.run(entry.orgId, write, KEY_HELD);
+    this.reportAccepted(written, [entry]);
     return written[0] as Written;
   }
 
   /**
-   * Writes entries without dependencies in as many statements as they need. Jobs whose keys are held are left out. With a client
-   * the writes belong to its transaction.
+   * Writes entries without dependencies in as many statements as they need. Skips jobs whose keys are held. With a
+   * client, the writes belong to its transaction.
    */
   async write(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Attempted[]> {
     await this.stamp(entries);
     const db = client ?? this.#options.database.api;
     const written: Attempted[] = [];
     for (const part of inStatements(entries, MAX_BATCH, lengthOfEntry)) written.push(...(await submitShared(db, part)));
-    this.announce(written, entries, client);
+    this.reportAccepted(written, entries, client);
     return written;
   }
 
-  /** Writes entries without dependencies, each for itself. An entry that cannot be written gets its error. */
+  /** Writes entries without dependencies independently. An entry that cannot be written gets its error. */
   async writeEach(entries: readonly JobToWrite[]): Promise<(Written | AppError)[]> {
     const results: Promise<Written | AppError>[] = [];
     for (const part of inStatements(entries, MAX_BATCH, lengthOfEntry)) {
@@ -88,8 +113,8 @@ export class JobWriter {
   }
 
   /**
-   * Writes entries, some with dependencies, in one transaction: all or none. `check` throws to undo the writes. With a client the
-   * transaction is the caller's.
+   * Writes all entries, some with dependencies, in one transaction, or none. `check` may throw to undo the writes. With
+   * a client, the writes belong to its transaction.
    */
   async writeTogether(
     entries: readonly JobToWrite[],
@@ -106,7 +131,7 @@ export class JobWriter {
       return written;
     };
     const written = await this.#together({ entries, parts, work, client });
-    this.announce(written, entries, client);
+    this.reportAccepted(written, entries, client);
     return written;
   }
 
@@ -117,8 +142,8 @@ export class JobWriter {
     return this.transact(entries[0]?.orgId ?? '', work);
   }
 
-  /** Other sessions cannot see jobs of an open transaction, so workers are woken when it ends. */
-  announce(
+  /** Other sessions cannot see the jobs of an open transaction, so workers are woken when it ends. */
+  reportAccepted(
     written: readonly Attempted[],
     entries: readonly JobToWrite[],
     client?: pg.ClientBase | OwnedTransaction,
@@ -131,20 +156,20 @@ export class JobWriter {
       );
   }
 
-  /** Runs the work in a transaction of ours. While another one holds a lock that it needs, it holds none itself and tries again. */
+  /** Runs the work in a separate transaction. If it meets a lock, it rolls back and retries, and holds no lock while it waits. */
   transact<T>(orgId: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-    return this.#attempt(work).catch((error) => {
+    return this.#tryOnce(work).catch((error) => {
       if (!isContended(error)) throw error;
-      return this.#lane.run(orgId, () => this.#attempt(work), ROW_HELD);
+      return this.#lockRetries.run(orgId, () => this.#tryOnce(work), ROW_HELD);
     });
   }
 
-  #attempt<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  #tryOnce<T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
     return inTransaction(this.#options.database.api, work, { lockTimeoutMs: LOCK_MS });
   }
 
   idle(): Promise<void> {
-    return this.#lane.idle();
+    return this.#lockRetries.idle();
   }
 }
 

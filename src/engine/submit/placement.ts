@@ -7,7 +7,7 @@ import { leadsTo, lockJoins } from '../../ledger/jobs/find-cycle.ts';
 import type { JobToWrite, Placement } from '../../ledger/jobs/job-to-write.ts';
 import { type LockedDependency, lockDependencies } from '../../ledger/jobs/lock-dependencies.ts';
 
-/** Of several jobs to be written together, those whose dependencies do not permit it. */
+/** The entries of a write whose dependencies do not permit it. */
 export class RefusedEntries extends AppError {
   readonly refused: ReadonlyMap<JobToWrite, readonly Issue[]>;
 
@@ -17,12 +17,12 @@ export class RefusedEntries extends AppError {
   }
 }
 
-/** The attempt that spawns a job: the child is written only while it still holds its lease. */
+/** The lease of the attempt that spawns a job. The child is written only while the lease is current. */
 export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: boolean };
 
 /**
- * Finds the jobs that others depend on, keeps them from being removed until the transaction of `client` ends, and decides what
- * each of the others waits for. A dependency that ends meanwhile is seen by the releaser after the commit.
+ * Locks the dependencies of the entries, so that they are not removed before the transaction of `client` ends, and
+ * decides whether each entry must wait. If a dependency ends meanwhile, the releaser sees it after the commit.
  */
 export async function placeDependents(
   client: Queryable,
@@ -43,7 +43,7 @@ type Surroundings = { byId: ReadonlyMap<string, LockedDependency>; ancestorIds: 
 
 function placeAll(entries: readonly JobToWrite[], { byId, ancestorIds }: Surroundings): void {
   const refused = new Map<JobToWrite, readonly Issue[]>();
-  /** How many of the entries before depend on a job. */
+  /** How many of the entries so far depend on a job. */
   const added = new Map<string, number>();
   for (const entry of entries) {
     const { dependsOn, dependencyType } = entry.job;
@@ -75,8 +75,12 @@ function placementOf(
 ): Placement {
   const priorities = locked.map((row) => row.priority);
   return {
-    ...{ priority: inheritPriority(job.priority, priorities), depth, waits },
-    ...{ parentSeq: null, joinsParent: false, dependsOnSeqs: locked.map((row) => row.seq) },
+    priority: inheritPriority(job.priority, priorities),
+    depth,
+    waits,
+    parentSeq: null,
+    joinsParent: false,
+    dependsOnSeqs: locked.map((row) => row.seq),
   };
 }
 
@@ -89,19 +93,20 @@ type ParentPlace = {
   inheritsPriority: boolean;
 };
 
-/** Places a child that its parent spawns, below it and after its own dependencies. */
+/** Places a spawned child below its parent and after its own dependencies. */
 export async function placeChild(client: Queryable, entry: JobToWrite, place: ParentPlace): Promise<void> {
   const { parent } = place;
   await placeDependents(client, [entry], parent.join ? place.ancestorIds : []);
   const placement = entry.placement ?? placementOf(entry, [], { depth: 0, waits: false });
   if (parent.join) await refuseCycle(client, entry, { dependsOnSeqs: placement.dependsOnSeqs, ...place });
   const depth = Math.max(placement.depth, place.depth + 1);
-  if (depth > MAX_DEPTH) throw refusal('spawn', 'DEPENDENCY_DEPTH', `Children may be nested ${MAX_DEPTH} deep.`);
+  if (depth > MAX_DEPTH)
+    throw refusal('spawn', 'DEPENDENCY_DEPTH', `Spawned jobs may be nested at most ${MAX_DEPTH} deep.`);
   const priority = place.inheritsPriority ? inheritPriority(place.priority, [placement.priority]) : placement.priority;
   entry.placement = { ...placement, priority, depth, parentSeq: parent.seq, joinsParent: parent.join };
 }
 
-/** Its parent waits for the child. What the child waits for must not wait for the parent, however many jobs lie between. */
+/** The parent waits for the child. So no job that the child waits for, directly or through others, may wait for the parent. */
 async function refuseCycle(
   client: Queryable,
   entry: JobToWrite,

@@ -3,14 +3,14 @@ import type { Policy } from '../../core/policy.ts';
 import type { Submission } from '../../core/submission.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 
-/** What a door decides for its callers. */
+/** What a door decides for the submissions of its callers. */
 export type SubmissionTerms = {
-  /** Replaces the policy that the handlers of the type registered. */
+  /** Replaces the policy that the workers of the type registered. */
   profile?: Policy;
-  /** Identifies the request when the submission is derived from it. Repeats of a request must have the same fingerprint. */
+  /** Identifies the request that the submission is derived from. Repeats of a request must have the same fingerprint. */
   fingerprint?: string;
   requestId?: string;
-  /** Refuse a queue that does not exist, instead of creating it. */
+  /** Refuses a queue that does not exist, instead of creating it. */
   knownQueuesOnly?: boolean;
 };
 
@@ -21,5 +21,5 @@ export type SubmissionRequest = {
   terms?: SubmissionTerms;
 };
 
-/** A valid submission as the job to write, or every issue it has. */
+/** A valid submission as the job to write, or all issues of an invalid one. */
 export type Prepared = { ok: true; entry: JobToWrite } | { ok: false; issues: readonly Issue[] };

@@ -7,8 +7,8 @@ import { OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
 import { lockParent, type Origin } from '../../ledger/jobs/guard-parent.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import { submitJobs, type Written } from '../../ledger/jobs/submit-jobs.ts';
-import type { Execution } from '../work/execution.ts';
 import type { SpawnRequest } from '../work/handler-context.ts';
+import type { RunningAttempt } from '../work/running-attempt.ts';
 import type { JobWriter } from './job-writer.ts';
 import { type ParentLease, placeChild } from './placement.ts';
 import type { SubmissionRequest } from './prepared.ts';
@@ -22,7 +22,7 @@ export type SpawnerOptions = {
   prepare(request: SubmissionRequest): Promise<JobToWrite>;
 };
 
-export type SpawnParams = SpawnRequest & { execution: Execution; workerId: number };
+export type SpawnParams = SpawnRequest & { attempt: RunningAttempt; workerId: number };
 
 /** Writes children of running jobs, fenced by the lease of the parent. */
 export class Spawner {
@@ -32,22 +32,22 @@ export class Spawner {
     this.#options = options;
   }
 
-  /** Returns the id of the child. Null: the transaction that the child was to be written in has ended. */
-  async spawn({ execution, submission, join, transaction, workerId }: SpawnParams): Promise<string | null> {
-    const { job } = execution;
+  /** Returns the id of the child, or null if the transaction that the child was to be written in has ended. */
+  async spawn({ attempt, submission, join, transaction, workerId }: SpawnParams): Promise<string | null> {
+    const { job } = attempt;
     const entry = await this.#options.prepare({ orgId: job.orgId, submission, actor: `system:job ${job.id}` });
     const lease = { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, workerId, join };
     const result = await this.write(lease, { entry, inheritsPriority: submission.priority == null }, transaction);
     if (result.kind === 'transaction_ended') return null;
     if (result.kind === 'lost') throw new LeaseLostError();
-    if (join) execution.joinsChildren = true;
+    if (join) attempt.joinsChildren = true;
     const { written } = result;
     if (written.kind === 'accepted') return written.id;
     if (written.sameRequest) return written.existingId;
     throw new AppError('DUPLICATE');
   }
 
-  /** With a transaction the child is written in it, and exists when that commits. */
+  /** With a transaction, the child is written in it and exists when it commits. */
   async write(
     parent: ParentLease,
     spawned: Spawned,
@@ -60,7 +60,7 @@ export class Spawner {
       transaction === null
         ? await writer.transact(entry.orgId, (client) => spawnIn(client, parent, spawned))
         : await transaction.inTurn(() => spawnIn(transaction, parent, spawned));
-    if (result.kind === 'written') writer.announce([result.written], [entry], transaction ?? undefined);
+    if (result.kind === 'written') writer.reportAccepted([result.written], [entry], transaction ?? undefined);
     return result;
   }
 }
@@ -101,7 +101,7 @@ function inherit(job: NewJob, origin: Origin): NewJob {
 }
 
 function tooManyChildren(): AppError {
-  const message = `An attempt may spawn at most ${MAX_CHILDREN} jobs.`;
+  const message = `An attempt may spawn at most ${MAX_CHILDREN} jobs. Split the work among several jobs.`;
   return new AppError('INVALID_REQUEST', {
     message,
     details: [{ field: 'spawn', code: 'TOO_MANY_CHILDREN', message }],

@@ -14,9 +14,9 @@ const MAX_CANDIDATES = 100_000;
 const REMOVED_AT_ONCE = 1_000;
 
 export type PolicySweeperOptions = {
-  /** A policy that no process took for new jobs for so long is a candidate. */
+  /** A policy that no process has used for new jobs for this long is a candidate. */
   unusedMs?: number;
-  /** Between the choice of candidates and the look at jobs. Longer than a process remembers a policy: see `PolicyCache`. */
+  /** The pause between choosing candidates and looking at jobs. It is longer than a process remembers a policy: see `PolicyCache`. */
   waitMs?: number;
   everyMs?: number;
   minCandidates?: number;
@@ -32,24 +32,25 @@ const DEFAULTS: Required<PolicySweeperOptions> = {
 };
 
 const LOOK_EVERY_MS = 300_000;
-const SETTLE_EVERY_MS = 5_000;
-/** Between two windows: a sweep has time, and the database has better things to do. */
+const TRANSACTIONS_EVERY_MS = 5_000;
+/** The pause between two windows. A sweep is not urgent and must not slow down the database. */
 const WINDOW_EVERY_MS = 200;
 
-/** Candidates that no job was found to have so far, with the time of their last use. */
+/** Candidates that no job has so far, with the time of their last use. */
 type Sweep = { readonly unused: Map<number, number> };
 type State =
   | { readonly kind: 'idle' }
   | (Sweep & { readonly kind: 'waiting'; readonly sinceMs: number })
-  | (Sweep & { readonly kind: 'settling'; readonly txid: string })
+  | (Sweep & { readonly kind: 'awaiting_transactions'; readonly txid: string })
   | (Sweep & { readonly kind: 'looking'; readonly after: { orgId: string; seq: number } })
   | (Sweep & { readonly kind: 'removing' });
 
 const IDLE: State = { kind: 'idle' };
 
 /**
- * Removes policies that no job has, in small steps. The order of the steps is what makes it safe (decision 0026): choose candidates,
- * wait until no process remembers one of them, wait until everything written before can be seen, look at all jobs, remove the rest.
+ * Removes policies that no job has, in small steps. The order of the steps makes it safe (decision 0026): choose
+ * candidates, wait until no process remembers one of them, wait until everything written before can be seen, look at
+ * all jobs, remove the rest.
  */
 export class PolicySweeper {
   readonly #database: Database;
@@ -65,7 +66,7 @@ export class PolicySweeper {
     return this.#state.kind;
   }
 
-  /** One step. Returns how long to wait for the next. */
+  /** Does one step. Returns how long to wait for the next. */
   async round(): Promise<number> {
     const [next, delayMs] = await this.#step(this.#state);
     this.#state = next;
@@ -80,14 +81,14 @@ export class PolicySweeper {
       case 'waiting': {
         const leftMs = state.sinceMs + this.#options.waitMs - performance.now();
         if (leftMs > 0) return [state, Math.min(leftMs, LOOK_EVERY_MS)];
-        return [{ kind: 'settling', unused: state.unused, txid: await markTransaction(maintenance) }, 0];
+        return [{ kind: 'awaiting_transactions', unused: state.unused, txid: await markTransaction(maintenance) }, 0];
       }
-      case 'settling': {
+      case 'awaiting_transactions': {
         const { is_settled, is_foreign } = await sinceMark(maintenance, state.txid);
         if (is_foreign) return [IDLE, LOOK_EVERY_MS];
         return is_settled
           ? [{ kind: 'looking', unused: state.unused, after: FIRST_WINDOW }, 0]
-          : [state, SETTLE_EVERY_MS];
+          : [state, TRANSACTIONS_EVERY_MS];
       }
       case 'looking':
         return this.#look(state);

@@ -6,19 +6,19 @@ import { expireJobs } from '../../ledger/upkeep/expire-jobs.ts';
 import { pruneJobs } from '../../ledger/upkeep/prune.ts';
 import { pruneAccess } from '../../ledger/upkeep/prune-keys.ts';
 import type { EventHub } from '../events.ts';
-import { Loop, type Service } from '../loop.ts';
+import { Loop, LoopGroup } from '../loop.ts';
 import { PolicySweeper } from './policy-sweeper.ts';
 
 const EXPIRE_LIMIT = 1_000;
 const PRUNE_LIMIT = 1_000;
 const EXPIRE_EVERY_MS = 60_000;
 const PRUNE_EVERY_MS = 300_000;
-/** A process that has just started may look before what is old was added up and told. It looks again soon. */
+/** When a process has just started, old jobs may not be counted and delivered yet. So the second round comes soon. */
 const PRUNE_SECOND_MS = 15_000;
-/** There is more to go: leave the database to others for a moment. */
+/** There is more to prune. The pause leaves the database to other work. */
 const PRUNE_AGAIN_MS = 100;
 const TIDY_EVERY_MS = 300_000;
-/** A dump or a long transaction holds the history: a partition is still missing. */
+/** A partition is still missing, because a dump or a long transaction holds the history. */
 const TIDY_AGAIN_MS = 30_000;
 const DAYS_AHEAD = 7;
 
@@ -26,44 +26,38 @@ export type PrunerParams = {
   database: Database;
   events: EventHub;
   expireEveryMs?: number;
-  /** How long a revoked key is remembered. A process that was not told leaves them to those that were. */
+  /** How long a revoked key is kept. A process without this setting removes none. */
   revokedKeysMs?: number;
-  /** Nothing is owed to anybody at once, and processes that start together should not all begin with it. */
+  /** No round is urgent, and processes that start together should not all begin with one. */
   firstWithinMs?: number;
   onReleased(): void;
 };
 
 const FIRST_WITHIN_MS = 20_000;
 
-/** Ends jobs that outlived their lifetime, removes what retention no longer keeps, and makes room for coming days. */
-export class Pruner implements Service {
+/** Ends jobs past their lifetime, removes data past its retention, and creates the partitions of the coming days. */
+export class Pruner extends LoopGroup {
   readonly #params: PrunerParams;
-  readonly #loops: Loop[];
+  protected readonly loops: readonly Loop[];
   #hasPruned = false;
 
   constructor(params: PrunerParams) {
+    super();
     this.#params = params;
     const { events, expireEveryMs = EXPIRE_EVERY_MS, firstWithinMs = FIRST_WITHIN_MS } = params;
-    const onError = (error: unknown, where: string) => events.emit('error', { error, where });
     const sweeper = new PolicySweeper(params.database);
-    // However much there is to prune, the days to come are made and the dead are buried.
-    this.#loops = [
+    // These are separate loops, so that a long prune does not delay new partitions or the removal of dead workers.
+    this.loops = [
       new Loop({
-        ...{ name: 'expirer', round: () => this.#expire(expireEveryMs), onError },
+        name: 'expirer',
+        round: () => this.#expire(expireEveryMs),
+        events,
         firstWithinMs: Math.min(expireEveryMs, firstWithinMs),
       }),
-      new Loop({ name: 'pruner', round: () => this.#prune(), onError, firstWithinMs }),
-      new Loop({ name: 'tidier', round: () => this.#tidy(), onError, firstWithinMs }),
-      new Loop({ name: 'policy sweeper', round: () => sweeper.round(), onError, firstWithinMs }),
+      new Loop({ name: 'pruner', round: () => this.#prune(), events, firstWithinMs }),
+      new Loop({ name: 'tidier', round: () => this.#tidy(), events, firstWithinMs }),
+      new Loop({ name: 'policy sweeper', round: () => sweeper.round(), events, firstWithinMs }),
     ];
-  }
-
-  start(): void {
-    for (const loop of this.#loops) loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all(this.#loops.map((loop) => loop.stop()));
   }
 
   async #expire(everyMs: number): Promise<number> {

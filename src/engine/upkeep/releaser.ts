@@ -1,17 +1,17 @@
 import type { Database } from '../../ledger/driver/database.ts';
 import { type ReleasePosition, releaseDependents } from '../../ledger/upkeep/release-dependents.ts';
 import type { EventHub } from '../events.ts';
-import { Periodic } from '../periodic.ts';
+import { LoopService } from '../loop.ts';
 
 const LIMIT = 100;
 const POLL_MS = 1_000;
-/** Something was held by others, mostly for a moment. */
+/** Another transaction holds some of the rows, mostly for a moment. */
 const HELD_MS = 100;
 
 export type ReleaserParams = { database: Database; events: EventHub; onReleased(): void };
 
-/** Moves the jobs that waited for one that ended. The ledger keeps the list; this loop may miss every hint. */
-export class Releaser extends Periodic {
+/** Moves the dependents of jobs that have ended. The ledger keeps the list, so the releaser may miss every hint. */
+export class Releaser extends LoopService {
   readonly #params: ReleaserParams;
   #position: ReleasePosition | undefined;
 
@@ -26,7 +26,7 @@ export class Releaser extends Periodic {
     this.#position = next;
     if (moved > 0) onReleased();
     for (const { orgId, seq, error } of failed) {
-      const message = `The jobs that wait for job ${seq} of org ${orgId} could not be moved. They are tried again later.`;
+      const message = `The jobs that wait for job ${seq} of org ${orgId} could not be released. This is retried later.`;
       events.emit('error', { error: new Error(message, { cause: error }), where: 'releaser' });
     }
     if (again) return 0;

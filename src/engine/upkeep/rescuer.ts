@@ -1,4 +1,4 @@
-import { PAUSES, pauseMs } from '../../core/backoff.ts';
+import { PAUSES } from '../../core/backoff.ts';
 import { CANCELLED_FAILURE } from '../../core/failure.ts';
 import type { Policy } from '../../core/policy.ts';
 import { findOrphans, type Orphan, type OrphanCursor } from '../../ledger/attempts/find-orphans.ts';
@@ -7,9 +7,10 @@ import { presumeStarted, settleOrphans } from '../../ledger/attempts/settle-orph
 import { declareDead, watchWorkers } from '../../ledger/attempts/watch-workers.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
-import type { EventHub, JobFacts } from '../events.ts';
-import { Periodic } from '../periodic.ts';
-import { settlement } from '../work/settler.ts';
+import { type EventHub, factsOf } from '../events.ts';
+import { LoopService } from '../loop.ts';
+import { settlement } from '../work/settlement.ts';
+import { FailureDelays } from './failure-delays.ts';
 import { WorkerWatch } from './worker-watch.ts';
 
 const LIMIT = 500;
@@ -17,7 +18,7 @@ const POLL_MS = 1_000;
 
 type Rescue = { orphan: Orphan } & ReturnType<typeof settlement>;
 
-/** Between the look and the deed somebody asked to cancel what was to be tried again. */
+/** The job was to be retried, but a request to cancel it came in before the write. */
 const cancelledInstead = ({ orphan, row, decision }: Rescue): Rescue => ({
   orphan,
   row: { ...row, to: 'cancelled', delayMs: null },
@@ -33,14 +34,15 @@ export type RescuerOptions = {
 };
 
 /**
- * Takes jobs from workers that ended or fell silent. Every write checks again, with the worker's row locked, that it still is so:
- * a heartbeat that comes in between keeps the job. It waits for no lock; jobs that a transaction holds are taken in a later round.
+ * Takes over the jobs of workers that died or fell silent. Every write checks again, with the worker's row locked, so a
+ * heartbeat that comes in between keeps the job. The rescuer waits for no lock. It takes jobs that a transaction holds
+ * in a later round.
  */
-export class Rescuer extends Periodic {
+export class Rescuer extends LoopService {
   readonly #options: RescuerOptions;
   readonly #watch = new WorkerWatch();
-  /** Workers whose rescue failed, and when it is tried again. */
-  readonly #failed = new Map<number, { failures: number; againMs: number }>();
+  /** By worker. The first delay is longer than a round. */
+  readonly #delays = new FailureDelays<number>({ ...PAUSES.rescueFailed, firstMs: 2 * POLL_MS });
 
   constructor(options: RescuerOptions) {
     super({ name: 'rescuer', events: options.events });
@@ -51,9 +53,6 @@ export class Rescuer extends Periodic {
     await this.#look();
     for (const worker of this.#watch.dead()) {
       await this.#alone(worker.id, () => declareDead(this.#options.database.workers, worker));
-    }
-    for (const [workerId, { againMs }] of this.#failed) {
-      if (performance.now() > againMs + PAUSES.rescueFailed.maxMs) this.#failed.delete(workerId);
     }
     let cursor: OrphanCursor | undefined;
     do cursor = await this.#rescuePage(cursor);
@@ -70,7 +69,7 @@ export class Rescuer extends Periodic {
     }
   }
 
-  /** Returns where the next page begins. Orphans that cannot be taken yet stand in nobody's way: the pages go past them. */
+  /** Returns where the next page begins. Pages go past orphans that cannot be taken yet. */
   async #rescuePage(after: OrphanCursor | undefined): Promise<OrphanCursor | undefined> {
     const orphans = await findOrphans(this.#options.database.workers, LIMIT, after);
     const taken = orphans.filter(({ workerId, worker, leaseMs }) => this.#watch.confirms(workerId, worker, leaseMs));
@@ -81,17 +80,14 @@ export class Rescuer extends Periodic {
     return orphans.length === LIMIT ? orphans.at(-1) : undefined;
   }
 
-  /** What fails for one worker is tried again later and keeps the rescuer from no other. */
+  /** A failure for one worker is retried later and does not affect the others. */
   async #alone(workerId: number, work: () => Promise<unknown>): Promise<void> {
-    const failed = this.#failed.get(workerId);
-    if (failed !== undefined && performance.now() < failed.againMs) return;
+    if (this.#delays.isWaiting(workerId)) return;
     try {
       await work();
-      this.#failed.delete(workerId);
+      this.#delays.succeeded(workerId);
     } catch (error) {
-      const failures = (failed?.failures ?? 0) + 1;
-      const delayMs = pauseMs(PAUSES.rescueFailed, failures, Math.random());
-      this.#failed.set(workerId, { failures, againMs: performance.now() + delayMs });
+      this.#delays.failed(workerId);
       this.#options.events.emit('error', { error, where: 'rescuer' });
     }
   }
@@ -101,15 +97,18 @@ export class Rescuer extends Periodic {
     const fates = Object.groupBy(orphans, (orphan, index) => fateOf(orphan, policies[index]));
     const { started = [], presumed = [], unstarted = [] } = fates;
     if (unstarted.length > 0) await this.#putBack(workerId, unstarted);
-    const begun = [...started, ...(await this.#presume(workerId, presumed))];
-    if (begun.length > 0)
+    const toEnd = [...started, ...(await this.#presume(workerId, presumed))];
+    if (toEnd.length > 0)
       await this.#endAttempts(
         workerId,
-        begun.toSorted((a, b) => a.seq - b.seq),
+        toEnd.toSorted((a, b) => a.seq - b.seq),
       );
   }
 
-  /** Their worker may have called their handlers. They get another attempt for the one that may not have been. */
+  /**
+   * Records a start for jobs whose worker may have called their handlers. They get another attempt for the one that may
+   * not have happened.
+   */
   async #presume(workerId: number, orphans: readonly Orphan[]): Promise<Orphan[]> {
     if (orphans.length === 0) return [];
     const { workers } = this.#options.database;
@@ -128,7 +127,7 @@ export class Rescuer extends Periodic {
       jobs: settlements.map(({ row }) => row),
     });
     for (const each of settlements) {
-      if (landed.has(each.row.leaseSeq)) this.#tell(stopped.has(each.row.leaseSeq) ? cancelledInstead(each) : each);
+      if (landed.has(each.row.leaseSeq)) this.#report(stopped.has(each.row.leaseSeq) ? cancelledInstead(each) : each);
     }
     if (released) onReleased();
   }
@@ -147,7 +146,7 @@ export class Rescuer extends Periodic {
     if (released) onReleased();
   }
 
-  #tell({ orphan, row, decision }: Rescue): void {
+  #report({ orphan, row, decision }: Rescue): void {
     if (decision.failure === undefined) return;
     const outcome = { state: row.to, failure: decision.failure, delayMs: row.delayMs };
     this.#options.events.emit('rescued', { ...factsOf(orphan), ...outcome });
@@ -166,10 +165,6 @@ function fateOf({ state, mayRun }: Orphan, policy: Policy | undefined): 'started
   return mayRun && policy?.onOrphan !== 'fail' ? 'presumed' : 'unstarted';
 }
 
-/** They come from one look at one worker. */
+/** All orphans come from one look at one worker. */
 const beatOf = ([first]: readonly Orphan[]): number | null =>
   first === undefined || first.worker.kind === 'gone' ? null : first.worker.beat;
-
-const factsOf = ({ id, jobType, attemptsStarted, orgId, tags, createdAtMs }: Orphan): JobFacts => ({
-  ...{ jobId: id, type: jobType, attempt: attemptsStarted, orgId, tags, createdAtMs },
-});

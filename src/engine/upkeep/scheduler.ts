@@ -1,5 +1,6 @@
 import { Cron } from 'croner';
 import type pg from 'pg';
+import { PAUSES } from '../../core/backoff.ts';
 import { AppError, isAppError } from '../../core/errors.ts';
 import { PROFILES } from '../../core/policy.ts';
 import { DEFAULT_LIMITS, normalizeSubmission, type Submission } from '../../core/submission.ts';
@@ -15,31 +16,31 @@ import {
   type Schedule,
 } from '../../ledger/queues/schedules.ts';
 import type { EventHub } from '../events.ts';
-import { Periodic } from '../periodic.ts';
-import { Postponements } from './postponements.ts';
+import { LoopService } from '../loop.ts';
+import { FailureDelays } from './failure-delays.ts';
 
 const PAGE = 500;
 const POLL_MS = 500;
-/** How long a schedule waits for a lock that another transaction holds. The schedules of all orgs share the round. */
+/** How long a schedule waits for a lock of another transaction. It is short, because the schedules of all orgs share the round. */
 const LOCK_WAIT_MS = 10;
-/** A schedule that was missed this often is caught up in several rounds, so that one transaction stays small. */
+/** A schedule that missed more runs catches up in several rounds, so that each transaction stays small. */
 const MAX_RUNS_PER_ROUND = 100;
 
 export type SchedulerOptions = {
   database: Database;
   events: EventHub;
-  /** Submits inside the transaction that moves the schedule on. Throws INVALID_REQUEST for a job that cannot be accepted. */
+  /** Submits inside the transaction that advances the schedule. Throws INVALID_REQUEST for a job that cannot be accepted. */
   submitIn(client: pg.PoolClient, orgId: string, submission: Submission): Promise<void>;
 };
 
 /**
- * Fires recurring jobs. Moving a schedule on and submitting its jobs are one transaction on a locked row, so several
- * processes never fire the same time twice. Each schedule has its own transaction: one that fails stays due, is retried later
- * with a growing delay, and delays no other.
+ * Submits recurring jobs. One transaction advances a schedule and submits its jobs, with the row locked, so that
+ * several processes never submit the same run twice. Each schedule has its own transaction. If it fails, the schedule
+ * stays due, is retried with a growing delay, and does not delay the others.
  */
-export class Scheduler extends Periodic {
+export class Scheduler extends LoopService {
   readonly #options: SchedulerOptions;
-  readonly #postponed = new Postponements();
+  readonly #delays = new FailureDelays<string>(PAUSES.itemFailed);
 
   constructor(options: SchedulerOptions) {
     super({ name: 'scheduler', events: options.events });
@@ -58,18 +59,18 @@ export class Scheduler extends Periodic {
     return fired > 0 ? 0 : POLL_MS;
   }
 
-  /** Two in a row that cannot reach the database end the round: the loop waits, and the others keep their place. */
+  /** If two schedules in a row cannot reach the database, the round ends. The others stay due. */
   async #fireEach(page: readonly DueReference[]): Promise<number> {
     let fired = 0;
     let wasUnavailable = false;
     for (const due of page) {
-      if (this.#postponed.has(nameOf(due))) continue;
+      if (this.#delays.isWaiting(nameOf(due))) continue;
       try {
         fired += await this.#fire(due);
-        this.#postponed.delete(nameOf(due));
+        this.#delays.succeeded(nameOf(due));
         wasUnavailable = false;
       } catch (error) {
-        this.#postponed.add(nameOf(due));
+        this.#delays.failed(nameOf(due));
         const isAway = isUnavailable(error);
         if (isAway && wasUnavailable) throw error;
         wasUnavailable = isAway;
@@ -105,7 +106,10 @@ export class Scheduler extends Periodic {
     return accepted.length;
   }
 
-  /** Returns the refusal of a job that is itself invalid, which skips its turn. Any other failure is thrown and skips nothing. */
+  /**
+   * Returns the error of a job that is invalid, so that the schedule skips this run. Any other failure is thrown, and
+   * no run is skipped.
+   */
   async #submit(client: pg.PoolClient, schedule: Schedule, time: Date): Promise<AppError | null> {
     try {
       await this.#options.submitIn(client, schedule.orgId, submissionFor(schedule, time));
@@ -123,20 +127,20 @@ export class Scheduler extends Periodic {
 
 const nameOf = ({ orgId, key }: DueReference): string => `${orgId} ${key}`;
 
-/** Where even the plainest job is refused, the fault lies in this process, and no schedule is to blame. */
+/** If this process refuses even the simplest job, the fault is in the process and not in the schedule. */
 function acceptsPlainJobs(): boolean {
   const params = { nowMs: Date.now(), limits: DEFAULT_LIMITS, profile: PROFILES.gopherqueue };
   return normalizeSubmission({ type: 'plain', payload: {} }, params).ok;
 }
 
-/** Checks a cron expression and its time zone, and answers the first time after `from`. */
+/** Validates a cron expression and its time zone, and returns the first time after `from`. */
 export function firstRun(params: { cron: string; timeZone: string; from: Date }): Date {
   const next = cronOf(params).nextRun(params.from);
   if (next !== null) return next;
-  throw new AppError('INVALID_REQUEST', { message: `The cron expression "${params.cron}" never comes due.` });
+  throw new AppError('INVALID_REQUEST', { message: `The cron expression "${params.cron}" never matches a time.` });
 }
 
-/** The times of a schedule that are due, as its policy for missed ones says, and the next one after them. */
+/** Returns the due times of a schedule, as its policy for missed runs says, and the next time after them. */
 export function dueTimes(
   schedule: { cron: string; timeZone: string; missed: Missed; nextAt: Date },
   now: Date,
@@ -158,24 +162,24 @@ export function dueTimes(
   return { times: times.slice(-1), nextAt };
 }
 
-/** A run later than this was missed: no process was there to fire it. */
+/** A run later than this was missed, because no process was running when it was due. */
 const LATE_MS = 60_000;
 const FAR_FUTURE = new Date('9999-12-31T00:00:00Z');
 
 function cronOf({ cron, timeZone }: { cron: string; timeZone: string }): Cron {
   try {
-    new Intl.DateTimeFormat('en', { timeZone }); // The library looks at a zone only when it needs it.
+    new Intl.DateTimeFormat('en', { timeZone }); // The library checks a time zone only on first use.
     return new Cron(cron, { timezone: timeZone, paused: true });
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
     throw new AppError('INVALID_REQUEST', {
-      message: `The schedule "${cron}" (${timeZone}) cannot be read: ${message}`,
+      message: `The schedule "${cron}" (${timeZone}) is not valid: ${message}`,
       cause,
     });
   }
 }
 
-// The key makes a repeat of the same time harmless even if it came from another ledger.
+// The key makes a repeated run harmless, even if another ledger submitted the first.
 function submissionFor(schedule: Schedule, time: Date): Submission {
   const submission = schedule.submission as Submission;
   return { ...submission, idempotencyKey: `schedule:${schedule.key}:${time.toISOString()}`.slice(0, 256) };

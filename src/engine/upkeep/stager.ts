@@ -1,17 +1,17 @@
 import type { Database } from '../../ledger/driver/database.ts';
 import { stageJobs } from '../../ledger/upkeep/stage-jobs.ts';
 import type { EventHub } from '../events.ts';
-import { Periodic } from '../periodic.ts';
+import { LoopService } from '../loop.ts';
 
 const LIMIT = 1_000;
 const MAX_WAIT_MS = 500;
-/** When most of what is due is held by others: they are tried again, but not all the time. */
+/** The wait if other transactions hold most of the due jobs. */
 const HELD_WAIT_MS = 200;
-/** The bound that keeps dead entries from being walked again is dropped this often: timers that committed late stand below it. */
+/** How often the floor is dropped. It keeps dead index entries from being walked again, but timers that commit late stand below it. */
 const FLOOR_RESET_MS = 2_000;
 
-/** Makes delayed and retrying jobs ready when their time comes. Any number of processes may run one. */
-export class Stager extends Periodic {
+/** Makes delayed and retrying jobs ready when they are due. Any number of processes may run one. */
+export class Stager extends LoopService {
   readonly #database: Database;
   readonly #events: EventHub;
   readonly #onStaged: () => void;
@@ -36,7 +36,7 @@ export class Stager extends Periodic {
       this.#floor = null;
       this.#floorResetMs = nowMs;
     }
-    const asked = { limit: LIMIT, floor: this.#floor, namesJobs: this.#events.hears('staged') };
+    const asked = { limit: LIMIT, floor: this.#floor, namesJobs: this.#events.hasListeners('staged') };
     const { staged, held, nextInMs, floor, jobs } = await stageJobs(this.#database.workers, asked);
     this.#floor = floor;
     if (staged > 0) this.#onStaged();

@@ -3,13 +3,13 @@ import type { WatchedWorker } from '../../ledger/attempts/watch-workers.ts';
 
 /** How long a worker whose session ended has to reconnect or to send a beat. */
 export const GRACE_MS = 2_000;
-/** After an outage all workers reconnect at once, and some wait for a connection attempt to time out first. */
+/** After an outage all workers reconnect at once, and some must first wait for a connection attempt to time out. */
 const GRACE_AFTER_OUTAGE_MS = 10_000;
-/** Longer pauses between two looks may hide an outage. */
+/** A longer pause between two looks may hide an outage. */
 const MAX_PAUSE_MS = 5_000;
-/** A worker that missed this many beats is not merely late. */
+/** A worker that missed this many beats is not just late. */
 const MISSED_BEATS = 3;
-/** For a worker that the database's clock calls silent for a day. */
+/** For a worker that has been silent for a day on the database's clock. */
 const LONG_GONE_MS = 60_000;
 
 type Sighting = {
@@ -21,17 +21,17 @@ type Sighting = {
 };
 
 /**
- * What this process has seen of the workers, on its own monotonic clock. The database's clock may be set while workers are well,
- * so that its word alone ends no lease.
+ * What this process has seen of the workers, on its own monotonic clock. The clock of the database may be set while
+ * workers are alive, so it alone never ends a lease.
  */
 export class WorkerWatch {
   #sightings = new Map<number, Sighting>();
   #lookedMs = 0;
   #hadOutage = false;
-  /** Locks that fall free before this get the longer grace. */
+  /** Locks that become free before this time get the longer grace. */
   #outageOverMs = 0;
 
-  /** A look failed: no worker could be heard, so nothing that was seen before counts. */
+  /** A look failed. Workers could not send beats either, so earlier sightings do not count. */
   restart(): void {
     this.#sightings.clear();
     this.#hadOutage = true;
@@ -51,12 +51,12 @@ export class WorkerWatch {
     return [...this.#sightings.values()].filter((each) => this.#isDead(each)).map(({ worker }) => worker);
   }
 
-  /** Whether the worker of an orphan has been silent for long enough on the clock of this process as well. */
+  /** Whether the worker of an orphan has been silent long enough on the clock of this process, too. */
   confirms(workerId: number, worker: OrphansWorker, leaseMs: number): boolean {
     if (worker.kind !== 'silent') return true;
     const sighting = this.#sightings.get(workerId);
     if (sighting === undefined || sighting.worker.beat !== worker.beat) return false;
-    // A beat from the future was written before the clock was set back, which leaves only this process's clock to count on.
+    // A beat in the future was written before the clock was set back. So only the clock of this process counts.
     const neededMs = worker.isBeatAhead ? leaseMs : Math.min(leaseMs, MISSED_BEATS * worker.beatMs);
     return this.#lookedMs - sighting.beatSinceMs >= neededMs;
   }

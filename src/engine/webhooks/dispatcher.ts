@@ -3,11 +3,11 @@ import type { SetAside } from '../../ledger/history/set-aside.ts';
 import { dispatchEvents } from '../../ledger/webhooks/dispatch-events.ts';
 import { makeLanesDue } from '../../ledger/webhooks/queue-deliveries.ts';
 import type { EventHub } from '../events.ts';
-import { Periodic } from '../periodic.ts';
+import { LoopService } from '../loop.ts';
 
 /**
- * How soon an event is seen where an org has a target, and where none has one yet. The next look comes soon where jobs have just moved, or
- * where an older transaction holds their events back: a whole interval more would be felt.
+ * How soon an event is seen if an org has a target, and if none has one yet. The next look comes sooner if jobs have
+ * just moved, or if an older transaction delays their events, so that they do not wait for another interval.
  */
 const POLL_MS = { lively: 10, watched: 50, unwatched: 1_000 };
 const FEW_EVENTS = 1_000;
@@ -16,10 +16,8 @@ const FIRST_RECORDS = 512;
 
 export type DispatcherParams = { database: Database; events: EventHub; onQueued(): void };
 
-/**
- * Turns events into deliveries. Every process has one; the first to hold the next page does the round, the others find nothing to do.
- */
-export class Dispatcher extends Periodic {
+/** Turns events into deliveries. Every process has one, and only one at a time does the round. */
+export class Dispatcher extends LoopService {
   readonly #params: DispatcherParams;
   #records = FIRST_RECORDS;
 
@@ -37,7 +35,7 @@ export class Dispatcher extends Periodic {
       await makeLanesDue(database.maintenance, done.webhookIds);
       onQueued();
     }
-    // Records of orgs without a target cost little, so a page may pass over many of them.
+    // Records of orgs without a target cost little, so a page may skip many of them.
     const isQuick = done.hasMore && done.events < FEW_EVENTS;
     this.#records = isQuick ? Math.min(MAX_RECORDS, this.#records * 2) : FIRST_RECORDS;
     if (done.hasMore) return 0;

@@ -14,12 +14,12 @@ import { makeLanesDue } from '../../ledger/webhooks/queue-deliveries.ts';
 import { type LaneBounds, type LockedLane, lockReadyLanes } from '../../ledger/webhooks/ready-lanes.ts';
 import { type DeadDelivery, findDeadDeliveries, pruneDeliveries } from '../../ledger/webhooks/sweep-lanes.ts';
 import type { EventHub } from '../events.ts';
-import { Loop, type Service } from '../loop.ts';
+import { Loop, LoopGroup } from '../loop.ts';
 import type { JobWriter } from '../submit/job-writer.ts';
 import type { SubmissionRequest } from '../submit/prepared.ts';
 
 const MAX_LANES = 200;
-/** Other processes may make lanes due without a word. */
+/** Other processes may make lanes due without a hint. */
 const POLL_MS = 1_000;
 const MIN_WAIT_MS = 5;
 const BUSY_MS = 10;
@@ -34,7 +34,7 @@ export type PromoterParams = {
   events: EventHub;
   writer: Pick<JobWriter, 'writeTogether'>;
   prepare(request: SubmissionRequest): Promise<JobToWrite>;
-  /** Of the jobs that deliver. */
+  /** The policy of the jobs that deliver. */
   policy: Policy;
   /** How many deliveries may be live. */
   bounds: LaneBounds;
@@ -42,36 +42,29 @@ export type PromoterParams = {
   bury(dead: DeadDelivery): Promise<void>;
 };
 
-/** Gives the next delivery of each lane that is due its job, and looks after lanes and deliveries that were left behind. */
-export class Promoter implements Service {
+/** Gives the next delivery of each due lane its job, and cleans up after lanes and deliveries that were interrupted. */
+export class Promoter extends LoopGroup {
   readonly #params: PromoterParams;
   readonly #promoting: Loop;
-  readonly #loops: readonly Loop[];
+  protected readonly loops: readonly Loop[];
 
   constructor(params: PromoterParams) {
+    super();
     this.#params = params;
-    const onError = (error: unknown, where: string) => params.events.emit('error', { error, where });
-    this.#promoting = new Loop({ name: 'promoter', round: () => this.round(), onError });
-    this.#loops = [
+    const { events } = params;
+    this.#promoting = new Loop({ name: 'promoter', round: () => this.round(), events });
+    this.loops = [
       this.#promoting,
-      new Loop({ name: 'lane sweep', round: () => this.sweep(), onError, firstWithinMs: SWEEP_EVERY_MS }),
-      new Loop({ name: 'delivery pruner', round: () => this.prune(), onError, firstWithinMs: PRUNE_EVERY_MS }),
+      new Loop({ name: 'lane sweep', round: () => this.sweep(), events, firstWithinMs: SWEEP_EVERY_MS }),
+      new Loop({ name: 'delivery pruner', round: () => this.prune(), events, firstWithinMs: PRUNE_EVERY_MS }),
     ];
-  }
-
-  start(): void {
-    for (const loop of this.#loops) loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all(this.#loops.map((loop) => loop.stop()));
   }
 
   wake(): void {
     this.#promoting.wake();
   }
 
-  /** Answers how long to wait for the next round. */
+  /** Returns how long to wait for the next round. */
   async round(): Promise<number> {
     const lanes = await this.#promote();
     if (lanes === null) return BUSY_MS;
@@ -80,7 +73,7 @@ export class Promoter implements Service {
     return waitMs === null ? POLL_MS : Math.min(POLL_MS, Math.max(MIN_WAIT_MS, waitMs));
   }
 
-  /** Returns how many lanes were due. Null while the promoter of another process is at work. */
+  /** Returns how many lanes were due, or null while the promoter of another process is at work. */
   #promote(): Promise<number | null> {
     const { database, writer, bounds } = this.#params;
     return inTransaction(database.workers, async (client) => {
@@ -97,7 +90,7 @@ export class Promoter implements Service {
     });
   }
 
-  /** It has the attempts that are left to the delivery: it uses one, unless its worker is lost. */
+  /** The job has as many attempts as the delivery has left. It uses one, unless its worker is lost. */
   async #jobFor({ id, webhookId, tries }: TakenDelivery, failing: ReadonlySet<string>): Promise<JobToWrite> {
     const { prepare, policy } = this.#params;
     const maxAttempts = Math.max(1, policy.maxAttempts - tries);
@@ -106,7 +99,7 @@ export class Promoter implements Service {
     return prepare({ orgId: SYSTEM_ORG_ID, submission, actor: ACTOR, terms: { profile: policy } });
   }
 
-  /** Ends deliveries whose job died in silence, and starts lanes that somebody queued for and did not live to make due. */
+  /** Ends deliveries whose job died, and makes lanes due whose process ended between queuing a delivery and making the lane due. */
   async sweep(): Promise<number> {
     const { database, bury } = this.#params;
     const dead = await findDeadDeliveries(database.maintenance, SWEEP_LIMIT);

@@ -5,39 +5,42 @@ import { type SettledJob, settleJobs } from '../../ledger/attempts/settle-jobs.t
 import { startJobs } from '../../ledger/attempts/start-jobs.ts';
 import type { WorkerSession } from '../../ledger/attempts/worker-session.ts';
 import { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
-import { begunLeasesIn } from './begun-leases.ts';
-import { settlement } from './settler.ts';
+import { settlement } from './settlement.ts';
+import { lateStartLeasesIn } from './thread-memory.ts';
 
-export type StalledParams = { session: WorkerSession; workerId: number; begun: SharedArrayBuffer };
+export type StalledParams = { session: WorkerSession; workerId: number; lateStartLeases: SharedArrayBuffer };
 
-/** What the heartbeat thread does for a main thread that stands still. */
+/** What the heartbeat thread does while the main thread is blocked. */
 export async function actForStalled(params: StalledParams): Promise<void> {
   const owned = await ownedJobs(params.session, params.workerId);
   await settleLeasedAhead(params, owned);
   await endOverdue(params, owned);
 }
 
-/** Jobs that were leased ahead: those whose handlers run are started, the others are left to other workers. */
+/** Starts jobs that were leased ahead and whose handlers run. Returns the others, so that other workers can run them. */
 async function settleLeasedAhead(
-  { session, workerId, begun }: StalledParams,
+  { session, workerId, lateStartLeases }: StalledParams,
   owned: readonly OwnedJob[],
 ): Promise<void> {
-  const begunLeases = begunLeasesIn(begun);
+  const withHandler = lateStartLeasesIn(lateStartLeases);
   const ahead = owned.filter((job) => job.mayRun);
-  const running = ahead.filter((job) => begunLeases.has(job.leaseSeq));
+  const running = ahead.filter((job) => withHandler.has(job.leaseSeq));
   if (running.length > 0) await startJobs(session, { workerId, jobs: running });
-  const inLine = ahead.filter((job) => !begunLeases.has(job.leaseSeq));
-  if (inLine.length > 0) await returnJobs(session, { workerId, jobs: inLine, closedClaims: [] });
+  const waiting = ahead.filter((job) => !withHandler.has(job.leaseSeq));
+  if (waiting.length > 0) await returnJobs(session, { workerId, jobs: waiting, closedClaims: [] });
 }
 
-/** Ends attempts that ran past their timeout while the main thread could not end them. */
+/** Ends attempts that ran past their timeout while the main thread was blocked. */
 async function endOverdue({ session, workerId }: StalledParams, owned: readonly OwnedJob[]): Promise<void> {
   const policies = new PolicyCache(session);
   const rows: SettledJob[] = [];
   for (const job of owned) {
     const policy = await policies.policyOf(job.policyId);
     if (job.state !== 'running' || job.runningMs === null || job.runningMs < policy.timeoutMs) continue;
-    const failure = classify(new Error('the handler blocked its process past the timeout'), 'timeout');
+    const failure = classify(
+      new Error('the handler blocked the event loop of its process past its timeout'),
+      'timeout',
+    );
     rows.push(settlement({ job, policy, outcome: { kind: 'failed', failure }, elapsedMs: 0 }).row);
   }
   if (rows.length > 0) await settleJobs(session, { workerId, jobs: rows, by: 'lease', closedClaims: [] });

@@ -1,16 +1,22 @@
+import { ownedJobs } from '../../ledger/attempts/owned-jobs.ts';
+import { returnJobs } from '../../ledger/attempts/return-jobs.ts';
+import { settleJobs } from '../../ledger/attempts/settle-jobs.ts';
+import type { Database } from '../../ledger/driver/database.ts';
+import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
+import { settlement } from './settlement.ts';
+
 /**
- * The claims of this worker and how many of their jobs have not ended. A claim's row in the ledger is how a rescuer finds
- * the jobs of a dead worker, so it is closed only when the end of its last job is certain.
+ * The claims of this worker and how many of their jobs have not ended. A rescuer finds the jobs of a dead worker through the rows of its
+ * claims, so a claim is closed only when the end of its last job is certain.
  */
 export class Claims {
   #lastNo = 0;
   readonly #open = new Map<number, number>();
   readonly #leases = new Set<number>();
-  /** Statements that were sent and not answered. */
   readonly #inFlight = new Set<number>();
   #closed: number[] = [];
 
-  /** A claim is about to be sent. */
+  /** Numbers a claim that is about to be sent. */
   next(): number {
     this.#inFlight.add(++this.#lastNo);
     return this.#lastNo;
@@ -30,12 +36,12 @@ export class Claims {
     for (const { leaseSeq } of jobs) this.#leases.add(leaseSeq);
   }
 
-  /** Whether this worker knows of the lease and is not done with it. */
+  /** Whether this worker knows the lease and its job has not ended. */
   holds(leaseSeq: number): boolean {
     return this.#leases.has(leaseSeq);
   }
 
-  /** One job of the claim ended for certain. */
+  /** The end of one job of the claim is certain. */
   done(claimNo: number, leaseSeq: number): void {
     if (!this.#leases.delete(leaseSeq)) return;
     const left = (this.#open.get(claimNo) ?? 1) - 1;
@@ -53,8 +59,32 @@ export class Claims {
     return closed;
   }
 
-  /** They were sent, but nobody knows whether they arrived. Closing twice does no harm. */
+  /** The statement that was to close them may have failed. Closing a claim twice does no harm. */
   reopen(claimNos: readonly number[]): void {
     this.#closed.push(...claimNos);
   }
+}
+
+export type ReturnParams = { database: Database; policies: PolicyCache; workerId: number; claims: Claims };
+
+/**
+ * Returns jobs that the worker holds in the ledger and does not know, because the response to their claim was lost. Jobs of a claim in
+ * flight stay: the response is still to come, and the worker will run them.
+ */
+export async function returnUnknownJobs({ database, policies, workerId, claims }: ReturnParams): Promise<void> {
+  const owned = await ownedJobs(database.workers, workerId);
+  // Their claims stay open, because a claim may also hold jobs that the worker knows.
+  const closedClaims: readonly number[] = [];
+  const unknown = owned.filter((job) => !claims.holds(job.leaseSeq) && !claims.isInFlight(job.claimNo));
+  const unstarted = unknown.filter((job) => job.state === 'scheduled');
+  if (unstarted.length > 0) await returnJobs(database.workers, { workerId, jobs: unstarted, closedClaims });
+  const started = unknown.filter((job) => job.state === 'running');
+  if (started.length === 0) return;
+  const rows = await Promise.all(
+    started.map(async (job) => {
+      const policy = await policies.policyOf(job.policyId);
+      return settlement({ job, policy, outcome: { kind: 'released' }, elapsedMs: 0 }).row;
+    }),
+  );
+  await settleJobs(database.workers, { workerId, jobs: rows, by: 'lease', closedClaims });
 }

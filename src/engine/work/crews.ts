@@ -3,34 +3,34 @@ import type { Policy } from '../../core/policy.ts';
 import { HandlerRegistry, type RegisteredHandler, type Registration } from './registry.ts';
 import type { Supervisor } from './supervisor.ts';
 
-/** Workers with handlers, slots and queues of their own. */
+/** Handlers with queues and slots of their own. */
 export type Crew = {
-  /** Shown behind the name of the process. */
+  /** Appended to the name of the process. */
   name: string;
   slots: number;
   queues: readonly string[];
   registrations: readonly Registration[];
-  /** The policy of the crew's jobs, where it is not that of the engine. Its timeout is the longest a registration may ask for. */
+  /** The policy of the crew's jobs, if it differs from the engine's. Its timeout is the longest that a registration may ask for. */
   profile?: Policy;
-  /** Claims a job with one statement and starts it with the next: between the two, readers see it under lease. */
+  /** Claims a job with one statement and starts it with the next. In between, readers see the job under lease. */
   startsApart?: boolean;
 };
 
 export type CrewParts = Omit<Crew, 'registrations' | 'profile'> & { registry: HandlerRegistry };
 
 /**
- * Everything in one process that runs jobs. Work that waits long for others, such as answers of strangers' servers, gets a crew
- * of its own: however many of its handlers hang, no slot of another crew is taken.
+ * All crews of a process. Work that waits for others, such as servers on the internet, gets a separate crew. If its
+ * handlers hang, they occupy no slot of another crew.
  */
 export class Crews {
   readonly #profile: Policy;
-  readonly #make: (parts: CrewParts) => Supervisor;
+  readonly #makeSupervisor: (parts: CrewParts) => Supervisor;
   readonly #registries: HandlerRegistry[] = [];
   readonly #supervisors: Supervisor[] = [];
 
-  constructor(params: { profile: Policy; make(parts: CrewParts): Supervisor }) {
+  constructor(params: { profile: Policy; makeSupervisor(parts: CrewParts): Supervisor }) {
     this.#profile = params.profile;
-    this.#make = params.make;
+    this.#makeSupervisor = params.makeSupervisor;
   }
 
   add({ registrations, profile = this.#profile, ...crew }: Crew): void {
@@ -44,7 +44,7 @@ export class Crews {
 
   join(parts: CrewParts): void {
     this.#registries.push(parts.registry);
-    this.#supervisors.push(this.#make(parts));
+    this.#supervisors.push(this.#makeSupervisor(parts));
   }
 
   handlerOf(type: string): RegisteredHandler | undefined {
@@ -55,7 +55,7 @@ export class Crews {
     return undefined;
   }
 
-  /** When it fails none is on its way any more, but some may be at work. */
+  /** If one supervisor fails to start, the others have finished starting and may be at work. */
   async start(): Promise<void> {
     const starts = await Promise.allSettled(this.#supervisors.map((supervisor) => supervisor.start()));
     for (const start of starts) if (start.status === 'rejected') throw start.reason;

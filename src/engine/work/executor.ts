@@ -1,19 +1,19 @@
 import { AppError } from '../../core/errors.ts';
 import { classify, type Failure, PermanentError } from '../../core/failure.ts';
 import { encodeOutput, type Payload } from '../../core/payload.ts';
-import type { Execution } from './execution.ts';
 import type { JobContext } from './job-context.ts';
+import type { RunningAttempt } from './running-attempt.ts';
 
-/** How an attempt ended, as the completer gets it. */
-export type AttemptOutcome =
+/** How the call of a handler ended. */
+export type HandlerOutcome =
   | { kind: 'succeeded'; output: Payload; value: unknown }
-  /** The handler completed the job in a transaction of its own; `otherwise` holds if that was rolled back. */
-  | { kind: 'completed_by_handler'; otherwise: AttemptOutcome }
+  /** The handler completed the job in its own transaction. `otherwise` applies if that was rolled back. */
+  | { kind: 'completed_by_handler'; otherwise: HandlerOutcome }
   | { kind: 'cancelled' }
   | { kind: 'lost' }
   | { kind: 'failed'; failure: Failure };
 
-const ROLLED_BACK: AttemptOutcome = {
+const ROLLED_BACK: HandlerOutcome = {
   kind: 'failed',
   failure: {
     category: 'TEMPORARY',
@@ -22,26 +22,26 @@ const ROLLED_BACK: AttemptOutcome = {
   },
 };
 
-/** Runs one attempt: read the payload, call the handler, name the outcome. Never throws. */
-export async function execute(execution: Execution, context: JobContext): Promise<AttemptOutcome> {
+/** Runs one attempt: reads the payload, calls the handler and returns the outcome. Never throws. */
+export async function execute(attempt: RunningAttempt, context: JobContext): Promise<HandlerOutcome> {
   try {
-    const payload = await readPayload(execution);
-    const value = await execution.registered.handler(context, payload);
-    if (execution.isCompletedByHandler) return { kind: 'completed_by_handler', otherwise: ROLLED_BACK };
-    return outcomeOf(execution, value);
+    const payload = await readPayload(attempt);
+    const value = await attempt.registered.handler(context, payload);
+    if (attempt.isCompletedByHandler) return { kind: 'completed_by_handler', otherwise: ROLLED_BACK };
+    return outcomeOf(attempt, value);
   } catch (error) {
-    const otherwise = failureOf(execution, error);
-    return execution.isCompletedByHandler ? { kind: 'completed_by_handler', otherwise } : otherwise;
+    const otherwise = failureOf(attempt, error);
+    return attempt.isCompletedByHandler ? { kind: 'completed_by_handler', otherwise } : otherwise;
   }
 }
 
-function readPayload(execution: Execution): unknown {
-  const { job, registered } = execution;
+function readPayload(attempt: RunningAttempt): unknown {
+  const { job, registered } = attempt;
   const raw = job.payloadBytes ?? job.payload;
   return registered.schema === undefined ? raw : validated(registered.schema, raw);
 }
 
-async function validated(schema: NonNullable<Execution['registered']['schema']>, raw: unknown): Promise<unknown> {
+async function validated(schema: NonNullable<RunningAttempt['registered']['schema']>, raw: unknown): Promise<unknown> {
   const result = await schema['~standard'].validate(raw);
   if (result.issues === undefined) return result.value;
   const first = result.issues[0];
@@ -54,32 +54,36 @@ async function validated(schema: NonNullable<Execution['registered']['schema']>,
   );
 }
 
-function outcomeOf(execution: Execution, value: unknown): AttemptOutcome {
-  // A handler that returns after its time, its cancellation grace or its lease has nothing more to say.
-  if (execution.abortCause === 'lost_lease') return { kind: 'lost' };
-  if (execution.abortCause === 'cancel') return { kind: 'cancelled' };
-  if (execution.abortCause === 'timeout' || execution.abortCause === 'lifetime') {
-    return { kind: 'failed', failure: classify(execution.abortError(), execution.abortCause) };
+function outcomeOf(attempt: RunningAttempt, value: unknown): HandlerOutcome {
+  // After the deadline, the cancellation grace or the lease, the result of the handler no longer counts.
+  if (attempt.abortCause === 'lost_lease') return { kind: 'lost' };
+  if (attempt.abortCause === 'cancel') return { kind: 'cancelled' };
+  if (attempt.abortCause === 'timeout' || attempt.abortCause === 'lifetime') {
+    return { kind: 'failed', failure: classify(attempt.abortError(), attempt.abortCause) };
   }
   const encoded = encodeOutput(value);
   if (encoded.ok) return { kind: 'succeeded', output: encoded.payload, value };
   return {
     kind: 'failed',
-    failure: classify(new AppError('NOT_SERIALIZABLE', { message: `The handler's result: ${encoded.issue.message}` })),
+    failure: classify(
+      new AppError('NOT_SERIALIZABLE', {
+        message: `The result of the handler cannot be stored: ${encoded.issue.message}`,
+      }),
+    ),
   };
 }
 
-function failureOf(execution: Execution, error: unknown): AttemptOutcome {
-  const failure = classify(error, execution.abortCause);
-  if (execution.abortCause === 'lost_lease') return { kind: 'lost' };
-  if (execution.isCancelRequested && (execution.abortCause === 'cancel' || failure.category === 'CANCELLED')) {
+function failureOf(attempt: RunningAttempt, error: unknown): HandlerOutcome {
+  const failure = classify(error, attempt.abortCause);
+  if (attempt.abortCause === 'lost_lease') return { kind: 'lost' };
+  if (attempt.isCancelRequested && (attempt.abortCause === 'cancel' || failure.category === 'CANCELLED')) {
     return { kind: 'cancelled' };
   }
   return { kind: 'failed', failure };
 }
 
-/** A job that its handler completed in a transaction of its own has ended that way, whatever happened to the attempt since. */
-export function ownEndFirst(execution: Execution, outcome: AttemptOutcome): AttemptOutcome {
-  if (!execution.isCompletedByHandler || outcome.kind === 'completed_by_handler') return outcome;
+/** If the handler completed the job in its own transaction, that completion decides, whatever happened to the attempt since. */
+export function preferOwnCompletion(attempt: RunningAttempt, outcome: HandlerOutcome): HandlerOutcome {
+  if (!attempt.isCompletedByHandler || outcome.kind === 'completed_by_handler') return outcome;
   return { kind: 'completed_by_handler', otherwise: outcome };
 }

@@ -2,7 +2,7 @@ import { boundFields, boundText } from '../../core/bounded-text.ts';
 import { AppError } from '../../core/errors.ts';
 import { JobCancelledError, LeaseLostError } from '../../core/failure.ts';
 import { attemptIdOf } from '../../core/ids.ts';
-import { encodeOutput } from '../../core/payload.ts';
+import { encodeOutput, MAX_CHECKPOINT_BYTES } from '../../core/payload.ts';
 import type { Submission } from '../../core/submission.ts';
 import { FIELD_LIMITS } from '../../core/submission-fields.ts';
 import {
@@ -17,14 +17,14 @@ import type { Database } from '../../ledger/driver/database.ts';
 import { currentTransaction, isNeverSent, OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
 import { isContended, type Queryable } from '../../ledger/driver/statement.ts';
 import type { EventHub } from '../events.ts';
-import { decodeCheckpoint, encodeCheckpoint } from './checkpoint-format.ts';
-import type { Execution } from './execution.ts';
 import type { JobContext, LogLevel, SpawnOptions } from './job-context.ts';
+import type { RunningAttempt } from './running-attempt.ts';
+import { completedRow } from './settlement.ts';
 
 export type SpawnRequest = {
   submission: Submission;
   join: boolean;
-  /** The transaction that holds the parent, if one does. */
+  /** The open transaction that holds the parent, if there is one. */
   transaction: OwnedTransaction | null;
 };
 
@@ -32,10 +32,10 @@ export type ContextServices = {
   database: Database;
   events: EventHub;
   workerId(): number;
-  /** Resolves when the ledger has the start of the attempt; with false if the job is not this worker's any more. */
-  ensureStarted(execution: Execution): Promise<boolean>;
-  /** Null: the transaction that the request names has ended, and nothing was written. */
-  spawn(execution: Execution, request: SpawnRequest): Promise<string | null>;
+  /** Resolves when the ledger has the start of the attempt, or with false if this worker has lost the job. */
+  ensureStarted(attempt: RunningAttempt): Promise<boolean>;
+  /** Returns null, and writes nothing, if the transaction of the request has ended. */
+  spawn(attempt: RunningAttempt, request: SpawnRequest): Promise<string | null>;
 };
 
 /** How long a write of a handler waits for another transaction that holds the job. */
@@ -45,102 +45,102 @@ const MAX_PAUSE_MS = 200;
 const COMPLETED =
   'completeIn has completed the job in this transaction. Report progress, save checkpoints and spawn jobs before it.';
 
-/** The context of one attempt. Values are read when asked for: most handlers look at few of them. */
+/** The context of one attempt. Values are computed when they are read, because most handlers read few of them. */
 export class HandlerContext implements JobContext {
-  readonly #execution: Execution;
+  readonly #attempt: RunningAttempt;
   readonly #services: ContextServices;
-  /** The handler's transaction that holds the job; it may have ended since. */
+  /** The handler's transaction that holds the job. It may have ended since. */
   #transaction: OwnedTransaction | null = null;
 
-  constructor(execution: Execution, services: ContextServices) {
-    this.#execution = execution;
+  constructor(attempt: RunningAttempt, services: ContextServices) {
+    this.#attempt = attempt;
     this.#services = services;
   }
 
   get jobId(): string {
-    return this.#execution.job.id;
+    return this.#attempt.job.id;
   }
   get type(): string {
-    return this.#execution.job.jobType;
+    return this.#attempt.job.jobType;
   }
   get attempt(): number {
-    return this.#execution.job.attemptsStarted;
+    return this.#attempt.job.attemptsStarted;
   }
   get createdAt(): Date {
-    return new Date(this.#execution.job.createdAtMs);
+    return new Date(this.#attempt.job.createdAtMs);
   }
   get correlationId(): string {
-    const { correlationId, id } = this.#execution.job;
+    const { correlationId, id } = this.#attempt.job;
     return correlationId ?? id;
   }
   get traceparent(): string | null {
-    return this.#execution.job.traceparent;
+    return this.#attempt.job.traceparent;
   }
   get tags(): Readonly<Record<string, string>> {
-    return this.#execution.job.tags ?? {};
+    return this.#attempt.job.tags ?? {};
   }
   get startedAt(): Date {
-    return new Date(Date.now() + this.#execution.startedMs - performance.now());
+    return new Date(Date.now() + this.#attempt.startedMs - performance.now());
   }
   get deadline(): Date {
-    const { startedMs, timeLimitMs } = this.#execution;
+    const { startedMs, timeLimitMs } = this.#attempt;
     return new Date(Date.now() + startedMs + timeLimitMs - performance.now());
   }
   get isCancelled(): boolean {
-    return this.#execution.isCancelRequested;
+    return this.#attempt.isCancelRequested;
   }
   get signal(): AbortSignal {
-    return this.#execution.signal;
+    return this.#attempt.signal;
   }
   get attemptId(): string {
-    return attemptIdOf(this.jobId, this.#execution.job.leaseSeq);
+    return attemptIdOf(this.jobId, this.#attempt.job.leaseSeq);
   }
   get previousAttemptId(): string | null {
-    const { previousLeaseSeq } = this.#execution.job;
+    const { previousLeaseSeq } = this.#attempt.job;
     return previousLeaseSeq === 0 ? null : attemptIdOf(this.jobId, previousLeaseSeq);
   }
   get idempotencyKey(): string {
-    const { job } = this.#execution;
+    const { job } = this.#attempt;
     return job.idempotencyKey ?? `${job.jobType}:${job.orgId}:${job.id}`;
   }
   get leaseToken(): number {
-    return this.#execution.job.leaseSeq;
+    return this.#attempt.job.leaseSeq;
   }
 
   async reportProgress(percent: number, message?: string): Promise<void> {
     if (!(percent >= 0 && percent <= 100)) {
-      throw new AppError('INVALID_REQUEST', { message: `Progress is a number from 0 to 100, not ${percent}.` });
+      throw new AppError('INVALID_REQUEST', { message: `Progress must be a number from 0 to 100, not ${percent}.` });
     }
     const text = message == null ? null : boundText(message, FIELD_LIMITS.progressMessageBytes);
-    await this.#begin();
-    const report = { ...leaseOf(this.#execution), percent: Math.round(percent), message: text };
-    this.#answer(await this.#inPlace((db, transactionId) => reportProgress(db, report, transactionId)));
-    this.#services.events.emit('progress', { ...this.#execution.facts, percent: report.percent, message: text });
+    await this.#ensureStarted();
+    const report = { ...leaseOf(this.#attempt), percent: Math.round(percent), message: text };
+    this.#checkLanded(await this.#inPlace((db, transactionId) => reportProgress(db, report, transactionId)));
+    this.#services.events.emit('progress', { ...this.#attempt.facts, percent: report.percent, message: text });
   }
 
   async checkpoint(state: unknown): Promise<void> {
-    const saved = { ...leaseOf(this.#execution), state: encodeCheckpoint(state) };
-    await this.#begin();
-    this.#answer(await this.#inPlace((db, transactionId) => saveCheckpoint(db, saved, transactionId)));
+    const saved = { ...leaseOf(this.#attempt), state: encodeCheckpoint(state) };
+    await this.#ensureStarted();
+    this.#checkLanded(await this.#inPlace((db, transactionId) => saveCheckpoint(db, saved, transactionId)));
   }
 
   async lastCheckpoint<T = unknown>(): Promise<T | null> {
-    const { orgId, seq } = this.#execution.job;
+    const { orgId, seq } = this.#attempt.job;
     const load = (db: Queryable, transactionId: string | null) => loadCheckpoint(db, { orgId, seq }, transactionId);
     const { checkpoint } = await this.#inPlace(load);
     return checkpoint === null ? null : (decodeCheckpoint(checkpoint.state) as T);
   }
 
   async spawn(submission: Submission, options: SpawnOptions = {}): Promise<string> {
-    const join = options.join ?? this.#execution.registered.fanIn;
+    const join = options.join ?? this.#attempt.registered.fanIn;
     const spawnIn = async (transaction: OwnedTransaction | null) => {
-      const id = await this.#services.spawn(this.#execution, { submission, join, transaction });
+      const id = await this.#services.spawn(this.#attempt, { submission, join, transaction });
       return id === null ? { id: '', transactionEnded: true as const } : { id };
     };
     try {
-      await this.#begin();
+      await this.#ensureStarted();
       const own = await this.#inTransaction(spawnIn);
-      return (own ?? (await patiently(() => spawnIn(null)))).id;
+      return (own ?? (await retryWhileHeld(() => spawnIn(null)))).id;
     } catch (error) {
       if (error instanceof LeaseLostError) this.#lose();
       throw error;
@@ -148,99 +148,86 @@ export class HandlerContext implements JobContext {
   }
 
   log(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
-    if (!this.#services.events.hears('log')) return;
+    if (!this.#services.events.hasListeners('log')) return;
     const bounded = boundFields(fields, FIELD_LIMITS.logFieldsBytes);
-    this.#services.events.emit('log', { ...this.#execution.facts, level, message, fields: bounded });
+    this.#services.events.emit('log', { ...this.#attempt.facts, level, message, fields: bounded });
   }
 
   async assertOwned(client: Queryable): Promise<void> {
-    await this.#begin();
-    const transactionId = await assertOwned(client, leaseOf(this.#execution));
+    await this.#ensureStarted();
+    const transactionId = await assertOwned(client, leaseOf(this.#attempt));
     if (transactionId === null) this.#lose(new LeaseLostError());
     this.#transaction = new OwnedTransaction(client, transactionId);
   }
 
   async completeIn(client: Queryable, result?: unknown): Promise<void> {
-    await this.#begin();
+    await this.#ensureStarted();
     const encoded = encodeOutput(result);
     if (!encoded.ok)
       throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
-    const { payload } = encoded;
     const { landed } = await settleJobs(client, {
       workerId: this.#services.workerId(),
       by: 'handler',
       closedClaims: [],
-      jobs: [
-        {
-          ...leaseOf(this.#execution),
-          to: 'completed',
-          reason: 'succeeded',
-          delayMs: null,
-          failure: null,
-          result: payload.kind === 'json' ? payload.text : null,
-          resultBytes: payload.kind === 'bytes' ? payload.bytes : null,
-          holds: this.#execution.joinsChildren,
-          refundsAttempt: false,
-        },
-      ],
+      jobs: [completedRow(this.#attempt, encoded.payload)],
     });
     if (!landed.has(this.leaseToken)) this.#lose(new LeaseLostError());
-    this.#execution.isCompletedByHandler = true;
+    this.#attempt.isCompletedByHandler = true;
     const transactionId = await currentTransaction(client);
     this.#transaction = transactionId === null ? null : new OwnedTransaction(client, transactionId, true);
   }
 
-  /** The ledger takes nothing from an attempt before it has its start. */
-  async #begin(): Promise<void> {
-    if (this.#execution.hasStarted) return;
-    if (this.#execution.isConcluded || !(await this.#services.ensureStarted(this.#execution))) {
+  /** The ledger accepts no write from an attempt before its start. */
+  async #ensureStarted(): Promise<void> {
+    if (this.#attempt.hasStarted) return;
+    if (this.#attempt.isConcluded || !(await this.#services.ensureStarted(this.#attempt))) {
       this.#lose(new LeaseLostError());
     }
   }
 
-  /** Runs `work` in the handler's transaction while that is open, and otherwise on a connection of ours. */
-  async #inPlace<Answer extends { transactionEnded?: true }>(
-    work: (db: Queryable, transactionId: string | null) => Promise<Answer>,
-  ): Promise<Answer> {
+  /** Runs `work` in the handler's transaction while that is open, and otherwise on a connection of the pool. */
+  async #inPlace<Result extends { transactionEnded?: true }>(
+    work: (db: Queryable, transactionId: string | null) => Promise<Result>,
+  ): Promise<Result> {
     const own = await this.#inTransaction((transaction) => work(transaction, transaction.id));
-    return own ?? patiently(() => work(this.#services.database.workers, null));
+    return own ?? retryWhileHeld(() => work(this.#services.database.workers, null));
   }
 
-  /** Null: no transaction of the handler holds the job any more, and `work` did nothing. */
-  async #inTransaction<Answer extends { transactionEnded?: true }>(
-    work: (transaction: OwnedTransaction) => Promise<Answer>,
-  ): Promise<Answer | null> {
+  /** Returns null, and does nothing, if no transaction of the handler holds the job. */
+  async #inTransaction<Result extends { transactionEnded?: true }>(
+    work: (transaction: OwnedTransaction) => Promise<Result>,
+  ): Promise<Result | null> {
     const transaction = this.#transaction;
     if (transaction === null) return null;
     if (transaction.isOpen) {
-      const answer = await work(transaction).catch((error) => {
+      const result = await work(transaction).catch((error) => {
         if (isNeverSent(error)) return null;
         throw error;
       });
-      if (answer !== null && answer.transactionEnded === undefined) return answer;
+      if (result !== null && result.transactionEnded === undefined) return result;
     }
     if (this.#transaction === transaction) this.#transaction = null;
     return null;
   }
 
-  /** A write that did not land means that the attempt has lost the job. One that landed may report a cancellation. */
-  #answer({ landed, cancelRequested }: FencedAnswer): void {
+  /** A write that did not land means that this worker has lost the job. A write that landed may report a request to cancel it. */
+  #checkLanded({ landed, cancelRequested }: FencedAnswer): void {
     if (!landed) this.#lose();
     if (cancelRequested === null) return;
-    this.#execution.isCancelRequested = true;
+    this.#attempt.isCancelRequested = true;
     throw new JobCancelledError();
   }
 
   #lose(error?: LeaseLostError): never {
     const transaction = this.#transaction;
     if (transaction?.completesJob && transaction.isOpen) throw new AppError('INVALID_REQUEST', { message: COMPLETED });
-    this.#execution.abort('lost_lease');
-    throw error ?? this.#execution.abortError();
+    this.#attempt.abort('lost_lease');
+    throw error ?? this.#attempt.abortError();
   }
 }
 
-/** Repeats what another transaction is in the way of, without a database session in between. */
-async function patiently<T>(work: () => Promise<T>): Promise<T> {
+/** Retries work that meets a lock of another transaction. It uses no database session while it waits. */
+async function retryWhileHeld<T>(work: () => Promise<T>): Promise<T> {
   const startedMs = performance.now();
   for (let pauseMs = 10; ; pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)) {
     try {
@@ -252,6 +239,25 @@ async function patiently<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-function leaseOf({ job }: Execution): { orgId: string; seq: number; leaseSeq: number } {
+function leaseOf({ job }: RunningAttempt): { orgId: string; seq: number; leaseSeq: number } {
   return { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq };
+}
+
+const BYTES = 0;
+const JSON_TEXT = 1;
+
+/** Bytes are stored unchanged, anything else as JSON. The first byte says which. */
+function encodeCheckpoint(state: unknown): Uint8Array {
+  const body = state instanceof Uint8Array ? state : Buffer.from(JSON.stringify(state ?? null));
+  if (body.byteLength > MAX_CHECKPOINT_BYTES) {
+    throw new AppError('INVALID_REQUEST', {
+      message: `The checkpoint has ${body.byteLength} bytes. At most ${MAX_CHECKPOINT_BYTES} are allowed.`,
+    });
+  }
+  return Buffer.concat([Buffer.of(state instanceof Uint8Array ? BYTES : JSON_TEXT), body]);
+}
+
+function decodeCheckpoint(stored: Uint8Array): unknown {
+  const body = stored.subarray(1);
+  return stored[0] === BYTES ? new Uint8Array(body) : JSON.parse(Buffer.from(body).toString());
 }

@@ -8,44 +8,44 @@ export type SpawnOptions = {
   join?: boolean;
 };
 
-/** What a handler is given beside its payload. */
+/** What a handler is given in addition to its payload. */
 export type JobContext = {
   readonly jobId: string;
   readonly type: string;
-  /** 1 for the first run. */
+  /** 1 for the first attempt. */
   readonly attempt: number;
   readonly createdAt: Date;
-  /** As given, else the id of the request that brought the job. */
+  /** The one that was given, or else the id of the request that submitted the job. */
   readonly correlationId: string;
-  /** W3C Trace Context: the span that asked for the job, to continue its trace. */
+  /** W3C Trace Context of the span that submitted the job, to continue its trace. */
   readonly traceparent: string | null;
   readonly tags: Readonly<Record<string, string>>;
-  /** When this attempt began: a little before the handler did. */
+  /** When this attempt began, shortly before the handler was called. */
   readonly startedAt: Date;
-  /** When the handler must be done: its timeout or the end of the job's lifetime, whichever is sooner. */
+  /** When the handler must have returned: after its timeout or at the end of the job's lifetime, whichever is sooner. */
   readonly deadline: Date;
   readonly isCancelled: boolean;
   /** Aborted when the job is cancelled, times out, or no longer belongs to this worker. `signal.reason` says which. */
   readonly signal: AbortSignal;
   readonly attemptId: string;
   readonly previousAttemptId: string | null;
-  /** The caller's key, or one derived from the job's id: always there, always the same for the same job. */
+  /** The caller's key, or one derived from the job's id. It is the same for every attempt of the job. */
   readonly idempotencyKey: string;
   /** The fencing token of this attempt. A later attempt always has a higher one. */
   readonly leaseToken: number;
 
   reportProgress(percent: number, message?: string): Promise<void>;
-  /** Stores state that the next attempt finds. Throws JobCancelledError when the job was asked to stop. */
+  /** Stores state for the next attempt. Throws JobCancelledError if the job was asked to stop. */
   checkpoint(state: unknown): Promise<void>;
   lastCheckpoint<T = unknown>(): Promise<T | null>;
-  /** Creates a child job and answers its id. */
+  /** Creates a child job and returns its id. */
   spawn(submission: Submission, options?: SpawnOptions): Promise<string>;
   log(level: LogLevel, message: string, fields?: Record<string, unknown>): void;
   /**
-   * Throws LeaseLostError unless this attempt still holds the job; locks it until `client`'s transaction ends. Until then
-   * progress, checkpoints and spawned jobs are written in that transaction.
+   * Throws LeaseLostError unless this attempt still holds the job. Locks the job until the transaction of `client`
+   * ends. Until then, progress, checkpoints and spawned jobs are written in that transaction.
    */
   assertOwned(client: Queryable): Promise<void>;
-  /** Completes the job inside the caller's transaction: both commit, or neither. */
+  /** Completes the job inside the transaction of `client`: both commit, or neither does. */
   completeIn(client: Queryable, result?: unknown): Promise<void>;
 };

@@ -3,26 +3,27 @@ import { BoundedTasks, type Task } from '../../core/bounded-tasks.ts';
 import { startedBefore, startFreeJobs, unstartedOf } from '../../ledger/attempts/start-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { EventHub } from '../events.ts';
-import type { Execution } from './execution.ts';
+import type { RunningAttempt } from './running-attempt.ts';
 
 export type LateStartsOptions = { database: Database; workerId: number; events: EventHub };
 
 const MAX_PER_STATEMENT = 500;
-const MAX_UNDER_WAY = 4;
-/** A job that another transaction holds is tried again after this long. It delays no other. */
+const MAX_IN_FLIGHT = 4;
+/** A start that met a lock is retried after this long. It does not delay other starts. */
 const HELD_RETRY_MS = 50;
 
-type Waiting = { execution: Execution; resolve(hasStarted: boolean): void };
-type Answer = { started: ReadonlySet<number>; held: ReadonlySet<number> };
+type Waiting = { attempt: RunningAttempt; resolve(hasStarted: boolean): void };
+type StartResult = { started: ReadonlySet<number>; held: ReadonlySet<number> };
 
 /**
- * Writes the starts of attempts whose handlers already run. Most handlers of such attempts return so soon that their start is written
- * with their outcome; this is for the others, and for whatever the ledger accepts only of a job that has started.
+ * Writes the starts of attempts whose handlers already run. Most of these handlers return so soon that their start is
+ * written with their outcome. This class is for the others, and for writes that the ledger accepts only from a started
+ * job.
  */
 export class LateStarts {
   readonly #options: LateStartsOptions;
   #waiting: Waiting[] = [];
-  readonly #tasks = new BoundedTasks(MAX_UNDER_WAY, () => this.#nextBatch());
+  readonly #tasks = new BoundedTasks(MAX_IN_FLIGHT, () => this.#nextBatch());
   #isScheduled = false;
   #isClosed = false;
 
@@ -30,17 +31,17 @@ export class LateStarts {
     this.#options = options;
   }
 
-  /** Resolves when the ledger has the start; with false if the job is not this worker's any more. */
-  ensure(execution: Execution): Promise<boolean> {
-    if (execution.hasStarted) return Promise.resolve(true);
-    execution.starting ??= new Promise((resolve) => {
-      this.#waiting.push({ execution, resolve });
+  /** Resolves when the ledger has the start, or with false if this worker has lost the job. */
+  ensure(attempt: RunningAttempt): Promise<boolean> {
+    if (attempt.hasStarted) return Promise.resolve(true);
+    attempt.starting ??= new Promise((resolve) => {
+      this.#waiting.push({ attempt, resolve });
       this.#pumpSoon();
     });
-    return execution.starting;
+    return attempt.starting;
   }
 
-  /** Leaves to the ledger whatever it has not answered by now. */
+  /** Ends all retries. The starts that the ledger has not confirmed count as lost. */
   close(): void {
     this.#isClosed = true;
     for (const { resolve } of this.#waiting.splice(0)) resolve(false);
@@ -62,18 +63,18 @@ export class LateStarts {
 
   async #send(batch: readonly Waiting[]): Promise<void> {
     for (let failures = 0; !this.#isClosed; failures++) {
-      const answer = await this.#start(batch, failures > 0).catch((error) => this.#report(error));
-      if (answer !== null) return this.#conclude(batch, answer);
+      const result = await this.#start(batch).catch((error) => this.#report(error));
+      if (result !== null) return this.#conclude(batch, result);
       const delayMs = pauseMs(PAUSES.databaseFailed, failures, Math.random());
       await new Promise((resolve) => setTimeout(resolve, delayMs));
     }
     this.#conclude(batch, { started: new Set(), held: new Set() });
   }
 
-  /** The lease makes it safe to repeat: a question to the ledger finds out what a statement did whose answer was lost. */
-  async #start(batch: readonly Waiting[], isAgain: boolean): Promise<Answer> {
+  /** A job may have started before: by a statement whose response was lost, or by the heartbeat thread while this one was blocked. */
+  async #start(batch: readonly Waiting[]): Promise<StartResult> {
     const { workerId, database } = this.#options;
-    const jobs = batch.map(({ execution: { job, elapsedMs } }) => ({
+    const jobs = batch.map(({ attempt: { job, elapsedMs } }) => ({
       orgId: job.orgId,
       seq: job.seq,
       leaseSeq: job.leaseSeq,
@@ -83,17 +84,16 @@ export class LateStarts {
     const missing = jobs.filter(({ leaseSeq }) => !started.has(leaseSeq));
     if (missing.length === 0) return { started: new Set(started.keys()), held: new Set() };
     const held = await unstartedOf(database.workers, { workerId, jobs: missing });
-    if (!isAgain) return { started: new Set(started.keys()), held };
     const before = await startedBefore(database.workers, { workerId, jobs: missing });
     return { started: new Set([...started.keys(), ...before.started.keys()]), held };
   }
 
-  #conclude(batch: readonly Waiting[], { started, held }: Answer): void {
+  #conclude(batch: readonly Waiting[], { started, held }: StartResult): void {
     const again: Waiting[] = [];
     for (const each of batch) {
-      const { execution, resolve } = each;
-      execution.hasStarted = started.has(execution.job.leaseSeq);
-      if (execution.hasStarted || this.#isClosed || !held.has(execution.job.leaseSeq)) resolve(execution.hasStarted);
+      const { attempt, resolve } = each;
+      attempt.hasStarted = started.has(attempt.job.leaseSeq);
+      if (attempt.hasStarted || this.#isClosed || !held.has(attempt.job.leaseSeq)) resolve(attempt.hasStarted);
       else again.push(each);
     }
     if (again.length > 0) setTimeout(() => this.#retry(again), HELD_RETRY_MS);

@@ -1,26 +1,26 @@
 import { mayStartLate } from '../../ledger/attempts/claim-jobs.ts';
 import { Lookahead } from './lookahead.ts';
-import type { Starter, Unstarted } from './starter.ts';
-import { WaitingLine } from './waiting-line.ts';
+import type { LeasedJob, Starter } from './starter.ts';
 
-/** A job that has waited for a slot for this long is given back: other workers may have one. */
-const MAX_IN_LINE_MS = 100;
+/** A job that has waited this long for a slot is returned, because other workers may have a free one. */
+const MAX_WAIT_MS = 100;
 
 export type LeasedAheadOptions = {
-  /** Zero: nothing is leased ahead. */
+  /** Zero: the worker leases no jobs ahead. */
   slots: number;
   starter: Starter;
-  /** Calls the handler of a job whose start is not written. */
-  runLate(unstarted: Unstarted): void;
-  /** A job in line is not this worker's any more. */
-  onGone(unstarted: Unstarted): void;
+  /** Calls the handler of a job before its start is written. */
+  runLate(leased: LeasedJob): void;
+  /** This worker no longer holds the job. */
+  onGone(leased: LeasedJob): void;
 };
 
-/** The jobs that a worker leased beyond its free slots. They are not started, and get a slot in claim order. */
+/** The jobs that a worker leased beyond its free slots. They have not started, and get slots in claim order. */
 export class LeasedAhead {
   readonly #options: LeasedAheadOptions;
   readonly #lookahead: Lookahead;
-  readonly #line = new WaitingLine();
+  /** By lease, in claim order: a Map keeps the order of insertion. */
+  readonly #jobs = new Map<number, { leased: LeasedJob; sinceMs: number }>();
   #isStopped = false;
 
   constructor(options: LeasedAheadOptions) {
@@ -28,22 +28,23 @@ export class LeasedAhead {
     this.#lookahead = new Lookahead(options.slots);
   }
 
-  /** How many jobs are to be in line; zero while handlers are not short or no more jobs wait. */
+  /** How many jobs should wait here; zero unless handlers are short and more jobs are ready. */
   get wanted(): number {
     return this.#lookahead.jobs;
   }
 
   get length(): number {
-    return this.#line.length;
+    return this.#jobs.size;
   }
 
-  all(): Unstarted[] {
-    return this.#line.all();
+  all(): LeasedJob[] {
+    return Array.from(this.#jobs.values(), ({ leased }) => leased);
   }
 
-  push(unstarted: readonly Unstarted[]): void {
-    this.#line.push(unstarted);
-    if (this.#isStopped) this.#giveBack();
+  push(jobs: readonly LeasedJob[]): void {
+    const sinceMs = performance.now();
+    for (const leased of jobs) this.#jobs.set(leased.job.leaseSeq, { leased, sinceMs });
+    if (this.#isStopped) this.#returnAll();
   }
 
   /** A claim returned. */
@@ -56,53 +57,71 @@ export class LeasedAhead {
     this.#lookahead.ended(ranMs);
   }
 
-  /** Gives free slots to the first in line. */
+  /** Gives free slots to the jobs that have waited longest. */
   fill(free: number): void {
-    // After a handler blocked the event loop, the leases of these jobs may have been given back.
-    this.sweep(performance.now());
-    const toStart: Unstarted[] = [];
+    // If a handler blocked the event loop, the heartbeat thread may have returned these jobs.
+    this.returnOverdue(performance.now());
+    const toStart: LeasedJob[] = [];
     for (let left = free; left > 0; left--) {
-      const next = this.#line.take();
+      const next = this.#shift();
       if (next === undefined) break;
-      // A job that fails with its worker must not seem to have run, so it starts first.
+      // A job that fails with its worker must not appear to have run, so its start is written first.
       if (mayStartLate(next.job) && next.policy.onOrphan !== 'fail') this.#options.runLate(next);
       else toStart.push(next);
     }
     if (toStart.length > 0) this.#options.starter.add(toStart);
   }
 
-  sweep(nowMs: number): void {
-    const { oldestMs } = this.#line;
-    if (oldestMs === undefined || nowMs - oldestMs < MAX_IN_LINE_MS) return;
+  /** Returns all jobs if the first one has waited too long. */
+  returnOverdue(nowMs: number): void {
+    const oldestMs = this.#oldestMs();
+    if (oldestMs === undefined || nowMs - oldestMs < MAX_WAIT_MS) return;
     this.#lookahead.overshot(nowMs);
-    this.#giveBack();
+    this.#returnAll();
   }
 
-  /** Somebody asks to cancel the job: it is given back, and ends with that. */
+  /** Returns the job, and the return cancels it. */
   cancel(leaseSeq: number): void {
-    const unstarted = this.#line.remove(leaseSeq);
-    if (unstarted !== undefined) this.#options.starter.add([unstarted], 'return');
+    const leased = this.#remove(leaseSeq);
+    if (leased !== undefined) this.#options.starter.add([leased], 'return');
   }
 
   lose(leaseSeq: number): void {
-    const unstarted = this.#line.remove(leaseSeq);
-    if (unstarted !== undefined) this.#options.onGone(unstarted);
+    const leased = this.#remove(leaseSeq);
+    if (leased !== undefined) this.#options.onGone(leased);
   }
 
-  /** Gives back what is in line, and whatever comes. */
+  /** Returns the waiting jobs, and later ones as they arrive. */
   stop(): void {
     this.#isStopped = true;
-    this.#giveBack();
+    this.#returnAll();
   }
 
-  /** Leaves what is in line to a rescuer. */
+  /** Leaves the waiting jobs to a rescuer. */
   abandon(): void {
     this.#isStopped = true;
-    this.#line.clear();
+    this.#jobs.clear();
   }
 
-  #giveBack(): void {
-    const unstarted = this.#line.clear();
-    if (unstarted.length > 0) this.#options.starter.add(unstarted, 'return');
+  #oldestMs(): number | undefined {
+    for (const { sinceMs } of this.#jobs.values()) return sinceMs;
+    return undefined;
+  }
+
+  #shift(): LeasedJob | undefined {
+    for (const leaseSeq of this.#jobs.keys()) return this.#remove(leaseSeq);
+    return undefined;
+  }
+
+  #remove(leaseSeq: number): LeasedJob | undefined {
+    const removed = this.#jobs.get(leaseSeq)?.leased;
+    this.#jobs.delete(leaseSeq);
+    return removed;
+  }
+
+  #returnAll(): void {
+    const jobs = this.all();
+    this.#jobs.clear();
+    if (jobs.length > 0) this.#options.starter.add(jobs, 'return');
   }
 }

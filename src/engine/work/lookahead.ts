@@ -1,17 +1,17 @@
 const MAX_JOBS = 1_000;
-/** How long a job that was leased ahead is meant to wait for a slot. */
+/** How long a job that was leased ahead should wait for a slot. */
 const AHEAD_MS = 20;
-/** The shortest time over which the rate of ended jobs is taken. */
+/** The rate of ended jobs is measured over at least this time. */
 const WINDOW_MS = 5;
-/** So many handlers, and one for each slot, must have been short before anything is leased ahead. */
+/** At least this many handlers, and one for each slot, must have been short before any job is leased ahead. */
 const MIN_SEEN = 16;
-/** After jobs waited in vain, the worker leases nothing ahead for this long. */
+/** After jobs found no slot in time, the worker leases none ahead for this long. */
 const COOL_DOWN_MS = 250;
 
 /**
- * How many jobs to lease beyond the free slots, so that short handlers do not wait for a round trip between two jobs. Where handlers take longer
- * than `AHEAD_MS`, a round trip is short compared with them, and the worker leases nothing ahead. Otherwise it leases as many as end within that
- * time, and at least one for each slot.
+ * Decides how many jobs to lease beyond the free slots, so that short handlers do not wait for a round trip between two
+ * jobs. If handlers take longer than `AHEAD_MS`, a round trip hardly matters, and no job is leased ahead. Otherwise the
+ * worker leases as many jobs as end within that time, and at least one for each slot.
  */
 export class Lookahead {
   readonly #slots: number;
@@ -22,7 +22,7 @@ export class Lookahead {
   #sinceMs = performance.now();
   #offUntilMs = 0;
 
-  /** Without slots it stays at zero. */
+  /** With zero slots no job is ever leased ahead. */
   constructor(slots: number) {
     this.#slots = slots;
   }
@@ -38,7 +38,7 @@ export class Lookahead {
     this.#ranMs += ranMs;
   }
 
-  /** A claim returned. `hasMore`: there was at least as much work as it asked for. */
+  /** A claim returned. `hasMore`: there were at least as many jobs as it asked for. */
   observe({ hasMore, nowMs }: { hasMore: boolean; nowMs: number }): void {
     const elapsedMs = nowMs - this.#sinceMs;
     if (!hasMore) {

@@ -1,4 +1,4 @@
-/** Outcomes occupy their slots when none was written for this long, or when more than this many wait. */
+/** Outcomes occupy slots if none was written for this long, or if more than this many wait. */
 const STALLED_MS = 100;
 const MAX_UNWRITTEN = 1_000;
 
@@ -10,8 +10,9 @@ export type Unwritten = {
 };
 
 /**
- * How many slots are taken by outcomes that cannot be written. Outcomes on their way take none, so a slot is free as soon as its
- * handler returns. Without the bound a worker of 10 slots held 60 000 outcomes while one lock stood in their way.
+ * How many slots outcomes occupy because they cannot be written. Outcomes in flight occupy none, so a slot is free as
+ * soon as its handler returns. Without this bound, a worker of 10 slots held 60 000 outcomes while one lock was in
+ * their way.
  */
 export class OutcomeBacklog {
   readonly #unwritten: () => Unwritten;
@@ -21,7 +22,7 @@ export class OutcomeBacklog {
     this.#unwritten = unwritten;
   }
 
-  /** An outcome is about to be handed on. */
+  /** Call it before an outcome is added. */
   added(): void {
     if (this.#unwritten().outcomes === 0) this.#lastWriteMs = performance.now();
   }

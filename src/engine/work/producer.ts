@@ -1,33 +1,32 @@
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import type { StartedJob, Taken, TakeParams } from '../../ledger/attempts/take-jobs.ts';
 import type { EventHub } from '../events.ts';
+import type { ClaimStatement } from './claim-statements.ts';
 import type { Claims } from './claims.ts';
-import { Lanes } from './lanes.ts';
 import type { LeasedAhead } from './leased-ahead.ts';
-import type { Take } from './taking.ts';
+import { ReadyRanges } from './ready-ranges.ts';
 
 export type ProducerOptions = {
-  take: Take;
+  claim: ClaimStatement;
   /** Leases jobs beyond the free slots. */
-  takeAhead: Take;
-  ahead: Pick<LeasedAhead, 'wanted' | 'length' | 'onClaimed'>;
+  leaseAhead: ClaimStatement;
+  leasedAhead: Pick<LeasedAhead, 'wanted' | 'length' | 'onClaimed'>;
   workerId: number;
   claims: Claims;
   events: EventHub;
   slots: number;
   queues: readonly string[];
   types: readonly string[];
-  /** Of the queues, those whose order is their own. */
+  /** The fair queues, each with a claim order separate from all others. */
   fairQueues(): ReadonlySet<string>;
-  /** Whether any served type or any org has a cap, so that claims must count first. */
+  /** Whether any served type or any org has a cap, so that claims must count running jobs first. */
   hasCaps(): boolean;
-  /** Slots that are taken. */
-  busy(): number;
-  /** Hands over the jobs of a claim: started, or under lease where they were leased ahead or the worker starts jobs apart. */
-  begin(jobs: readonly StartedJob[], claim: Claim): Promise<void>;
-  /** Run what begin() brought. */
-  fill(): void;
-  /** A statement failed a while ago: what the ledger gave us may be more than we know. */
+  busySlots(): number;
+  /** Receives the jobs of a claim. They are started, or only leased if they were leased ahead or the worker starts jobs apart. */
+  onClaimed(jobs: readonly StartedJob[], claim: Claim): Promise<void>;
+  /** Calls the handlers of the jobs that `onClaimed` received. */
+  runClaimed(): void;
+  /** A statement failed a while ago, so the ledger may have given this worker jobs that it does not know. */
   reconcile(): Promise<void>;
 };
 
@@ -35,68 +34,68 @@ export type Claim = { claimNo: number; sentMs: number; isAhead: boolean };
 
 export type ServedJob = { readonly type: string; readonly queue: string };
 
-type Flight = TakeParams & Claim & { runs: number; wakes: number };
+type SentClaim = TakeParams & Claim & { runs: number; wakes: number };
 
 const MAX_PER_STATEMENT = 500;
 const SECOND_LOOK_MS = 100;
-/** Another process holds what is first in line for the length of a statement, or it was gone. */
+/** Another process locked the first jobs in claim order, which takes as long as a statement. */
 const CONTENDED_MS = 10;
-/** On one connection: the database turns to the second as soon as it is done with the first. */
-const MAX_FLIGHTS = 2;
-/** What a statement must ask for to go out while another is under way. */
+/** Both use one connection: the database starts on the second as soon as it has finished the first. */
+const MAX_IN_FLIGHT = 2;
+/** A statement must ask for this many jobs to be sent while another is in flight. */
 const MIN_FOLLOWING = 32;
 /** Longer than any statement may take. */
-const SUSPICION_MS = 15_000;
+const RECONCILE_MS = 15_000;
 
-/** Claims as many jobs as there is room for, as long as there are any, and looks again when somebody says so. */
+/** Claims jobs for the free slots of a worker, and leases short ones ahead. It claims until no job is left, and again when woken. */
 export class Producer {
   readonly #options: ProducerOptions;
-  readonly #lanes = new Lanes();
-  #flights = 0;
-  /** Jobs that statements in flight asked for. */
-  #asked = 0;
-  #isHungry = true;
+  readonly #ranges = new ReadyRanges();
+  #inFlight = 0;
+  /** Jobs that the statements in flight ask for. */
+  #requested = 0;
+  #mayFindJobs = true;
   #wakes = 0;
   #isDraining = false;
   #isScheduled = false;
   #failures = 0;
-  #suspectUntilMs = 0;
+  #reconcileUntilMs = 0;
   #secondLook: NodeJS.Timeout | null = null;
 
   constructor(options: ProducerOptions) {
     this.#options = options;
-    this.#setLanes(options.queues);
+    this.#setRanges(options.queues);
   }
 
-  /** There may be work: look now. */
+  /** There may be work: claim now. */
   wake(): void {
-    this.#isHungry = true;
+    this.#mayFindJobs = true;
     this.#wakes++;
     this.pumpSoon();
   }
 
   /** Whether this producer claims jobs of that queue and type. */
   serves({ queue, type }: ServedJob): boolean {
-    return this.#lanes.has(queue, type);
+    return this.#ranges.has(queue, type);
   }
 
   /**
-   * Claims with a statement of the submitter: one that writes a job and starts it, or a claim that follows the write on its
-   * connection. Null: the producer is not idle, and the statement was not sent.
+   * Claims with a statement of the submitter, which writes a job and starts it, or follows the write on the same connection. Returns null,
+   * without sending the statement, if the producer is not idle.
    */
-  claimWith(take: Take): Promise<Taken> | null {
-    if (this.#flights > 0 || this.#options.hasCaps()) return null;
+  claimWith(claim: ClaimStatement): Promise<Taken> | null {
+    if (this.#inFlight > 0 || this.#options.hasCaps()) return null;
     const limit = this.#room();
-    return limit === 0 ? null : this.#launch(limit, { take, isAhead: false });
+    return limit === 0 ? null : this.#send(limit, { claim, isAhead: false });
   }
 
   serve(queues: readonly string[]): void {
-    this.#setLanes(queues);
+    this.#setRanges(queues);
     this.wake();
   }
 
-  #setLanes(queues: readonly string[]): void {
-    this.#lanes.set({ queues, types: this.#options.types, fair: this.#options.fairQueues() });
+  #setRanges(queues: readonly string[]): void {
+    this.#ranges.set({ queues, types: this.#options.types, fair: this.#options.fairQueues() });
   }
 
   drain(): void {
@@ -104,12 +103,12 @@ export class Producer {
   }
 
   get isIdle(): boolean {
-    return this.#flights === 0;
+    return this.#inFlight === 0;
   }
 
-  /** A microtask later, so that slots freed in one tick are filled by one statement. */
+  /** Waits for a microtask, so that one statement fills all slots that become free in a tick. */
   pumpSoon(): void {
-    if (this.#isScheduled || !this.#isHungry || this.#flights === MAX_FLIGHTS) return;
+    if (this.#isScheduled || !this.#mayFindJobs || this.#inFlight === MAX_IN_FLIGHT) return;
     this.#isScheduled = true;
     queueMicrotask(() => {
       this.#isScheduled = false;
@@ -118,89 +117,89 @@ export class Producer {
   }
 
   #pump(): void {
-    if (!this.#isHungry || this.#flights >= this.#mostFlights()) return;
+    if (!this.#mayFindJobs || this.#inFlight >= this.#maxInFlight()) return;
     const wanted = this.#wantedAhead();
-    if (wanted > 0) this.#pumpAhead(wanted);
-    else this.#pumpSlots();
+    if (wanted > 0) this.#leaseAhead(wanted);
+    else this.#fillSlots();
   }
 
-  #pumpSlots(): void {
+  #fillSlots(): void {
     const limit = this.#room();
-    if (limit === 0 || (this.#flights > 0 && limit < MIN_FOLLOWING)) return;
-    this.#launch(limit, { take: this.#options.take, isAhead: false });
+    if (limit === 0 || (this.#inFlight > 0 && limit < MIN_FOLLOWING)) return;
+    this.#send(limit, { claim: this.#options.claim, isAhead: false });
   }
 
-  /** Queues that take turns wait for each other's claims, so these stay small. */
+  /** Queues that take turns wait for each other's claims, so their claims stay small. */
   #wantedAhead(): number {
-    const { ahead, slots, hasCaps } = this.#options;
+    const { leasedAhead, slots, hasCaps } = this.#options;
     if (hasCaps()) return 0;
-    return this.#lanes.takeTurns ? Math.min(slots, ahead.wanted) : ahead.wanted;
+    return this.#ranges.takeTurns ? Math.min(slots, leasedAhead.wanted) : leasedAhead.wanted;
   }
 
-  /** Large statements cost less for each job, so the line is filled again when half of it is gone. */
-  #pumpAhead(wanted: number): void {
-    const inLine = this.#options.ahead.length;
-    const limit = this.#room(wanted - inLine);
-    if (limit === 0 || inLine + this.#asked > wanted / 2) return;
-    this.#launch(limit, { take: this.#options.takeAhead, isAhead: true });
+  /** Large statements cost less for each job, so it leases more only when half of the jobs leased ahead have run. */
+  #leaseAhead(wanted: number): void {
+    const waiting = this.#options.leasedAhead.length;
+    const limit = this.#room(wanted - waiting);
+    if (limit === 0 || waiting + this.#requested > wanted / 2) return;
+    this.#send(limit, { claim: this.#options.leaseAhead, isAhead: true });
   }
 
-  /** Claims under a cap take turns, so a second one would only wait for the first. */
-  #mostFlights(): number {
-    return this.#options.hasCaps() ? 1 : MAX_FLIGHTS;
+  /** A claim under a cap holds a lock, so a second one would only wait for the first. */
+  #maxInFlight(): number {
+    return this.#options.hasCaps() ? 1 : MAX_IN_FLIGHT;
   }
 
-  #launch(limit: number, { take, isAhead }: { take: Take; isAhead: boolean }): Promise<Taken> {
+  #send(limit: number, { claim, isAhead }: { claim: ClaimStatement; isAhead: boolean }): Promise<Taken> {
     const { claims, workerId } = this.#options;
-    this.#flights++;
-    this.#asked += limit;
+    this.#inFlight++;
+    this.#requested += limit;
     const sentMs = performance.now();
-    const runs = this.#lanes.runsFor(limit);
-    const params = { workerId, limit, claimNo: claims.next(), lanes: this.#lanes.next(sentMs), runs };
-    const taking = take(params);
-    this.#fly(taking, { ...params, sentMs, isAhead, wakes: this.#wakes }).catch((error) => this.#report(error));
-    return taking;
+    const runs = this.#ranges.runsFor(limit);
+    const params = { workerId, limit, claimNo: claims.next(), lanes: this.#ranges.next(sentMs), runs };
+    const claiming = claim(params);
+    this.#receive(claiming, { ...params, sentMs, isAhead, wakes: this.#wakes }).catch((error) => this.#report(error));
+    return claiming;
   }
 
   #room(beyond = 0): number {
     if (this.#isDraining || this.#options.types.length === 0) return 0;
-    const room = this.#options.slots - this.#options.busy() - this.#asked + beyond;
+    const room = this.#options.slots - this.#options.busySlots() - this.#requested + beyond;
     return Math.max(0, Math.min(room, MAX_PER_STATEMENT));
   }
 
-  async #fly(taking: Promise<Taken>, flight: Flight): Promise<void> {
-    const { limit, claimNo, sentMs, isAhead } = flight;
-    let taken: Taken;
+  async #receive(claiming: Promise<Taken>, sent: SentClaim): Promise<void> {
+    const { limit, claimNo, sentMs, isAhead } = sent;
+    let claimed: Taken;
     try {
-      taken = await taking;
+      claimed = await claiming;
     } catch (error) {
       return this.#recover(error);
     } finally {
-      this.#asked -= limit;
+      this.#requested -= limit;
       this.#options.claims.answered(claimNo);
     }
     this.#failures = 0;
-    await this.#options.begin(taken.jobs, { claimNo, sentMs, isAhead });
-    if (sentMs < this.#suspectUntilMs && this.#flights === 1)
+    await this.#options.onClaimed(claimed.jobs, { claimNo, sentMs, isAhead });
+    if (sentMs < this.#reconcileUntilMs && this.#inFlight === 1)
       await this.#options.reconcile().catch((error) => this.#report(error));
-    this.#observe(taken, flight);
-    this.#flights--;
-    // The next statement goes out before these jobs run: the database works while handlers do.
+    this.#observe(claimed, sent);
+    this.#inFlight--;
+    // The next statement is sent before these jobs run, so that the database works while handlers do.
     this.#pump();
-    this.#options.fill();
+    this.#options.runClaimed();
     this.pumpSoon();
   }
 
-  #observe({ jobs, hasMore }: Taken, { limit, sentMs, wakes, runs }: Flight): void {
-    const runsTaken = this.#lanes.raise(jobs);
-    const wasFull = jobs.length === limit || runsTaken >= runs;
-    // The statement may have missed jobs that were submitted while it was in flight. A claim that got some jobs, but fewer than it
-    // asked for, has emptied the queue or met another process: look again in a while.
-    this.#isHungry = wasFull || this.#wakes !== wakes;
-    this.#options.ahead.onClaimed({ hasMore: wasFull || hasMore, nowMs: performance.now() });
+  #observe({ jobs, hasMore }: Taken, { limit, sentMs, wakes, runs }: SentClaim): void {
+    const runsClaimed = this.#ranges.raise(jobs);
+    const wasFull = jobs.length === limit || runsClaimed >= runs;
+    // The statement may have missed jobs that were submitted while it was in flight. A claim that returned fewer jobs than it asked for
+    // emptied the queue or met another process, so the next look can wait.
+    this.#mayFindJobs = wasFull || this.#wakes !== wakes;
+    this.#options.leasedAhead.onClaimed({ hasMore: wasFull || hasMore, nowMs: performance.now() });
     if (hasMore) this.#lookAgain(Math.random() * CONTENDED_MS);
-    else if (jobs.length > 0 && !this.#isHungry) this.#lookAgain(SECOND_LOOK_MS);
-    if (jobs.length === 0) this.#lanes.reset(sentMs);
+    else if (jobs.length > 0 && !this.#mayFindJobs) this.#lookAgain(SECOND_LOOK_MS);
+    if (jobs.length === 0) this.#ranges.reset(sentMs);
   }
 
   #lookAgain(delayMs: number): void {
@@ -210,18 +209,40 @@ export class Producer {
     }, delayMs).unref();
   }
 
-  /** Nobody knows whether the statement took effect; what it gave us unawares is given back once the database answers. */
+  /** The statement may have taken effect. Once the database responds, `reconcile` returns the jobs that it claimed. */
   async #recover(error: unknown): Promise<void> {
     this.#report(error);
-    // A statement that lost its connection may still be running over there, and commit later.
-    this.#suspectUntilMs = performance.now() + SUSPICION_MS;
+    // A statement that lost its connection may still run in the database and commit later.
+    this.#reconcileUntilMs = performance.now() + RECONCILE_MS;
     const delayMs = pauseMs(PAUSES.databaseFailed, this.#failures++, Math.random());
     await new Promise((resolve) => setTimeout(resolve, delayMs));
-    this.#flights--;
+    this.#inFlight--;
     this.wake();
   }
 
   #report(error: unknown): void {
     this.#options.events.emit('error', { error, where: 'producer' });
+  }
+}
+
+/** The producers of this process. The submitter looks for an idle one, so that a lone job starts without a separate claim. */
+export class Producers {
+  readonly #all = new Set<Producer>();
+
+  add(producer: Producer): void {
+    this.#all.add(producer);
+  }
+
+  remove(producer: Producer): void {
+    this.#all.delete(producer);
+  }
+
+  /** Sends a statement as the claim of an idle producer that serves the job. Returns null, without sending it, if none is idle. */
+  claimWith(job: ServedJob, claim: ClaimStatement): Promise<Taken> | null {
+    for (const producer of this.#all) {
+      const claiming = producer.serves(job) ? producer.claimWith(claim) : null;
+      if (claiming !== null) return claiming;
+    }
+    return null;
   }
 }

@@ -20,10 +20,10 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
   /** How many jobs of the type may run at once, over all workers. */
   concurrency?: number;
   backoff?: BackoffSubmission | CustomBackoff;
-  /** How long a frozen or unreachable worker may be silent before its jobs are taken from it. */
+  /** How long a frozen or unreachable worker may be silent before a rescuer takes its jobs. */
   lease?: DurationInput;
   lifetime?: DurationInput;
-  /** Checks the payload before the handler sees it. Any Standard Schema library. */
+  /** Validates the payload before the handler receives it. Accepts schemas of any Standard Schema library. */
   schema?: StandardSchemaV1<unknown, P>;
   /** The job completes only when every job it spawned has ended. */
   fanIn?: boolean;
@@ -36,7 +36,7 @@ export type RegistrationResult = {
   issues: readonly Issue[];
 };
 
-/** A registration that was accepted, with its durations read. */
+/** An accepted registration, with its durations parsed. */
 export type RegisteredHandler = {
   readonly type: string;
   readonly handler: Handler;
@@ -49,7 +49,7 @@ export type RegisteredHandler = {
 
 const TYPE = /^[\x21-\x7e]{1,100}$/;
 
-/** The handlers of one process. A registration replaces an earlier one of the same type; an unusable one changes nothing. */
+/** The handlers of one crew. A registration replaces an earlier one of the same type. An invalid one changes nothing. */
 export class HandlerRegistry {
   readonly #handlers = new Map<string, RegisteredHandler>();
   readonly #profile: Policy;

@@ -5,55 +5,56 @@ import type { ClaimedJob } from '../../ledger/attempts/claim-jobs.ts';
 import { returnJobs } from '../../ledger/attempts/return-jobs.ts';
 import { type StartedAttempt, startedBefore, startJobs } from '../../ledger/attempts/start-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
-import type { EventHub, JobFacts } from '../events.ts';
-import { Execution } from './execution.ts';
+import { type EventHub, factsOf } from '../events.ts';
 import type { RegisteredHandler } from './registry.ts';
+import { RunningAttempt } from './running-attempt.ts';
 
-/** A job under lease of this worker that has not started. */
-export type Unstarted = {
+/** A job that this worker has leased and not started. */
+export type LeasedJob = {
   readonly job: ClaimedJob;
   readonly policy: Policy;
   readonly registered: RegisteredHandler;
   readonly claimNo: number;
-  /** On the monotonic clock, from before the claim was sent. */
+  /** Read from the monotonic clock before the claim was sent. */
   readonly claimedMs: number;
 };
 
-/** How a claimed job started. `sentMs`: when the start was sent, on the monotonic clock. */
+/** `sentMs` was read from the monotonic clock before the start was sent. */
 export type Start = StartedAttempt & { sentMs: number };
 
 export type StarterOptions = {
   database: Database;
   workerId: number;
   events: EventHub;
-  onStarted(unstarted: Unstarted, start: Start): void;
-  /** It is not this worker's any more: cancelled, or given to another. */
-  onGone(unstarted: Unstarted): void;
-  /** It waits in the queue again. */
-  onReturned(unstarted: Unstarted): void;
-  /** A job that ended has others waiting for it. */
+  onStarted(leased: LeasedJob, start: Start): void;
+  /** This worker no longer holds the job: it was cancelled, or another worker has it. */
+  onGone(leased: LeasedJob): void;
+  /** The job is back in its queue. */
+  onReturned(leased: LeasedJob): void;
+  /** Other jobs wait for a job that ended. */
   onReleased(): void;
 };
 
 const MAX_PER_STATEMENT = 500;
-/** A statement that waits for a row lock does not hold up the others. */
-const MAX_UNDER_WAY = 4;
+/** A statement that waits for a row lock does not delay the others. */
+const MAX_IN_FLIGHT = 4;
 
 type Leases = ReadonlySet<number>;
-type Answer = { started: ReadonlyMap<number, StartedAttempt>; returned: Leases; cancelled: Leases };
+type StartResult = { started: ReadonlyMap<number, StartedAttempt>; returned: Leases; cancelled: Leases };
 type Order = 'start' | 'return';
 
 const NONE: Leases = new Set();
 
 /**
- * Starts claimed jobs, each with a free slot, and returns those that are not to start here. The lease makes both safe to repeat: a
- * statement whose answer was lost is sent again, and a question to the ledger finds out what the first one did.
+ * Starts leased jobs, each of which has a free slot, and returns the jobs that are not to start here. The lease makes
+ * both safe to repeat: if a response was lost, it sends the statement again and asks the ledger which jobs the first
+ * one started.
  */
 export class Starter {
   readonly #options: StarterOptions;
-  readonly #waiting: Record<Order, Unstarted[]> = { start: [], return: [] };
+  readonly #waiting: Record<Order, LeasedJob[]> = { start: [], return: [] };
   readonly #jobs: Record<Order, number> = { start: 0, return: 0 };
-  readonly #tasks = new BoundedTasks(MAX_UNDER_WAY, () => this.#nextBatch());
+  readonly #tasks = new BoundedTasks(MAX_IN_FLIGHT, () => this.#nextBatch());
   #isStopped = false;
   #isClosed = false;
 
@@ -61,28 +62,28 @@ export class Starter {
     this.#options = options;
   }
 
-  /** Jobs under lease that neither run nor are back in the queue. */
+  /** Jobs that are leased, but neither running nor back in their queue. */
   get jobs(): number {
     return this.#jobs.start + this.#jobs.return;
   }
 
-  /** Jobs under lease that are about to start; each has a slot. */
+  /** Jobs that are about to start. Each occupies a slot. */
   get starting(): number {
     return this.#jobs.start;
   }
 
-  add(unstarted: readonly Unstarted[], order: Order = 'start'): void {
-    this.#jobs[order] += unstarted.length;
-    this.#waiting[order].push(...unstarted);
+  add(leased: readonly LeasedJob[], order: Order = 'start'): void {
+    this.#jobs[order] += leased.length;
+    this.#waiting[order].push(...leased);
     this.#tasks.pump();
   }
 
-  /** Starts nothing more: jobs that are not on their way are returned. */
+  /** Starts no more jobs: all that are not in flight are returned. */
   stop(): void {
     this.#isStopped = true;
   }
 
-  /** Leaves to the ledger whatever it has not answered by now. */
+  /** Ends all retries. A rescuer takes over the jobs that the ledger has not confirmed. */
   close(): void {
     this.#isClosed = true;
   }
@@ -93,13 +94,13 @@ export class Starter {
     return batch.length > 0 ? () => this.#send(batch, order) : undefined;
   }
 
-  async #send(batch: readonly Unstarted[], order: Order): Promise<void> {
+  async #send(batch: readonly LeasedJob[], order: Order): Promise<void> {
     for (let failures = 0; !this.#isClosed; failures++) {
       const sentMs = performance.now();
-      const answer = await this.#ask(batch, order, failures > 0).catch((error) => this.#report(error));
-      if (answer !== null) {
+      const result = await this.#startOrReturn(batch, order, failures > 0).catch((error) => this.#report(error));
+      if (result !== null) {
         this.#jobs[order] -= batch.length;
-        return this.#conclude(batch, { ...answer, sentMs });
+        return this.#conclude(batch, { ...result, sentMs });
       }
       const delayMs = pauseMs(PAUSES.databaseFailed, failures, Math.random());
       await new Promise((resolve) => setTimeout(resolve, delayMs));
@@ -107,40 +108,43 @@ export class Starter {
     this.#jobs[order] -= batch.length;
   }
 
-  async #ask(batch: readonly Unstarted[], order: Order, isAgain: boolean): Promise<Answer> {
+  async #startOrReturn(batch: readonly LeasedJob[], order: Order, isRetry: boolean): Promise<StartResult> {
     const { workerId, database } = this.#options;
     const jobs = batch.map(({ job }) => job);
-    const isToReturn = order === 'return' || this.#isToReturn(batch, isAgain);
-    const answer = isToReturn ? await this.#return(jobs) : await this.#start(jobs);
-    const { started, returned, cancelled } = answer;
+    const isToReturn = order === 'return' || this.#isToReturn(batch, isRetry);
+    const result = isToReturn ? await this.#return(jobs) : await this.#start(jobs);
+    const { started, returned, cancelled } = result;
     const isAnswered = ({ leaseSeq }: ClaimedJob) =>
       started.has(leaseSeq) || returned.has(leaseSeq) || cancelled.has(leaseSeq);
-    const missing = isAgain && order === 'start' ? jobs.filter((job) => !isAnswered(job)) : [];
-    if (missing.length === 0) return answer;
+    const missing = isRetry && order === 'start' ? jobs.filter((job) => !isAnswered(job)) : [];
+    if (missing.length === 0) return result;
     const before = await startedBefore(database.workers, { workerId, jobs: missing });
-    return { ...answer, started: new Map([...started, ...before.started]) };
+    return { ...result, started: new Map([...started, ...before.started]) };
   }
 
-  /** A job that could not be started for as long as its lease lasts is left to other workers. */
-  #isToReturn(batch: readonly Unstarted[], isAgain: boolean): boolean {
-    if (this.#isStopped || !isAgain) return this.#isStopped;
+  /** A job that could not be started within its lease is returned, so that another worker can run it. */
+  #isToReturn(batch: readonly LeasedJob[], isRetry: boolean): boolean {
+    if (this.#isStopped || !isRetry) return this.#isStopped;
     return batch.some(({ claimedMs, policy }) => performance.now() - claimedMs > policy.leaseMs);
   }
 
-  async #start(jobs: readonly ClaimedJob[]): Promise<Answer> {
+  async #start(jobs: readonly ClaimedJob[]): Promise<StartResult> {
     const { workerId, database } = this.#options;
     const { started } = await startJobs(database.workers, { workerId, jobs });
     return { started, returned: NONE, cancelled: NONE };
   }
 
-  async #return(jobs: readonly ClaimedJob[]): Promise<Answer> {
+  async #return(jobs: readonly ClaimedJob[]): Promise<StartResult> {
     const { workerId, database } = this.#options;
     const { landed, cancelled, released } = await returnJobs(database.workers, { workerId, jobs, closedClaims: [] });
     if (released) this.#options.onReleased();
     return { started: new Map(), returned: landed, cancelled };
   }
 
-  #conclude(batch: readonly Unstarted[], { started, returned, cancelled, sentMs }: Answer & { sentMs: number }): void {
+  #conclude(
+    batch: readonly LeasedJob[],
+    { started, returned, cancelled, sentMs }: StartResult & { sentMs: number },
+  ): void {
     const { onStarted, onReturned, onGone, events } = this.#options;
     for (const each of batch) {
       const attempt = started.get(each.job.leaseSeq);
@@ -148,7 +152,7 @@ export class Starter {
       else if (returned.has(each.job.leaseSeq)) onReturned(each);
       else {
         onGone(each);
-        if (cancelled.has(each.job.leaseSeq)) events.emit('cancelled', factsOf(each));
+        if (cancelled.has(each.job.leaseSeq)) events.emit('cancelled', factsOf(each.job));
       }
     }
   }
@@ -159,26 +163,17 @@ export class Starter {
   }
 }
 
-/** The attempt of a job that has just started. */
-export function startedExecution({ claimedMs, job, ...parts }: Unstarted, start: Start): Execution {
+/** Makes the attempt of a job that has just started. */
+export function startedAttempt({ claimedMs, job, ...parts }: LeasedJob, start: Start): RunningAttempt {
   const { attemptsStarted, assignedMs, sentMs: startedMs } = start;
   const lifetimeLeftMs = job.lifetimeLeftMs === null ? null : job.lifetimeLeftMs - (startedMs - claimedMs);
-  return new Execution({ ...parts, job: { ...job, attemptsStarted, lifetimeLeftMs }, startedMs, assignedMs });
+  return new RunningAttempt({ ...parts, job: { ...job, attemptsStarted, lifetimeLeftMs }, startedMs, assignedMs });
 }
 
-/** The attempt of a job that runs before its start is written. */
-export function lateExecution({ job, policy, registered, claimNo, claimedMs }: Unstarted): Execution {
+/** Makes the attempt of a job whose handler runs before the start is written. */
+export function lateAttempt({ job, policy, registered, claimNo, claimedMs }: LeasedJob): RunningAttempt {
   const startedMs = performance.now();
   const lifetimeLeftMs = job.lifetimeLeftMs === null ? null : job.lifetimeLeftMs - (startedMs - claimedMs);
   const attempt = { ...job, attemptsStarted: job.attemptsStarted + 1, lifetimeLeftMs };
-  return new Execution({ job: attempt, policy, registered, claimNo, startedMs, startsLate: true });
+  return new RunningAttempt({ job: attempt, policy, registered, claimNo, startedMs, startsLate: true });
 }
-
-const factsOf = ({ job }: Unstarted): JobFacts => ({
-  jobId: job.id,
-  type: job.jobType,
-  attempt: job.attemptsStarted,
-  orgId: job.orgId,
-  tags: job.tags,
-  createdAtMs: job.createdAtMs,
-});

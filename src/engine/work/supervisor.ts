@@ -2,59 +2,44 @@ import { hostname } from 'node:os';
 import type { Policy } from '../../core/policy.ts';
 import type { StartedJob } from '../../ledger/attempts/take-jobs.ts';
 import { registerWorker, stopWorker } from '../../ledger/attempts/workers.ts';
-import type { Database } from '../../ledger/driver/database.ts';
-import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import { announceType } from '../../ledger/queues/job-types.ts';
 import { raiseVirtualTime } from '../../ledger/queues/queues.ts';
 import type { Catalogue } from '../catalogue.ts';
-import type { EventHub } from '../events.ts';
 import { Loop } from '../loop.ts';
-import type { Execution } from './execution.ts';
 import { HandlerContext, type SpawnRequest } from './handler-context.ts';
 import { Heartbeat } from './heartbeat.ts';
-import type { Producers } from './producers.ts';
-import type { HandlerRegistry } from './registry.ts';
-import { Worker } from './worker.ts';
+import type { RunningAttempt } from './running-attempt.ts';
+import { Worker, type WorkerOptions } from './worker.ts';
 
-export type SupervisorOptions = {
-  database: Database;
-  policies: PolicyCache;
-  registry: HandlerRegistry;
-  /** The producers of all crews of this process. */
-  producers: Producers;
+export type SupervisorOptions = Omit<
+  WorkerOptions,
+  'workerId' | 'fairQueues' | 'hasCaps' | 'contextOf' | 'onStarted'
+> & {
   catalogue: Catalogue;
-  events: EventHub;
   profile: Policy;
   name: string;
-  slots: number;
-  queues: readonly string[];
-  startsApart: boolean;
   pollMs: number;
   heartbeatMs?: number;
-  /** How long a worker that stops insists that its last outcomes are written. */
-  lastWritesMs?: number;
-  spawn(execution: Execution, request: SpawnRequest): Promise<string | null>;
-  onReleased(): void;
-  onDelayed(delayMs: number): void;
+  spawn(attempt: RunningAttempt, request: SpawnRequest): Promise<string | null>;
 };
 
 /**
- * Gives this process its place among the workers: announces what it handles, registers it, keeps its heart beating, and
- * gives it a new name should the ledger declare it dead.
+ * Runs the worker of one crew: registers its types and the worker in the ledger, sends its heartbeat, and replaces the
+ * worker if the ledger declares it dead.
  */
 export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #poll: Loop;
   #worker: Worker | null = null;
   #heartbeat: Heartbeat | null = null;
-  #isReborn = false;
+  #isDeclaredDead = false;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.#poll = new Loop({
       name: 'poll',
       round: () => this.#round(),
-      onError: (error, where) => options.events.emit('error', { error, where }),
+      events: options.events,
     });
   }
 
@@ -63,8 +48,8 @@ export class Supervisor {
   }
 
   async start(): Promise<void> {
-    await this.#announce();
-    await this.#enlist();
+    await this.#registerTypes();
+    await this.#startWorker();
     this.#poll.start();
   }
 
@@ -76,7 +61,7 @@ export class Supervisor {
     this.#heartbeat?.wake();
   }
 
-  /** The queues changed: look in all of them. */
+  /** The queues have changed. */
   refresh(): void {
     this.#worker?.serve(this.#queues());
   }
@@ -84,10 +69,10 @@ export class Supervisor {
   async drain(graceMs: number): Promise<void> {
     await this.#poll.stop();
     await this.#worker?.drain(graceMs);
-    await this.#retire();
+    await this.#stopWorker();
   }
 
-  async #announce(): Promise<void> {
+  async #registerTypes(): Promise<void> {
     const { registry, database, catalogue } = this.#options;
     for (const { type, layer, concurrency } of registry.all()) {
       const { hasCustomBackoff, ...defaults } = layer;
@@ -96,23 +81,19 @@ export class Supervisor {
     await catalogue.refresh();
   }
 
-  async #enlist(): Promise<void> {
+  async #startWorker(): Promise<void> {
     const { database, registry, slots, name, queues } = this.#options;
-    const types = registry.types();
-    const id = await registerWorker(database.workers, {
-      name,
-      host: hostname(),
-      pid: process.pid,
-      types,
-      queues: [...queues],
-      slots,
-    });
+    const place = { name, host: hostname(), pid: process.pid, slots };
+    const id = await registerWorker(database.workers, { ...place, types: registry.types(), queues: [...queues] });
     const worker = this.#makeWorker(id);
     const heartbeat = new Heartbeat({
-      ...{ database, worker, events: this.#options.events, leaseMs: this.#shortestLease() },
+      database,
+      worker,
+      events: this.#options.events,
+      leaseMs: this.#shortestLease(),
       maxIntervalMs: this.#options.heartbeatMs,
       onDead: () => {
-        this.#isReborn = true;
+        this.#isDeclaredDead = true;
         this.#poll.wake();
       },
     });
@@ -124,7 +105,7 @@ export class Supervisor {
 
   #makeWorker(workerId: number): Worker {
     const { database, registry, events, spawn, catalogue } = this.#options;
-    const ensureStarted = (execution: Execution) => worker.ensureStarted(execution);
+    const ensureStarted = (attempt: RunningAttempt) => worker.ensureStarted(attempt);
     const services = { database, events, workerId: () => workerId, spawn, ensureStarted };
     const worker: Worker = new Worker({
       ...this.#options,
@@ -132,7 +113,7 @@ export class Supervisor {
       queues: this.#queues(),
       fairQueues: () => catalogue.fairQueues,
       hasCaps: () => catalogue.hasCaps(registry.types()),
-      contextOf: (execution) => new HandlerContext(execution, services),
+      contextOf: (attempt) => new HandlerContext(attempt, services),
       onStarted: (started) => this.#onStarted(started),
     });
     return worker;
@@ -164,27 +145,27 @@ export class Supervisor {
     }
   }
 
-  /** Polling is the truth; every wake-up is only a hint. */
+  /** Polls for work, because hints may be lost. */
   async #round(): Promise<number> {
-    if (this.#isReborn) {
+    if (this.#isDeclaredDead) {
       await this.#worker?.drain(0);
-      await this.#retire();
-      this.#isReborn = false;
+      await this.#stopWorker();
+      this.#isDeclaredDead = false;
     }
-    // Tried in each round until the ledger takes it.
-    if (this.#worker === null) await this.#enlist();
+    // If registering fails, the next round tries again.
+    if (this.#worker === null) await this.#startWorker();
     this.#worker?.wake();
     return this.#options.pollMs;
   }
 
-  async #retire(): Promise<void> {
+  async #stopWorker(): Promise<void> {
     const worker = this.#worker;
     await this.#heartbeat?.stop();
     this.#heartbeat = null;
     this.#worker = null;
     if (worker === null) return;
     await stopWorker(this.#options.database.workers, worker.id).catch((error) =>
-      this.#options.events.emit('error', { error, where: 'retire' }),
+      this.#options.events.emit('error', { error, where: 'supervisor' }),
     );
   }
 }

@@ -1,96 +1,112 @@
 import type { Lease } from '../../ledger/attempts/start-jobs.ts';
 import type { StartedJob } from '../../ledger/attempts/take-jobs.ts';
-import { askPolicy } from './ask-policy.ts';
-import { BegunLeases } from './begun-leases.ts';
-import { Claims } from './claims.ts';
-import { Completer } from './completer.ts';
-import { Execution } from './execution.ts';
-import { type AttemptOutcome, execute, ownEndFirst } from './executor.ts';
-import { giveBackUnknown } from './give-back-unknown.ts';
+import type { Database } from '../../ledger/driver/database.ts';
+import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
+import type { EventHub } from '../events.ts';
+import { claimStatementOf, leaseAheadStatement } from './claim-statements.ts';
+import { Claims, returnUnknownJobs } from './claims.ts';
+import { DeadlineTimer } from './deadline-timer.ts';
+import { execute, type HandlerOutcome, preferOwnCompletion } from './executor.ts';
+import { IdleWait } from './idle-wait.ts';
+import type { JobContext } from './job-context.ts';
 import { LateStarts } from './late-starts.ts';
 import { LeasedAhead } from './leased-ahead.ts';
-import { OutcomeBacklog } from './outcome-backlog.ts';
-import { type Claim, Producer } from './producer.ts';
-import { Settling } from './settling.ts';
-import { lateExecution, Starter, startedExecution, type Unstarted } from './starter.ts';
-import { Sweeper } from './sweeper.ts';
-import { takingAhead, takingOf } from './taking.ts';
-import { runnableOf } from './unrunnable.ts';
-import type { WorkerOptions } from './worker-options.ts';
+import { OutcomeWriter } from './outcome-writer.ts';
+import { type Claim, Producer, type Producers } from './producer.ts';
+import type { HandlerRegistry } from './registry.ts';
+import { loadPolicy, runnableOf } from './runnable.ts';
+import { RunningAttempt } from './running-attempt.ts';
+import { type LeasedJob, lateAttempt, Starter, startedAttempt } from './starter.ts';
+import { LateStartLeases } from './thread-memory.ts';
+
+export type WorkerOptions = {
+  database: Database;
+  policies: PolicyCache;
+  registry: HandlerRegistry;
+  producers: Producers;
+  events: EventHub;
+  workerId: number;
+  slots: number;
+  queues: readonly string[];
+  /** How long a worker that stops keeps trying to write its last outcomes. */
+  lastWritesMs?: number;
+  /** One statement claims jobs, the next one starts them. */
+  startsApart: boolean;
+  fairQueues(): ReadonlySet<string>;
+  hasCaps(): boolean;
+  contextOf(attempt: RunningAttempt): JobContext;
+  onStarted(started: readonly StartedJob[]): void;
+  onReleased(): void;
+  onDelayed(delayMs: number): void;
+};
 
 const LAST_WRITES_MS = 10_000;
 
-/** The slots of this process: runs what the producer claims, hands on how each attempt ended. */
+/** Runs the jobs of one crew: claims them, calls their handlers in its slots and has their outcomes written. */
 export class Worker {
-  readonly running = new Map<number, Execution>();
-  readonly begun: BegunLeases;
+  readonly running = new Map<number, RunningAttempt>();
+  readonly lateStartLeases: LateStartLeases;
   readonly #options: WorkerOptions;
   readonly #claims = new Claims();
   readonly #producer: Producer;
-  readonly #completer: Completer;
+  readonly #outcomes: OutcomeWriter;
   readonly #starter: Starter;
   readonly #lateStarts: LateStarts;
-  readonly #ahead: LeasedAhead;
-  /** Attempts that a claim started: they run as soon as the next statement is on its way. */
-  #fresh: Execution[] = [];
-  readonly #backlog = new OutcomeBacklog(() => ({
-    outcomes: this.#completer.unwritten + this.#ending,
-    held: this.#completer.held,
-  }));
-  readonly #settling = new Settling(() => this.#isSettled());
-  readonly #sweeper = new Sweeper({
+  readonly #leasedAhead: LeasedAhead;
+  /** Attempts that a claim started. Their handlers are called once the next claim is sent. */
+  #claimed: RunningAttempt[] = [];
+  readonly #idleWait = new IdleWait(() => this.#isIdle());
+  readonly #deadlines = new DeadlineTimer({
     running: this.running,
-    onSweep: (nowMs) => this.#ahead.sweep(nowMs),
-    onLate: (execution) => void this.ensureStarted(execution),
-    onDue: (execution, outcome) => this.#conclude(execution, outcome),
+    onTick: (nowMs) => this.#leasedAhead.returnOverdue(nowMs),
+    onLateStart: (attempt) => void this.ensureStarted(attempt),
+    onDeadline: (attempt, outcome) => this.#conclude(attempt, outcome),
   });
-  /** Attempts whose outcome is on its way to the ledger. */
-  #ending = 0;
   #isStopped = false;
-  /** What starts from here on is given back at once. */
+  /** From now on, jobs that start are returned at once. */
   #isClosing = false;
 
   constructor(options: WorkerOptions) {
     this.#options = options;
-    this.begun = new BegunLeases(options.slots);
-    const { database, workerId, events, onReleased, onDelayed } = options;
+    this.lateStartLeases = new LateStartLeases(options.slots);
     const claims = this.#claims;
-    this.#completer = new Completer({
-      ...{ database, workerId, claims, events, onReleased, onDelayed },
-      hasLine: () => this.#ahead.length > 0,
-      ensureStarted: (execution) => this.ensureStarted(execution),
-      onWritten: () => this.#ended(),
-    });
-    this.#lateStarts = new LateStarts({ database, workerId, events });
-    this.#starter = new Starter({
-      ...{ database, workerId, events, onReleased },
-      onStarted: (unstarted, start) => this.#admit(startedExecution(unstarted, start)),
-      onGone: (unstarted) => this.#dropped(unstarted),
-      onReturned: (unstarted) => this.#dropped(unstarted, { isReady: true }),
-    });
-    const { slots, queues, startsApart, fairQueues, hasCaps } = options;
     const types = options.registry.types();
-    this.#ahead = new LeasedAhead({
-      slots: startsApart ? 0 : slots,
+    this.#outcomes = new OutcomeWriter({
+      ...options,
+      claims,
+      hasLeasedAhead: () => this.#leasedAhead.length > 0,
+      ensureStarted: (attempt) => this.ensureStarted(attempt),
+      onWritten: () => this.#onWritten(),
+    });
+    this.#lateStarts = new LateStarts(options);
+    this.#starter = new Starter({
+      ...options,
+      onStarted: (leased, start) => this.#admit(startedAttempt(leased, start)),
+      onGone: (leased) => this.#forget(leased),
+      onReturned: (leased) => this.#forget(leased, { isReady: true }),
+    });
+    this.#leasedAhead = new LeasedAhead({
+      slots: options.startsApart ? 0 : options.slots,
       starter: this.#starter,
-      runLate: (unstarted) => this.#run(lateExecution(unstarted)),
-      onGone: (unstarted) => this.#dropped(unstarted),
+      runLate: (leased) => this.#run(lateAttempt(leased)),
+      onGone: (leased) => this.#forget(leased),
     });
     this.#producer = new Producer({
-      ...{ workerId, claims, events, slots, queues, types, fairQueues, hasCaps },
-      take: takingOf({ database, types, hasCaps, startsApart }),
-      takeAhead: takingAhead(database),
-      ahead: this.#ahead,
-      busy: () => this.#busy(),
-      begin: (started, claim) => this.#begin(started, claim),
-      fill: () => this.#fill(),
-      reconcile: () => giveBackUnknown({ ...options, claims }),
+      ...options,
+      claims,
+      types,
+      claim: claimStatementOf({ ...options, types }),
+      leaseAhead: leaseAheadStatement(options.database),
+      leasedAhead: this.#leasedAhead,
+      busySlots: () => this.#busySlots(),
+      onClaimed: (jobs, claim) => this.#onClaimed(jobs, claim),
+      runClaimed: () => this.#runClaimed(),
+      reconcile: () => returnUnknownJobs({ ...options, claims }),
     });
   }
 
-  /** Begins to look for work. */
   start(): void {
-    this.#sweeper.start();
+    this.#deadlines.start();
     if (!this.#options.startsApart) this.#options.producers.add(this.#producer);
     this.wake();
   }
@@ -99,200 +115,185 @@ export class Worker {
     return this.#options.workerId;
   }
 
-  /** There may be work: look now. */
+  /** There may be work: claim now. */
   wake(): void {
     this.#producer.wake();
   }
 
-  /** Looks in these queues from now on. */
+  /** Claims from these queues from now on. */
   serve(queues: readonly string[]): void {
     this.#producer.serve(queues);
   }
 
   /**
-   * Stops claiming, lets handlers finish for `graceMs`, then gives the rest back at once. What the database does not take in time
-   * is left to a rescuer: a process that is to end must not wait for a database that is away.
+   * Stops claiming, lets handlers finish for `graceMs`, then returns the remaining jobs. If the database does not accept the last writes in
+   * time, a rescuer takes over those jobs: a process that must end cannot wait for a database that is down.
    */
   async drain(graceMs: number): Promise<void> {
     this.#options.producers.remove(this.#producer);
     this.#producer.drain();
     this.#starter.stop();
-    this.#ahead.stop();
-    await this.#settling.within(graceMs);
+    this.#leasedAhead.stop();
+    await this.#idleWait.within(graceMs);
     this.#isClosing = true;
-    for (const execution of [...this.running.values()]) void this.#giveBack(execution);
-    await this.#settling.within(this.#options.lastWritesMs ?? LAST_WRITES_MS);
+    for (const attempt of [...this.running.values()]) this.#return(attempt);
+    await this.#idleWait.within(this.#options.lastWritesMs ?? LAST_WRITES_MS);
     this.#isStopped = true;
     this.#starter.close();
     this.#lateStarts.close();
-    await this.#completer.stop();
-    this.#sweeper.stop();
+    await this.#outcomes.stop();
+    this.#deadlines.stop();
   }
 
-  /** The ledger says these leases are another's now. */
+  /** The ledger gave these leases to another worker. */
   lose(leaseSeqs: Iterable<number>): void {
     for (const leaseSeq of leaseSeqs) {
-      const execution = this.running.get(leaseSeq);
-      execution?.abort('lost_lease');
-      if (execution === undefined) this.#ahead.lose(leaseSeq);
-      else this.#conclude(execution, { kind: 'lost' });
+      const attempt = this.running.get(leaseSeq);
+      attempt?.abort('lost_lease');
+      if (attempt === undefined) this.#leasedAhead.lose(leaseSeq);
+      else this.#conclude(attempt, { kind: 'lost' });
     }
   }
 
   /**
-   * No beat got through for so long that the lease may end: stop before it does. The ledger has not said that the job is
-   * another's, and if the next beat is in time nobody will ever take it from us, so it is given back once the ledger answers.
+   * No heartbeat got through for so long that the lease may expire: stops the handler before it does. If the next beat is in time, the job
+   * stays with this worker, so it must return the job once the ledger responds.
    */
-  giveUp(leaseSeq: number): void {
-    const execution = this.running.get(leaseSeq);
-    if (execution !== undefined) void this.#giveBack(execution);
+  stopAndReturn(leaseSeq: number): void {
+    const attempt = this.running.get(leaseSeq);
+    if (attempt !== undefined) this.#return(attempt);
   }
 
-  /** The ledger has given this worker up. Its claims stay as they are: they are how a rescuer finds its jobs. */
+  /** The ledger declared this worker dead. Its claims stay open, because a rescuer finds its jobs through them. */
   abandon(): void {
     this.#options.producers.remove(this.#producer);
     this.#starter.stop();
     this.#isClosing = true;
-    this.#ahead.abandon();
-    for (const execution of this.running.values()) {
-      execution.abort('lost_lease');
-      this.#leave(execution);
-      this.#options.events.emit('lost', execution.facts);
+    this.#leasedAhead.abandon();
+    for (const attempt of this.running.values()) {
+      attempt.abort('lost_lease');
+      this.#leave(attempt);
+      this.#options.events.emit('lost', attempt.facts);
     }
   }
 
-  /** A request to stop: soft ones are met at the handler's next checkpoint, forced ones abort it and wait for a grace. */
+  /** A soft request takes effect at the handler's next checkpoint. A forced one aborts the handler and ends the attempt after a grace. */
   cancel(leaseSeq: number, force: boolean): void {
-    const execution = this.running.get(leaseSeq);
-    if (execution === undefined) this.#ahead.cancel(leaseSeq);
-    else execution.requestCancel(force);
+    const attempt = this.running.get(leaseSeq);
+    if (attempt === undefined) this.#leasedAhead.cancel(leaseSeq);
+    else attempt.requestCancel(force);
   }
 
-  /** Every lease that this worker holds and has not given back. */
+  /** Every lease that this worker holds and has not returned. */
   leases(): Lease[] {
-    const held = [...this.running.values(), ...this.#ahead.all()];
+    const held = [...this.running.values(), ...this.#leasedAhead.all()];
     return held.map(({ job: { orgId, seq, leaseSeq } }) => ({ orgId, seq, leaseSeq }));
   }
 
-  /** Resolves when the ledger has the start of an attempt; with false if the job is not this worker's any more. */
-  async ensureStarted(execution: Execution): Promise<boolean> {
-    const hasStarted = await this.#lateStarts.ensure(execution);
-    if (!hasStarted) this.lose([execution.job.leaseSeq]);
+  /** Resolves when the ledger has the start of the attempt, or with false if this worker has lost the job. */
+  async ensureStarted(attempt: RunningAttempt): Promise<boolean> {
+    const hasStarted = await this.#lateStarts.ensure(attempt);
+    if (!hasStarted) this.lose([attempt.job.leaseSeq]);
     return hasStarted;
   }
 
-  async #begin(jobs: readonly StartedJob[], { claimNo, sentMs, isAhead }: Claim): Promise<void> {
+  async #onClaimed(jobs: readonly StartedJob[], { claimNo, sentMs, isAhead }: Claim): Promise<void> {
     if (jobs.length === 0) return;
     const { policies, registry, startsApart } = this.#options;
     this.#claims.open(claimNo, jobs);
-    const unstarted: Unstarted[] = [];
+    const leased: LeasedJob[] = [];
     for (const job of jobs) {
-      const policy = policies.cached(job.policyId) ?? (await askPolicy(policies, job.policyId, this.#asking));
+      const policy = policies.cached(job.policyId) ?? (await loadPolicy(policies, job.policyId, this.#loading));
       if (this.#isStopped) return;
       const runnable = runnableOf(job.jobType, { policy, registered: registry.get(job.jobType) });
       const parts = { job, ...runnable, claimNo };
-      if (startsApart || isAhead) unstarted.push({ ...parts, claimedMs: sentMs });
-      else this.#fresh.push(new Execution({ ...parts, startedMs: sentMs }));
+      if (startsApart || isAhead) leased.push({ ...parts, claimedMs: sentMs });
+      else this.#claimed.push(new RunningAttempt({ ...parts, startedMs: sentMs }));
     }
-    // With every policy known: a lease shorter than any before quickens the heartbeat.
+    // Every policy is known now, and a lease shorter than any before makes the heartbeat faster.
     this.#options.onStarted(jobs);
-    if (isAhead) this.#ahead.push(unstarted);
-    else this.#starter.add(unstarted);
+    if (isAhead) this.#leasedAhead.push(leased);
+    else this.#starter.add(leased);
   }
 
-  /** It never started here, and is not this worker's any more. `isReady`: it waits in the queue again. */
-  #dropped({ claimNo, job }: Unstarted, { isReady = false } = {}): void {
+  /** The job did not start here and this worker no longer holds it. `isReady`: it is back in its queue. */
+  #forget({ claimNo, job }: LeasedJob, { isReady = false } = {}): void {
     this.#claims.done(claimNo, job.leaseSeq);
     if (isReady) this.#options.onDelayed(0);
     this.#producer.pumpSoon();
-    this.#ended();
+    this.#outcomes.onWritten();
   }
 
-  /** Runs the jobs that a claim started. */
-  #fill(): void {
-    for (const execution of this.#fresh.splice(0)) this.#admit(execution);
-    this.#fillFromLine();
+  #runClaimed(): void {
+    for (const attempt of this.#claimed.splice(0)) this.#admit(attempt);
+    this.#runLeasedAhead();
   }
 
-  /** Gives free slots to the jobs in line. */
-  #fillFromLine(): void {
-    if (this.#ahead.length > 0) this.#ahead.fill(this.#options.slots - this.#busy());
+  #runLeasedAhead(): void {
+    if (this.#leasedAhead.length > 0) this.#leasedAhead.fill(this.#options.slots - this.#busySlots());
   }
 
-  /** Slots that are taken: by handlers, by jobs about to start, and by outcomes that cannot be written. */
-  #busy(): number {
-    return this.running.size + this.#fresh.length + this.#starter.starting + this.#backlog.slots;
+  /** Slots of running handlers, of jobs about to start, and of outcomes that cannot be written. */
+  #busySlots(): number {
+    return this.running.size + this.#claimed.length + this.#starter.starting + this.#outcomes.blockedSlots;
   }
 
-  #admit(execution: Execution): void {
-    if (this.#isClosing) void this.#giveBack(execution);
-    else this.#run(execution);
+  #admit(attempt: RunningAttempt): void {
+    if (this.#isClosing) this.#return(attempt);
+    else this.#run(attempt);
   }
 
-  #run(execution: Execution): void {
+  #run(attempt: RunningAttempt): void {
     const { events, contextOf } = this.#options;
-    this.running.set(execution.job.leaseSeq, execution);
-    if (!execution.hasStarted) this.begun.add(execution.job.leaseSeq);
-    execution.deadlineMs = execution.startedMs + execution.timeLimitMs;
-    if (events.hears('started')) events.emit('started', { ...execution.facts, assignedMs: execution.assignedMs });
-    void execute(execution, contextOf(execution)).then((outcome) => this.#conclude(execution, outcome));
+    this.running.set(attempt.job.leaseSeq, attempt);
+    if (!attempt.hasStarted) this.lateStartLeases.add(attempt.job.leaseSeq);
+    attempt.deadlineMs = attempt.startedMs + attempt.timeLimitMs;
+    if (events.hasListeners('started')) events.emit('started', { ...attempt.facts, assignedMs: attempt.assignedMs });
+    void execute(attempt, contextOf(attempt)).then((outcome) => this.#conclude(attempt, outcome));
   }
 
-  /** Once for each attempt: frees its slot and hands its outcome on. */
-  #conclude(execution: Execution, ended: AttemptOutcome): void {
-    if (execution.isConcluded) return;
-    const outcome = ownEndFirst(execution, ended);
-    this.#leave(execution);
-    this.#ahead.onEnded(execution.elapsedMs);
-    this.#backlog.added();
-    if (!this.#completer.finish(execution, outcome)) void this.#settle(this.#completer.end(execution, outcome));
-    this.#fillFromLine();
+  /** Happens once for each attempt: frees its slot and passes its outcome on. */
+  #conclude(attempt: RunningAttempt, ended: HandlerOutcome): void {
+    if (attempt.isConcluded) return;
+    const outcome = preferOwnCompletion(attempt, ended);
+    this.#leave(attempt);
+    this.#leasedAhead.onEnded(attempt.elapsedMs);
+    this.#outcomes.write(attempt, outcome);
+    this.#runLeasedAhead();
     this.#producer.pumpSoon();
   }
 
-  #giveBack(execution: Execution): Promise<void> {
-    if (execution.isConcluded) return Promise.resolve();
-    execution.abort('lost_lease');
-    this.#leave(execution);
-    return this.#settle(this.#completer.giveBack(execution));
+  #return(attempt: RunningAttempt): void {
+    if (attempt.isConcluded) return;
+    attempt.abort('lost_lease');
+    this.#leave(attempt);
+    this.#outcomes.return(attempt);
   }
 
-  /** Until the ledger has the outcome, which may have made room under a cap. */
-  async #settle(ending: Promise<void>): Promise<void> {
-    this.#ending++;
-    try {
-      await ending;
-    } catch (error) {
-      this.#report(error);
-    }
-    this.#ending--;
-    this.#ended();
-  }
-
-  #ended(): void {
-    this.#backlog.written();
-    this.#fillFromLine();
+  /** An outcome that is written may have made room under a cap. */
+  #onWritten(): void {
+    this.#runLeasedAhead();
     if (this.#options.hasCaps()) this.#producer.wake();
     else this.#producer.pumpSoon();
-    this.#settling.changed();
+    this.#idleWait.changed();
   }
 
-  #leave(execution: Execution): void {
-    execution.isConcluded = true;
-    this.running.delete(execution.job.leaseSeq);
-    this.begun.delete(execution.job.leaseSeq);
-    this.#settling.changed();
+  #leave(attempt: RunningAttempt): void {
+    attempt.isConcluded = true;
+    this.running.delete(attempt.job.leaseSeq);
+    this.lateStartLeases.delete(attempt.job.leaseSeq);
+    this.#idleWait.changed();
   }
-
-  readonly #asking = { onError: (error: unknown) => this.#report(error), isStopped: () => this.#isStopped };
 
   readonly #report = (error: unknown): void => {
     this.#options.events.emit('error', { error, where: 'worker' });
   };
 
-  /** No handler runs, nothing is about to, and every outcome is written. */
-  #isSettled(): boolean {
-    const jobs = this.running.size + this.#fresh.length + this.#ahead.length + this.#starter.jobs + this.#ending;
-    return jobs === 0 && this.#completer.isIdle && this.#producer.isIdle;
+  readonly #loading = { onError: this.#report, isStopped: () => this.#isStopped };
+
+  /** No handler runs or is about to run, and every outcome is written. */
+  #isIdle(): boolean {
+    const jobs = this.running.size + this.#claimed.length + this.#leasedAhead.length + this.#starter.jobs;
+    return jobs === 0 && this.#outcomes.isIdle && this.#producer.isIdle;
   }
 }

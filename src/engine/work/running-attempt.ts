@@ -2,7 +2,7 @@ import type { AbortCause } from '../../core/failure.ts';
 import { JobCancelledError, JobTimeoutError, LeaseLostError } from '../../core/failure.ts';
 import type { Policy } from '../../core/policy.ts';
 import type { StartedJob } from '../../ledger/attempts/take-jobs.ts';
-import type { JobFacts } from '../events.ts';
+import { factsOf, type JobFacts } from '../events.ts';
 import type { RegisteredHandler } from './registry.ts';
 
 const REASONS: Record<AbortCause, () => Error> = {
@@ -12,17 +12,17 @@ const REASONS: Record<AbortCause, () => Error> = {
   lost_lease: () => new LeaseLostError(),
 };
 
-/** One attempt of one job on this worker, from its start to its outcome. */
-export class Execution {
+/** One attempt in the worker that runs it, from its start to its outcome. */
+export class RunningAttempt {
   readonly job: StartedJob;
   readonly policy: Policy;
   readonly registered: RegisteredHandler;
   readonly claimNo: number;
-  /** On this machine's monotonic clock, from before the statement that started it was sent. */
+  /** Read from the monotonic clock before the statement that started the job was sent. */
   readonly startedMs: number;
-  /** How long the job was under lease before; absent where its claim started it. */
+  /** How long the job was leased before it started; undefined if its claim started it. */
   readonly assignedMs: number | undefined;
-  /** Whether the ledger has the start. Where the handler runs ahead of that, `starting` is the start on its way. */
+  /** Whether the ledger has the start. While a late start is being written, `starting` is its promise. */
   hasStarted: boolean;
   starting: Promise<boolean> | null = null;
   abortCause: AbortCause | undefined = undefined;
@@ -30,7 +30,7 @@ export class Execution {
   isCompletedByHandler = false;
   joinsChildren = false;
   isConcluded = false;
-  /** When to end it by force, on the monotonic clock. */
+  /** When the attempt is ended by force, on the monotonic clock. */
   deadlineMs = Number.POSITIVE_INFINITY;
   #controller: AbortController | null = null;
 
@@ -63,7 +63,7 @@ export class Execution {
     return lifetimeLeftMs !== null && lifetimeLeftMs < this.policy.timeoutMs ? 'lifetime' : 'timeout';
   }
 
-  /** Made on demand: most handlers never look at it. */
+  /** Created on first use, because most handlers never read it. */
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
@@ -86,8 +86,7 @@ export class Execution {
   }
 
   get facts(): JobFacts {
-    const { id, jobType, attemptsStarted, orgId, tags, createdAtMs } = this.job;
-    return { jobId: id, type: jobType, attempt: attemptsStarted, orgId, tags, createdAtMs };
+    return factsOf(this.job);
   }
 
   get elapsedMs(): number {

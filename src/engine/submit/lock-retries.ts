@@ -5,8 +5,8 @@ import { isContended } from '../../ledger/driver/statement.ts';
 
 type Task = {
   orgId: string;
-  attempt(): Promise<unknown>;
-  /** What its caller is told when the lock was not free in time. */
+  work(): Promise<unknown>;
+  /** The message for the caller if the lock is not free in time. */
   refusal: string;
   tries: number;
   untilMs: number;
@@ -14,39 +14,39 @@ type Task = {
   reject(error: unknown): void;
 };
 
-export type HeldLaneOptions = {
-  /** Attempts at once. Each may use a connection of the API for as long as it waits for a lock. */
+export type LockRetriesOptions = {
+  /** How many tasks run at once. Each may use a connection of the API while it waits for a lock. */
   maxAtOnce?: number;
-  /** For how long a task is tried. */
+  /** How long a task is retried. */
   patienceMs?: number;
   maxWaiting?: number;
   maxWaitingOfOrg?: number;
 };
 
 /**
- * Work that met a lock of another transaction, which may be a user's. Each task is tried alone until it succeeds or its time is over. An
- * attempt must fail soon when the lock is not free. So a task delays the others by one such wait at most. Tasks that are new go first,
+ * Retries work that met a lock of another transaction, until it succeeds or its time is over. The work must fail soon
+ * when the lock is not free, so that a task delays the others by one such wait at most. New tasks go before retries,
  * and orgs take turns.
  */
-export class HeldLane {
-  readonly #options: Required<HeldLaneOptions>;
-  readonly #fresh = new Turns();
-  readonly #again = new Turns();
+export class LockRetries {
+  readonly #options: Required<LockRetriesOptions>;
+  readonly #firstTries = new OrgTurns();
+  readonly #retries = new OrgTurns();
   readonly #waitingOfOrg = new Map<string, number>();
   #waiting = 0;
   readonly #tasks: BoundedTasks;
   #idleWaiters: (() => void)[] = [];
 
-  constructor(options: HeldLaneOptions = {}) {
+  constructor(options: LockRetriesOptions = {}) {
     this.#options = { maxAtOnce: 4, patienceMs: 5_000, maxWaiting: 4_096, maxWaitingOfOrg: 256, ...options };
     this.#tasks = new BoundedTasks(this.#options.maxAtOnce, () => {
-      const task = this.#fresh.shift() ?? this.#again.shift();
+      const task = this.#firstTries.shift() ?? this.#retries.shift();
       return task && (() => this.#try(task));
     });
   }
 
-  /** Tries again whenever the attempt fails because of a lock, and refuses once the time is over. Other failures are final. */
-  run<T>(orgId: string, attempt: () => Promise<T>, refusal: string): Promise<T> {
+  /** Retries the work while it fails because of a lock, and rejects with `refusal` when the time is over. Other failures are final. */
+  run<T>(orgId: string, work: () => Promise<T>, refusal: string): Promise<T> {
     const { maxWaiting, maxWaitingOfOrg, patienceMs } = this.#options;
     const ofOrg = this.#waitingOfOrg.get(orgId) ?? 0;
     if (this.#waiting >= maxWaiting || ofOrg >= maxWaitingOfOrg) return Promise.reject(refused(refusal));
@@ -54,7 +54,7 @@ export class HeldLane {
     this.#waitingOfOrg.set(orgId, ofOrg + 1);
     return new Promise<T>((resolve, reject) => {
       const untilMs = performance.now() + patienceMs;
-      this.#fresh.push({ orgId, attempt, refusal, tries: 0, untilMs, resolve: resolve as Task['resolve'], reject });
+      this.#firstTries.push({ orgId, work, refusal, tries: 0, untilMs, resolve: resolve as Task['resolve'], reject });
       this.#tasks.pump();
     }).finally(() => this.#leave(orgId));
   }
@@ -65,7 +65,7 @@ export class HeldLane {
 
   async #try(task: Task): Promise<void> {
     try {
-      task.resolve(await task.attempt());
+      task.resolve(await task.work());
     } catch (error) {
       const delayMs = pauseMs(PAUSES.requestHeld, task.tries++, Math.random());
       if (!isContended(error)) task.reject(error);
@@ -75,7 +75,7 @@ export class HeldLane {
   }
 
   #retry(task: Task): void {
-    this.#again.push(task);
+    this.#retries.push(task);
     this.#tasks.pump();
   }
 
@@ -91,9 +91,9 @@ export class HeldLane {
 const refused = (message: string, cause?: unknown): AppError =>
   new AppError('UNAVAILABLE', { message, retryAfterMs: 1_000, cause });
 
-/** Tasks of many orgs, one of each org in turn. */
-class Turns {
-  /** In the order of the turns. */
+/** Tasks of many orgs, taken from each org in turn. */
+class OrgTurns {
+  /** By org, the next turn first. */
   readonly #ofOrg = new Map<string, Task[]>();
 
   push(task: Task): void {

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Turns } from '../../src/engine/work/turns.ts';
+import { QueueTurns } from '../../src/engine/work/queue-turns.ts';
 
-const turnsOf = (queues: readonly string[], fair: readonly string[]): Turns => {
-  const turns = new Turns(2);
+const turnsOf = (queues: readonly string[], fair: readonly string[]): QueueTurns => {
+  const turns = new QueueTurns(2);
   turns.set(queues, new Set(fair));
   return turns;
 };

@@ -1,7 +1,7 @@
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import { isOverlong, isPassing } from '../../ledger/driver/statement.ts';
 
-/** The writer was told to stop before the database took what it had. */
+/** The writer was stopped before the database accepted the write. */
 export class StoppedError extends Error {
   constructor() {
     super('stopped before the database took the outcome');
@@ -9,17 +9,17 @@ export class StoppedError extends Error {
   }
 }
 
-/** Sends rows to the ledger, and is told which of them the database will not have. */
-export type PartsWriter<Row> = {
+/** Sends rows to the ledger. `refuse` receives each row that the database does not accept. */
+export type PartCallbacks<Row> = {
   send(rows: readonly Row[]): Promise<void>;
   refuse(row: Row, error: unknown): void;
 };
 
 /**
- * Writes what must not be lost: again and again while the database is away or others are in the way, until it is stopped. Every
- * failure is told to `onError`.
+ * Writes data that must not be lost. It retries while the database is down or a lock is in the way, until it is
+ * stopped, and reports every failure to `onError`.
  */
-export class Persister {
+export class RetryingWriter {
   readonly #onError: (error: unknown) => void;
   readonly #sleepers = new Set<() => void>();
   #isStopped = false;
@@ -32,13 +32,16 @@ export class Persister {
     return this.#isStopped;
   }
 
-  /** What is under way ends by itself; nothing is tried again. */
+  /** Ends all retries. Statements in flight are not cancelled. */
   stop(): void {
     this.#isStopped = true;
     for (const wake of this.#sleepers) wake();
   }
 
-  /** Repeats what may pass. Anything else is thrown, also that it takes too long where less at a time can be sent. */
+  /**
+   * Retries errors that may pass and throws all others. With `isDivisible` it also throws a timeout, because the caller
+   * can send fewer rows.
+   */
   async write<T>(write: () => Promise<T>, { isDivisible = false } = {}): Promise<T> {
     for (let failures = 0; ; failures++) {
       if (this.#isStopped) throw new StoppedError();
@@ -53,24 +56,27 @@ export class Persister {
   }
 
   /**
-   * Writes rows in one statement, or in halves where that fails for good or takes too long: in the end a row that the database
-   * refuses stands alone, and takes no other with it.
+   * Writes rows in one statement. If that fails for good or takes too long, it writes each half separately, down to the
+   * single row that the database refuses.
    */
-  async writeInParts<Row>(rows: readonly Row[], writer: PartsWriter<Row>): Promise<void> {
+  async writeInParts<Row>(rows: readonly Row[], callbacks: PartCallbacks<Row>): Promise<void> {
     try {
-      await this.write(() => writer.send(rows), { isDivisible: rows.length > 1 });
+      await this.write(() => callbacks.send(rows), { isDivisible: rows.length > 1 });
     } catch (error) {
       if (error instanceof StoppedError) throw error;
       const [first, ...others] = rows;
       if (first === undefined) throw error;
-      if (others.length === 0) return writer.refuse(first, error);
+      if (others.length === 0) return callbacks.refuse(first, error);
       const half = rows.length >> 1;
-      await this.writeInParts(rows.slice(0, half), writer);
-      await this.writeInParts(rows.slice(half), writer);
+      await this.writeInParts(rows.slice(0, half), callbacks);
+      await this.writeInParts(rows.slice(half), callbacks);
     }
   }
 
-  /** Longer with every failure, at random, and over when it is stopped. `isLong`: for what nobody expects to pass soon. */
+  /**
+   * Waits longer after each failure, with jitter, or until the writer is stopped. `isLong` is for failures that are
+   * unlikely to pass soon.
+   */
   async pause(failures: number, { isLong = false } = {}): Promise<void> {
     if (this.#isStopped) return;
     const kind = isLong ? PAUSES.databaseRefuses : PAUSES.databaseFailed;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { HeldLane } from '../../src/engine/submit/held-lane.ts';
+import { LockRetries } from '../../src/engine/submit/lock-retries.ts';
 import { until } from '../until.ts';
 
 const HELD = Object.assign(new Error('lock timeout'), { code: '55P03' });
@@ -19,11 +19,11 @@ function heldTask() {
   return task;
 }
 
-describe('HeldLane', () => {
+describe('LockRetries', () => {
   it('tries again until the lock is free', async () => {
-    const lane = new HeldLane();
+    const retries = new LockRetries();
     const task = heldTask();
-    const running = lane.run('org', task.attempt, MESSAGE);
+    const running = retries.run('org', task.attempt, MESSAGE);
     await until(
       'three attempts have been made',
       () => task.attempts,
@@ -31,34 +31,34 @@ describe('HeldLane', () => {
     );
     task.isFree = true;
     expect(await running).toBe('done');
-    await lane.idle();
+    await retries.idle();
   });
 
   it('refuses a task whose time is over, and hands on any other failure at once', async () => {
-    const lane = new HeldLane({ patienceMs: 50 });
-    await expect(lane.run('org', heldTask().attempt, MESSAGE)).rejects.toMatchObject({
+    const retries = new LockRetries({ patienceMs: 50 });
+    await expect(retries.run('org', heldTask().attempt, MESSAGE)).rejects.toMatchObject({
       ...{ code: 'UNAVAILABLE', message: MESSAGE, retryAfterMs: 1_000, cause: HELD },
     });
     const broken = () => Promise.reject(new Error('broken'));
-    await expect(lane.run('org', broken, MESSAGE)).rejects.toThrow('broken');
-    await lane.idle();
+    await expect(retries.run('org', broken, MESSAGE)).rejects.toThrow('broken');
+    await retries.idle();
   });
 
   it('refuses the org that fills its share, and no other', async () => {
-    const lane = new HeldLane({ maxWaitingOfOrg: 2, patienceMs: 50 });
-    const waiting = [1, 2].map(() => lane.run('full', heldTask().attempt, MESSAGE));
-    await expect(lane.run('full', async () => 'done', MESSAGE)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
-    expect(await lane.run('other', async () => 'done', MESSAGE)).toBe('done');
+    const retries = new LockRetries({ maxWaitingOfOrg: 2, patienceMs: 50 });
+    const waiting = [1, 2].map(() => retries.run('full', heldTask().attempt, MESSAGE));
+    await expect(retries.run('full', async () => 'done', MESSAGE)).rejects.toMatchObject({ code: 'UNAVAILABLE' });
+    expect(await retries.run('other', async () => 'done', MESSAGE)).toBe('done');
     await Promise.allSettled(waiting);
-    expect(await lane.run('full', async () => 'done', MESSAGE)).toBe('done');
+    expect(await retries.run('full', async () => 'done', MESSAGE)).toBe('done');
   });
 
   it('runs new tasks before repeated ones, and takes orgs in turn', async () => {
-    const lane = new HeldLane({ maxAtOnce: 1 });
+    const retries = new LockRetries({ maxAtOnce: 1 });
     const order: string[] = [];
     const gate = Promise.withResolvers<void>();
-    const first = lane.run('a', () => gate.promise, MESSAGE);
-    const task = (orgId: string, name: string) => lane.run(orgId, async () => void order.push(name), MESSAGE);
+    const first = retries.run('a', () => gate.promise, MESSAGE);
+    const task = (orgId: string, name: string) => retries.run(orgId, async () => void order.push(name), MESSAGE);
     const tasks = [task('a', 'a1'), task('a', 'a2'), task('a', 'a3'), task('b', 'b1')];
     gate.resolve();
     await Promise.all([first, ...tasks]);

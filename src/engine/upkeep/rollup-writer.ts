@@ -3,39 +3,31 @@ import type { Database } from '../../ledger/driver/database.ts';
 import { projectRollups, pruneRollups } from '../../ledger/history/rollups.ts';
 import { noteSettled } from '../../ledger/search/search-settling.ts';
 import type { EventHub } from '../events.ts';
-import { Loop, type Service } from '../loop.ts';
+import { Loop, LoopGroup } from '../loop.ts';
 
-/** Readers add the records that are not summed up yet, so a round can wait. Larger rounds cost less per job. */
+/** Rounds are not urgent, because readers add what is not summed up yet. Larger rounds cost less for each job. */
 const IDLE_MS = 2_000;
 const PRUNE_LIMIT = 10_000;
 const PRUNE_EVERY_MS = 300_000;
 const PRUNE_FIRST_WITHIN_MS = 60_000;
 
 /**
- * Adds up the history, so that counts and searches need not read all of it. Every process has a projector. One of them does the
- * round, and the others find nothing to do.
+ * Adds up events into rollups, so that counting and searching need not read all of them. Every process has one, and
+ * only one at a time does the round.
  */
-export class Projector implements Service {
+export class RollupWriter extends LoopGroup {
   readonly #database: Database;
-  readonly #loops: Loop[];
+  protected readonly loops: readonly Loop[];
   readonly #events: EventHub;
 
   constructor({ database, events }: { database: Database; events: EventHub }) {
-    const onError = (error: unknown, where: string) => events.emit('error', { error, where });
+    super();
     this.#database = database;
     this.#events = events;
-    this.#loops = [
-      new Loop({ name: 'projector', round: () => this.round(), onError, firstWithinMs: IDLE_MS }),
-      new Loop({ name: 'rollup pruner', round: () => this.#prune(), onError, firstWithinMs: PRUNE_FIRST_WITHIN_MS }),
+    this.loops = [
+      new Loop({ name: 'rollup writer', round: () => this.round(), events, firstWithinMs: IDLE_MS }),
+      new Loop({ name: 'rollup pruner', round: () => this.#prune(), events, firstWithinMs: PRUNE_FIRST_WITHIN_MS }),
     ];
-  }
-
-  start(): void {
-    for (const loop of this.#loops) loop.start();
-  }
-
-  async stop(): Promise<void> {
-    await Promise.all(this.#loops.map((loop) => loop.stop()));
   }
 
   async round(): Promise<number> {

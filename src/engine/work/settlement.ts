@@ -1,9 +1,11 @@
 import { type Decision, decide, type Outcome } from '../../core/decide.ts';
+import type { Payload } from '../../core/payload.ts';
 import type { Policy } from '../../core/policy.ts';
 import type { SettledJob } from '../../ledger/attempts/settle-jobs.ts';
 import type { RegisteredHandler } from './registry.ts';
+import type { RunningAttempt } from './running-attempt.ts';
 
-/** What deciding an outcome needs to know of a job, whoever holds it. */
+/** What the decision about an outcome needs to know of a job, in a worker or in the rescuer. */
 export type DecidedJob = {
   orgId: string;
   seq: number;
@@ -13,7 +15,7 @@ export type DecidedJob = {
   lifetimeLeftMs: number | null;
 };
 
-/** Turns an outcome into the row that settles it. The lifetime counts from `elapsedMs` ago, on a clock of ours. */
+/** Decides what an outcome means for the job and returns the row to write. `lifetimeLeftMs` was measured `elapsedMs` ago. */
 export function settlement(params: {
   job: DecidedJob;
   policy: Policy;
@@ -45,3 +47,18 @@ export function settlement(params: {
   };
   return { row, decision };
 }
+
+/** The row that completes a job with its result. */
+export const completedRow = ({ job, joinsChildren }: RunningAttempt, output: Payload): SettledJob => ({
+  orgId: job.orgId,
+  seq: job.seq,
+  leaseSeq: job.leaseSeq,
+  to: 'completed',
+  reason: 'succeeded',
+  delayMs: null,
+  failure: null,
+  result: output.kind === 'json' ? output.text : null,
+  resultBytes: output.kind === 'bytes' ? output.bytes : null,
+  holds: joinsChildren,
+  refundsAttempt: false,
+});

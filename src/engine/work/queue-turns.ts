@@ -1,13 +1,13 @@
-/** Of queues in the order of submission, which have one order for all of them. */
+/** Stands for all queues that are claimed in the order of submission. */
 const BY_SUBMISSION = '';
 
 /**
- * Whose turn it is. Queues that are claimed in the order of submission stand in one line; each fair queue has an order of its own
- * that says nothing about any other. So these lines take turns: the one that was served longest ago comes first. Among jobs of one
- * priority, that is; a line that got a turn for an urgent job has not used up that of its others.
+ * Decides which queues a claim prefers. Queues that are claimed in the order of submission share one line. Each fair queue is a separate
+ * line, whose order cannot be compared with another. So lines take turns: the line that was served longest ago comes first. Each
+ * priority has separate turns, so an urgent job does not use up the turn of the other jobs in its line.
  */
-export class Turns {
-  /** By priority: the lines, first those whose turn it is. */
+export class QueueTurns {
+  /** By priority: the lines, with the next turn first. */
   #orders: string[][];
   #fair: ReadonlySet<string> = new Set();
 
@@ -26,12 +26,12 @@ export class Turns {
     return this.#orders[0]?.length ?? 0;
   }
 
-  /** Zero for whose turn it is, and for all where there is but one line. */
+  /** Zero for the line whose turn it is, and for all queues if there is only one line. */
   rankOf(queue: string, priority: number): number {
     return Math.max(0, this.#orders[priority]?.indexOf(this.#lineOf(queue)) ?? 0);
   }
 
-  /** Puts the line of the queue last. Answers whether that changed anything. */
+  /** Puts the line of the queue last. Returns whether that changed the order. */
   served(queue: string, priority: number): boolean {
     const order = this.#orders[priority] ?? [];
     const line = this.#lineOf(queue);

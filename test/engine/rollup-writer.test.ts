@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
 import { EventHub } from '../../src/engine/events.ts';
-import { Projector } from '../../src/engine/upkeep/projector.ts';
+import { RollupWriter } from '../../src/engine/upkeep/rollup-writer.ts';
 import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../until.ts';
 
 const ledger = useLedger();
 
-async function projector() {
+async function newWriter() {
   const events = new EventHub();
-  const made = new Projector({ database: ledger.db, events });
+  const made = new RollupWriter({ database: ledger.db, events });
   onTestFinished(() => made.stop());
-  return { projector: made, events };
+  return { writer: made, events };
 }
 
 async function submittedOf(orgId: string): Promise<number> {
@@ -44,7 +44,7 @@ async function untilOver(): Promise<void> {
 }
 
 test('counts by itself what happens, and not after it was stopped', async () => {
-  const { projector: counting } = await projector();
+  const { writer: counting } = await newWriter();
   const orgId = await ledger.newOrg();
   counting.start();
   await submit(orgId, 3);
@@ -58,7 +58,7 @@ test('counts by itself what happens, and not after it was stopped', async () => 
 });
 
 test('goes on at once while there is more than a round of it, then rests', async () => {
-  const { projector: counting } = await projector();
+  const { writer: counting } = await newWriter();
   const orgId = await ledger.newOrg();
   await record(orgId, { records: 30, jobs: 1_000 });
   await untilOver();
@@ -71,7 +71,7 @@ test('goes on at once while there is more than a round of it, then rests', async
 });
 
 test('adds up a large transaction in parts, and counts read in between are right', async () => {
-  const { projector: counting } = await projector();
+  const { writer: counting } = await newWriter();
   const orgId = await ledger.newOrg();
   await record(orgId, { records: 50, jobs: 1_000 });
   await untilOver();
@@ -87,7 +87,7 @@ test('adds up a large transaction in parts, and counts read in between are right
 });
 
 test('sets aside a record that cannot be added up, reports it, and counts the ones behind it', async () => {
-  const { projector: counting, events } = await projector();
+  const { writer: counting, events } = await newWriter();
   const orgId = await ledger.newOrg();
   const reported: unknown[] = [];
   events.on('setAside', (facts) => reported.push(facts));
@@ -106,8 +106,8 @@ test('sets aside a record that cannot be added up, reports it, and counts the on
   expect(rows).toMatchObject([{ projection: 'rollups', error: expect.stringContaining('index row') }]);
 });
 
-test('skips its round while another projector is at work', async () => {
-  const { projector: counting } = await projector();
+test('skips its round while another rollup writer is at work', async () => {
+  const { writer: counting } = await newWriter();
   const orgId = await ledger.newOrg();
   await submit(orgId, 2);
   await untilOver();
@@ -126,16 +126,16 @@ test('skips its round while another projector is at work', async () => {
 });
 
 test('survives a round that fails, and says so', async () => {
-  const { projector: counting, events } = await projector();
+  const { writer: counting, events } = await newWriter();
   const orgId = await ledger.newOrg();
   const failures: string[] = [];
   events.on('error', ({ where }) => failures.push(where));
   await ledger.db.maintenance.query('ALTER TABLE millrace.rollups RENAME TO rollups_away');
   counting.start();
   await until(
-    'the projector has reported its failure',
+    'the rollup writer has reported its failure',
     () => failures,
-    (seen) => seen.includes('projector'),
+    (seen) => seen.includes('rollup writer'),
   );
   await ledger.db.maintenance.query('ALTER TABLE millrace.rollups_away RENAME TO rollups');
   await submit(orgId, 2);

@@ -3,30 +3,30 @@ import { lockRoom } from '../../ledger/attempts/claim-room.ts';
 import { type Taken, type TakeParams, takeCappedJobs, takeJobs } from '../../ledger/attempts/take-jobs.ts';
 import { CLAIM_TIMEOUT_MS, type Database, inTransaction } from '../../ledger/driver/database.ts';
 
-/** Sends a statement that gives a worker jobs. */
-export type Take = (params: TakeParams) => Promise<Taken>;
+/** Sends the statement that claims jobs for a worker. */
+export type ClaimStatement = (params: TakeParams) => Promise<Taken>;
 
 /** Leases jobs that may run before their start is written. */
-export const takingAhead =
-  (database: Database): Take =>
+export const leaseAheadStatement =
+  (database: Database): ClaimStatement =>
   (params) =>
     leaseAhead(database.claiming, params);
 
-export type TakingParams = {
+export type ClaimStatementParams = {
   database: Database;
   types: readonly string[];
-  /** Whether any served type or any org has a cap, so that claims must count first. */
+  /** Whether any served type or any org has a cap, so that claims must count running jobs first. */
   hasCaps(): boolean;
-  /** What is given is under lease and not started yet. */
+  /** The statement leases jobs and does not start them. */
   startsApart: boolean;
 };
 
-/** How a worker gets its jobs: within the caps where there are any, and started by the claim unless they start apart. */
-export function takingOf({ database, types, hasCaps, startsApart }: TakingParams): Take {
-  const take: Take = startsApart
+/** Chooses the statement for each claim: it keeps to caps where there are any, and starts the jobs unless they start apart. */
+export function claimStatementOf({ database, types, hasCaps, startsApart }: ClaimStatementParams): ClaimStatement {
+  const claim: ClaimStatement = startsApart
     ? (params) => claimJobs(database.claiming, params)
     : (params) => takeJobs(database.claiming, params);
-  const takeCapped: Take = (params) =>
+  const claimCapped: ClaimStatement = (params) =>
     inTransaction(
       database.workers,
       async (client) => {
@@ -35,5 +35,5 @@ export function takingOf({ database, types, hasCaps, startsApart }: TakingParams
       },
       { statementTimeoutMs: CLAIM_TIMEOUT_MS },
     );
-  return (params) => (hasCaps() ? takeCapped(params) : take(params));
+  return (params) => (hasCaps() ? claimCapped(params) : claim(params));
 }

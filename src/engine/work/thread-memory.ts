@@ -1,0 +1,70 @@
+// The memory that the main thread shares with the heartbeat thread.
+
+/** The words of the array that both threads read with Atomics. */
+export const WORD = {
+  /** 1 when the thread is to end. Both threads wait for changes on this word. */
+  stop: 0,
+  /** Counts up while the main thread is not blocked. */
+  mainTicks: 1,
+  /** Milliseconds between two beats. */
+  intervalMs: 2,
+  /** When the last beat that arrived was sent, on the clock of `sharedClockMs`; 0 before the first one. */
+  lastBeatMs: 3,
+  /** 1 when the thread's session holds the worker's lock. */
+  hasSession: 4,
+} as const;
+
+export const WORDS_BYTES = Object.keys(WORD).length * Int32Array.BYTES_PER_ELEMENT;
+
+const MAX_WORD = 0x7fff_ffff;
+
+/** Milliseconds on the machine's monotonic clock. All threads share it, unlike `performance.now`. Never 0. */
+export const sharedClockMs = (): number => Number((process.hrtime.bigint() / 1_000_000n) & BigInt(MAX_WORD)) || 1;
+
+/** Stays right when the clock of 31 bits wraps around. */
+export const sinceMs = (stampMs: number): number => (sharedClockMs() - stampMs) & MAX_WORD;
+
+export type HeartbeatThreadData = {
+  url: string;
+  workerId: number;
+  words: SharedArrayBuffer;
+  lateStartLeases: SharedArrayBuffer;
+  stallMs: number;
+};
+
+/**
+ * The leases whose handlers were called before their start was written. While the main thread is blocked, the heartbeat thread writes these
+ * starts, so that such handlers have a timeout like all others.
+ */
+export class LateStartLeases {
+  /** One number for each slot; zero where it is free. */
+  readonly shared: SharedArrayBuffer;
+  readonly #leases: Float64Array;
+  readonly #places = new Map<number, number>();
+  readonly #free: number[];
+
+  constructor(slots: number) {
+    this.shared = new SharedArrayBuffer(slots * Float64Array.BYTES_PER_ELEMENT);
+    this.#leases = new Float64Array(this.shared);
+    this.#free = Array.from({ length: slots }, (_, place) => place);
+  }
+
+  add(leaseSeq: number): void {
+    const place = this.#free.pop();
+    if (place === undefined) return;
+    this.#places.set(leaseSeq, place);
+    this.#leases[place] = leaseSeq;
+  }
+
+  delete(leaseSeq: number): void {
+    const place = this.#places.get(leaseSeq);
+    if (place === undefined) return;
+    this.#places.delete(leaseSeq);
+    this.#leases[place] = 0;
+    this.#free.push(place);
+  }
+}
+
+/** Called by the heartbeat thread. */
+export const lateStartLeasesIn = (shared: SharedArrayBuffer): Set<number> =>
+  new Set(new Float64Array(shared).filter((leaseSeq) => leaseSeq !== 0));
