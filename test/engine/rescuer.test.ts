@@ -4,6 +4,7 @@ import { Rescuer } from '../../src/engine/upkeep/rescuer.ts';
 import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
 import { stopWorker } from '../../src/ledger/attempts/workers.ts';
 import { type LeasedTestJob, lanesOf } from '../ledger/fixture.ts';
+import { newJobAhead } from '../ledger/lease-ahead.ts';
 import { useBench } from '../library/fixture.ts';
 import { until } from '../until.ts';
 
@@ -102,4 +103,28 @@ it('rescues the other workers when the rescue of one fails', async () => {
   await ledger.db.api.query('DROP TRIGGER refuse ON millrace.jobs');
   expect([await ledger.stateOf(broken), await ledger.stateOf(sound)]).toEqual(['running', 'scheduled']);
   expect(errors.join()).toContain('refused');
+});
+
+it('counts no attempt for a job that may have run when the rescue is cut short, and rescues it later', async () => {
+  const job = await newJobAhead(ledger, { policy: { leaseMs: LEASE_MS } });
+  await stopWorker(ledger.db.workers, job.workerId);
+  const attempts = async () => {
+    const text = 'SELECT state, attempts_started, event_count FROM millrace.jobs WHERE id = $1';
+    return (await ledger.db.api.query(text, [job.id])).rows[0];
+  };
+  const before = await attempts();
+  const sql = (text: string) => ledger.db.maintenance.query(text);
+  await sql(`CREATE FUNCTION public.refuse_loss() RETURNS trigger LANGUAGE plpgsql AS
+    $$BEGIN RAISE 'the rescuer is gone'; END$$`);
+  await sql(`CREATE TRIGGER refuse_loss BEFORE INSERT ON millrace.records FOR EACH ROW
+    WHEN (NEW.reason = 'worker_lost') EXECUTE FUNCTION public.refuse_loss()`);
+  const events = new EventHub();
+  const failed: string[] = [];
+  events.on('error', ({ where }) => failed.push(where));
+  await newRescuer(events).round();
+  expect(failed).toContain('rescuer');
+  expect(await attempts()).toEqual(before);
+  await sql('DROP TRIGGER refuse_loss ON millrace.records');
+  await newRescuer().round();
+  expect(await attempts()).toMatchObject({ state: 'scheduled', attempts_started: 1 });
 });

@@ -5,7 +5,8 @@ import { findOrphans, type Orphan, type OrphanCursor } from '../../ledger/attemp
 import { returnExpired } from '../../ledger/attempts/return-jobs.ts';
 import { presumeStarted, settleOrphans } from '../../ledger/attempts/settle-orphans.ts';
 import { declareDead, watchWorkers } from '../../ledger/attempts/watch-workers.ts';
-import type { Database } from '../../ledger/driver/database.ts';
+import { type Database, inTransaction } from '../../ledger/driver/database.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import { type EventHub, factsOf } from '../events.ts';
 import { LoopService } from '../loop.ts';
@@ -17,6 +18,9 @@ const LIMIT = 500;
 const POLL_MS = 1_000;
 
 type Rescue = { orphan: Orphan } & ReturnType<typeof settlement>;
+type Rescued = { rescues: readonly Rescue[]; released: boolean };
+
+const NONE: Rescued = { rescues: [], released: false };
 
 /** The job was to be retried, but a request to cancel it came in before the write. */
 const cancelledInstead = ({ orphan, row, decision }: Rescue): Rescue => ({
@@ -97,39 +101,38 @@ export class Rescuer extends LoopService {
     const fates = Object.groupBy(orphans, (orphan, index) => fateOf(orphan, policies[index]));
     const { started = [], presumed = [], unstarted = [] } = fates;
     if (unstarted.length > 0) await this.#putBack(workerId, unstarted);
-    const toEnd = [...started, ...(await this.#presume(workerId, presumed))];
-    if (toEnd.length > 0)
-      await this.#endAttempts(
-        workerId,
-        toEnd.toSorted((a, b) => a.seq - b.seq),
-      );
+    const { workers } = this.#options.database;
+    if (started.length > 0) this.#conclude(await this.#settle(workers, workerId, started));
+    if (presumed.length > 0) this.#conclude(await this.#settlePresumed(workerId, presumed));
   }
 
   /**
-   * Records a start for jobs whose worker may have called their handlers. They get another attempt for the one that may
-   * not have happened.
+   * Records a start for jobs whose worker may have called their handlers, and ends it. They get another attempt for the one that may
+   * not have happened. One transaction, so that a rescuer that dies in between leaves no attempt that counts.
    */
-  async #presume(workerId: number, orphans: readonly Orphan[]): Promise<Orphan[]> {
-    if (orphans.length === 0) return [];
-    const { workers } = this.#options.database;
-    const { presumed } = await presumeStarted(workers, { workerId, beat: beatOf(orphans), jobs: orphans });
-    return orphans
-      .filter(({ leaseSeq }) => presumed.has(leaseSeq))
-      .map((orphan) => ({ ...orphan, attemptsStarted: orphan.attemptsStarted + 1 }));
+  #settlePresumed(workerId: number, orphans: readonly Orphan[]): Promise<Rescued> {
+    return inTransaction(this.#options.database.workers, async (client) => {
+      const { presumed } = await presumeStarted(client, { workerId, beat: beatOf(orphans), jobs: orphans });
+      const started = orphans
+        .filter(({ leaseSeq }) => presumed.has(leaseSeq))
+        .map((orphan) => ({ ...orphan, attemptsStarted: orphan.attemptsStarted + 1 }));
+      return started.length === 0 ? NONE : this.#settle(client, workerId, started);
+    });
   }
 
-  async #endAttempts(workerId: number, started: readonly Orphan[]): Promise<void> {
-    const { database, onReleased } = this.#options;
+  async #settle(db: Queryable, workerId: number, started: readonly Orphan[]): Promise<Rescued> {
     const settlements = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
-    const { landed, stopped, released } = await settleOrphans(database.workers, {
-      workerId,
-      beat: beatOf(started),
-      jobs: settlements.map(({ row }) => row),
-    });
-    for (const each of settlements) {
-      if (landed.has(each.row.leaseSeq)) this.#report(stopped.has(each.row.leaseSeq) ? cancelledInstead(each) : each);
-    }
-    if (released) onReleased();
+    const jobs = settlements.map(({ row }) => row);
+    const { landed, stopped, released } = await settleOrphans(db, { workerId, beat: beatOf(started), jobs });
+    const rescues = settlements
+      .filter(({ row }) => landed.has(row.leaseSeq))
+      .map((each) => (stopped.has(each.row.leaseSeq) ? cancelledInstead(each) : each));
+    return { rescues, released };
+  }
+
+  #conclude({ rescues, released }: Rescued): void {
+    for (const rescue of rescues) this.#report(rescue);
+    if (released) this.#options.onReleased();
   }
 
   async #putBack(workerId: number, unstarted: readonly Orphan[]): Promise<void> {
