@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { jobHistories } from '../../src/ledger/reads/job-history.ts';
+import { historiesOfOrgs } from '../../src/ledger/reads/job-history.ts';
 import { WorkerProcess } from '../engine/worker-process.ts';
 import { until } from '../until.ts';
 import { TestClient, useExecution } from './execution-fixture.ts';
@@ -71,9 +71,12 @@ describe('a thousand jobs whose time comes while nothing runs', () => {
     );
     await engine.stop();
     expect(await client.state(later)).toBe('CREATED');
-    const histories = await jobHistories(server.ledger.db.api, orgId, [...times.keys()]);
-    expect(histories.size).toBe(1_000);
-    for (const [id, history] of histories) {
+    const ids = [...times.keys()];
+    const wanted = ids.map((id) => ({ orgId, id }));
+    const histories = await historiesOfOrgs(server.ledger.db.api, wanted);
+    expect(histories).toHaveLength(1_000);
+    for (const [index, history] of histories.entries()) {
+      const id = ids[index] as string;
       const steps = history.map(({ from, to }) => `${from}>${to}`);
       expect(steps).toEqual(['pending>delayed', 'delayed>scheduled', 'scheduled>running', 'running>completed']);
       const [, queued, started] = history;

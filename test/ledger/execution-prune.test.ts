@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/access/api-keys.ts';
 import { getJob } from '../../src/ledger/reads/get-job.ts';
-import { jobHistory } from '../../src/ledger/reads/job-history.ts';
+import { historiesOfOrgs } from '../../src/ledger/reads/job-history.ts';
 import { pruneAccess } from '../../src/ledger/upkeep/prune-keys.ts';
 import { useLedger } from './fixture.ts';
 
@@ -23,7 +23,7 @@ test.each(['completed', 'failed', 'cancelled'] as const)(
     const job = await ledger.putJob(state, { orgId, policy, job: { idempotencyKey: 'k', fingerprint: 'f' } });
     await ledger.moveClock(30 * DAY - 60_000);
     await ledger.prune();
-    expect(await jobHistory(ledger.db.api, orgId, job.id)).not.toEqual([]);
+    expect(await historiesOfOrgs(ledger.db.api, [job])).not.toEqual([[]]);
     expect(await keysOf(orgId)).toEqual(['k']);
     await ledger.moveClock(60_001);
     await ledger.prune();

@@ -6,7 +6,7 @@ import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { getJob, getJobs } from '../../src/ledger/reads/get-job.ts';
 import { jobAttempts } from '../../src/ledger/reads/job-attempts.ts';
-import { jobHistory } from '../../src/ledger/reads/job-history.ts';
+import { historiesOfOrgs } from '../../src/ledger/reads/job-history.ts';
 import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
 
@@ -155,7 +155,7 @@ describe('getJob', () => {
     const job = await ledger.submitOne();
     const stranger = await ledger.newOrg();
     expect(await getJob(ledger.db.api, stranger, job.id)).toBeNull();
-    expect(await jobHistory(ledger.db.api, stranger, job.id)).toEqual([]);
+    expect(await historiesOfOrgs(ledger.db.api, [{ orgId: stranger, id: job.id }])).toEqual([[]]);
     expect(await jobAttempts(ledger.db.api, stranger, job.id)).toEqual([]);
     expect(await getJob(ledger.db.api, job.orgId, randomUUID())).toBeNull();
   });
@@ -168,11 +168,11 @@ describe('getJob', () => {
   });
 });
 
-describe('jobHistory', () => {
-  test('tells every transition in order with its reason and actor [GA-2.31] [GA-2.32] [GA-2.33] [GA-2.34]', async () => {
+describe('historiesOfOrgs', () => {
+  test('returns every transition in order with its reason and actor [GA-2.31] [GA-2.32] [GA-2.33] [GA-2.34]', async () => {
     const running = await ledger.start(await ledger.submitOne({ actor: 'api_key:k1' }));
     await ledger.settle(running, { to: 'failed', reason: 'permanent_failure', failure: JSON.stringify(BOOM) });
-    const history = await jobHistory(ledger.db.api, running.orgId, running.id);
+    const [history = []] = await historiesOfOrgs(ledger.db.api, [running]);
     expect(history.map(({ from, to, reason, attempt }) => [from, to, reason, attempt])).toEqual([
       ['pending', 'scheduled', 'submitted', 0],
       ['scheduled', 'running', 'started', 1],
@@ -185,8 +185,8 @@ describe('jobHistory', () => {
 
   test('a job that waits for others is born pending [GA-2.31]', async () => {
     const pending = await ledger.putJob('pending');
-    const [birth] = await jobHistory(ledger.db.api, pending.orgId, pending.id);
-    expect(birth).toMatchObject({ from: null, to: 'pending', reason: 'submitted' });
+    const [history = []] = await historiesOfOrgs(ledger.db.api, [pending]);
+    expect(history[0]).toMatchObject({ from: null, to: 'pending', reason: 'submitted' });
   });
 });
 

@@ -23,7 +23,7 @@ export type FeedEvent = FeedPosition & {
   readonly attempt: number;
 };
 
-/** With `hasMore` the next page can be read at once. */
+/** `hasMore`: the next page can be read at once. */
 export type FeedPage = { readonly events: FeedEvent[]; readonly end: FeedPosition; readonly hasMore: boolean };
 
 /** Every transaction below `xmin` that could write an event has ended. No transaction has started at or above `xmax`. */
@@ -128,7 +128,7 @@ export async function readJobFeed(
   return (await run<EventRow>(db, OF_JOB, [orgId, jobId, afterN, limit])).map(toEvent);
 }
 
-/** The position before every event of a transaction. */
+/** The position before the first event of a transaction. */
 export const startOf = (txid: number): FeedPosition => ({ txid, recordId: 0, jobSeq: 0, n: 0 });
 
 export function isAfter(a: FeedPosition, b: FeedPosition): boolean {

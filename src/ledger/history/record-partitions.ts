@@ -4,15 +4,15 @@ import { inTransaction } from '../driver/database.ts';
 import { run, sqlStateOf, statement } from '../driver/statement.ts';
 
 const LOCK_NOT_AVAILABLE = '55P03';
-/** Whoever waits for a lock on the whole history holds up every job behind it, so it waits briefly and tries again later. */
+/** A statement that waits for a lock on the whole history blocks every job after it. So it waits briefly and is tried again later. */
 const LOCK_TIMEOUT = `SET LOCAL lock_timeout = '80ms'`;
-/** Rows that are moved out of the default partition while the history is locked: about 100 ms. A day with more stays there. */
+/** How many rows are moved out of the default partition while the history is locked, about 100 ms. A day with more rows stays there. */
 const MAX_MOVED = 10_000;
 const MAX_SWEPT = 10_000;
 
 const LOCK = statement('lock_partitions', `SELECT ${waitForLock(PARTITION_LOCK)}`);
 
-// The days to come, and the days of rows that no partition was there for.
+// The next days, and the days of rows in the default partition.
 const MISSING = statement(
   'missing_partitions',
   `WITH held AS (
@@ -35,7 +35,7 @@ const PAST = statement(
    ORDER BY c.relname`,
 );
 
-// The oldest day that is over and has rows in the default partition.
+// The oldest past day that has rows in the default partition.
 const OLDEST_DEFAULT = statement(
   'oldest_default_day',
   `SELECT to_char(min(at) AT TIME ZONE 'UTC', 'YYYYMMDD') AS day FROM millrace.records_default
@@ -49,9 +49,9 @@ const SWEEP_DEFAULT = statement(
      WHERE at < (to_date($1, 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' LIMIT $2::int4)) RETURNING 1 AS one`,
 );
 
-// Only the oldest job of each org is looked at, one step in the index for each: no index has the time of birth, and the table may
-// be large. Numbers are drawn in the statement that tells the time, so those that cross are moments apart: hence the minute.
-const SPOKEN_OF = statement(
+// Looks only at the oldest job of each org, with one index lookup for each. There is no index on the creation time, and the table may be
+// large. A statement draws job numbers and reads the clock at almost the same time, so the order can differ by moments: hence the minute.
+const HAS_JOBS = statement(
   'jobs_before_day_end',
   `WITH RECURSIVE day AS (
      SELECT (to_date($1, 'YYYYMMDD') + 1)::timestamp AT TIME ZONE 'UTC' + interval '1 minute' AS until
@@ -69,13 +69,13 @@ type Day = { day: string };
 
 export type EnsuredPartitions = {
   made: string[];
-  /** False when a lock of somebody else, such as a dump, kept a partition from being made. Try again later. */
+  /** False if a lock of another session, such as a dump, blocked a partition. Try again later. */
   isComplete: boolean;
 };
 
 /**
- * Makes the partitions of today and the days ahead that are missing. Several processes may call it at once. A missing partition
- * costs nothing but tidiness, because the default partition takes its rows: a lock that is not free soon is no error.
+ * Creates the missing partitions of today and the next days. Several processes may call it at once. The default partition takes the
+ * rows of a missing one, so a lock that is not free soon is not an error.
  */
 export async function ensurePartitions(
   pool: pg.Pool,
@@ -97,9 +97,9 @@ export async function ensurePartitions(
   }
 }
 
-// DDL takes no parameters; the day comes from `to_char` and is eight digits. Filled before it is attached, because a
-// partition cannot be attached while the default one holds rows of its day. The parent is locked as well: a statement that looked up
-// the partitions before the attachment would miss the rows that were moved, or route a row to the default partition and fail.
+// DDL takes no parameters. The day comes from `to_char` and has eight digits. The rows of the day are moved first, because a partition
+// cannot be attached while the default one has rows of its day. The parent is locked as well. Otherwise a statement that looked up the
+// partitions before the attachment could miss the moved rows, or route a row to the default partition and fail.
 async function createPartition(client: pg.PoolClient, day: string): Promise<void> {
   const table = `millrace.${nameOf(day)}`;
   const { from, to } = boundsOf(day);
@@ -113,18 +113,17 @@ async function createPartition(client: pg.PoolClient, day: string): Promise<void
   await client.query(`ALTER TABLE millrace.records ATTACH PARTITION ${table} FOR VALUES FROM ('${from}') TO ('${to}')`);
 }
 
-/** Drops whole days, oldest first, that no job is left to speak of. A day that is in use is left for the next time. */
+/** Drops the partitions of past days that have no job left, oldest first. A locked partition is left for the next call. */
 export async function dropOldPartitions(pool: pg.Pool): Promise<string[]> {
   const dropped: string[] = [];
   for (const { day } of await run<Day>(pool, PAST)) {
-    const [spokenOf] = await run<{ found: boolean }>(pool, SPOKEN_OF, [day]);
-    if (spokenOf?.found !== false || !(await dropPartition(pool, day))) break;
+    const [jobs] = await run<{ found: boolean }>(pool, HAS_JOBS, [day]);
+    if (jobs?.found !== false || !(await dropPartition(pool, day))) break;
     dropped.push(nameOf(day));
   }
   return dropped;
 }
 
-// The drop locks the whole table for a moment.
 async function dropPartition(pool: pg.Pool, day: string): Promise<boolean> {
   const outcome = await unlessLocked(pool, async (client) => {
     await client.query(`DROP TABLE IF EXISTS millrace.${nameOf(day)}`);
@@ -134,18 +133,18 @@ async function dropPartition(pool: pg.Pool, day: string): Promise<boolean> {
 }
 
 /**
- * Removes what is left of whole days in the default partition that no job is left to speak of. Their jobs took most of it along
- * when they were pruned. Call again while the count reaches the limit.
+ * Deletes rows of the default partition from the oldest past day, if that day has no job left. Returns their number. Call again while
+ * it reaches the limit.
  */
 export async function sweepDefaultPartition(pool: pg.Pool, limit = MAX_SWEPT): Promise<number> {
   const [oldest] = await run<Day>(pool, OLDEST_DEFAULT);
   if (oldest === undefined) return 0;
-  const [spokenOf] = await run<{ found: boolean }>(pool, SPOKEN_OF, [oldest.day]);
-  if (spokenOf?.found !== false) return 0;
+  const [jobs] = await run<{ found: boolean }>(pool, HAS_JOBS, [oldest.day]);
+  if (jobs?.found !== false) return 0;
   return (await run(pool, SWEEP_DEFAULT, [oldest.day, limit])).length;
 }
 
-/** Null when a lock was not free in time; then nothing has happened. */
+/** Runs `work` in a transaction. Returns null, and changes nothing, if a lock was not free in time. */
 async function unlessLocked<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T | null> {
   try {
     return await inTransaction(pool, async (client) => {

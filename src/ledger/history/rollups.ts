@@ -5,7 +5,7 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import { eventsIn, recordsBefore, recordsFrom, unreadRecords } from './positions.ts';
 import { isDataError, type SetAside, writeSetAside } from './set-aside.ts';
 
-/** Buckets grow by 4 % from a hundredth of a millisecond on: the middle of one is within 2 % of all it holds. */
+/** Buckets grow by 4 % from a hundredth of a millisecond on. So the middle of a bucket is within 2 % of every value in it. */
 const FIRST_BUCKET_MS = 0.01;
 const BUCKET_GROWTH = 1.04;
 
@@ -15,11 +15,11 @@ export const bucketMiddleMs = (bucket: number): number =>
 const bucketText = (ms: string) =>
   `CASE WHEN ${ms} <= ${FIRST_BUCKET_MS} THEN 0 ELSE least(ceil(ln(${ms} / ${FIRST_BUCKET_MS}) / ln(${BUCKET_GROWTH})), 32767) END::int2`;
 
-/** What is counted of a record. The jobs of a statement that are of one org, type and priority come as one row. */
+/** The columns of a record that are counted. One record has all jobs of a statement with the same org, type and priority. */
 export const COUNTED_COLUMNS = `org_id, at, date_trunc('second', at) AS second, job_type, priority, ns IS NULL AS is_birth, is_tagged,
     from_state, to_state, seqs, took_ms`;
 
-/** One pass over `batch` that everything countable follows from. */
+/** One pass over `batch`. All counts derive from its result. */
 export const CELLS = `
   SELECT org_id, second, job_type, priority, is_birth, from_state, to_state, sum(cardinality(seqs)) AS jobs FROM batch
   GROUP BY org_id, second, job_type, priority, is_birth, from_state, to_state`;
@@ -35,19 +35,19 @@ const COUNTS = {
 
 const NAMES = Object.keys(COUNTS);
 
-/** The counts of cells, for any grouping. */
+/** The counts as sums over cells, for any grouping. */
 export const COUNTED = Object.entries(COUNTS)
   .map(([name, condition]) => `coalesce(sum(jobs) FILTER (WHERE ${condition}), 0) AS ${name}`)
   .join(', ');
 
-/** The start of an attempt has its waiting time, its end its execution time. The time until a cancellation is not counted. */
+/** The event that starts an attempt has its waiting time, and the event that ends it has its execution time. Cancellations do not count. */
 export const LATENCIES = `
   SELECT org_id, second, kind, ${bucketText('ms')} AS bucket, count(*) AS attempts, max(ms) AS max_ms
   FROM (SELECT org_id, second, CASE to_state WHEN 'running' THEN 'queue' ELSE 'execution' END AS kind, unnest(took_ms)::float8 AS ms
     FROM batch WHERE took_ms IS NOT NULL AND to_state <> 'cancelled') t
   WHERE ms IS NOT NULL GROUP BY 1, 2, 3, 4`;
 
-/** By how much the jobs in a state have changed: a job leaves one state and enters another; its first event only enters. */
+/** The change in the number of jobs of each state. A job leaves one state and enters another; the first event only enters. */
 export const MOVED = `
   SELECT org_id, to_state AS state, jobs FROM cells
   UNION ALL SELECT org_id, from_state, -jobs FROM cells WHERE NOT is_birth AND from_state IS NOT NULL`;
@@ -58,18 +58,17 @@ const startOf = (width: string, at: string) => `to_timestamp(floor(date_part('ep
 
 const JOBS = 'batch CROSS JOIN LATERAL unnest(seqs) AS u(seq)';
 
-// The tags are read from the jobs: a record only says that its jobs were submitted with some.
+// The tags are read from the jobs, because a record only shows that its jobs have some.
 const TAGGED = `
   INSERT INTO millrace.tagged_jobs (org_id, tag, last_seq, seqs)
   SELECT b.org_id, t.key || '=' || t.value, max(u.seq), array_agg(u.seq) FROM batch b CROSS JOIN LATERAL unnest(b.seqs) AS u(seq)
   CROSS JOIN LATERAL (SELECT j.tags FROM millrace.jobs j WHERE j.org_id = b.org_id AND j.seq = u.seq OFFSET 0) j
   CROSS JOIN LATERAL jsonb_each_text(j.tags) t WHERE b.is_tagged GROUP BY 1, 2`;
 
-// One statement moves the position and adds the sums, so a projector that dies leaves both as they were. Its snapshot may be
-// older than the position it finds once it has the lock. Then no record lies between the two and none is counted.
-// A batch looks at so many records and ends before the one that would make its events too many, also in the middle of a transaction. Records
-// that share a number are taken together, so that readers can tell by the number what is counted. Rows of a second are added up first,
-// wider ones from those.
+// One statement moves the position and adds the sums, so a projector that dies leaves both unchanged. Its snapshot may be older than the
+// position that it reads under the lock. Then there is no record between the two, and it counts none.
+// A batch looks at a limited number of records. It ends before the record that would exceed the limit of events, even in the middle of
+// a transaction. Records that share an id are counted together, so that the position shows readers what has been counted.
 const PROJECT = statement(
   'project_rollups',
   `WITH position AS MATERIALIZED (
@@ -127,8 +126,7 @@ const PROJECT = statement(
 SELECT coalesce((SELECT sum(jobs) FROM cells), 0)::int4 AS events, h.txid < l.xmin AS has_more FROM low l CROSS JOIN high h`,
 );
 
-// What is read with the widths of a range back from now: seconds are needed for two hours, minutes for eight days, hours for
-// a quarter; days stay.
+// Reads cover a range that ends now. They need seconds for two hours, minutes for eight days and hours for a quarter. Days are kept.
 const PRUNE = ['rollups', 'rollup_latencies'].map((table) =>
   statement(
     `prune_${table}`,
@@ -149,7 +147,7 @@ const PRUNE_SPANS = statement(
      LIMIT $1::int4)) RETURNING 1 AS one`,
 );
 
-// Rows that name jobs for a search go once no job up to the last one is left.
+// Deletes rows that list jobs for a search, once all of those jobs are gone.
 const PRUNE_NAMED = [
   { table: 'tagged_jobs', last: 'last_seq' },
   { table: 'changed_jobs', last: 'seq' },
@@ -165,7 +163,7 @@ const PRUNE_NAMED = [
   ),
 );
 
-// The records that a batch of one record would add up.
+// The record that a batch of one record would count.
 const FIRST_UNREAD = statement(
   'first_unprojected',
   `SELECT r.id, (r.txid::text::int8)::text AS txid FROM millrace.records r WHERE ${unreadRecords('rollups')} ORDER BY r.txid, r.id LIMIT 1`,
@@ -183,20 +181,20 @@ const STEP_OVER = statement(
 
 export type Projected =
   | { kind: 'busy' }
-  /** `hasMore`: later records are ready, too. */
+  /** `hasMore`: more records can be read at once. */
   | { kind: 'projected'; events: number; hasMore: boolean; setAside: readonly SetAside[] };
 
-// By index alone, as on the hot path: the tables it joins are large and the batch is not.
+// Forces index lookups, as on the hot path: the joined tables are large, and the batch is small.
 const PLANNER = `SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;
   SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_sort = off;
   SET LOCAL work_mem = '64MB'; SET LOCAL synchronous_commit = off; SET LOCAL statement_timeout = 0`;
 
-/** The most that one round adds up. Larger rounds take longer and cost less per job. */
+/** The limits of one round. Larger rounds take longer and cost less per job. */
 const ROUND = { records: 4_096, events: 20_000 };
 
 /**
- * Adds up the next records that were not counted yet. Any number of processes may call it; one at a time does the work. A round that fails
- * for its data is tried again with fewer records, until the one at fault is alone and can be set aside.
+ * Counts the next records. Any number of processes may call it, and one at a time does the work. If a round fails because of its data,
+ * it is tried again with fewer records, until the faulty record is alone and can be set aside.
  */
 export async function projectRollups(pool: pg.Pool, records: number = ROUND.records): Promise<Projected> {
   try {
@@ -233,7 +231,7 @@ function stepOver(pool: pg.Pool, error: unknown): Promise<Projected> {
   });
 }
 
-/** Removes sums too fine for their age, at most `limit` of each kind. */
+/** Deletes rollups that are too fine for their age, at most `limit` of each kind. Returns their number. */
 export async function pruneRollups(db: Queryable, limit: number): Promise<number> {
   let pruned = 0;
   for (const made of [...PRUNE, PRUNE_SPANS, ...PRUNE_NAMED]) pruned += (await run(db, made, [limit])).length;

@@ -16,16 +16,16 @@ export type CancelParams = {
 
 export type CancelledJob = {
   id: string;
-  /** `retry_dropped`: it had failed and waited for its next attempt; it stays failed. */
+  /** `retry_dropped`: the job had failed and waited for its next attempt. It stays failed, without that attempt. */
   kind: 'cancelled' | 'requested' | 'retry_dropped' | 'already_final' | 'not_found';
   previousState: JobState | null;
 };
 
-// A job whose handler is at work, or may be because its worker leased it ahead, is asked to stop, unless its policy cancels at once: then the handler's lease ends with the
-// statement, and its worker learns of that. Any other job that has not ended is cancelled on the spot. A second request may make
-// the first one forced, never gentler. A job whose next attempt is dropped has ended when it failed. Jobs are found by id alone: an
-// index led by the org could be walked whole. The token of a job that waits goes with it, because a claim that finds only such tokens
-// brings its worker nothing.
+// A job whose handler runs, or may run because a worker leased it in advance, is asked to stop. If its policy cancels at once, the
+// statement ends the lease instead, and the worker notices. Every other job that has not ended is cancelled immediately. A second request
+// can make the first one forced, but not undo that. A job whose next attempt is dropped ended at the time of its failure. Jobs are looked
+// up by id alone, because PostgreSQL could scan a whole index that begins with the org. The tokens of cancelled jobs are deleted, so that
+// no claim spends its limit on them.
 const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIALIZED (
   SELECT j.seq, j.id, j.state, j.is_held, j.queue, j.job_type, j.priority, j.order_key, ${IS_LEASED} AND NOT (${MAY_RUN}) AS is_leased, ${MAY_RUN} AS may_run,
     coalesce((p.body->>'cancelsAtOnce')::boolean, false) AS at_once
@@ -57,14 +57,12 @@ const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIAL
   DELETE FROM millrace.waiting w USING cancelled c WHERE w.org_id = $1::uuid AND w.seq = c.seq
 ), ${releasedText('cancelled', '$1::uuid')}, recorded AS (
   ${recordedText({
-    ...{
-      source: 'cancelled',
-      orgId: '$1::uuid',
-      from: 'from_state',
-      to: 'to_state',
-      reason: `CASE to_state WHEN 'failed' THEN 'retry_dropped' ELSE 'cancelled' END`,
-      actor: '$4::text',
-    },
+    source: 'cancelled',
+    orgId: '$1::uuid',
+    from: 'from_state',
+    to: 'to_state',
+    reason: `CASE to_state WHEN 'failed' THEN 'retry_dropped' ELSE 'cancelled' END`,
+    actor: '$4::text',
     tookMs: 'took_ms',
     detail: 'detail',
     groupBy: ['from_state', 'to_state'],
@@ -82,15 +80,15 @@ const FIND = statement(
 
 type Row = { id: string; state: JobState; is_held: boolean; at_once: boolean; may_run: boolean };
 
-/** Cancels jobs or asks their handlers to stop. One answer per id, in the order given. Waits for jobs that somebody else holds. */
+/** Cancels jobs or asks their handlers to stop. Returns one result per id, in order. Waits for jobs that other transactions lock. */
 export async function cancelJobs(db: Queryable, params: CancelParams): Promise<CancelledJob[]> {
   const { orgId, ids, reason, actor, force } = params;
   const rows = await run<Row>(db, CANCEL, [orgId, ids, reason, actor, force]);
   const found = new Map(rows.map((row) => [row.id, row]));
-  return ids.map((id) => answerTo(id, found.get(id.toLowerCase())));
+  return ids.map((id) => resultFor(id, found.get(id.toLowerCase())));
 }
 
-/** The same without waiting: the answer for a job that somebody else holds is null, and nothing has happened to it. */
+/** The same without waiting. The result for a job that another transaction locks is null, and the job is unchanged. */
 export async function cancelFreeJobs(db: Queryable, params: CancelParams): Promise<(CancelledJob | null)[]> {
   const { orgId, ids, reason, actor, force } = params;
   const rows = await run<Row>(db, CANCEL_FREE, [orgId, ids, reason, actor, force]);
@@ -98,10 +96,10 @@ export async function cancelFreeJobs(db: Queryable, params: CancelParams): Promi
   const missing = ids.filter((id) => !found.has(id.toLowerCase()));
   const held = new Set<string>();
   if (missing.length > 0) for (const { id } of await run<{ id: string }>(db, FIND, [orgId, missing])) held.add(id);
-  return ids.map((id) => (held.has(id.toLowerCase()) ? null : answerTo(id, found.get(id.toLowerCase()))));
+  return ids.map((id) => (held.has(id.toLowerCase()) ? null : resultFor(id, found.get(id.toLowerCase()))));
 }
 
-function answerTo(id: string, row: Row | undefined): CancelledJob {
+function resultFor(id: string, row: Row | undefined): CancelledJob {
   if (row === undefined) return { id, kind: 'not_found', previousState: null };
   const kind = row.is_held
     ? 'cancelled'

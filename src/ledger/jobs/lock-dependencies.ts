@@ -8,7 +8,7 @@ export type LockedDependency = {
   state: JobState;
   depth: number;
   priority: number;
-  /** How many jobs have waited for it; 0 once it has ended. */
+  /** How many jobs depend on it. 0 if it has ended. */
   dependents: number;
 };
 

@@ -5,20 +5,20 @@ import { isContended, isLockedOut, isOurs, type Queryable, run, type Statement }
 import { type Flush, flushVariants } from '../history/flush-log.ts';
 import { RECORD, RECORD_ID } from '../history/record-events.ts';
 import { RUN_OF_NEIGHBOURS } from '../tokens.ts';
+import { keyScopeText } from './idempotency-keys.ts';
 import type { JobToWrite, Placement } from './job-to-write.ts';
 import { heldText, type KeyMode, patienceText } from './key-buckets.ts';
-import { keyScopeText } from './key-scope.ts';
 import { areAlike, type HowToSubmit, submitAlike } from './submit-alike.ts';
 
 export type Written =
   | { kind: 'accepted'; id: string; state: JobState; createdAt: Date; scheduledFor: Date | null }
   | { kind: 'duplicate'; existingId: string; sameRequest: boolean };
 
-/** `held`: nothing was written, because another transaction may be about to commit the job's key. */
+/** `held`: the job was not written, because another transaction may be about to commit its key. */
 export type Attempted = Written | { kind: 'held' };
 
-// The second of two callers with one key waits here for the first, then reads the first one's row: DO UPDATE sees it
-// although the statement's snapshot does not. Sorted, so that two batches never wait for each other in a ring.
+// Of two callers with the same key, the second waits here for the first and then reads its row. DO UPDATE sees that row, although the
+// snapshot of the statement does not. The keys are sorted, so that two batches cannot deadlock.
 const keysText = (scope: string) => `, keyed AS (
   INSERT INTO millrace.idempotency_keys AS k (org_id, scope, key, job_id, fingerprint, expires_at)
   SELECT DISTINCT ON (org_id, scope, key) org_id, ${scope} AS scope, key, id, extra->>'fingerprint',
@@ -34,10 +34,10 @@ const keysText = (scope: string) => `, keyed AS (
   LEFT JOIN keyed k ON k.org_id = i.org_id AND k.scope = ${scope} AND k.key = i.key
 )`;
 
-/** A fair queue orders each job by itself. */
+/** Jobs of a fair queue get separate tokens, because each has its own place. */
 const RUN = `CASE WHEN order_key = seq THEN ${RUN_OF_NEIGHBOURS} ELSE -seq END`;
 
-/** What few jobs have of the world they came from, each by its column. */
+/** The columns of the envelope, which only some jobs have. */
 const ENVELOPE = {
   input: ', $12::text[], $13::text[], $14::uuid[], $15::text[]',
   columns: ', request_id, category, project_id, traceparent',
@@ -132,21 +132,21 @@ type Row = {
 };
 
 /**
- * Writes jobs, their first tokens, events and keys in one statement. Returns an answer for each, in order. Jobs of fair queues have
- * their stamps. For a transaction: it announces its keys, and waits for other transactions that hold them.
+ * Writes jobs, their first tokens, events and keys in one statement. Returns one result for each job, in order. The caller has
+ * stamped jobs of fair queues. Use it inside a transaction: it announces its keys, and waits for transactions that hold them.
  */
 export const submitJobs = (db: Queryable, jobs: readonly JobToWrite[]): Promise<Written[]> =>
   submit(db, jobs, 'announce', FLUSHED) as Promise<Written[]>;
 
 const FLUSHED: HowToSubmit = { flush: 'flushed' };
 
-/** The same for jobs of many callers: it leaves out jobs whose key is held. Meant for a statement that commits at once. */
+/** The same for jobs of many callers. It skips jobs whose key is held, and must commit at once. */
 export async function submitShared(db: Queryable, jobs: readonly JobToWrite[]): Promise<Attempted[]> {
   try {
     return await submit(db, jobs, 'leave_held', FLUSHED);
   } catch (error) {
     if (!isOurs(db) || !isLockedOut(error) || !jobs.some(isKeyed)) throw error;
-    // A transaction holds a key that it did not announce. It may be any of these keys, so none of them is tried again here.
+    // A transaction holds a key that it did not announce. It may be any of these keys, so all keyed jobs are reported as held.
     const others = jobs.filter((entry) => !isKeyed(entry));
     const written = others.length === 0 ? [] : await submitJobs(db, others);
     return jobs.map((entry) => (isKeyed(entry) ? HELD : (written.shift() as Written)));
@@ -154,8 +154,8 @@ export async function submitShared(db: Queryable, jobs: readonly JobToWrite[]): 
 }
 
 /**
- * The same without a flush of the log: `flushLog` is sent right behind it, before its answer is there. Null: others were in the way and
- * nothing was written.
+ * The same without a flush of the log. The caller sends `flushLog` directly after it, without waiting for the result. Null: another
+ * transaction holds a lock, and no job was written.
  */
 export async function submitUnflushed(db: Queryable, jobs: readonly JobToWrite[]): Promise<Attempted[] | null> {
   try {
@@ -190,7 +190,7 @@ async function submit(
   for (let index = 1; index < rows.length; index++) {
     const row = rows[index] as Row;
     const entry = jobs[row.ord - 1] as JobToWrite;
-    attempted[row.ord - 1] = row.is_held ? HELD : answerOf(entry, row, { atMs, createdAt });
+    attempted[row.ord - 1] = row.is_held ? HELD : writtenOf(entry, row, { atMs, createdAt });
   }
   return attempted;
 }
@@ -200,7 +200,7 @@ function acceptedAt(jobs: readonly JobToWrite[], atMs: number): Written[] {
   return jobs.map(({ id }) => ({ kind: 'accepted', id, state: 'scheduled', createdAt: at, scheduledFor: at }));
 }
 
-function answerOf(entry: JobToWrite, row: Row, { atMs, createdAt }: { atMs: number; createdAt: Date }): Written {
+function writtenOf(entry: JobToWrite, row: Row, { atMs, createdAt }: { atMs: number; createdAt: Date }): Written {
   if (row.existing_id !== null && row.existing_id !== entry.id) {
     return { kind: 'duplicate', existingId: row.existing_id, sameRequest: row.same };
   }
@@ -233,7 +233,7 @@ function envelopeParameters(jobs: readonly JobToWrite[]): Buffer[] {
   ];
 }
 
-/** What few jobs have, as one JSON column: a plain job sends null and the statement skips it all. */
+/** The rare members of a job as one JSON column. A plain job sends null, and the statement skips it. */
 function extraOf({ job, actor, placement, stamp }: JobToWrite): string | null {
   const extra: Record<string, unknown> = {};
   if (job.runAt !== null) extra.run_at = job.runAt.toISOString();

@@ -1,7 +1,7 @@
 import type { JobState } from '../../core/states.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { readyText, withdrawnText } from '../tokens.ts';
-import { keyedTypeText } from './key-scope.ts';
+import { keyedTypeText } from './idempotency-keys.ts';
 
 /** The members of an unfinished job that may change. Undefined keeps a member, and null clears it. */
 export type JobChange = {

@@ -5,21 +5,21 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import { unreadRecords } from '../history/positions.ts';
 import { bucketMiddleMs, CELLS, COUNTED, COUNTED_COLUMNS, LATENCIES, LIVE, MOVED } from '../history/rollups.ts';
 
-/** Records beyond the projector's position that are read; there are more only where it is far behind. */
+/** How many records after the projector's position are read. There are more only if the projector is far behind. */
 const TAIL_RECORDS = 20_000;
-/** Tokens of a kind that are counted one by one; the tokens in line are those of all orgs. */
+/** How many tokens of each kind are counted one by one. `ready` has the tokens of all orgs, the other tables those of one. */
 const MAX_TOKENS = 5_000;
 const MAX_READY = 10_000;
 
 const next = (width: number, at: string) => `to_timestamp(ceil(date_part('epoch', ${at}) / ${width}) * ${width})`;
 
-/** Rows of a table of sums that make up the range. */
+/** The rows of a rollup table that make up the range. */
 const inRange = (table: string, columns: string) => `
   SELECT ${columns} FROM ranges g CROSS JOIN LATERAL (SELECT * FROM millrace.${table} r WHERE r.org_id = $1::uuid
     AND r.width = g.width AND r.started_at >= g.low AND r.started_at < g.high OFFSET 0) r`;
 
-// Sums up to the projector's position and records after it, read in one snapshot. Live jobs are counted by their tokens, each
-// checked against the job's row; where a kind of token is too many, the sums tell.
+// One snapshot reads the rollups up to the projector's position and the records after it. Live jobs are counted by their tokens, each
+// checked against the job's row. If there are too many tokens of one kind, the totals of the projector are used.
 const COUNT = statement(
   'count_jobs',
   `WITH since AS MATERIALIZED (
@@ -92,12 +92,12 @@ type LatencyStats = { p50Ms: number; p90Ms: number; p99Ms: number; maxMs: number
 export type Breakdown = 'TYPE' | 'PRIORITY' | 'STATE';
 
 export type JobCounts = {
-  /** Each state by itself; the final ones within the time range. */
+  /** The number of jobs in each state. Jobs in a final state count if they ended within the time range. */
   states: Record<JobState, number>;
   submissionRate: number;
   completionRate: number;
   failureRate: number;
-  /** Null when nothing was started or ended within the range. */
+  /** Null if no attempt started (or, for `executionTime`, ended) within the range. */
   queueLatency: LatencyStats | null;
   executionTime: LatencyStats | null;
   byType?: Record<string, Counts>;
@@ -105,7 +105,7 @@ export type JobCounts = {
   byState?: Record<JobState, Counts>;
 };
 
-// A cancelled job belongs to none of the four.
+// A cancelled job does not count in any of the four.
 const BUCKETS: Record<JobState, keyof Counts | null> = {
   pending: 'pending',
   delayed: 'pending',
@@ -118,7 +118,7 @@ const BUCKETS: Record<JobState, keyof Counts | null> = {
   cancelled: null,
 };
 
-/** Counts, rates and latencies of an org. What it costs depends neither on the number of jobs nor on the range. */
+/** Returns counts, rates and latencies of an org. The cost depends neither on the number of jobs nor on the range. */
 export async function countJobs(
   db: Queryable,
   orgId: string,
@@ -158,7 +158,7 @@ function grouped(rows: readonly Row[]): { groups: Group[]; states: Record<JobSta
   return { groups, states };
 }
 
-/** The tokens counted stand for all of their state. */
+/** Scales a sample of the jobs in a state up to the total. */
 function scale(
   { groups, states }: { groups: Group[]; states: Record<JobState, number> },
   state: JobState,
@@ -180,7 +180,7 @@ function breakdown<Name extends string>(
   for (const group of groups) {
     if (group.jobs === 0) continue;
     const name = nameOf(group);
-    const line = counts.get(name) ?? none();
+    const line = counts.get(name) ?? zero();
     counts.set(name, line);
     const bucket = BUCKETS[group.state];
     if (bucket !== null) line[bucket] += group.jobs;
@@ -188,18 +188,18 @@ function breakdown<Name extends string>(
   return dictionary(counts);
 }
 
-const none = (): Counts => ({ pending: 0, running: 0, completed: 0, failed: 0 });
+const zero = (): Counts => ({ pending: 0, running: 0, completed: 0, failed: 0 });
 
-/** Every state has a line, also one that no job is in. */
+/** Every state has a line, even if no job is in it. */
 function stateBreakdown(states: Record<JobState, number>): Record<JobState, Counts> {
   const line = (state: JobState): Counts => {
     const bucket = BUCKETS[state];
-    return bucket === null ? none() : { ...none(), [bucket]: states[state] };
+    return bucket === null ? zero() : { ...zero(), [bucket]: states[state] };
   };
   return Object.fromEntries(JOB_STATES.map((state) => [state, line(state)])) as Record<JobState, Counts>;
 }
 
-/** The smallest value that the given share of all is not above, within 2 %; the greatest is exact. */
+/** Percentiles from the buckets, within 2 %. The maximum is exact. */
 function latencyOf(rows: readonly Row[], name: 'queue' | 'execution'): LatencyStats | null {
   const buckets = rows
     .flatMap((row) => (row.kind === 'latency' && row.name === name ? [row] : []))

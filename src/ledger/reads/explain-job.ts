@@ -4,14 +4,14 @@ import { DEFAULT_BEAT_MS, IS_LOCK_FREE } from '../attempts/watch-workers.ts';
 import { IS_LIVE } from '../attempts/workers.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-/** A longer line than this is only said to be longer. */
+/** Counting stops here: the report then says that there are more. */
 export const MAX_COUNTED_AHEAD = 10_001;
 
-// Jobs running under a cap are counted as claims do it: from leases that live.
+// Counts the jobs under a cap in the same way as a claim does: by live leases.
 const liveText = (condition: string): string =>
   `(SELECT count(*)::int4 FROM (SELECT DISTINCT l.seq FROM (SELECT c.job_type, c.org_id, j.seq FROM ${LEASED}) l WHERE ${condition}) d)`;
 
-// In line are all that a worker of this type and queue would take first.
+// `ahead` counts the jobs that a worker of this type and queue would claim first.
 const EXPLAIN = statement(
   'explain_job',
   `SELECT j.seq, j.state, j.queue, j.job_type, j.run_at, j.is_held, j.worker_id, j.lease_seq, j.started_at,
@@ -85,7 +85,7 @@ export type JobHolder = {
   host: string;
   leaseSeq: number;
   leaseLeftMs: number;
-  /** Since its last heartbeat, by the database's clock. */
+  /** The time since its last heartbeat, by the database's clock. */
   silentMs: number;
   /**
    * `responding`: it sends heartbeats. `silent`: it missed several. `disconnected`: its session with the database ended.
@@ -105,16 +105,16 @@ export type JobFacts = {
   typePausedAt: Date | null;
   typeCap: Cap | null;
   orgCap: Cap | null;
-  /** Alive, and taking this type from this queue. */
+  /** Live workers that claim this type from this queue. */
   servingWorkers: number;
-  /** Null when it is not in line. Stops counting at `MAX_COUNTED_AHEAD`. */
+  /** Null if the job is not ready. Counting stops at `MAX_COUNTED_AHEAD`. */
   aheadInLine: number | null;
   holder: JobHolder | null;
   cancelRequest: { requestedAt: Date; force: boolean } | null;
   heldForChildren: number | null;
 };
 
-/** Everything that can keep a job from running, as facts; null when the org has no such job. */
+/** Returns everything that can keep a job from running, or null if the org has no such job. */
 export async function explainJob(db: Queryable, orgId: string, id: string): Promise<JobFacts | null> {
   const [row] = await run<Row>(db, EXPLAIN, [orgId, id]);
   if (row === undefined) return null;
@@ -142,7 +142,7 @@ export async function explainJob(db: Queryable, orgId: string, id: string): Prom
 
 const capOf = (cap: number | null, live: number | null): Cap | null => (cap === null ? null : { cap, live: live ?? 0 });
 
-/** A worker that missed this many heartbeats is worth a word; where they come often, only after this time. */
+/** A worker is reported as silent after this many missed heartbeats, but not before the minimum time. */
 const MISSED_BEATS = 3;
 const MIN_SILENCE_MS = 3_000;
 

@@ -3,7 +3,7 @@ import { uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import type { WantedJob } from './get-job.ts';
 
-// One lookup by id for each job and one column of its row: the few jobs that have ended are read whole afterwards.
+// Looks up each job by id and reads only its state. The caller then reads the few jobs that have ended.
 const FIND = statement(
   'find_ended',
   `SELECT w.ord
@@ -12,7 +12,7 @@ const FIND = statement(
    WHERE j.id IS NULL OR j.state IN (${TERMINAL_STATES.map((state) => `'${state}'`).join(', ')})`,
 );
 
-/** The positions in `wanted` of jobs that have ended or that their org does not have. */
+/** Returns the positions in `wanted` of jobs that have ended or do not exist in their org. */
 export async function findEnded(db: Queryable, wanted: readonly WantedJob[]): Promise<number[]> {
   const rows = await run<{ ord: number }>(db, FIND, [
     uuidArray(wanted.map(({ orgId }) => orgId)),

@@ -5,7 +5,7 @@ import type { JobState } from '../../core/states.ts';
 import type { Reason } from '../../core/transitions.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// An attempt is what lies between a `running` event and the event after it.
+// An attempt begins with a `running` event and ends with the next event of the job.
 const ATTEMPTS = statement(
   'job_attempts',
   `SELECT * FROM (
@@ -33,7 +33,7 @@ type Row = {
   end_detail: string | null;
 };
 
-/** `round` tells attempts with the same number apart when a manual retry began the count anew. */
+/** `round` distinguishes attempts with the same number: a manual retry may start the count again. */
 export type RecordedAttempt = AttemptInfo & { readonly round: number };
 
 export async function jobAttempts(db: Queryable, orgId: string, id: string): Promise<RecordedAttempt[]> {
@@ -54,7 +54,7 @@ export async function jobAttempts(db: Queryable, orgId: string, id: string): Pro
   });
 }
 
-// The words of a cancel are no failure; an attempt it ended has one all the same.
+// The event of a cancellation has no failure in its detail, so the attempt gets one here.
 function failureOf({ end_state, end_reason, end_detail }: Row): Failure | null {
   if (end_state === null || end_state === 'completed') return null;
   const detail: unknown = end_detail === null ? null : JSON.parse(end_detail);
@@ -63,7 +63,7 @@ function failureOf({ end_state, end_reason, end_detail }: Row): Failure | null {
   return {
     category: 'SYSTEM',
     code: (end_reason ?? 'unknown').toUpperCase(),
-    message: 'the attempt left no account of its end',
+    message: 'the attempt ended without a recorded failure',
   };
 }
 

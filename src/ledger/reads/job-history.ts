@@ -5,28 +5,21 @@ import { uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import type { WantedJob } from './get-job.ts';
 
-/** Whether event `e` gave a job up whose last attempt ended by its timeout: the reason of the event does not say so. */
+/** Whether event `e` ended a job whose last attempt timed out. The reason of the event does not show this. */
 const TIMED_OUT = `e.reason = 'attempts_exhausted' AND coalesce(e.detail->>'category' = 'TIMEOUT', false)`;
-/** How long the job of event `e` was under lease before it started, or before it was cancelled; null: not at all. */
+/** How long the job of event `e` was leased before it started or was cancelled. Null if it was not leased. */
 export const ASSIGNED_MS = `CASE WHEN e.to_state IN ('running', 'cancelled') THEN (e.detail->>'assignedMs')::float8 END`;
 
 const COLUMNS = `e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor,
      e.to_state = 'cancelled' AND coalesce((e.detail->>'claimed')::boolean, false) AS was_claimed,
      ${TIMED_OUT} AS timed_out, ${ASSIGNED_MS} AS assigned_ms`;
-const EVENTS = 'millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq';
 
-const HISTORY = statement(
-  'job_history',
-  `SELECT j.id, ${COLUMNS}
-   FROM millrace.jobs j JOIN ${EVENTS}
-   WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq, e.n`,
-);
-
-const HISTORIES_OF_ORGS = statement(
+const HISTORIES = statement(
   'job_histories_of_orgs',
   `SELECT w.ord::int4 AS ord, ${COLUMNS}
    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS w(org_id, id, ord)
-   JOIN millrace.jobs j ON j.id = w.id AND (j.org_id = w.org_id) IS TRUE JOIN ${EVENTS}
+   JOIN millrace.jobs j ON j.id = w.id AND (j.org_id = w.org_id) IS TRUE
+   JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
    ORDER BY w.ord, e.n`,
 );
 
@@ -42,31 +35,9 @@ type Row = {
   assigned_ms: number | null;
 };
 
-/** Every change of state of a job, oldest first; empty when the org has no such job. */
-export async function jobHistory(db: Queryable, orgId: string, id: string): Promise<StateTransition[]> {
-  const [history] = await historiesOfOrgs(db, [{ orgId, id }]);
-  return history ?? [];
-}
-
-/** The same for many jobs; one that the org does not have is absent. */
-export async function jobHistories(
-  db: Queryable,
-  orgId: string,
-  ids: readonly string[],
-): Promise<Map<string, StateTransition[]>> {
-  const rows = await run<Row & { id: string }>(db, HISTORY, [orgId, uuidArray(ids)]);
-  const histories = new Map<string, StateTransition[]>();
-  for (const row of rows) {
-    const history = histories.get(row.id);
-    if (history === undefined) histories.set(row.id, [toTransition(row)]);
-    else history.push(toTransition(row));
-  }
-  return histories;
-}
-
-/** One answer for each that is wanted, in order; each is looked for in its own org alone. */
+/** Returns the state changes of each wanted job, oldest first. The list is empty if the org has no such job. */
 export async function historiesOfOrgs(db: Queryable, wanted: readonly WantedJob[]): Promise<StateTransition[][]> {
-  const rows = await run<Row & { ord: number }>(db, HISTORIES_OF_ORGS, [
+  const rows = await run<Row & { ord: number }>(db, HISTORIES, [
     uuidArray(wanted.map(({ orgId }) => orgId)),
     uuidArray(wanted.map(({ id }) => id)),
   ]);
@@ -89,7 +60,7 @@ function toTransition(row: Row): StateTransition {
   };
 }
 
-/** Actors are stored as `type:id`; a bare word is a part of the system. */
+/** Actors are stored as `type:id`. Text without a known type names a part of the system. */
 function toActor(text: string | null): Actor | null {
   if (text === null) return null;
   const type = ACTOR_TYPES.find((known) => text.startsWith(`${known}:`));

@@ -11,8 +11,8 @@ export const IS_LEASED = `CASE WHEN j.state = 'scheduled' AND j.worker_id IS NOT
       SELECT (p.body->>'leaseMs')::float8 FROM millrace.policies p WHERE p.id = j.policy_id)
      FROM millrace.workers w WHERE w.id = j.worker_id), false) ELSE false END`;
 
-// JSON leaves the database as text, so that numbers keep every digit and only a caller that needs it parses it. Dependencies and
-// parents cost a lookup only for the few jobs that have them. Payloads and results may be large and are not among these columns.
+// JSON leaves the database as text, so that numbers keep every digit and only a caller that needs it parses it. Only the few jobs with
+// dependencies or a parent pay for these lookups. Payloads and results may be large and are not among these columns.
 export const JOB_COLUMNS = `
   j.id, j.seq, j.org_id, j.job_type, j.queue, j.state, j.priority, j.attempts_started, j.attempt_slot, j.max_attempts,
   j.created_at, j.updated_at, j.run_at, j.scheduled_at, j.started_at, j.completed_at, j.lifetime_deadline,
@@ -138,5 +138,5 @@ export const payloadOf = (text: string | null, bytes: Uint8Array | null): Payloa
 
 const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
 
-/** A client that is not ours may hand times over as text. */
+/** A user's client may return times as text. */
 export const dateOf = (time: Time | null): Date | null => (time === null ? null : new Date(time));

@@ -3,10 +3,10 @@ import { type NamedStatement, namedStatement, type Queryable, runNamed } from '.
 import { unreadRecords } from '../history/positions.ts';
 import { type FilterParams, filterParams, type JobFilter } from './job-filter.ts';
 
-/** So few jobs are looked up sooner than another filter is asked for fewer. */
+/** A list this short is used at once: another filter could hardly save more than its search costs. */
 const FEW_ENOUGH = 200;
 const MAX_SEARCHES = 6;
-/** Records after the projector's position that are read. */
+/** How many records after the projector's position are read. */
 const TAIL_RECORDS = 20_000;
 
 type Params = FilterParams & { orgId: string; limit: number; tag: string };
@@ -23,7 +23,7 @@ const byId = few(
   'SELECT j.seq FROM millrace.jobs j WHERE j.id = ANY ($ids::uuid[]) AND (j.org_id = $orgId::uuid) IS TRUE',
 );
 
-// Each priority and type is a range of the index. All types of a priority are one range, too.
+// Each pair of priority and type is one range of the index. So are all types of one priority.
 const byType = few(
   'jobs_by_type',
   `SELECT s.seq FROM unnest($types::text[]) AS t(name) CROSS JOIN unnest(coalesce($priorities::int2[], '{0,1,2,3,4}')) AS p(n)
@@ -40,7 +40,7 @@ const byPriority = few(
      UNION ALL SELECT c.seq FROM millrace.changed_jobs c WHERE c.org_id = $orgId AND c.priority = p.n) s`,
 );
 
-// Jobs that the projector has not read yet are found by their records. If there are too many of those, the tag names too many jobs.
+// Finds jobs that the projector has not read yet by their records. If there are too many records, the tag counts as too frequent.
 const byTag = namedStatement<Params, Row>(
   'jobs_by_tag',
   `WITH tail AS MATERIALIZED (
@@ -75,7 +75,7 @@ const byState = few(
 
 type Search = { statement: NamedStatement<Params, Row>; tag?: string };
 
-/** The searches that find the jobs of one filter through an index. Every job that matches is among the jobs of each. */
+/** The searches that an index can serve. Each of them finds every job that matches the whole filter, and perhaps more. */
 function searchesOf({ ids, types, priorities, tags = {}, states, updatedAfter }: JobFilter): Search[] {
   const searches: Search[] = [];
   if (ids !== undefined) searches.push({ statement: byId });
@@ -88,8 +88,8 @@ function searchesOf({ ids, types, priorities, tags = {}, states, updatedAfter }:
 }
 
 /**
- * The jobs that one filter names, if it names at most `max`, as the text of an array: it goes back to PostgreSQL as it came. The
- * caller checks them against the whole filter. Null: every filter names more, so a walk through the jobs meets them often enough.
+ * Returns the jobs that one filter finds, if there are at most `max`. They are the text of an array, which goes back to PostgreSQL
+ * unchanged. The caller checks them against the whole filter. Null: every filter finds more, so a scan of all jobs meets them often.
  */
 export async function fewJobs(
   db: Queryable,

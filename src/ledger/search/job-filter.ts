@@ -17,7 +17,7 @@ export type JobFilter = {
 type Condition<Value> = {
   /** The type of the parameter in PostgreSQL. */
   type: string;
-  /** What a job `j` must fulfil. The parameter has the name of the filter. */
+  /** The condition on job `j`. The parameter has the name of the filter. */
   condition: string;
   /** The parameter, if it is not the value itself. Null matches every job. */
   toParameter?: (value: Value) => unknown;
@@ -32,7 +32,7 @@ const CONDITIONS: { readonly [Name in keyof JobFilter]-?: Condition<NonNullable<
     condition: 'j.priority = ANY ($priorities)',
     toParameter: (priorities) => priorities.map(priorityNumber),
   },
-  // A job without tags has no tags at all. It would not contain an empty object.
+  // The tags of a job without tags are NULL, which does not contain an empty object.
   tags: {
     type: 'jsonb',
     condition: 'j.tags @> $tags',
@@ -46,7 +46,7 @@ const CONDITIONS: { readonly [Name in keyof JobFilter]-?: Condition<NonNullable<
 
 const NAMES = Object.keys(CONDITIONS) as (keyof JobFilter)[];
 
-/** What a filter demands of job `j`. A filter that is absent demands nothing. */
+/** The condition on job `j` of the whole filter. A member that is absent matches every job. */
 export const MATCHES = NAMES.map((name) => {
   const { type, condition } = CONDITIONS[name];
   return `($${name}::${type} IS NULL OR ${condition})`;

@@ -1,13 +1,13 @@
 import { namedStatement, type Queryable, runNamed } from '../driver/statement.ts';
 import { unreadRecords } from '../history/positions.ts';
 import type { JobFilter } from './job-filter.ts';
-import { timeOf } from './walk-jobs.ts';
+import { timeOf } from './search-statements.ts';
 
 export type SearchBounds = {
-  /** Jobs with `low < seq < high`. */
+  /** The search covers jobs with `low < seq < high`. */
   low: number;
   high: number;
-  /** No job in this range changed after this time, in microseconds, up to the end of the page before. */
+  /** No job in this range changed between this time, in microseconds, and the end of the previous page. */
   changedUs: number;
 };
 
@@ -41,7 +41,7 @@ const HIGHEST = `(SELECT max(seq) + 1 FROM (
       WHERE org_id = $orgId AND width = 86400 AND started_at < ${floorOf(86_400, '$before')}
     UNION ALL SELECT max_seq FROM tail WHERE org_id = $orgId AND is_birth AND at < $before) b)`;
 
-// Whole days, the minutes of the day at the border, and the new jobs that the projector has not added to a span yet.
+// Reads spans of whole days, spans of minutes for the first and last day, and records that the projector has not read yet.
 const BOUNDS = namedStatement<Params, Row>(
   'search_bounds',
   `WITH tail AS MATERIALIZED (
@@ -60,7 +60,7 @@ FROM (SELECT ${lowest('min_seq', '$after::timestamptz', 'is_birth')} AS low, ${H
   ${lowest('coalesce(changed_seq, 0)', '$changedAfter::timestamptz', 'true')} AS low_changed) b`,
 );
 
-/** Bounds of all jobs that were created and changed in the time asked for. */
+/** Returns bounds that contain every job created and changed within the times of the filter. */
 export async function searchBounds(
   db: Queryable,
   orgId: string,

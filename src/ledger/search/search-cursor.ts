@@ -4,7 +4,7 @@ export const SEARCH_ORDERS = ['CREATED_DESC', 'CREATED_ASC', 'UPDATED_DESC'] as 
 
 export type SearchOrder = (typeof SEARCH_ORDERS)[number];
 
-/** Where a page ended. Only the order by time of change needs the time; in microseconds, as the database keeps it. */
+/** Where a page ended. Only the order by time of change has a time. It is in microseconds, like the times of the database. */
 export type SearchPosition = { seq: number; updatedAtUs: number | null };
 
 export type SearchScope = Omit<CursorScope, 'list'> & { readonly order: SearchOrder };

@@ -1,9 +1,9 @@
 import { dictionary } from '../../core/dictionary.ts';
 import type { Failure, FailureCategory } from '../../core/failure.ts';
 import type { JobState } from '../../core/states.ts';
+import { type CursorScope, invalidCursor, readPageCursor, writePageCursor } from '../driver/page-cursor.ts';
 import { namedStatement, type Queryable, runNamed } from '../driver/statement.ts';
-import { type FailurePosition, readFailureCursor, writeFailureCursor } from './failure-cursor.ts';
-import { timeOf } from './walk-jobs.ts';
+import { timeOf } from './search-statements.ts';
 
 type FailedState = Extract<JobState, 'failed' | 'dead_letter' | 'retrying'>;
 
@@ -44,7 +44,7 @@ export type FailureTally = {
   byType: Record<string, number>;
 };
 
-/** Failures that one request looks at. With 15 000 failures, a look at 10 000 of them took 90 ms on two busy cores. */
+/** How many failures one request looks at. With 15 000 failures, a look at 10 000 of them took 90 ms on two busy cores. */
 const MAX_LOOKED = 5_000;
 
 type Params = {
@@ -59,7 +59,7 @@ type Params = {
 };
 type PageParams = Params & { limit: number; cursorUs: number | null; cursorSeq: number | null };
 
-// The failures of the org from the newest, in the order of their index.
+// Reads the failures of the org, newest first, in the order of their index.
 const looked = ({ where = '', limit }: { where?: string; limit: string }) => `
   SELECT e.org_id, e.job_seq, e.n, e.at, e.to_state FROM millrace.events e
   WHERE e.org_id = $orgId::uuid AND e.to_state IN ('failed', 'dead_letter', 'retrying')
@@ -99,7 +99,7 @@ FROM page p LEFT JOIN LATERAL (
 ORDER BY p.at DESC, p.job_seq DESC`,
 );
 
-// The last failure that a page looked at, or no row when it came to the end.
+// The last failure that a page looked at, or no row if the page reached the end.
 const EDGE = namedStatement<PageParams, Edge>(
   'search_failures_edge',
   `SELECT (extract(epoch FROM e.at) * 1000000)::int8 AS at_us, e.job_seq AS seq
@@ -146,7 +146,7 @@ export type FailureSearch = {
 };
 
 /**
- * Jobs in a failed state, the newest failure first. One call looks at `maxLooked` failures at most, so a page may be short or empty
+ * Returns jobs in a failed state, the newest failure first. One call looks at `maxLooked` failures at most, so a page may be short or empty
  * and still have a cursor.
  */
 export async function searchFailures(
@@ -154,10 +154,9 @@ export async function searchFailures(
   orgId: string,
   { filter, limit, cursor, maxLooked = MAX_LOOKED }: FailureSearch,
 ): Promise<FailurePage> {
-  const scope = { orgId, filter };
-  const position: FailurePosition | null = cursor === null ? null : readFailureCursor(scope, cursor);
-  const cursorAt = { cursorUs: position?.atUs ?? null, cursorSeq: position?.seq ?? null };
-  const params = { ...paramsOf(orgId, filter, maxLooked), ...cursorAt, limit };
+  const scope: CursorScope = { orgId, filter, list: 'FAILURES' };
+  const position = cursor === null ? { cursorUs: null, cursorSeq: null } : readCursor(scope, cursor);
+  const params = { ...paramsOf(orgId, filter, maxLooked), ...position, limit };
   const rows = await runNamed(db, PAGE, params);
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
@@ -166,11 +165,18 @@ export async function searchFailures(
   const end = edge !== undefined && last !== undefined && Number(last.at_us) <= Number(edge.at_us) ? last : edge;
   return {
     failures: shown.map(toFailure),
-    nextCursor: end === undefined ? null : writeFailureCursor(scope, { atUs: Number(end.at_us), seq: Number(end.seq) }),
+    nextCursor: end === undefined ? null : writePageCursor(scope, [Number(end.at_us), Number(end.seq)]),
   };
 }
 
-/** Counts by category, code and type among the newest failures that one call looks at. */
+/** A cursor holds the time of the last failure in microseconds, and its job. */
+function readCursor(scope: CursorScope, cursor: string): { cursorUs: number; cursorSeq: number } {
+  const [atUs, seq] = readPageCursor(scope, cursor);
+  if (!Number.isSafeInteger(atUs) || !Number.isSafeInteger(seq)) throw invalidCursor();
+  return { cursorUs: atUs as number, cursorSeq: seq as number };
+}
+
+/** Counts failures by category, code and type among the newest ones that one call looks at. */
 export async function tallyFailures(
   db: Queryable,
   orgId: string,

@@ -7,8 +7,7 @@ import { filterParams, type JobFilter } from './job-filter.ts';
 import { NO_BOUNDS, type SearchBounds, searchBounds } from './search-bounds.ts';
 import { readCursor, type SearchOrder, type SearchPosition, type SearchScope, writeCursor } from './search-cursor.ts';
 import { hasEnded, settledJobs } from './search-settling.ts';
-import { COUNTS, PAGES, type PageParams, type PageRow } from './search-statements.ts';
-import type { Source } from './walk-jobs.ts';
+import { COUNTS, PAGES, type PageParams, type PageRow, type Source } from './search-statements.ts';
 
 export type { JobFilter };
 
@@ -16,9 +15,9 @@ export type SearchPage = {
   cursor?: string | null;
   limit?: number;
   order?: SearchOrder;
-  /** The filters that the cursor is bound to, where the reader filters more closely than the ledger does. */
+  /** The filter of a caller that filters more narrowly than the ledger. The cursor is bound to it. */
   cursorFilter?: object;
-  /** False for a reader that does not show the total. Counting costs as much as the page. */
+  /** False if the caller does not show the total. Counting costs as much as the page. */
   total?: boolean;
 };
 
@@ -32,16 +31,16 @@ export type FoundJobs<Found = JobSummary> = {
 
 const MAX_LIMIT = 1_000;
 const DEFAULT_LIMIT = 100;
-/** Jobs that a page looks at before it is returned short, with more to come. */
+/** How many jobs a page looks at before it is returned short, with `hasMore`. */
 const BUDGET = 8_000;
-/** Where many jobs match, a first look fills the page. */
+/** If many jobs match, a first look with this budget fills the page. */
 const firstBudget = (limit: number, order: SearchOrder) =>
   Math.min(10 * limit + 1_000, BUDGET / 2) * (order === 'UPDATED_DESC' ? 2 : 1);
-/** Jobs that are looked at to count all that match. Jobs of a list lie far apart, and each costs more. */
+/** How many jobs a count looks at. Jobs of a list lie far apart in the table, so each costs more. */
 const COUNT_BUDGET = { all: 5_000, few: 1_000 };
-/** Lists are looked up as far as the page needs. In the order of change, the whole list is looked up and sorted. */
+/** The longest list that is used. In the order of change, the whole list is looked up and sorted. */
 const MAX_FEW = { CREATED_DESC: 10_000, CREATED_ASC: 10_000, UPDATED_DESC: 5_000 };
-/** Jobs of a list that a page looks up. It is more than any list in the order of change has. */
+/** How many jobs of a list a page looks up. In the order of change this covers the whole list. */
 const LIST_BUDGET = 5_001;
 
 const NOTHING = { jobs: [], totalCount: 0, totalIsEstimate: false, nextCursor: null, hasMore: false };
@@ -61,8 +60,8 @@ type Search = {
 };
 
 /**
- * Filters are combined with AND; an empty filter finds every job of the org. A page that would cost too much to fill is returned
- * short, even empty, with `hasMore` and a cursor: the search goes on from there.
+ * Filters are combined with AND. An empty filter finds every job of the org. A page that would cost too much to fill is returned
+ * short or empty, with `hasMore` and a cursor.
  */
 export function searchJobs(
   db: Queryable,
@@ -102,8 +101,8 @@ async function find({ db, orgId, filter, payload }: Wanted, page: SearchPage): P
 }
 
 /**
- * In ascending order a page cannot end with a job while one with a lower number may still be committed. Where it would, the
- * transactions that run now get a moment to end: then no job before those that were seen can follow.
+ * In ascending order a page cannot end with a job while another transaction may still commit one with a lower number. In that case
+ * this waits a moment for the transactions that run now. After them, no job with a lower number can appear.
  */
 async function lookSettled(search: Search): Promise<Looked> {
   const first = await look(search);
@@ -118,7 +117,7 @@ async function lookSettled(search: Search): Promise<Looked> {
   return { rows: settled, few };
 }
 
-/** The highest job that a page in ascending order has seen, if the page cannot end there yet; otherwise null. */
+/** The highest job that a page in ascending order has seen, or null if the page can end there. */
 function edgeOf(rows: readonly PageRow[], { order, limit }: Search): number | null {
   const found = rows.filter((row) => row.id !== null);
   const last = found[Math.min(found.length, limit) - 1];
@@ -175,7 +174,7 @@ function paramsOf({ filter, order, limit, after, scope, bounds, payload }: Searc
   };
 }
 
-/** Exact if all jobs could be looked at. Otherwise the estimate assumes that the rest matches as often as the newest do. */
+/** The total is exact if all jobs were looked at. Otherwise it assumes that older jobs match as often as the newest ones. */
 async function totalOf(search: Search, few: string | null): Promise<Pick<FoundJobs, 'totalCount' | 'totalIsEstimate'>> {
   const source = few === null ? 'all' : 'few';
   const params = paramsOf({ ...search, order: 'CREATED_DESC', after: null }, COUNT_BUDGET[source]);
@@ -185,7 +184,7 @@ async function totalOf(search: Search, few: string | null): Promise<Pick<FoundJo
   return { totalCount: Math.round(row.found * share), totalIsEstimate: true };
 }
 
-/** The last page shows everything. A page before it ends where the next one can safely begin. */
+/** The last page shows every job found. An earlier page ends where the next one can safely begin. */
 function cut(rows: PageRow[], search: Search): Pick<FoundJobs, 'jobs' | 'nextCursor' | 'hasMore'> {
   const { order, limit, after, scope, payload } = search;
   const found = rows.filter((row) => row.id !== null);
@@ -197,7 +196,7 @@ function cut(rows: PageRow[], search: Search): Pick<FoundJobs, 'jobs' | 'nextCur
   const isWhole = found.length <= limit && kept.length === found.length;
   const last = kept.at(-1);
   let position = last === undefined ? (after ?? startOf(order)) : positionOf(last, order);
-  // No job on this side of the frontier was left out, so the next page begins there.
+  // The page shows every match up to the frontier, so the next page begins there.
   if (isWhole && place !== null && rows[0]?.is_place_settled) position = positionAt(place, order);
   return { jobs: shown(kept), nextCursor: writeCursor(scope, position), hasMore: true };
 }
@@ -212,7 +211,7 @@ const positionOf = (row: PageRow, order: SearchOrder): SearchPosition => ({
   updatedAtUs: order === 'UPDATED_DESC' ? Number(row.updated_at_us) : null,
 });
 
-/** Jobs at the place were looked at: the next page begins after them. */
+/** The page looked at the jobs at this place, so the next page begins after them. */
 const positionAt = (place: number, order: SearchOrder): SearchPosition =>
   order === 'UPDATED_DESC' ? { seq: 0, updatedAtUs: place } : { seq: place, updatedAtUs: null };
 

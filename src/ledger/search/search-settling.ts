@@ -1,16 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// A transaction that draws numbers of jobs holds a lock on their table from before the first number until its end. The list of locks
-// shows every transaction to every role, prepared ones too. The list of sessions does not: it hides the state and times of other roles'
-// sessions, so a search by one role passed over what another committed late.
+// A transaction locks the table of jobs before it draws its first job number, and until it ends. pg_locks shows every such transaction
+// to every role, prepared ones too. pg_stat_activity hides sessions of other roles, so it would miss jobs that they commit late.
 const WRITERS = `pg_locks l
    WHERE l.locktype = 'relation' AND l.relation = 'millrace.jobs'::regclass AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid()
      AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
      AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
 
-// A statement of one of our pools draws its numbers within its timeout of 5 s. Where the beginning of a transaction is hidden from this
-// role, no time is safe, and only what the projector noted counts.
+// A statement of our pools draws its numbers within its timeout of 5 s. If this role cannot see when a transaction began, no time is
+// safe. Then only the number that the projector noted counts.
 const HORIZON = statement(
   'search_horizon',
   `SELECT CASE WHEN bool_or(w.began_at IS NULL) THEN NULL
@@ -20,9 +19,9 @@ const HORIZON = statement(
 );
 
 export type Settled = {
-  /** Jobs created before this have no lower one to come. Null: that cannot be told by time. */
+  /** No job with a lower number can follow one that was created before this time. Null: no time is safe. */
   readonly before: Date | null;
-  /** Up to this number no job is to come. */
+  /** No new job can get a number up to this one. */
   readonly seq: number;
 };
 
@@ -32,7 +31,7 @@ export async function settledJobs(db: Queryable): Promise<Settled> {
 
 const LAST_SEQ = statement('last_job_seq', 'SELECT last_value AS seq FROM millrace.job_seq');
 
-// The number is read before the list of writers: whoever drew a lower one and still runs is in the list.
+// The number is read before the list of writers. So the list has every running transaction that drew a lower number.
 const NOTE = statement(
   'note_settled_jobs',
   `WITH w AS MATERIALIZED (SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM ${WRITERS}) AS writers)
@@ -40,7 +39,7 @@ const NOTE = statement(
    WHERE NOT s.writers && w.writers AND (s.seq, s.next_seq) <> ($1::int8, $1::int8)`,
 );
 
-/** Notes up to which number jobs are settled; called again, it moves on once the transactions of the first call are over. */
+/** Notes up to which number jobs are settled. A later call advances it once the transactions of the earlier call have ended. */
 export async function noteSettled(db: Queryable): Promise<void> {
   const [last] = await run<{ seq: number }>(db, LAST_SEQ);
   if (last !== undefined) await run(db, NOTE, [last.seq]);
@@ -53,7 +52,7 @@ const RUNNING = statement(
   `SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM ${WRITERS}) AS writers`,
 );
 
-/** Whether every transaction that ran when this was asked is over. Waits a moment for it: most of them take a few milliseconds. */
+/** Returns whether every transaction that ran at the time of the call has ended. It waits up to 40 ms, since most are short. */
 export async function hasEnded(db: Queryable): Promise<boolean> {
   let left: string[] | null = null;
   for (const pauseMs of PAUSES_MS) {

@@ -1,5 +1,5 @@
 import { type Queryable, run, type Statement, statement } from '../driver/statement.ts';
-import { keyedTypeText, keyScopeText } from '../jobs/key-scope.ts';
+import { keyedTypeText, keyScopeText } from '../jobs/idempotency-keys.ts';
 
 const MOST = 1_000; // Findings of one kind. A longer list would not help.
 

@@ -2,7 +2,7 @@ import type pg from 'pg';
 import { int8Array, uuidArray } from '../driver/binary-array.ts';
 import { inTransaction } from '../driver/database.ts';
 import { run, statement } from '../driver/statement.ts';
-import { keyedTypeText, keyScopeText } from '../jobs/key-scope.ts';
+import { keyedTypeText, keyScopeText } from '../jobs/idempotency-keys.ts';
 
 /** With a margin for a clock that was corrected in between. */
 const betweenText = (at: string, from: string, until: string): string =>

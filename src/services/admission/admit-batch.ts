@@ -1,8 +1,7 @@
 import type pg from 'pg';
 import type { AppError } from '../../core/errors.ts';
-import { findKeys } from '../../ledger/jobs/find-key.ts';
+import { findKeys, keyScopeOf } from '../../ledger/jobs/idempotency-keys.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
-import { keyScopeOf } from '../../ledger/jobs/key-scope.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import type { Admission } from './admission.ts';
 

@@ -4,7 +4,7 @@ import { isWorkKind, type WorkKind } from '../../core/execution/kinds.ts';
 import { executionStateOf, outcomeOf } from '../../core/execution/states.ts';
 import type { Job, StateTransition } from '../../core/job.ts';
 import { getJobs } from '../../ledger/reads/get-job.ts';
-import { jobHistories } from '../../ledger/reads/job-history.ts';
+import { historiesOfOrgs } from '../../ledger/reads/job-history.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { type ExecutionFilter, matches } from './execution-filter.ts';
 import { type FoundExecution, findExecutions } from './list-executions.ts';
@@ -87,10 +87,11 @@ async function withEvents(c: ExecutionContext, orgId: string, jobs: readonly Job
   for (let round = 1; open.length > 0 && round <= MAX_READS; round++) {
     const ids = open.map(({ id }) => id);
     const current = round === 1 ? open : await getJobs(c.engine.database.api, orgId, ids);
-    const histories = await jobHistories(c.engine.database.api, orgId, ids);
+    const wanted = current.map(({ id }) => ({ orgId, id }));
+    const histories = await historiesOfOrgs(c.engine.database.api, wanted);
     const changed: Job[] = [];
-    for (const job of current) {
-      const history = histories.get(job.id) ?? [];
+    for (const [index, job] of current.entries()) {
+      const history = histories[index] ?? [];
       if (agrees(job, history)) read.set(job.id, { job, events: eventsOf(job, history) });
       else changed.push(job);
     }

@@ -13,7 +13,7 @@ import {
 import { isUuid } from '../../core/ids.ts';
 import type { Job } from '../../core/job.ts';
 import { decodePayload } from '../../core/payload.ts';
-import { jobOwner } from '../../ledger/reads/job-owner.ts';
+import { jobOwner } from '../../ledger/reads/get-job.ts';
 import { foreignResource } from './client-checks.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 

@@ -10,7 +10,7 @@ import { type ExecutionState, executionStateOf } from '../../core/execution/stat
 import type { Policy } from '../../core/policy.ts';
 import type { Submission } from '../../core/submission.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
-import { findKey } from '../../ledger/jobs/find-key.ts';
+import { findKey } from '../../ledger/jobs/idempotency-keys.ts';
 import type { LogFields } from '../../telemetry/log.ts';
 import type { SubmissionResult } from '../jobs/submission-result.ts';
 import { resultOf, submitJob } from '../jobs/submit-job.ts';

@@ -8,8 +8,8 @@ import type { Engine } from '../../engine/engine.ts';
 import type { JobContext } from '../../engine/work/job-context.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import { isPassing, type Queryable } from '../../ledger/driver/statement.ts';
-import { addInterruptedAttempts } from '../../ledger/reads/interrupted-attempts.ts';
 import { changeOrigin, isSoundOrigin } from '../../ledger/webhooks/callback-origins.ts';
+import { addInterruptedAttempts } from '../../ledger/webhooks/interrupted-attempts.ts';
 import { loadDelivery } from '../../ledger/webhooks/load-delivery.ts';
 import { makeLanesDue } from '../../ledger/webhooks/queue-deliveries.ts';
 import {

@@ -1,7 +1,7 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// An attempt is written down when it ends. One that the engine ended in its place, because its worker was lost, stopped or could not
-// reach the database, may have reached the endpoint all the same: it is added from the history of the job, before the next one is.
+// A worker writes an attempt when the attempt ends. If the worker was lost or could not reach the database, the engine ended the attempt
+// instead. The request may still have reached the endpoint, so the attempt is added from the history of the job.
 const ADD = statement(
   'add_interrupted_attempts',
   `WITH interrupted AS MATERIALIZED (
@@ -23,7 +23,7 @@ SELECT c.id, c.before + row_number() OVER (ORDER BY i.lease_seq), c.org_id, i.le
 FROM counted c CROSS JOIN interrupted i RETURNING 1 AS one`,
 );
 
-/** Adds the attempts of a job before its newest that nobody lived to write down; answers how many. Its lane must be locked. */
+/** Adds earlier attempts that no worker wrote, and returns their number. The caller must have locked the lane. */
 export async function addInterruptedAttempts(
   client: Queryable,
   { deliveryId, jobId }: { deliveryId: string; jobId: string },

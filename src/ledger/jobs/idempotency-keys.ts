@@ -1,4 +1,18 @@
+import type { NewJob } from '../../core/submission.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
+
+/** The type of job `j` that its key was submitted with. The key keeps this type when the job's type is changed. */
+export const keyedTypeText = (j: string): string => `coalesce(${j}.keyed_type, ${j}.job_type)`;
+
+/** The SQL of the scope of a key within its org: the job type, and the project if there is one. A type has no line break. */
+export const keyScopeText = (jobType: string, projectId: string): string =>
+  `CASE WHEN ${projectId} IS NULL THEN ${jobType} ELSE ${jobType} || chr(10) || ${projectId}::text END`;
+
+/** The scope of the key of a new job. */
+export function keyScopeOf({ type, envelope }: Pick<NewJob, 'type' | 'envelope'>): string {
+  const projectId = envelope?.projectId ?? null;
+  return projectId === null ? type : `${type}\n${projectId}`;
+}
 
 const FIND = statement(
   'find_keys',
@@ -10,10 +24,9 @@ const FIND = statement(
 
 export type KeyedJob = { readonly jobId: string; readonly fingerprint: string };
 
-/** `scope` comes from `key-scope.ts`. */
 export type SoughtKey = { readonly scope: string; readonly key: string };
 
-/** Returns the job of a key, and the fingerprint of the request that used it. */
+/** Returns the job of a key and the fingerprint of its request, or null. */
 export async function findKey(db: Queryable, orgId: string, sought: SoughtKey): Promise<KeyedJob | null> {
   const [found] = await findKeys(db, orgId, [sought]);
   return found ?? null;
