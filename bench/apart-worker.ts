@@ -12,7 +12,7 @@ const report = (message: ApartReport): void => void process.send?.(message);
 
 let started: Started[] = [];
 
-// In parcels: a message for each job would cost more than the job.
+// Sends batches, because a message for each job would cost more than the job.
 function sendStarted(): void {
   if (started.length === 0) return;
   report({ kind: 'started', jobs: started });

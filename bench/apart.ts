@@ -43,7 +43,7 @@ const SLOTS = 64;
 const HANDLER_MS = 5;
 const PROBE_EVERY_MS = 20;
 const BATCH = 1_000;
-/** Workers that have just started settle down first. */
+/** Workers that have just started get this time to warm up. */
 const SETTLE_MS = 1_500;
 const PATIENCE_MS = { pickup: 5_000, load: 20_000, drain: 60_000, end: 3_000 };
 
@@ -65,7 +65,7 @@ class Workers {
     await Promise.all(Array.from({ length: WORKERS }, () => this.#hireOne()));
   }
 
-  /** Waits until so many jobs have started, or until patience ends, and hands them over. */
+  /** Waits until this many jobs have started, or until the time limit, and returns them. */
   async take(count: number, patienceMs: number): Promise<Started[]> {
     const deadlineMs = nowMs() + patienceMs;
     while (this.#started.length < count && nowMs() < deadlineMs) await sleep(PROBE_EVERY_MS);
@@ -110,7 +110,7 @@ async function probe(system: QueueSystem, count: number): Promise<void> {
   }
 }
 
-/** Submits at a fixed rate and does not wait for answers in between. Returns how many were submitted. */
+/** Submits at a fixed rate without waiting for results. Returns the number of submitted jobs. */
 async function submitSteadily(system: QueueSystem, { perSecond, seconds }: ApartSize): Promise<number> {
   const beganMs = nowMs();
   const inFlight = new Set<Promise<unknown>>();
@@ -143,7 +143,7 @@ function ratePerSecond(started: readonly Started[]): number {
   return Math.round((times.length / tookMs) * 1_000);
 }
 
-/** Measures one system on an empty database. `connection` is what its driver opens. */
+/** Measures one system on an empty database. The driver opens `connection`. */
 export async function measureApart(driver: string, connection: Connection, size: ApartSize): Promise<ApartFigures> {
   const { open } = await import(driver);
   const system: QueueSystem = await open(connection);

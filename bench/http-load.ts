@@ -1,5 +1,5 @@
-// A process of its own that keeps connections busy with one POST after another, each sent when the last was answered.
-// `agent` is node:http as programs use it; `raw` writes the same bytes to sockets and costs the machine as little as it can.
+// A separate process that keeps connections busy with POST requests. It sends each request after the response to the previous one.
+// `agent` uses node:http as programs do. `raw` writes the same bytes to sockets, and costs as little CPU time as possible.
 import { Agent, request } from 'node:http';
 import { connect } from 'node:net';
 
@@ -29,7 +29,7 @@ async function run(load: Load): Promise<Answered> {
   const startedMs = performance.now();
   let answered = 0;
   let refused = 0;
-  /** Says whether to go on. */
+  /** Returns whether to continue. */
   const note = (status: number): boolean => {
     if (status >= 200 && status < 300) answered++;
     else refused++;
@@ -75,7 +75,7 @@ function callRaw({ load, headers, note }: Caller): Promise<void> {
   });
 }
 
-/** Finds where an answer ends, in one buffer that is used again and with its head parsed only when its length is new. */
+/** Finds the end of a response. It reuses one buffer, and parses the head only if its length has changed. */
 class AnswerReader {
   readonly #bytes = Buffer.alloc(64 * 1_024);
   #filled = 0;
@@ -85,7 +85,7 @@ class AnswerReader {
     return this.#bytes.subarray(this.#filled);
   }
 
-  /** The status of the answer, once it is whole. */
+  /** The status of the response, once it is complete. */
   read(length: number): number | null {
     this.#filled += length;
     const bytes = this.#bytes.subarray(0, this.#filled);

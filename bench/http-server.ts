@@ -1,5 +1,5 @@
-// One of the servers that bench/http.ts compares: `bare`, `queue <database url>` or `execution <database url>`. Says its port, ends
-// with its parent.
+// One of the servers that bench/http.ts compares: `bare`, `queue <database url>` or `execution <database url>`. Reports its
+// port, and ends with its parent.
 import Fastify from 'fastify';
 import { Output } from '../src/cli/output.ts';
 import { loadConfig } from '../src/config/load-config.ts';
@@ -16,14 +16,14 @@ import { createFirstOrgAndKey } from '../src/services/access/bootstrap.ts';
 import { createEngine } from '../src/services/jobs/create-engine.ts';
 
 export type Serving = { port: number; key: string | null };
-/** `listen` answers the address. */
+/** `listen` returns the address. */
 type Server = { key: string | null; listen(): Promise<string>; close(): Promise<void> };
 
-/** Nobody works on what a bench submits. */
+/** No worker runs the jobs of this benchmark. */
 const ANY_DEPTH = 1_000_000_000;
 const ANYWHERE = { port: 0, host: '127.0.0.1' };
 
-/** Reads the same body and answers something of the same size. */
+/** Reads the same body and sends a response of the same size. */
 function openBare(): Server {
   const http = Fastify({ logger: false });
   http.post('*', async (request, reply) => {
@@ -54,7 +54,7 @@ async function openQueue(url: string): Promise<Server> {
   return { key: first?.key ?? null, listen: () => http.listen(ANYWHERE), close };
 }
 
-/** What `millrace serve` puts together at its default settings, but for limits that a bench would meet at once. */
+/** The parts of `millrace serve` with default settings, except for limits that a benchmark would reach at once. */
 async function openExecution(url: string): Promise<Server> {
   const environment = {
     DATABASE_URL: url,

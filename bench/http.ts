@@ -1,5 +1,6 @@
-// node bench/http.ts [--quick] [--raw] [--profile FOLDER]: single jobs over HTTP through both doors, each beside a Fastify handler that only
-// parses the same body and answers. Each server is a process, the callers another one; they take turns, so that all meet the same machine.
+// node bench/http.ts [--quick] [--raw] [--profile FOLDER]: submits single jobs through both HTTP APIs, and compares each with a Fastify
+// handler that only parses the same body and responds. Servers and callers are separate processes. The servers take turns, so that all
+// run under the same conditions.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -16,9 +17,9 @@ export type HttpShare = {
   /** Requests a second. */
   millrace: number;
   bare: number;
-  /** Of the bare handler's requests, how many Millrace answers: the median over turns. */
+  /** The rate of Millrace as a share of the rate of the bare handler. The median over all turns. */
   share: number;
-  /** Turn by turn; far apart, they say that the machine was busy with something else. */
+  /** The share of each turn. If they differ much, the machine was busy with other work. */
   shares: readonly number[];
 };
 
@@ -44,7 +45,7 @@ const DOORS: readonly Door[] = [
   { kind: 'execution', path: '/v1/jobs', body: JSON.stringify({ type: 'EXECUTE', work_kind: 'SUCCESS_FAST' }) },
 ];
 
-/** One row for each door. `fresh` makes an empty database. Throws when an answer was not as it should be or a job is missing. */
+/** Returns one row for each API. `fresh` creates an empty database. Throws if a response is wrong or a job is missing. */
 export async function httpShares(fresh: (name: string) => Promise<string>, options: Options): Promise<HttpShare[]> {
   const bare = await startServer(['bare']);
   const caller = start('./http-load.ts', []);
@@ -80,7 +81,7 @@ async function shareOf(door: Door, { caller, bare, fresh, options }: Parts): Pro
 
 type Turn = { bare: Answered; millrace: Answered };
 
-/** The bare handler and the door one after the other: neighbours in time meet the same machine. Both get the same bytes. */
+/** Measures the bare handler and the API in direct succession, under the same conditions. Both get the same bytes. */
 async function takeTurn(
   door: Door,
   { caller, bare, server, how }: { caller: Process; bare: Server; server: Server; how: How },
@@ -100,7 +101,7 @@ function start(script: string, args: readonly string[], execArgv: readonly strin
   const failed = once(child, 'exit').then(([code, signal]) => {
     throw new Error(`a process of the bench ended with ${signal ?? code}: ${child.spawnargs.join(' ')}`);
   });
-  // Nobody may be waiting for it when it ends as it should.
+  // The process may end normally while no caller waits for this promise.
   failed.catch(() => {});
   return { child, failed };
 }
@@ -126,7 +127,7 @@ async function drive(caller: Process, server: Server, how: Omit<Load, 'port' | '
   return answered;
 }
 
-/** Durable at the answer: each one stands for a row. */
+/** Every accepted job is durable when the response is sent, so each must have a row. */
 async function requireJobs(url: string, acknowledged: number): Promise<void> {
   const client = new pg.Client(url);
   await client.connect();
@@ -147,7 +148,12 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     for (const { path, shares } of measured) console.error(`${path} turn by turn: ${shares.map(percent).join(', ')}`);
     console.table(
       measured.map(({ path, bare, millrace, share }) => ({
-        ...{ path, client, bare: `${bare}/s`, millrace: `${millrace}/s`, share: percent(share), bar: '>= 60 %' },
+        path,
+        client,
+        bare: `${bare}/s`,
+        millrace: `${millrace}/s`,
+        share: percent(share),
+        bar: '>= 60 %',
       })),
     );
     process.exitCode = measured.every(({ share }) => share >= 0.6) ? 0 : 1;

@@ -1,5 +1,5 @@
 // npm run bench [-- --quick] [-- --only growth,http]: measures the bars of docs/operations/performance.md that need no network, prints one table, and
-// fails when a bar is missed. Each scenario has a database of its own on one server with fsync on.
+// fails if a bar is missed. Each scenario has a separate database on one server with fsync on.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
@@ -66,7 +66,7 @@ async function latency(): Promise<void> {
   });
 }
 
-/** One process submits and two others work, as people deploy it. How other queues do is in bench/peers. */
+/** One process submits and two others work, as in a real deployment. bench/peers measures other queues. */
 async function apart(): Promise<void> {
   const pgUrl = await scratch.fresh('apart');
   say('a producer and two workers in processes apart ...');
@@ -87,7 +87,7 @@ async function apart(): Promise<void> {
   bars.push({ ...missing, bar: '0', ok: figures.missing === 0 });
 }
 
-/** The same work on a large ledger and on empty ones, in turns, so that both meet the same machine. */
+/** Measures the same work on a large ledger and on empty ones, in turns, so that both run under the same conditions. */
 async function growth(): Promise<void> {
   const jobs = quick ? 50_000 : 1_000_000;
   const url = await scratch.fresh('growth');
@@ -113,7 +113,7 @@ async function growth(): Promise<void> {
   }
 }
 
-/** Many jobs in a minute leave PostgreSQL with pages to write and to vacuum; what is asked is not how it works beside that. */
+/** After many jobs PostgreSQL has pages to write and to vacuum. The measurement waits, so that it does not include this work. */
 async function atRest(url: string): Promise<void> {
   say('until PostgreSQL has written and vacuumed what the last scenario left ...');
   const client = new pg.Client(url);

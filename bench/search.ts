@@ -19,7 +19,7 @@ const BAR_MS = 50;
 const SLICE = 20_000;
 const HOURS = 10;
 
-// One job in 100 000 is rare in each respect; the rest is what an ordinary ledger looks like. Three events a job, as real ones have.
+// One job in 100 000 is rare in each filter. The others are like an ordinary ledger, with three events each.
 const FILL = `
 WITH made AS (
   SELECT nextval('millrace.job_seq') AS seq, gen_random_uuid() AS id, i,

@@ -1,4 +1,4 @@
-/** Endpoints in a process of their own: `/ok` answers at once and notes what came when, `/hang` never answers. */
+/** Endpoints in a separate process. `/ok` responds at once and notes the time of each event. `/hang` never responds. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -10,7 +10,7 @@ export type Arrival = { readonly messageId: string; readonly atMs: number; reado
 
 export type Endpoints = {
   readonly url: string;
-  /** What arrived since the last call. */
+  /** Returns the events that arrived since the last call. */
   take(): Promise<Arrival[]>;
   close(): Promise<void>;
 };

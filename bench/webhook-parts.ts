@@ -1,8 +1,8 @@
-/** Where the time of deliveries went, from what the ledger and the endpoint noted. */
+/** Splits the time of deliveries into parts, from the records of the ledger and of the endpoint. */
 import type pg from 'pg';
 import type { Arrival } from './webhook-endpoints.ts';
 
-/** The stations of an event, in milliseconds since the one before. */
+/** The steps of a delivery, each in milliseconds since the previous one. */
 const PARTS = ['dispatched', 'promoted', 'started', 'arrived'] as const;
 type Part = (typeof PARTS)[number];
 type Times = Readonly<Record<Part | 'total', number>>;

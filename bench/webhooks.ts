@@ -1,6 +1,6 @@
-// node bench/webhooks.ts [--quick]: ten endpoints that answer, alone and then beside others that never do: ninety; more than twice as
-// many as there are slots; and one client whose jobs each name a callback URL of their own. Measures from a job's end to the arrival of
-// its event where endpoints answer, and how many jobs are done a second meanwhile. Fails when the others are felt.
+// node bench/webhooks.ts [--quick]: delivers events to ten endpoints that respond, first alone, then together with endpoints that hang:
+// ninety of them, more than twice as many as there are slots, and one client whose jobs each have a different callback URL. Measures the
+// time from the end of a job to the arrival of its event, and the jobs per second. Fails if the hanging endpoints slow these down.
 import { randomBytes, randomUUID } from 'node:crypto';
 import { tmpdir } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -20,7 +20,7 @@ import { breakdown, quantile, timesOf } from './webhook-parts.ts';
 
 const HEALTHY = 10;
 const HANGING = 90;
-/** More of them for each of those orgs: in all over twice as many as slots. */
+/** More hanging endpoints for each org: in total over twice as many as there are slots. */
 const MORE_EACH = 5;
 const CALLBACKS = 600;
 const EVERY_MS = 500;
@@ -54,24 +54,31 @@ const newOrgs = (name: string, count: number) =>
 async function registerAll(orgs: readonly string[], path: string): Promise<void> {
   for (const orgId of orgs) {
     await insertWebhook(database.api, orgId, {
-      ...{ id: randomUUID(), url: `${endpoints.url}${path}`, events: ['job.succeeded'], description: null },
-      ...{ secret: randomBytes(24), createdAt: new Date(), atMost: 100 },
+      id: randomUUID(),
+      url: `${endpoints.url}${path}`,
+      events: ['job.succeeded'],
+      description: null,
+      secret: randomBytes(24),
+      createdAt: new Date(),
+      atMost: 100,
     });
   }
 }
 
-/** Jobs of one client, each with a callback URL of its own at a host that hangs. */
+/** Submits jobs of one client. Each has a different callback URL at a host that hangs. */
 async function nameCallbacks(orgId: string): Promise<void> {
   const submissions = Array.from({ length: CALLBACKS }, (_, no) => ({
-    ...{ type: 'noop', payload: {}, callbackUrl: `${endpoints.url}/hang?job=${no}` },
+    type: 'noop',
+    payload: {},
+    callbackUrl: `${endpoints.url}/hang?job=${no}`,
   }));
   await submitMany(engine, { orgId, submissions, atomic: true, actor: null });
-  // What is measured is that they hang, not that they all came at once.
+  // The measurement is about hanging endpoints, not about the burst of submissions.
   const made = `SELECT count(*)::int4 AS made FROM millrace.webhook_lanes WHERE org_id = $1`;
   while ((await database.maintenance.query(made, [orgId])).rows[0].made < CALLBACKS) await delay(100);
 }
 
-/** Every org submits a job twice a second; answers what arrived. */
+/** Every org submits a job twice a second. Returns the events that arrived. */
 async function steady(name: string, orgs: readonly string[]): Promise<Arrival[]> {
   await endpoints.take();
   const arrivals: Arrival[] = [];
@@ -90,7 +97,7 @@ async function steady(name: string, orgs: readonly string[]): Promise<Arrival[]>
   return arrivals;
 }
 
-/** Jobs a second of an org that nobody is told about. */
+/** Returns the jobs per second of an org without webhooks. */
 async function drain(orgId: string): Promise<number> {
   let done = 0;
   const finished = Promise.withResolvers<void>();

@@ -20,7 +20,7 @@ async function perSecond(count: number, work: () => Promise<void>): Promise<numb
   return Math.round((count / (performance.now() - startedMs)) * 1_000);
 }
 
-/** Single submits from 64 callers, each waiting for its answer. */
+/** Submits single jobs from 64 callers. Each waits for its result before the next submit. */
 export function submitSingles(millrace: Millrace, count: number): Promise<number> {
   let next = 0;
   const caller = async () => {
@@ -39,7 +39,7 @@ export function submitBatches(millrace: Millrace, batches: number): Promise<numb
   });
 }
 
-/** Runs no-op jobs, 64 at once, until `count` have been completed; then stops. A process of its own would do the same. */
+/** Runs no-op jobs, 64 at once, until `count` have been completed. Then it stops. */
 export async function drain(url: string, count: number): Promise<number> {
   const millrace = await Millrace.open({ database: url, concurrency: 64 });
   let done = 0;
@@ -76,7 +76,7 @@ export async function pickups(url: string, probes: number): Promise<number[]> {
   return waits;
 }
 
-/** How late delayed jobs start, in milliseconds; a negative one started early. */
+/** How late delayed jobs start, in milliseconds. A negative number means early. */
 export async function delays(url: string, probes: number): Promise<number[]> {
   const millrace = await Millrace.open({ database: url, concurrency: 64 });
   const lateness: number[] = [];

@@ -1,14 +1,14 @@
-/** Clients that submit jobs over HTTP, each under a key of its own, and insist until the server says that it has the job. */
+/** Clients that submit jobs over HTTP, each with a separate idempotency key. They repeat each request until it is acknowledged. */
 import { randomUUID } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 
 export type Answer = {
-  /** 0: there was none; the connection was refused or cut. */
+  /** 0 means no response: the connection was refused or closed. */
   readonly status: number;
   readonly hasRetryAfter: boolean;
   readonly tookMs: number;
-  /** When it came, on the monotonic clock. */
+  /** The time of the response, on the monotonic clock. */
   readonly atMs: number;
 };
 
@@ -19,7 +19,7 @@ const PATIENCE_MS = 30_000;
 
 export class Callers {
   readonly answers: Answer[] = [];
-  /** The ids that the server gave for a key; more than one would be a job too many. */
+  /** The ids that the server returned for a key. More than one means a duplicate job. */
   readonly acknowledged = new Map<string, Set<string>>();
   readonly #target: () => { url: string; key: string };
   readonly #callers: Promise<void>[];
@@ -33,13 +33,13 @@ export class Callers {
     this.#callers = Array.from({ length: count }, () => this.#call());
   }
 
-  /** Resolves when so many more jobs have been acknowledged. */
+  /** Resolves when this many more jobs have been acknowledged. */
   async untilAcknowledged(more: number): Promise<void> {
     const wanted = this.acknowledged.size + more;
     while (this.acknowledged.size < wanted) await delay(5);
   }
 
-  /** Each caller goes on until its last job is acknowledged. */
+  /** Each caller continues until its last job is acknowledged. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await Promise.all(this.#callers);
@@ -67,7 +67,10 @@ export class Callers {
   #post(key: string): Promise<Reply> {
     const { url, key: apiKey } = this.#target();
     const submission = {
-      ...{ type: 'simulate', payload: { duration_ms: 5 }, idempotency_key: key, max_attempts: 20 },
+      type: 'simulate',
+      payload: { duration_ms: 5 },
+      idempotency_key: key,
+      max_attempts: 20,
       backoff: { initial_delay: '1ms', max_delay: '1ms' },
     };
     const headers = { 'content-type': 'application/json', authorization: `Bearer ${apiKey}` };

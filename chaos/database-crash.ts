@@ -5,11 +5,11 @@ import type { PostgresServer } from './postgres-server.ts';
 import type { Program } from './program.ts';
 
 export type CrashReport = Judgement & {
-  /** Answers while there was no database, by status. */
+  /** Responses during the outage of the database, by status. */
   answers: Record<number, number>;
   withoutRetryAfter: number;
   slowestMs: number;
-  /** From the moment the database took connections to the next acknowledged job. */
+  /** The time from the first accepted database connection to the next acknowledged job. */
   recoveryMs: number;
   exits: number;
 };
@@ -24,7 +24,7 @@ export type CrashParams = {
   say?(line: string): void;
 };
 
-/** The database stops under load, stays away, and comes back. */
+/** Crashes the database under load, waits, and restarts it. */
 export async function crashDatabase({ postgres, program, ...params }: CrashParams): Promise<CrashReport> {
   const callers = new Callers(() => program, params.callers);
   await callers.untilAcknowledged(params.jobs);

@@ -1,6 +1,6 @@
 // node chaos/execution-load.ts [--seconds 60] [--rate 500] [--clients 20]: submits short jobs to the execution API at a fixed rate,
-// waits until they have ended, and compares every report with what its client was told. Prints the figures and fails when one is
-// missed.
+// waits until they have ended, and compares every report with the responses that its client got. Prints the figures, and fails if one
+// is out of range.
 import { parseArgs } from 'node:util';
 import { judge } from './judge.ts';
 import { compareReports, submitSteadily } from './load-callers.ts';
@@ -19,8 +19,10 @@ const { values } = parseArgs({
   },
 });
 const size = {
-  ...{ seconds: Number(values.seconds), rate: Number(values.rate) },
-  ...{ clients: Number(values.clients), seed: Number(values.seed) },
+  seconds: Number(values.seconds),
+  rate: Number(values.rate),
+  clients: Number(values.clients),
+  seed: Number(values.seed),
 };
 
 const SETTINGS = {
@@ -28,7 +30,7 @@ const SETTINGS = {
   MILLRACE_WORKERS_CONCURRENCY: '200',
   MILLRACE_AUTH_OPEN_CALLS_PER_MINUTE: '1000000',
 };
-/** What the collector of garbage may still be about to free. */
+/** Memory that the garbage collector may not have freed yet. */
 const SLACK_MB = 24;
 
 const figures: Figure[] = [];

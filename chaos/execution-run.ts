@@ -1,6 +1,6 @@
-// node chaos/execution-run.ts [--jobs 10000] [--seed 1] [--time-scale 0.01]: drives a server of its own through every kind of job
-// many times over, and looks at every step between states that any job took. Prints how often each was seen, and fails when a
-// forbidden one was, or when any job differs from the catalogue.
+// node chaos/execution-run.ts [--jobs 10000] [--seed 1] [--time-scale 0.01]: starts a server, runs every kind of job
+// many times, and checks every state change of every job. Prints how often each change occurred. Fails if one is forbidden, or if a job
+// differs from the catalogue.
 import { parseArgs } from 'node:util';
 import { WORK_KINDS } from '../src/core/execution/kinds.ts';
 import { embeddedHost } from '../src/simulator/embedded.ts';
@@ -22,10 +22,17 @@ try {
   const { verifier, stats, elapsedMs } = await runSimulation(host, {
     plan: {
       choice: { order: 'each', kinds: WORK_KINDS },
-      ...{ clients: 20, jobs: Number(values.jobs), seed: Number(values.seed), farFutureMs: 0 },
+      clients: 20,
+      jobs: Number(values.jobs),
+      seed: Number(values.seed),
+      farFutureMs: 0,
     },
-    ...{ durationMs: null, pace: { concurrency: Number(values.concurrency) }, timeScale },
-    ...{ expectations: new Map(), receiver, signal: new AbortController().signal },
+    durationMs: null,
+    pace: { concurrency: Number(values.concurrency) },
+    timeScale,
+    expectations: new Map(),
+    receiver,
+    signal: new AbortController().signal,
   });
   console.table(verifier.pairs().filter(({ isAllowed, count }) => isAllowed || count > 0));
   for (const { kind, jobId, problem } of verifier.findings.slice(0, 20)) console.log(kind, jobId, problem);

@@ -36,7 +36,7 @@ export const nowMs = (): number => performance.timeOrigin + performance.now();
 
 export class Stage {
   readonly engine: Engine;
-  /** Submits jobs in a process that nobody else uses, so that a wait after the submission is measured alone. */
+  /** Submits jobs in a separate process, so that a wait after the submission is measured alone. */
   readonly apart: Millrace;
   readonly database: Database;
   readonly receiver: Receiver;

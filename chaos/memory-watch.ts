@@ -1,4 +1,4 @@
-/** How much memory a process holds, looked at every second. */
+/** Samples the memory of a process every second. */
 import { readFileSync } from 'node:fs';
 
 export type Growth = { beganMb: number; endedMb: number };
@@ -25,7 +25,7 @@ export class MemoryWatch {
   }
 }
 
-/** What the process holds at this moment. */
+/** The memory of the process now. */
 export function residentMb(pid: number): number {
   const [, kilobytes] = RESIDENT.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   if (kilobytes === undefined) throw new Error(`Process ${pid} does not say how much memory it holds.`);

@@ -1,4 +1,4 @@
-/** A PostgreSQL that can be taken away and brought back. Its data is on disk at every commit, as in earnest. */
+/** A PostgreSQL server that the test can crash and restart. Its data is on disk at every commit, as in production. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { chown, mkdir, rm } from 'node:fs/promises';
@@ -11,9 +11,9 @@ import { runTool } from '../src/postgres/run-tool.ts';
 
 export type PostgresServer = {
   readonly url: string;
-  /** At once, as if the machine had lost its power: no farewell to clients, recovery at the next start. */
+  /** Stops the server at once, as a power failure would. The next start runs recovery. */
   crash(): Promise<void>;
-  /** Resolves when it takes connections. */
+  /** Resolves when the server accepts connections. */
   start(): Promise<void>;
   remove(): Promise<void>;
 };
@@ -37,7 +37,8 @@ export async function createPostgres(): Promise<PostgresServer> {
   await start();
   return {
     url: `postgres://admin@127.0.0.1:${port}/postgres`,
-    ...{ crash, start },
+    crash,
+    start,
     async remove() {
       await crash().catch(() => {}); // It may be down already.
       await rm(folder, { recursive: true, force: true });

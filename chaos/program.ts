@@ -1,4 +1,4 @@
-/** `millrace up` as a process: the HTTP API and workers on a database that somebody else runs. */
+/** `millrace up` as a process: the HTTP API and workers on an external database. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -20,9 +20,9 @@ export class Program {
   #child: ChildProcess | null = null;
   #url = '';
   #key = '';
-  /** How many times it ended without being killed. */
+  /** How often the process ended without being killed. */
   exits = 0;
-  /** What it said of requests that failed as nobody expected. */
+  /** Log lines about unexpected errors. */
   readonly faults: string[] = [];
 
   /** More settings than the usual ones, as environment variables. */
@@ -44,7 +44,7 @@ export class Program {
     return this.#child?.pid;
   }
 
-  /** Resolves when it answers; at a restart on the port it had. */
+  /** Resolves when the server responds. A restart uses the same port. */
   async start(): Promise<void> {
     const port = this.#url === '' ? '0' : new URL(this.#url).port;
     const args = ['up', '--json', '--port', port, '--database', this.#databaseUrl];
@@ -68,7 +68,7 @@ export class Program {
     this.#key = key ?? this.#key;
   }
 
-  /** kill -9, and gone when it resolves. */
+  /** Kills the process with kill -9, and resolves when it has ended. */
   async kill(): Promise<void> {
     const child = this.#child;
     if (child === null || child.exitCode !== null || child.signalCode !== null) return;

@@ -5,7 +5,7 @@ import type { Program } from './program.ts';
 
 export type KillReport = Judgement & {
   kills: number;
-  /** Requests that ended without an answer. */
+  /** Requests that got no response. */
   cut: number;
   /** From the kill to the next acknowledged job, the start of the program included. */
   recoveryMs: number;
@@ -21,7 +21,7 @@ export type KillParams = {
   say?(line: string): void;
 };
 
-/** kill -9 of the server under load, again and again, each time with a restart. */
+/** Repeatedly kills the server under load with kill -9, and restarts it. */
 export async function killServer({ postgres, program, ...params }: KillParams): Promise<KillReport> {
   const callers = new Callers(() => program, params.callers);
   let recoveryMs = 0;

@@ -1,4 +1,4 @@
-/** Facts that other processes report, each under a key, kept until somebody asks for them. */
+/** Facts that other processes report, each under a key. They are kept until a caller reads them. */
 export class Signals {
   readonly #known = new Map<string, number>();
   readonly #awaited = new Map<string, PromiseWithResolvers<number>>();
@@ -9,7 +9,7 @@ export class Signals {
     awaited?.resolve(value);
   }
 
-  /** Resolves with the value of the key, at once where it was reported before. */
+  /** Resolves with the value of the key, at once if it was already reported. */
   until(key: string): Promise<number> {
     const known = this.#known.get(key);
     if (known !== undefined) return Promise.resolve(known);

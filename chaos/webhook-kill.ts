@@ -1,5 +1,5 @@
-// node chaos/webhook-kill.ts [--kills 20] [--jobs 100]: kills the server with kill -9 again and again while it delivers the events of
-// its jobs, five of each job, and starts it anew. Fails unless every event has arrived, each under one id, and the ledger is in order.
+// node chaos/webhook-kill.ts [--kills 20] [--jobs 100]: repeatedly kills the server with kill -9 while it delivers the events of
+// its jobs, five for each job, and restarts it. Fails unless every event has arrived under one id and the ledger is consistent.
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { openDatabase } from '../src/ledger/driver/database.ts';

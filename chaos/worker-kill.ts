@@ -1,7 +1,7 @@
-// node chaos/worker-kill.ts [--kills 50] [--cuts 1000] [--quick]: kills one of two workers with kill -9 while it runs jobs, again and
-// again, and measures how long each of its jobs takes to start again, at default settings. Then it has the server end sessions of
-// live workers under load, above all those that hold their locks. Fails if the 99th percentile is above five seconds, if a job is
-// taken from a worker that lives, or if the ledger is not in order.
+// node chaos/worker-kill.ts [--kills 50] [--cuts 1000] [--quick]: repeatedly kills one of two workers with kill -9
+// while it runs jobs. Measures how long each of its jobs takes to start again, at default settings. Then it makes the server end sessions
+// of live workers under load, mostly sessions that hold locks. Fails if the 99th percentile is above five seconds, if a live worker loses
+// a job, or if the ledger is not consistent.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';

@@ -1,13 +1,13 @@
 /**
- * An email that fails twice and arrives at the third attempt. A handler throws; Millrace waits for the backoff and tries
- * again. An address that can never work is told apart by a PermanentError, and is not tried a second time.
+ * An email that fails twice and arrives at the third attempt. When a handler throws, Millrace waits for the backoff and
+ * tries again. A PermanentError marks an address that can never work, and ends the job without another attempt.
  */
 import { randomUUID } from 'node:crypto';
 import { Millrace, PermanentError, TemporaryError } from '../src/index.ts'; // In your program: from 'millrace'
 
 type Jobs = { email: { payload: { to: string }; result: { messageId: string } } };
 
-// A queue of its own, so that runs of this example side by side leave each other alone.
+// A separate queue, so that concurrent runs of this example do not affect each other.
 const queue = `example-${randomUUID()}`;
 const millrace = await Millrace.open<Jobs>({ queues: [queue] });
 

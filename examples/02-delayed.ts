@@ -1,13 +1,13 @@
 /**
- * Jobs that wait: one for a delay, one for a point in time. Both are accepted and durable at once; nothing has to stay
- * running until they are due.
+ * One job with a delay, and one for a point in time. Both are accepted and durable at once. No process has to run until
+ * they are due.
  */
 import { randomUUID } from 'node:crypto';
 import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
 
 type Jobs = { remind: { payload: { text: string }; result: string } };
 
-// A queue of its own, so that runs of this example side by side leave each other alone.
+// A separate queue, so that concurrent runs of this example do not affect each other.
 const queue = `example-${randomUUID()}`;
 const millrace = await Millrace.open<Jobs>({ queues: [queue] });
 

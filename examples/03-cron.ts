@@ -1,13 +1,13 @@
 /**
- * A job that comes again by cron expression. The schedule lives in the database: any number of processes may announce it,
- * and each time fires once. Six fields have seconds in front; five are ordinary cron.
+ * A job that a cron expression repeats. The schedule is stored in the database. Any number of processes may set it, and
+ * each time submits one job. An expression with six fields begins with seconds; five fields are ordinary cron.
  */
 import { randomUUID } from 'node:crypto';
 import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
 
 type Jobs = { report: { payload: { region: string } } };
 
-// A queue and a key of its own, so that runs of this example side by side leave each other alone.
+// A separate queue and key, so that concurrent runs of this example do not affect each other.
 const queue = `example-${randomUUID()}`;
 const millrace = await Millrace.open<Jobs>({ queues: [queue] });
 

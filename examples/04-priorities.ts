@@ -1,5 +1,5 @@
 /**
- * What goes first. Five levels from CRITICAL to BULK, and within a level the order of submission. The jobs are submitted
+ * Priorities. There are five levels, from CRITICAL to BULK. Within a level, jobs run in the order of submission. The jobs are submitted
  * before the worker starts and run one at a time, so that the order shows.
  */
 import { randomUUID } from 'node:crypto';
@@ -7,7 +7,7 @@ import { Millrace, type Priority } from '../src/index.ts'; // In your program: f
 
 type Jobs = { task: { payload: { name: string } } };
 
-// A queue of its own, so that runs of this example side by side leave each other alone.
+// A separate queue, so that concurrent runs of this example do not affect each other.
 const queue = `example-${randomUUID()}`;
 const millrace = await Millrace.open<Jobs>({ queues: [queue], concurrency: 1 });
 

@@ -1,6 +1,6 @@
 /**
- * One job that becomes many, and is done when they are. The handler spawns a child per page with `join`; the parent
- * completes only when every child has ended, and a job that depends on the parent then adds the results up.
+ * One job that spawns many and completes after them. The handler spawns a child per page with `join`. The parent
+ * completes when every child has ended. Then a job that depends on the parent adds up the results.
  */
 import { randomUUID } from 'node:crypto';
 import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
@@ -11,7 +11,7 @@ type Jobs = {
   total: { payload: { bookId: string }; result: number };
 };
 
-// A queue of its own, so that runs of this example side by side leave each other alone.
+// A separate queue, so that concurrent runs of this example do not affect each other.
 const queue = `example-${randomUUID()}`;
 const millrace = await Millrace.open<Jobs>({ queues: [queue] });
 

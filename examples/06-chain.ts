@@ -1,13 +1,13 @@
 /**
- * Steps one after the other. Each job depends on the one before; CHAIN says that a failure stops the rest. All of them are
- * submitted at once and wait in the database, not in a process.
+ * Steps in sequence. Each job depends on the previous one. With CHAIN, a failure stops the rest. All jobs are submitted
+ * at once and wait in the database, not in a process.
  */
 import { randomUUID } from 'node:crypto';
 import { Millrace, PermanentError } from '../src/index.ts'; // In your program: from 'millrace'
 
 type Jobs = { step: { payload: { name: string; breaks?: boolean } } };
 
-// A queue of its own, so that runs of this example side by side leave each other alone.
+// A separate queue, so that concurrent runs of this example do not affect each other.
 const queue = `example-${randomUUID()}`;
 const millrace = await Millrace.open<Jobs>({ queues: [queue] });
 

@@ -1,13 +1,13 @@
 /**
- * Work that goes on where it stopped. The handler stores how far it got; when it crashes half-way, the next attempt reads
- * that and leaves out what is done.
+ * Work that resumes where it stopped. The handler stores its progress. If it crashes half-way, the next attempt reads the
+ * progress and skips the finished part.
  */
 import { randomUUID } from 'node:crypto';
 import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
 
 type Jobs = { import: { payload: { rows: number }; result: { imported: number } } };
 
-// A queue of its own, so that runs of this example side by side leave each other alone.
+// A separate queue, so that concurrent runs of this example do not affect each other.
 const queue = `example-${randomUUID()}`;
 const millrace = await Millrace.open<Jobs>({ queues: [queue] });
 

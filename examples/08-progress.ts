@@ -1,6 +1,6 @@
 /**
- * How far is it? The handler reports a percentage and a sentence; anyone who reads the job sees the newest, and listeners in
- * the worker's process hear each one. A request to cancel reaches the handler with its next report.
+ * Progress. The handler reports a percentage and a sentence. A read of the job shows the newest report, and listeners in
+ * the worker's process get each one. A request to cancel reaches the handler at its next report.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
 
 type Jobs = { render: { payload: { frames: number } } };
 
-// A queue of its own, so that runs of this example side by side leave each other alone.
+// A separate queue, so that concurrent runs of this example do not affect each other.
 const queue = `example-${randomUUID()}`;
 const millrace = await Millrace.open<Jobs>({ queues: [queue] });
 

@@ -1,7 +1,7 @@
 /**
- * Your rows and your jobs in one transaction. The order and the job that ships it are committed together: a rollback leaves
- * neither. The handler does the same at its end: `completeIn` marks the job done in the transaction that writes its effect,
- * so the effect happens exactly once however often the job is delivered.
+ * Your rows and your jobs in one transaction. The order and the job that ships it are committed together, or neither is.
+ * The handler does the same at its end: `completeIn` completes the job in the transaction that writes its effect. So the
+ * effect happens exactly once, even if the job runs several times.
  */
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
@@ -9,7 +9,7 @@ import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
 
 type Jobs = { ship: { payload: { order: number }; result: { parcel: string } } };
 
-// A queue and a table of its own, so that runs of this example side by side leave each other alone.
+// A separate queue and table, so that concurrent runs of this example do not affect each other.
 const queue = `example-${randomUUID()}`;
 const tags = { run: queue };
 const orders = `orders_${queue.slice(-12)}`;

@@ -1,7 +1,7 @@
 /**
- * A test of a handler, without waiting. `openTestMillrace` makes a database of its own and stops its clock: jobs run when the
- * test says so, an hour passes in one call, and the backoff of a retry is jumped over. In your project this stands in a test
- * file, with your test runner around it.
+ * A test of a handler, without waiting. `openTestMillrace` creates a separate database and stops its clock. The test decides
+ * when jobs run, moves the clock by an hour in one call, and skips the backoff of a retry. In your project, put this in a
+ * file of your test runner.
  */
 import assert from 'node:assert/strict';
 import { TemporaryError } from '../src/index.ts'; // In your program: from 'millrace'
