@@ -1,3 +1,5 @@
+import { invalidRequest } from './errors.ts';
+
 export type DurationInput = string | number;
 
 export type ParsedDuration =
@@ -27,6 +29,13 @@ export function parseDuration(input: DurationInput): ParsedDuration {
     return refuse('months and years have no fixed length: use weeks, days, hours, minutes or seconds');
   }
   return parseIso(text);
+}
+
+/** Returns the milliseconds of a duration. Throws INVALID_REQUEST, which names the field, if it is not valid. */
+export function durationMs(input: DurationInput, field: string): number {
+  const parsed = parseDuration(input);
+  if (parsed.ok) return parsed.ms;
+  throw invalidRequest({ field, code: 'INVALID_DURATION', message: `${field}: ${parsed.message}` });
 }
 
 function parseSeconds(seconds: number): ParsedDuration {

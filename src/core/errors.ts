@@ -160,6 +160,10 @@ export class AppError extends Error {
   }
 }
 
+/** The error for a request with these problems. Its message is that of the first one. */
+export const invalidRequest = (...details: readonly Issue[]): AppError =>
+  new AppError('INVALID_REQUEST', { message: details[0]?.message, details });
+
 export function isAppError(error: unknown, code?: ErrorCode): error is AppError {
   return error instanceof AppError && (code === undefined || error.code === code);
 }

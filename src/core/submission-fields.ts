@@ -8,7 +8,7 @@ import {
 } from './dependencies.ts';
 import { dictionary } from './dictionary.ts';
 import { parseDuration } from './duration.ts';
-import type { Issue } from './errors.ts';
+import { type Issue, invalidRequest } from './errors.ts';
 import { isUuid } from './ids.ts';
 import { suggestion } from './nearest-name.ts';
 import { RESERVED_NAMES, refuseReservedName } from './reserved-names.ts';
@@ -62,6 +62,11 @@ export class Issues {
 
   add(field: string, code: string, message: string): void {
     this.list.push({ field, code, message: `${field} ${message}` });
+  }
+
+  /** Throws INVALID_REQUEST if there is an issue. */
+  throwIfAny(): void {
+    if (this.list.length > 0) throw invalidRequest(...this.list);
   }
 }
 

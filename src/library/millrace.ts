@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import type { DurationInput } from '../core/duration.ts';
+import { type DurationInput, durationMs } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { JobUpdate } from '../core/job-change.ts';
 import type { Submission } from '../core/submission.ts';
@@ -33,7 +33,6 @@ import { updateJob } from '../services/jobs/update-job.ts';
 import { waitForJob } from '../services/jobs/wait-for-job.ts';
 import { QueueControls } from '../services/queues/queue-controls.ts';
 import { checkedProfile, type OpenOptions, optionalMs } from './open-options.ts';
-import { durationMs } from './read-duration.ts';
 import type {
   ContextOf,
   FilterOf,
@@ -49,8 +48,9 @@ import type {
 
 const DRAIN_GRACE_MS = 30_000;
 
-/** Millrace in your process: submit jobs, handle them, ask about them. */
+/** The entry point of the library. It submits jobs, runs handlers for them, and reads their state. */
 export class Millrace<Jobs extends JobTypes = JobTypes> {
+  /** Pauses, resumes and limits queues, job types and orgs. */
   readonly queues: QueueControls;
   readonly #engine: Engine;
   readonly #postgres: PostgresHandle;
@@ -66,6 +66,10 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     this.queues = new QueueControls(parts.engine);
   }
 
+  /**
+   * Connects to the database, starting an embedded server if no address is given, and brings the schema up to date. Returns an
+   * instance that can submit jobs at once. Throws INVALID_CONFIG for options that are not valid.
+   */
   static async open<Jobs extends JobTypes = JobTypes>(options: OpenOptions = {}): Promise<Millrace<Jobs>> {
     const profile = checkedProfile(options);
     const postgres = await openPostgres({
@@ -97,12 +101,12 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     }
   }
 
-  /** The address of the database in use, for clients of your own transactions. */
+  /** The address of the database. Use it to connect a client for your transactions. */
   get databaseUrl(): string {
     return this.#postgres.url;
   }
 
-  /** Says how to handle a job type. Must precede start(). */
+  /** Registers the handler of a job type. Throws ALREADY_RUNNING after `start()`, and INVALID_HANDLER for a wrong registration. */
   register<T extends TypeOf<Jobs>, P = PayloadOf<Jobs, T>, R extends ResultOf<Jobs, T> = ResultOf<Jobs, T>>(
     registration: Omit<Registration<P, R, ContextOf<Jobs>>, 'type'> & { type: T },
   ): RegistrationResult {
@@ -110,7 +114,10 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return this.#engine.registry.register(registration as unknown as Registration);
   }
 
-  /** Accepts one job. With `client`, inside your own transaction: the job exists exactly when that commits. */
+  /**
+   * Submits one job and returns its id and state. With `client`, the job is part of your transaction and exists once that commits.
+   * Throws INVALID_REQUEST for a wrong submission, and DUPLICATE if its idempotency key was used for a different request.
+   */
   submit<T extends TypeOf<Jobs>>(
     submission: SubmissionOf<Jobs> & { readonly type: T },
     options: { client?: pg.ClientBase } = {},
@@ -123,7 +130,10 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     });
   }
 
-  /** Accepts 1 to 1000 jobs: all or none unless `atomic` is false. */
+  /**
+   * Submits 1 to 1000 jobs and returns one result for each, in order. By default either all jobs are accepted or none. With
+   * `atomic: false` the valid ones are. Throws INVALID_REQUEST if the number of jobs is out of range.
+   */
   submitMany(
     submissions: readonly SubmissionOf<Jobs>[],
     options: { atomic?: boolean; client?: pg.ClientBase } = {},
@@ -138,6 +148,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     });
   }
 
+  /** Returns a job with its payload and result, and on request its history. Returns null if the job does not exist. */
   get<T extends TypeOf<Jobs>>(
     jobId: JobId<T> | string,
     options: { includeResult?: boolean; includeHistory?: boolean } = {},
@@ -146,21 +157,30 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return reading as Promise<JobOf<Jobs, T> | null>;
   }
 
+  /**
+   * Returns a page of jobs that match every filter, with the cursor of the next page and the total. Throws INVALID_REQUEST for a
+   * wrong filter, limit or cursor.
+   */
   async search<T extends TypeOf<Jobs>>(filter: FilterOf<T> = {}, page: SearchPage = {}) {
     const found = await searchJobViews(this.#engine, { orgId: this.#orgId, filter, page });
     return { ...found, jobs: found.jobs as JobOf<Jobs, T>[] };
   }
 
-  /** Counts, rates and latencies. `timeRange` is how far back finished jobs count; by default one hour. */
-  async stats(options: { timeRange?: DurationInput; breakdownBy?: readonly Breakdown[] } = {}): Promise<JobCounts> {
+  /** Returns counts, rates and latencies. Finished jobs count if they ended within `timeRange`, by default one hour. */
+  stats(options: { timeRange?: DurationInput; breakdownBy?: readonly Breakdown[] } = {}): Promise<JobCounts> {
     return countJobs(this.#engine, { ...options, orgId: this.#orgId });
   }
 
+  /**
+   * Cancels a job at once if it is not running. Otherwise asks its handler to stop, or aborts it with `force`. Returns a status, which
+   * is NOT_FOUND or ALREADY_COMPLETE if the job was not cancelled.
+   */
   cancel(jobId: string, options: { reason?: string; force?: boolean } = {}): Promise<CancellationResult> {
     const { reason = null, force = false } = options;
     return cancelJob(this.#engine, { id: jobId, orgId: this.#orgId, reason, force, actor: null });
   }
 
+  /** Cancels jobs by id or by filter, and returns the number of jobs with each result. A dry run changes no job. */
   cancelMany(
     target: { ids: readonly string[] } | { filter: JobFilter },
     options: { reason?: string; force?: boolean; dryRun?: boolean } = {},
@@ -169,7 +189,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return cancelMany(this.#engine, { orgId: this.#orgId, reason, force, dryRun, actor: null, ...target });
   }
 
-  /** Gives a failed or dead-lettered job another attempt. */
+  /** Queues a failed or dead-lettered job for another attempt. Returns NOT_RETRIABLE for a job in any other state. */
   retry(
     jobId: string,
     options: Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>> = {},
@@ -178,19 +198,22 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return retryJob(this.#engine, { id: jobId, orgId: this.#orgId, resetAttempts, priority, delay, actor: null });
   }
 
-  /** Changes the priority, tags, correlation id, callback or type of a job while it still may be changed. */
+  /**
+   * Changes the priority, type, tags, correlation id or callback of a job. Returns the changed job, or null if it does not exist.
+   * Throws CONFLICT if the job has started, for its priority and type, or has ended.
+   */
   update(jobId: string, update: JobUpdate): Promise<JobOf<Jobs> | null> {
     const updating = updateJob(this.#engine, { id: jobId, orgId: this.#orgId, update, read: readJobView });
     return updating as Promise<JobOf<Jobs> | null>;
   }
 
-  /** Why a job failed, whatever became of it since. Null when it never failed, or does not exist. */
+  /** Returns the newest failure of a job, even if it has run again since. Null if the job never failed or does not exist. */
   async failure(jobId: string, options: { includeAllAttempts?: boolean } = {}): Promise<FailureDetails | null> {
     const inspected = await inspectFailure(this.#engine, { id: jobId, orgId: this.#orgId, ...options });
     return inspected.kind === 'failed' ? inspected.details : null;
   }
 
-  /** Answers when the job has ended, however it ended. */
+  /** Returns the job once it has ended, in whatever final state. Throws TIMED_OUT after `timeout`, and NOT_FOUND for an unknown job. */
   waitFor<T extends TypeOf<Jobs>>(
     jobId: JobId<T> | string,
     options: { timeout?: DurationInput; signal?: AbortSignal } = {},
@@ -200,17 +223,20 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return waiting as Promise<JobOf<Jobs, T>>;
   }
 
-  /** Why is it not running? */
+  /** Explains why a job is not running. Returns null if the job does not exist. */
   explain(jobId: string): Promise<Explanation | null> {
     return explainJob(this.#engine, { orgId: this.#orgId, id: jobId });
   }
 
-  /** Hears what happens in this process. Answers a function that stops listening. */
+  /** Calls the listener for each event of this process. Returns a function that removes the listener. */
   on<E extends keyof EngineEvents>(event: E, listener: (facts: EngineEvents[E]) => void): () => void {
     return this.#engine.events.on(event, listener);
   }
 
-  /** Submits a job again and again, by cron expression and time zone. */
+  /**
+   * Submits a job repeatedly, by cron expression and time zone, and returns the schedule. A second call with the same key replaces it.
+   * Throws INVALID_REQUEST for a wrong expression, time zone or submission.
+   */
   schedule(
     key: string,
     schedule: Omit<ScheduleParams, 'orgId' | 'key' | 'submission'> & { submission: SubmissionOf<Jobs> },
@@ -219,26 +245,30 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return scheduleJob(this.#engine, { ...schedule, submission, orgId: this.#orgId, key });
   }
 
-  /** Removes a schedule. Returns whether there was one. */
+  /** Removes a schedule. Returns whether it existed. */
   unschedule(key: string): Promise<boolean> {
     return removeSchedule(this.#engine, { orgId: this.#orgId, key });
   }
 
+  /** Returns all schedules of the org. */
   schedules(): Promise<Schedule[]> {
     return listSchedules(this.#engine, { orgId: this.#orgId });
   }
 
-  /** Begins to work on what was registered. */
+  /** Starts workers for the registered job types. Has no effect if they are running. */
   start(): Promise<void> {
     return this.#engine.start();
   }
 
-  /** Stops claiming, lets handlers finish for `grace` (30 s), then gives the rest back without burning an attempt. */
+  /**
+   * Stops claiming jobs and waits up to `grace` (30 s by default) for running handlers. Jobs that still run return to the queue, and
+   * their attempt does not count.
+   */
   drain(options: { grace?: DurationInput } = {}): Promise<void> {
     return this.#engine.drain(graceMs(options));
   }
 
-  /** Drains, and lets go of the database. The last process to close an embedded server stops it. */
+  /** Drains the workers and closes the database. The last process that uses an embedded server stops it. */
   async close(options: { grace?: DurationInput } = {}): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -247,6 +277,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     await this.#postgres.close();
   }
 
+  /** Closes the instance at the end of an `await using` block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

@@ -1,34 +1,37 @@
-import type { DurationInput } from '../core/duration.ts';
+import { type DurationInput, durationMs } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import { checkPayloadLimit } from '../core/payload.ts';
 import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
-import { durationMs } from './read-duration.ts';
 
 export type OpenOptions = {
-  /** The address of a PostgreSQL 15 or newer. Default: DATABASE_URL, else an embedded server in `home`. */
+  /** The address of a PostgreSQL server, version 15 or later. Default: DATABASE_URL, else an embedded server in `home`. */
   database?: string;
-  /** Where the embedded server keeps its data. Default: MILLRACE_HOME, else `.millrace` here. */
+  /** The data folder of the embedded server. Default: MILLRACE_HOME, else `.millrace` in the current folder. */
   home?: string;
+  /** The org of all jobs of this instance. */
   org?: string;
-  /** Jobs run at once in this process. */
+  /** How many jobs run at once in this process. */
   concurrency?: number;
-  /** Which queues to work on; `*` is all of them. */
+  /** The queues that this process works on. `*` means all queues. */
   queues?: readonly string[];
-  /** Defaults of the policy that jobs of this process get. */
+  /** The default policy of jobs that this process submits. */
   defaults?: Partial<Omit<Policy, 'profile'>>;
+  /** The largest payload of a job. */
   maxPayloadBytes?: number;
   /**
-   * How many database sessions there may be for calls of yours, and for the jobs that run here. Unless given, these and upkeep have
-   * one each and share one more, so that a process that works has ten sessions at most.
+   * The largest number of database sessions for calls of this API, and for the jobs that run here. By default these and upkeep have
+   * one session each and share one more. A process with workers then has ten sessions at most.
    */
   pools?: { api?: number; workers?: number };
-  /** The longest pause between two heartbeats of a worker; short leases shorten it. */
+  /** The longest pause between two heartbeats of a worker. Short leases make it shorter. */
   heartbeat?: DurationInput;
-  /** How long revoked API keys are remembered. Unless given, this process removes none. */
+  /** How long revoked API keys are kept. By default this process deletes none. */
   keepRevokedKeys?: DurationInput;
-  /** Bring the schema up to date (default), or refuse to work on an old one. */
+  /** True (default): bring the schema up to date. False: throw SCHEMA_TOO_OLD for an old schema. */
   migrate?: boolean;
+  /** The name of the worker in lists and explanations. */
   name?: string;
+  /** Receives notices about the embedded server. */
   onNotice?: (sentence: string) => void;
 };
 
@@ -37,7 +40,7 @@ export function optionalMs(options: OpenOptions, name: 'heartbeat' | 'keepRevoke
   return given === undefined ? undefined : durationMs(given, name);
 }
 
-/** The policy that jobs of this process start from. Refuses options that nobody could work by. */
+/** Returns the default policy of this process. Throws INVALID_CONFIG for options that are not valid. */
 export function checkedProfile({ defaults, maxPayloadBytes, concurrency = 1 }: OpenOptions): Policy {
   const profile = { ...PROFILES.gopherqueue, ...defaults };
   const issues = checkPolicy(profile, profile);

@@ -1,4 +1,4 @@
-// The engine's and the services' words that users of the library meet.
+// The types of the engine and the services that users of the library need.
 export type { EngineEvents } from '../engine/events.ts';
 export type { JobContext, LogLevel, SpawnOptions } from '../engine/work/job-context.ts';
 export type { Handler, Registration, RegistrationResult } from '../engine/work/registry.ts';

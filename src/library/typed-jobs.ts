@@ -4,7 +4,7 @@ import type { JobFilter } from '../ledger/search/search-jobs.ts';
 import type { JobView } from '../services/jobs/read-job.ts';
 import type { SubmissionResult } from '../services/jobs/submission-result.ts';
 
-/** What each job type carries and gives back: `{ email: { payload: Email; result: Receipt } }`. */
+/** The payload and result of each job type: `{ email: { payload: Email; result: Receipt } }`. */
 // biome-ignore lint/suspicious/noExplicitAny: the widest map of job types there is
 export type JobTypes = Record<string, { payload: any; result?: any }>;
 
@@ -18,25 +18,25 @@ export type SubmissionOf<Jobs extends JobTypes> = {
 
 declare const typeOfJob: unique symbol;
 
-/** The id of a job, which knows the job's type where it comes from a submission. It is a string and nothing else. */
+/** The id of a job: a string. If it comes from a submission, its TypeScript type includes the type of the job. */
 export type JobId<T extends string = string> = string & { readonly [typeOfJob]?: T };
 
-/** What a submitter learns at once. */
+/** The result of a submission. */
 export type Submitted<T extends string> = SubmissionResult & { readonly jobId: JobId<T> };
 
-/** A job as people read it. Of several types, `job.type` tells which payload and which result it has. */
+/** A job with its payload and result decoded. `job.type` determines the types of both. */
 export type JobOf<Jobs extends JobTypes, T extends TypeOf<Jobs> = TypeOf<Jobs>> =
   string extends TypeOf<Jobs> ? JobView : ViewsOf<Jobs, T>;
 
 type ViewsOf<Jobs extends JobTypes, T extends TypeOf<Jobs>> =
   T extends TypeOf<Jobs> ? JobView<PayloadOf<Jobs, T>, ResultOf<Jobs, T>> & { readonly type: T } : never;
 
-/** A filter that names the types it is for finds jobs of those types. */
+/** A filter by type limits the types of the jobs found. */
 export type FilterOf<T extends string> = Omit<JobFilter, 'types'> & { types?: readonly T[] };
 
-/** What a handler is given beside its payload: it spawns the jobs that the map of types knows. */
+/** The context of a handler. It spawns jobs of the types in `Jobs`. */
 export type ContextOf<Jobs extends JobTypes> = Omit<JobContext, 'spawn'> & {
-  /** Creates a child job and answers its id. */
+  /** Submits a child job and returns its id. */
   spawn<T extends TypeOf<Jobs>>(
     submission: SubmissionOf<Jobs> & { readonly type: T },
     options?: SpawnOptions,

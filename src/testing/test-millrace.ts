@@ -1,4 +1,4 @@
-import type { DurationInput } from '../core/duration.ts';
+import { type DurationInput, durationMs } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { Submission } from '../core/submission.ts';
 import { stopClockAt } from '../ledger/driver/clock.ts';
@@ -7,7 +7,6 @@ import { type JobOutcome, keepOutcomes, readOutcomes } from '../ledger/history/o
 import { readNextTimes } from '../ledger/queues/due-work.ts';
 import { Millrace } from '../library/millrace.ts';
 import type { OpenOptions } from '../library/open-options.ts';
-import { durationMs } from '../library/read-duration.ts';
 import type { JobOf, JobTypes, SubmissionOf, TypeOf } from '../library/typed-jobs.ts';
 import { createDisposable, type DisposableDatabase } from '../postgres/disposable.ts';
 import { runRound } from './round.ts';

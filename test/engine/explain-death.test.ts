@@ -22,7 +22,7 @@ describe('explain', () => {
     );
     const told = await millrace.explain(jobId);
     expect(told?.summary).toMatch(
-      /^Worker child stopped responding \d+ s ago\. Its jobs are taken over in about \d s\.$/,
+      /^Worker child stopped responding \d+ s ago\. Other workers take over its jobs in about \d s\.$/,
     );
   });
 
@@ -38,9 +38,11 @@ describe('explain', () => {
     expect((await millrace.explain(job.id))?.summary).toBe('It is running on w1.');
     await sql(`UPDATE millrace.workers SET beat_at = millrace.clock() - interval '60 s' WHERE id = $1`, [worker]);
     expect((await millrace.explain(job.id))?.summary).toMatch(
-      /^Worker w1 sent its last heartbeat 6\d s ago: it may be frozen or cut off\. Its jobs are taken over in about \d+ min unless/,
+      /^Worker w1 sent its last heartbeat 6\d s ago: it may be frozen or disconnected\. Other workers take over its jobs in about \d+ min unless/,
     );
     await sql('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [worker]);
-    expect((await millrace.explain(job.id))?.summary).toBe('Worker w1 has stopped. Its jobs are being taken over.');
+    expect((await millrace.explain(job.id))?.summary).toBe(
+      'Worker w1 has stopped. Other workers will take over its jobs shortly.',
+    );
   });
 });

@@ -19,7 +19,7 @@ const DOORS = {
   '/queue/v1': {
     request: { type: 'any', payload: {}, idempotency_key: 'once' },
     message: 'message',
-    refused: /Others hold what this needs|Another transaction that is still open/,
+    refused: /Another transaction holds a lock|Another transaction that is still open/,
     unknown: /may have happened\. Repeat the request\. Use the same idempotency_key/,
   },
 } as const;

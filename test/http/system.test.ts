@@ -62,7 +62,7 @@ describe('the system routes', () => {
       status: 'not_ready',
       ledger: { reachable: true },
       workers: 0,
-      reasons: ['No worker is alive: jobs are accepted and wait.'],
+      reasons: ['No worker is alive. Jobs are accepted, but wait for a worker.'],
     });
     const worker = await ledger.registerWorker();
     expect((await fetch(`${url}/readyz`)).status).toBe(503); // It handles nothing.
@@ -108,7 +108,7 @@ describe('when the database is away', () => {
         status: 'not_ready',
         ledger: { reachable: false },
         workers: null,
-        reasons: ['The database does not answer.'],
+        reasons: ['The database does not respond.'],
       },
     });
     await road.open();

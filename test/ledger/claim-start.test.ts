@@ -151,7 +151,7 @@ describe('a parent that spawns', () => {
     await first.query('BEGIN');
     await lockParent(first, parent);
     const second = () => inTransaction(ledger.db.api, (client) => lockParent(client, parent));
-    await expect(second()).rejects.toThrow('Others hold what this needs');
+    await expect(second()).rejects.toThrow('Another transaction holds a lock');
     await ledger.submitOneOn(first, { orgId: parent.orgId, placement: { parentSeq: parent.seq } });
     await first.query('COMMIT');
     first.release();

@@ -187,7 +187,7 @@ describe('fan-in', () => {
     await until('both children have been spawned', () => gate.arrived === 1 && children.length === 2);
     await stage.end(children[1] as string);
     const summary = async () => (await stage.millrace.explain(jobId))?.summary;
-    await until('one child is left', () => summary(), 'It is done and waits for 1 job it spawned.');
+    await until('one child is left', () => summary(), 'Its handler has finished. It waits for 1 job that it spawned.');
     expect((await stage.millrace.get(jobId))?.state).toBe('running');
     gate.open();
     expect(await stage.end(jobId)).toMatchObject({ state: 'completed', result: { output: 'all called' } });

@@ -6,7 +6,7 @@ import { shapesIn } from '../shared/shapes.ts';
 import { cancelJobRoute, cancelJobsRoute } from './cancel-jobs.ts';
 import { registerEventRoutes } from './events.ts';
 import { explainJobRoute } from './explain-job.ts';
-import { getFailureRoute } from './get-failure.ts';
+import { getFailureRoute, searchFailuresRoute } from './failures.ts';
 import { getJobRoute } from './get-job.ts';
 import { getStatsRoute } from './get-stats.ts';
 import { renderError } from './render.ts';
@@ -19,10 +19,8 @@ import * as jobSchemas from './schemas/job.ts';
 import * as searchSchemas from './schemas/search.ts';
 import * as statsSchemas from './schemas/stats.ts';
 import * as submissionSchemas from './schemas/submission.ts';
-import { searchFailuresRoute } from './search-failures.ts';
 import { searchJobsRoutes } from './search-jobs.ts';
-import { submitBatchRoute } from './submit-batch.ts';
-import { submitJobRoute } from './submit-job.ts';
+import { submitBatchRoute, submitJobRoute } from './submit-jobs.ts';
 import { updateJobRoute } from './update-job.ts';
 
 const SHAPES = [

@@ -11,14 +11,14 @@ import { JobParams } from './schemas/shapes.ts';
 const schema = {
   operationId: 'getJob',
   summary: 'Get a job',
-  description: 'The status of one job, with its result and its history if asked for.',
+  description: 'Returns one job, with its result and its history on request.',
   params: JobParams,
   querystring: Type.Object(
     {
       include_result: Type.Optional(
-        Type.Boolean({ default: false, description: 'Add the result, once there is one.' }),
+        Type.Boolean({ default: false, description: 'Add the result, if the job has one.' }),
       ),
-      include_history: Type.Optional(Type.Boolean({ default: false, description: 'Add every change of state.' })),
+      include_history: Type.Optional(Type.Boolean({ default: false, description: 'Add every state change.' })),
     },
     { additionalProperties: false },
   ),

@@ -1,5 +1,4 @@
 import type { Static } from 'typebox';
-import { AppError } from '../../core/errors.ts';
 import { Issues, readTimestamp } from '../../core/submission-fields.ts';
 import type { FailureFilter } from '../../services/jobs/search-failures.ts';
 import type { JobFilter, SearchPage } from '../../services/jobs/search-jobs.ts';
@@ -11,7 +10,7 @@ export type JobQuestion = { filter: JobFilter; page: SearchPage };
 
 type Given = Static<typeof JobSearch>;
 
-/** A search in words and dates of the core. */
+/** Translates a search to the states and times of the core. */
 export function readSearch(given: Given): JobQuestion {
   const issues = new Issues();
   const time = (field: 'created_after' | 'created_before' | 'updated_after') =>
@@ -25,11 +24,11 @@ export function readSearch(given: Given): JobQuestion {
     createdBefore: time('created_before'),
     updatedAfter: time('updated_after'),
   };
-  refuse(issues);
+  issues.throwIfAny();
   return { filter, page: { cursor: given.cursor, limit: given.limit, order: given.order } };
 }
 
-/** In a query, tags are a list of `name:value`. */
+/** In a query string, tags are a list of `name:value`. */
 export function readSearchQuery({ tags, ...rest }: Static<typeof JobSearchQuery>): JobQuestion {
   return readSearch({ ...rest, tags: tags === undefined ? undefined : Object.fromEntries(tags.map(readTag)) });
 }
@@ -55,10 +54,6 @@ export function readFailureSearch(given: Static<typeof FailureSearch>): FailureQ
     from: time('from'),
     to: time('to'),
   };
-  refuse(issues);
+  issues.throwIfAny();
   return { filter, page: { ...given.pagination } };
-}
-
-function refuse({ list }: Issues): void {
-  if (list.length > 0) throw new AppError('INVALID_REQUEST', { message: list[0]?.message, details: list });
 }

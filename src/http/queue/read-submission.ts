@@ -1,5 +1,5 @@
 import { dictionary, lookUp } from '../../core/dictionary.ts';
-import { AppError, type Issue } from '../../core/errors.ts';
+import { AppError, type Issue, invalidRequest } from '../../core/errors.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 import type { Submission } from '../../core/submission.ts';
 import { CRITICAL_QUEUE, Issues } from '../../core/submission-fields.ts';
@@ -9,13 +9,13 @@ import { BACKOFF_MEMBERS, SUBMISSION_MEMBERS } from './words.ts';
 
 type Members = Readonly<Record<string, string>>;
 
-/** A submission in the core's spelling, with the members that are known there but not here. */
+/** A submission with the core's names of members. `issues` lists core names that this API does not accept. */
 export type ReadSubmission = { submission: Submission; issues: readonly Issue[] };
 
-/** Who asks, and within which trace. */
+/** The caller and the trace of the request. */
 export type Asker = { identity: Identity; traceparent: string | null };
 
-/** Checks nothing but names and permission, which it throws: what a submission must hold is for the service to say. */
+/** Renames the members and checks permissions. The service validates the values. Throws FORBIDDEN. */
 export function readSubmission(body: unknown, { identity, traceparent }: Asker): ReadSubmission {
   const issues = new Issues();
   const submission = rename(body, { members: SUBMISSION_MEMBERS, prefix: '', issues }) as Record<string, unknown>;
@@ -39,7 +39,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 
 type Renaming = { members: Members; prefix: string; issues: Issues };
 
-/** Unknown members keep their name and are refused with the rest; the core's own spelling is unknown on the wire. */
+/** Keeps the names of unknown members, so that the service reports them. Reports core names that this API does not use. */
 function rename(given: unknown, { members, prefix, issues }: Renaming): unknown {
   if (!isObject(given)) return given;
   const renamed = dictionary<unknown>();
@@ -54,14 +54,14 @@ function rename(given: unknown, { members, prefix, issues }: Renaming): unknown 
 
 const isCoreName = (members: Members, name: string): boolean => Object.values(members).includes(name);
 
-/** The org comes from the key; a request may repeat it, and nothing else. */
+/** The key determines the org. A request may repeat it, but not name another. */
 function requireOwnOrg(orgId: unknown, identity: Identity): void {
   if (orgId === identity.orgId || orgId === null) return;
   const message = 'org_id is not the org of the API key';
   throw new AppError('FORBIDDEN', { message, details: [{ field: 'org_id', code: 'WRONG_ORG', message }] });
 }
 
-/** A key that is bound to a project makes jobs of that project only; a request may repeat it. */
+/** A key that is bound to a project submits jobs of that project only. A request may repeat it, but not name another. */
 function ownProject(given: unknown, own: string): string {
   if (given == null || (typeof given === 'string' && given.toLowerCase() === own)) return own;
   const message = 'project_id is not the project of the API key';
@@ -74,16 +74,16 @@ export function requirePriority(identity: Identity, priority: unknown): void {
 
 function requireCritical(identity: Identity, field: string): void {
   if (identity.scopes.has('queue:critical')) return;
-  const message = `${field}: critical work needs an API key with the scope queue:critical`;
+  const message = `${field}: critical jobs need an API key with the scope queue:critical`;
   throw new AppError('FORBIDDEN', { message, details: [{ field, code: 'MISSING_SCOPE', message }] });
 }
 
 export type ReadBatch = { submissions: Submission[]; refused: ReadonlyMap<number, AppError>; atomic: boolean };
 
-/** The envelope is checked here; each job in it is judged by itself. */
+/** Checks the batch itself. Each job of the batch is checked separately. */
 export function readBatch(body: unknown, asker: Asker): ReadBatch {
   const issues = new Issues();
-  if (!isObject(body)) throw invalid([{ field: 'body', code: 'INVALID_TYPE', message: 'body must be an object' }]);
+  if (!isObject(body)) throw invalidRequest({ field: 'body', code: 'INVALID_TYPE', message: 'body must be an object' });
   for (const name of Object.keys(body)) {
     if (name === 'jobs' || name === 'atomic') continue;
     issues.add(name, 'UNKNOWN_MEMBER', `is not known${suggestion(name, ['jobs', 'atomic'])}`);
@@ -91,7 +91,7 @@ export function readBatch(body: unknown, asker: Asker): ReadBatch {
   const { jobs, atomic = true } = body;
   if (!Array.isArray(jobs)) issues.add('jobs', 'INVALID_TYPE', 'must be a list of submissions');
   if (typeof atomic !== 'boolean') issues.add('atomic', 'INVALID_TYPE', 'must be true or false');
-  if (issues.list.length > 0) throw invalid(issues.list);
+  issues.throwIfAny();
   const refused = new Map<number, AppError>();
   const submissions = (jobs as unknown[]).map((job, index) => {
     const read = readOne(job, asker);
@@ -102,7 +102,7 @@ export function readBatch(body: unknown, asker: Asker): ReadBatch {
   return { submissions, refused, atomic: atomic as boolean };
 }
 
-/** What the key does not permit refuses this one job of the batch. */
+/** Returns the error for a job that the key does not permit, so that the other jobs of the batch are not affected. */
 function readOne(job: unknown, asker: Asker): Submission | AppError {
   try {
     const { submission, issues } = readSubmission(job, asker);
@@ -112,6 +112,3 @@ function readOne(job: unknown, asker: Asker): Submission | AppError {
     throw error;
   }
 }
-
-const invalid = (details: readonly Issue[]): AppError =>
-  new AppError('INVALID_REQUEST', { message: details[0]?.message, details });

@@ -32,7 +32,7 @@ export function renderError(error: AppError, requestId: string): Static<typeof A
 export function renderSubmission(result: SubmissionResult): Static<typeof Accepted> {
   const { jobId, status, state, createdAt, scheduledFor } = result;
   const created_at = formatTimestamp(createdAt);
-  // What starts at once has one time for both.
+  // A job that is ready at once has the same time for both.
   const scheduled_for = scheduledFor === createdAt ? created_at : timeOrNull(scheduledFor);
   const body = { job_id: jobId, status, state: STATE_WORDS[state], created_at, scheduled_for };
   return status === 'DUPLICATE' ? { ...body, existing_job_id: result.existingJobId } : body;
@@ -47,7 +47,6 @@ export function renderRow(result: SubmissionResult | RejectedSubmission): Static
 
 export type Sight = { seesStack: boolean };
 
-/** A job as this door shows it. */
 export function renderJob(job: JobReport, sight: Sight): Static<typeof JobStatus> {
   return {
     job_id: job.id,

@@ -12,7 +12,7 @@ import { named } from './schemas/shapes.ts';
 const response = { 200: answer(JobSearchResult, 'A page of jobs.'), ...errorResponses() };
 
 const description =
-  'Jobs that match every filter given, a page at a time. The cursor is stable: jobs that come or go between two pages make none appear twice.';
+  'Returns a page of the jobs that match every filter. No job appears on two pages, even if jobs are added or removed between them.';
 
 const searchSchema = {
   operationId: 'searchJobs',
@@ -25,7 +25,7 @@ const searchSchema = {
 const listSchema = {
   operationId: 'listJobs',
   summary: 'List jobs',
-  description: `${description} The same filters as the POST form; repeat a parameter for a list of values.`,
+  description: `${description} It has the same filters as the POST form. Repeat a parameter to give several values.`,
   querystring: JobSearchQuery,
   response,
 };

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, isAppError } from '../../core/errors.ts';
+import { AppError, invalidRequest, isAppError } from '../../core/errors.ts';
 import type { Door, ErrorResponse, Http } from '../door.ts';
 import { bodyTooLarge } from './safe-json.ts';
 import { statusOf } from './statuses.ts';
@@ -87,8 +87,7 @@ export function toAppError(error: unknown, request: FastifyRequest): AppError {
   if (isAppError(error)) return statusOf(error.code) === 500 && error.problem === undefined ? fault(error) : error;
   const { code, validation, validationContext, statusCode } = (error ?? {}) as FastifyError;
   if (validation !== undefined) {
-    const details = issuesOf(validation, validationContext ?? 'body');
-    return new AppError('INVALID_REQUEST', { message: details[0]?.message, details });
+    return invalidRequest(...issuesOf(validation, validationContext ?? 'body'));
   }
   const isFastifyError = typeof code === 'string' && code.startsWith('FST_ERR_');
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return bodyTooLarge(request.routeOptions.bodyLimit);
@@ -108,8 +107,7 @@ export function toAppError(error: unknown, request: FastifyRequest): AppError {
 
 function unsupportedMediaType(): AppError {
   const message = 'The body must be JSON: send it with Content-Type: application/json.';
-  const details = [{ field: 'body', code: 'UNSUPPORTED_MEDIA_TYPE', message }];
-  return new AppError('INVALID_REQUEST', { message, details });
+  return invalidRequest({ field: 'body', code: 'UNSUPPORTED_MEDIA_TYPE', message });
 }
 
 const isBrokenUpload = (error: unknown): boolean =>

@@ -29,7 +29,7 @@ type Reading = { readonly key: StoredApiKey; readonly identity: Identity; readon
 
 /**
  * Caches API keys by id for a few seconds. A key in use is refreshed in the background before its reading expires, so its
- * requests never wait. Unknown ids have a cache of their own, so that guesses cannot evict real keys.
+ * requests never wait. Unknown ids have a separate cache, so that guesses cannot evict real keys.
  */
 export class KeyAuthenticator implements Authenticator {
   readonly #lookup: KeyLookup;

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import type { FastifyRequest } from 'fastify';
-import { AppError } from '../../core/errors.ts';
+import { type AppError, invalidRequest } from '../../core/errors.ts';
 import type { Http } from '../door.ts';
 import { MAX_DEPTH, type Scan, scanJson } from './json-scan.ts';
 
@@ -101,6 +101,5 @@ export function bodyTooLarge(limit: number): AppError {
 
 function refuse(code: string, what: string, path = ''): AppError {
   const field = path === '' ? 'body' : path.slice(0, 200);
-  const message = `${field} ${what}`;
-  return new AppError('INVALID_REQUEST', { message, details: [{ field, code, message }] });
+  return invalidRequest({ field, code, message: `${field} ${what}` });
 }

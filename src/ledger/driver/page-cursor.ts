@@ -1,5 +1,5 @@
 import { fingerprint } from '../../core/canonical-json.ts';
-import { AppError } from '../../core/errors.ts';
+import { type AppError, invalidRequest } from '../../core/errors.ts';
 
 /** A cursor belongs to one list of one org, read with these filters in this order. */
 export type CursorScope = {
@@ -29,7 +29,7 @@ export function readPageCursor(scope: CursorScope, cursor: string): unknown[] {
 
 export function invalidCursor(): AppError {
   const message = 'cursor must come from the page before, read with the same filters and in the same order';
-  return new AppError('INVALID_REQUEST', { message, details: [{ field: 'cursor', code: 'INVALID_CURSOR', message }] });
+  return invalidRequest({ field: 'cursor', code: 'INVALID_CURSOR', message });
 }
 
 function decode(cursor: string): unknown[] {

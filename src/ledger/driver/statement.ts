@@ -137,7 +137,9 @@ export function translated(error: unknown, { mayHaveHappened = false } = {}): un
     const message = 'The database was lost before it answered: what was asked for may have happened.';
     return new AppError('UNAVAILABLE', { message, ...facts });
   }
-  const message = isContended(error) ? 'Others hold what this needs in the database.' : 'The database does not answer.';
+  const message = isContended(error)
+    ? 'Another transaction holds a lock that this needs.'
+    : 'The database does not respond.';
   return new AppError('UNAVAILABLE', { message, ...facts });
 }
 

@@ -1,4 +1,4 @@
-import { AppError } from '../../core/errors.ts';
+import { invalidRequest } from '../../core/errors.ts';
 import type { Job, JobSummary } from '../../core/job.ts';
 import { type Queryable, runNamed } from '../driver/statement.ts';
 import { toJob, toJobWithPayload } from '../reads/job-row.ts';
@@ -85,7 +85,12 @@ type Wanted = Pick<Search, 'db' | 'filter' | 'payload'> & { orgId: string };
 
 async function find({ db, orgId, filter, payload }: Wanted, page: SearchPage): Promise<FoundJobs> {
   const { cursor, limit = DEFAULT_LIMIT, order = 'CREATED_DESC', cursorFilter } = page;
-  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) throw invalidLimit();
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT)
+    throw invalidRequest({
+      field: 'limit',
+      code: 'OUT_OF_RANGE',
+      message: `limit must be an integer from 1 to ${MAX_LIMIT}`,
+    });
   const scope: SearchScope = { orgId, filter: { ledger: filter, reader: cursorFilter }, order };
   const after = cursor == null ? null : readCursor(scope, cursor);
   const bounds = await searchBounds(db, orgId, { filter, cursorUs: after?.updatedAtUs ?? null });
@@ -214,8 +219,3 @@ const positionOf = (row: PageRow, order: SearchOrder): SearchPosition => ({
 /** The page looked at the jobs at this place, so the next page begins after them. */
 const positionAt = (place: number, order: SearchOrder): SearchPosition =>
   order === 'UPDATED_DESC' ? { seq: 0, updatedAtUs: place } : { seq: place, updatedAtUs: null };
-
-function invalidLimit(): AppError {
-  const message = `limit must be an integer from 1 to ${MAX_LIMIT}`;
-  return new AppError('INVALID_REQUEST', { message, details: [{ field: 'limit', code: 'OUT_OF_RANGE', message }] });
-}

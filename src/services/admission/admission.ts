@@ -5,15 +5,15 @@ import { rowHeld } from '../../engine/submit/job-writer.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import { isContended, isLockedOut, type Queryable, translated } from '../../ledger/driver/statement.ts';
 
-/** With a client, the work is done in its transaction, in which `room` more jobs fit. */
+/** If it gets a client, the work runs in the transaction of that client, and may add `room` jobs. */
 export type Work<T> = (client?: pg.ClientBase, room?: number) => Promise<T>;
 
-/** How many jobs the work adds at most, and how much room it needs to be tried. Without jobs it needs none. */
+/** The largest number of jobs that the work adds, and the least room with which it is tried. */
 export type Load = { readonly jobs: number; readonly least: number };
 
 export type AdmissionOptions = {
   queueSize: number;
-  /** How many jobs wait, counted up to the size. Locked, no other process admits jobs until the transaction ends. */
+  /** Counts waiting jobs, up to `queueSize`. After `readLocked` no other process admits jobs until the transaction ends. */
   depth: { read(db: Queryable): Promise<number>; readLocked(db: Queryable): Promise<number> };
   full(current: number, cause?: unknown): AppError;
   /** Reports an overflow of the submitter as a full queue. */
@@ -22,20 +22,20 @@ export type AdmissionOptions = {
 
 type Waiter = Load & {
   work: Work<unknown>;
-  /** Until when work is tried again that meets a lock of another transaction. */
+  /** Until this time, work that meets a lock of another transaction is tried again. */
   untilMs: number;
   resolve(value: unknown): void;
   reject(error: unknown): void;
 };
 
 const ONE: Load = Object.freeze({ jobs: 1, least: 1 });
-/** How long a count of the queue is used, for each margin of room that it leaves. Jobs admitted since are added to it. */
+/** How long a count of the queue is used, for each margin of room that is left. Jobs admitted since are added to it. */
 const READING_MS = 200;
 /** A slow count is repeated less often, so that counting costs the database at most a twentieth of a core. */
 const PAUSE_PER_READING = 20;
 /**
- * Nearer to the limit than this, only a count under the lock is exact. Wide enough for the jobs that other processes admit while
- * a count is in use, and for jobs in flight while it is taken.
+ * Within this distance of the limit, jobs are counted under the lock. It covers the jobs that other processes admit while a count is
+ * in use, and the jobs in flight while it is taken.
  */
 const SMALLEST_MARGIN = 2_000;
 const MAX_BATCH = 100;
@@ -68,7 +68,7 @@ export class Admission {
     this.#margin = Math.max(SMALLEST_MARGIN, Math.floor(options.queueSize / 10));
   }
 
-  /** Does the work, or refuses it and does nothing. */
+  /** Runs the work, or refuses it without running it. */
   admit<T>(work: Work<T>, load: Load = ONE): Promise<T> {
     if (load.jobs === 0) return this.#pass(work);
     if (this.#options.queueSize <= this.#margin) return this.#standInLine(work, load);
@@ -105,7 +105,7 @@ export class Admission {
   }
 
   /**
-   * Only the first count is waited for. This process adds what it admits, so an old count misses only what other processes admit.
+   * Only the first count makes a caller wait. This process adds the jobs it admits, so an old count misses only those of other processes.
    * The first request after a pause starts a new count.
    */
   #keepReading(): Promise<void> | undefined {
@@ -144,7 +144,7 @@ export class Admission {
     });
   }
 
-  /** One transaction at a time in this process: callers in line must not use up the connections. */
+  /** Runs one transaction at a time, so that waiting callers do not use up the connections. */
   async #serve(): Promise<void> {
     if (this.#isServing) return;
     this.#isServing = true;
@@ -159,7 +159,7 @@ export class Admission {
   }
 
   async #admitExactly(batch: readonly Waiter[]): Promise<void> {
-    const answers = await inTransaction(this.#engine.database.api, async (client) => {
+    const replies = await inTransaction(this.#engine.database.api, async (client) => {
       const depth = await this.#options.depth.readLocked(client);
       const made: (() => void)[] = [];
       // Negative when unlimited submissions filled the queue beyond its size.
@@ -171,7 +171,7 @@ export class Admission {
       this.#note(this.#options.queueSize - room);
       return made;
     });
-    for (const answer of answers) answer();
+    for (const reply of replies) reply();
   }
 
   /**

@@ -1,15 +1,15 @@
 import { AppError } from '../../core/errors.ts';
 import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
 
-/** A connection that died without a word must not hold up those who come after it. */
+/** A dead connection must not block later callers for longer than this. */
 export const LONGEST_STATEMENT_MS = 3_000;
 
-/** The answer, or UNAVAILABLE when it takes too long. What was asked for goes on and may serve the next caller. */
-export async function within<T>(limitMs: number, asked: Promise<T>): Promise<T> {
-  return raceWithTimeout(asked, limitMs, () => {
+/** Returns the result, or throws UNAVAILABLE after `limitMs`. The operation continues, and a later caller may use its result. */
+export async function within<T>(limitMs: number, result: Promise<T>): Promise<T> {
+  return raceWithTimeout(result, limitMs, () => {
     throw unavailable();
   });
 }
 
 export const unavailable = (): AppError =>
-  new AppError('UNAVAILABLE', { message: 'The database does not answer.', retryAfterMs: 1_000 });
+  new AppError('UNAVAILABLE', { message: 'The database does not respond.', retryAfterMs: 1_000 });

@@ -6,12 +6,12 @@ import { LONGEST_STATEMENT_MS, within } from './bounded-wait.ts';
 
 export type { RateLease } from '../../ledger/access/rate-leases.ts';
 
-/** Null: there is no such org. An org must not ask again before it is answered. */
+/** Returns null if the org does not exist. The caller must not ask twice for one org at the same time. */
 export type PermitLeases = { lease(wanted: WantedPermits): Promise<RateLease | null> };
 
 const MAX_WAITING = 2_000;
 
-/** Takes permits from the orgs' limits of the current minute, for all orgs that ask at one moment in one statement. */
+/** Takes permits from the limits of the current minute. Orgs that ask at the same time share one statement. */
 export function createPermitLeases(
   database: Database,
   { requestsPerMinute }: { requestsPerMinute: number },
@@ -25,7 +25,11 @@ export function createPermitLeases(
     maxItems: 200,
     maxInFlight: 1,
     maxWaiting: MAX_WAITING,
-    overflow: () => new AppError('UNAVAILABLE', { message: 'Too many orgs are being counted.', retryAfterMs: 1_000 }),
+    overflow: () =>
+      new AppError('UNAVAILABLE', {
+        message: 'Too many orgs wait for their rate limit. Try again later.',
+        retryAfterMs: 1_000,
+      }),
   });
   return { lease: (wanted) => batcher.add(wanted) };
 }

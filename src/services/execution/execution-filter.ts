@@ -9,7 +9,7 @@ import {
 import type { JobFilter } from '../../ledger/search/job-filter.ts';
 import type { ExecutionView } from './read-execution.ts';
 
-/** Filters are combined with AND; of a list, one must fit. */
+/** Filters are combined with AND. A list matches if one of its values does. */
 export type ExecutionFilter = {
   readonly states?: readonly ExecutionState[];
   readonly outcomes?: readonly ExecutionOutcome[];
@@ -21,7 +21,7 @@ export type ExecutionFilter = {
   readonly ids?: readonly string[];
 };
 
-/** What the ledger is asked for: everything that matches, and maybe more. Null: nothing can match. */
+/** The filter for the ledger, which finds every match and perhaps more. Null: no job can match. */
 export function toJobFilter(filter: ExecutionFilter): JobFilter | null {
   const { types, workKinds, createdAfter, createdBefore, updatedAfter } = filter;
   const states = statesOf(filter);
@@ -34,11 +34,13 @@ export function toJobFilter(filter: ExecutionFilter): JobFilter | null {
     types: [EXECUTION_TYPE],
     ...(states === undefined ? {} : { states: [...new Set(states.flatMap(coreStatesOf))] }),
     ...(Object.keys(tags).length === 0 ? {} : { tags }),
-    ...{ createdAfter, createdBefore, updatedAfter },
+    createdAfter,
+    createdBefore,
+    updatedAfter,
   };
 }
 
-/** Whether a job is one that is asked for; its id is not looked at. */
+/** Whether a job matches the filter. Ids are not compared. */
 export function matches(view: ExecutionView, filter: ExecutionFilter): boolean {
   const { types, workKinds, createdAfter, createdBefore, updatedAfter } = filter;
   const kind = view.definition?.work_kind;
@@ -46,7 +48,7 @@ export function matches(view: ExecutionView, filter: ExecutionFilter): boolean {
     (statesOf(filter)?.includes(view.state) ?? true) &&
     (types?.includes(view.type) ?? true) &&
     (workKinds === undefined || (kind !== undefined && workKinds.includes(kind))) &&
-    // A view has lost its microseconds: what is equal here may have been later.
+    // A view has no microseconds, so a time that is equal here may be later in the ledger.
     (createdAfter === undefined || view.createdAt >= createdAfter) &&
     (createdBefore === undefined || view.createdAt < createdBefore) &&
     (updatedAfter === undefined || view.updatedAt >= updatedAfter)

@@ -12,7 +12,7 @@ export const EXECUTION_ORDERS = ['created', 'updated'] as const;
 export type ExecutionPage = {
   readonly cursor?: string;
   readonly limit?: number;
-  /** Newest first, by the time of submission or of the last change of state. */
+  /** Newest first, by the time of submission or of the last state change. */
   readonly order?: (typeof EXECUTION_ORDERS)[number];
 };
 
@@ -20,10 +20,10 @@ export type ListedExecutions = { jobs: ExecutionView[]; nextCursor: string | nul
 
 const ORDERS = { created: 'CREATED_DESC', updated: 'UPDATED_DESC' } as const;
 const DEFAULT_LIMIT = 100;
-/** Looks at the ledger for one page. Where few of the jobs found match, the page is given out short, with more to come. */
+/** How many searches one page may take. If few of the jobs found match, the page is returned short, with `hasMore`. */
 const MAX_LOOKS = 5;
 
-/** Jobs of one client that match every filter given, a page at a time. */
+/** Returns a page of the jobs of one client that match every filter. */
 export async function listExecutions(
   c: ExecutionContext,
   caller: Caller,
@@ -46,7 +46,7 @@ export async function findExecutions(
 ): Promise<FoundExecutions> {
   const jobs: FoundExecution[] = [];
   const jobFilter = toJobFilter(filter);
-  // Neither of these lists has a second page, so a cursor given with one belongs to another list.
+  // These lists have one page, so a cursor must belong to another list.
   if ((filter.ids !== undefined || jobFilter === null) && cursor !== undefined) throw invalidCursor();
   if (filter.ids !== undefined) return named(c, caller, { ids: filter.ids, filter, order });
   if (jobFilter === null) return { jobs, nextCursor: null, hasMore: false };
@@ -72,7 +72,7 @@ export async function findExecutions(
 
 type Named = { ids: readonly string[]; filter: ExecutionFilter; order: NonNullable<ExecutionPage['order']> };
 
-/** Jobs that are asked for by id need no search: they are read, and looked at here. */
+/** Reads jobs by id and applies the other filters here. */
 async function named(c: ExecutionContext, caller: Caller, { ids, filter, order }: Named): Promise<FoundExecutions> {
   const found = await getJobs(c.engine.database.api, caller.clientId, [...new Set(ids.map((id) => id.toLowerCase()))]);
   const jobs = found

@@ -26,12 +26,12 @@ export type SubmittedExecution = {
   readonly isDuplicate: boolean;
 };
 
-/** How far behind the database's clock a time may lie and still mean now. */
+/** A time that is at most this far in the past, by the database's clock, means now. */
 const CLOCK_TOLERANCE_MS = 1_000;
-/** A job whose time comes this soon may be due by the time it is written: it is one for now. */
+/** A job that is due this soon may be due before it is written, so it counts as due now. */
 const WRITING_MS = 500;
 
-/** Generates the definition of a job and accepts it. A repeat of the same request answers with the first one's job. */
+/** Generates the definition of a job and accepts the job. A repeated request returns the job of the first one. */
 export async function submitExecution(
   c: ExecutionContext,
   caller: Caller,
@@ -60,7 +60,7 @@ export async function submitExecution(
   }
 }
 
-/** When a job is due, by the ledger's clock. */
+/** Whether a job is due, by the ledger's clock. */
 type Timing = { readonly is: 'now' | 'later' } | { readonly is: 'past'; readonly now: Date };
 
 const NOW: Timing = { is: 'now' };
@@ -73,7 +73,7 @@ async function timingOf({ engine }: ExecutionContext, executionAt: Date): Promis
 }
 
 const tooLate = (now: Date): AppError =>
-  refusal('execution_at', 'IN_THE_PAST', `execution_at lies in the past: it is ${formatTimestamp(now)} now`);
+  refusal('execution_at', 'IN_THE_PAST', `execution_at is in the past: the time is ${formatTimestamp(now)}`);
 
 function definitionFor({ settings }: ExecutionContext, request: ExecutionRequest, seedMs: number): ExecutionDefinition {
   const { failureProbability, maxRuntimeMs, payloadBytes } = settings;
@@ -82,7 +82,7 @@ function definitionFor({ settings }: ExecutionContext, request: ExecutionRequest
   const definition = generateDefinition({ type, executionAt, seedMs, failureProbability, maxRuntimeMs, workKind });
   const { work_kind: kind, payload_size: size } = definition;
   if (size <= payloadBytes) return definition;
-  const message = `${kind} has a payload of ${size} bytes, more than the ${payloadBytes} allowed here`;
+  const message = `${kind} has a payload of ${size} bytes, but this server allows at most ${payloadBytes}`;
   throw refusal('work_kind', 'PAYLOAD_TOO_LARGE', message);
 }
 
@@ -99,7 +99,7 @@ type Writing = {
   traceparent: string;
 };
 
-/** A job for later enters the queue at its time, so it needs no room now. */
+/** A job for later enters the queue when it is due, so it needs no room now. */
 async function enqueue(c: ExecutionContext, writing: Writing): Promise<SubmissionResult> {
   const { caller, request, timing } = writing;
   const { clientId: orgId, actor, requestId } = caller;
@@ -121,7 +121,7 @@ async function enqueue(c: ExecutionContext, writing: Writing): Promise<Submissio
   });
 }
 
-/** A repeat that comes after its time still returns the job that it repeats. */
+/** A repeated request returns its job even after the time in the request has passed. */
 async function firstOf(
   { engine }: ExecutionContext,
   { orgId, key, asked }: { orgId: string; key: string; asked: string | null },
@@ -132,17 +132,17 @@ async function firstOf(
   return resultOf(engine, { orgId, written: { kind: 'duplicate', existingId, sameRequest: fingerprint === asked } });
 }
 
-/** Only then is there something to compare: a fingerprint took 5 us of each request. */
+/** Only such requests get a fingerprint, which takes 5 us. */
 const isRepeatable = ({ settings }: ExecutionContext, { idempotencyKey }: ExecutionRequest): boolean =>
   idempotencyKey !== null || settings.duplicateWindowMs > 0;
 
-/** Of what was asked for, never of what was generated: a repeat comes at another time. */
+/** The fingerprint covers the request only. The generated definition depends on the time of the request. */
 function fingerprintOf({ type, executionAt, callback, workKind }: ExecutionRequest): string {
   const execution_at = executionAt === null ? null : formatTimestamp(executionAt);
   return fingerprint({ type, execution_at, callback, work_kind: workKind });
 }
 
-/** With a window for repeats, a request without a key has one made of its content; it is never shown. */
+/** If the server detects duplicates, a request without a key gets one from its content. No response shows it. */
 function keyOf({ idempotencyKey }: ExecutionRequest, asked: string | null): string | null {
   if (idempotencyKey !== null || asked === null) return idempotencyKey;
   return `\u0001dup:${asked}`;
@@ -193,14 +193,19 @@ function record({ telemetry, metrics }: ExecutionContext, recorded: Recorded): v
   metrics.queued();
   telemetry.log.info('job.queued', () => ({
     ...fieldsOf(recorded),
-    ...{ current_state: 'CREATED', next_state: 'QUEUED' },
+    current_state: 'CREATED',
+    next_state: 'QUEUED',
   }));
 }
 
 function fieldsOf({ caller, definition, submitted }: Recorded): LogFields {
   return {
-    ...{ request_id: caller.requestId, client_id: caller.clientId, job_id: submitted.jobId, action: 'submit' },
-    ...{ scenario: definition.work_kind, duration_ms: definition.duration_ms },
+    request_id: caller.requestId,
+    client_id: caller.clientId,
+    job_id: submitted.jobId,
+    action: 'submit',
+    scenario: definition.work_kind,
+    duration_ms: definition.duration_ms,
     expected_outcome: definition.expected_outcome,
   };
 }

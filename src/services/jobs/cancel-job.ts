@@ -1,10 +1,10 @@
-import { AppError } from '../../core/errors.ts';
+import { type AppError, invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
-import type { JobState } from '../../core/states.ts';
+import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { CancelledJob } from '../../ledger/jobs/cancel-jobs.ts';
 import { type FoundJobs, type JobFilter, type SearchPage, searchJobs } from '../../ledger/search/search-jobs.ts';
-import { checkSearch } from './check-search.ts';
+import { checkSearch } from './search-jobs.ts';
 
 export type CancellationResult = {
   jobId: string;
@@ -20,8 +20,8 @@ export type CancelParams = HowToCancel & { id: string };
 const WORDS: Record<CancelledJob['kind'], { status: CancellationResult['status']; message: string }> = {
   cancelled: { status: 'CANCELLED', message: 'The job is cancelled.' },
   requested: { status: 'CANCEL_REQUESTED', message: 'The job is running and was asked to stop.' },
-  retry_dropped: { status: 'CANCELLED', message: 'The job had failed; the attempt it waited for is cancelled.' },
-  already_final: { status: 'ALREADY_COMPLETE', message: 'The job had ended before.' },
+  retry_dropped: { status: 'CANCELLED', message: 'The job had failed. Its next attempt is cancelled.' },
+  already_final: { status: 'ALREADY_COMPLETE', message: 'The job had already ended.' },
   not_found: { status: 'NOT_FOUND', message: 'The job does not exist.' },
 };
 
@@ -30,7 +30,7 @@ export async function cancelJob(engine: Engine, params: CancelParams): Promise<C
   const { id } = params;
   if (!isUuid(id)) return toResult({ id, kind: 'not_found', previousState: null });
   const cancelled = await engine.canceller.cancel(params);
-  tell(engine, [cancelled]);
+  notify(engine, [cancelled]);
   return toResult(cancelled);
 }
 
@@ -43,7 +43,7 @@ export type BatchCancellationResult = {
   dryRun: boolean;
 };
 
-/** Either the jobs with these ids, or all that match the filter. If the page has a limit, only that page of them. */
+/** Either `ids` or `filter` is required. If the page has a limit, only that page of matching jobs is cancelled. */
 export type CancelManyParams = HowToCancel & {
   ids?: readonly string[];
   filter?: JobFilter;
@@ -52,14 +52,13 @@ export type CancelManyParams = HowToCancel & {
 };
 
 const PAGE = 500;
-const FINAL: readonly JobState[] = ['completed', 'failed', 'dead_letter', 'cancelled'];
 
-/** Cancels the jobs with the given ids, or all that match a filter. A dry run only counts what would happen. */
+/** Cancels jobs by id or by filter, and returns the number of jobs with each result. A dry run changes no job. */
 export async function cancelMany(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
   if ((params.ids === undefined) === (params.filter === undefined))
-    throw refusal('filter', 'name the jobs to cancel either by their ids or by a filter');
+    throw refusal('filter', 'give either the ids of the jobs to cancel or a filter');
   if (params.page?.cursor != null && params.page.limit === undefined)
-    throw refusal('limit', 'a cursor needs a limit: only one page is then cancelled');
+    throw refusal('limit', 'limit is required with a cursor, because one page of jobs is cancelled');
   checkSearch(params.filter ?? {}, params.page?.order);
   const total: BatchCancellationResult = {
     requested: 0,
@@ -79,16 +78,10 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
 }
 
 async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: CancelManyParams): AsyncGenerator<string[]> {
-  if (ids !== undefined) {
-    const unique = [...new Set(ids)];
-    for (let start = 0; start < unique.length; start += PAGE) yield unique.slice(start, start + PAGE);
-    return;
-  }
+  if (ids !== undefined) return yield* slices([...new Set(ids)]);
   if (asked?.limit !== undefined) {
     const { jobs } = await searchJobs(engine.database.api, orgId, filter, { ...asked, total: false });
-    const found = jobs.map((job) => job.id);
-    for (let start = 0; start < found.length; start += PAGE) yield found.slice(start, start + PAGE);
-    return;
+    return yield* slices(jobs.map((job) => job.id));
   }
   let cursor: string | null = null;
   do {
@@ -103,26 +96,27 @@ async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: Cance
   } while (cursor !== null);
 }
 
-/** One result per id, in the order given. A string that is not an id names no job. */
+function* slices(ids: readonly string[]): Generator<string[]> {
+  for (let start = 0; start < ids.length; start += PAGE) yield ids.slice(start, start + PAGE);
+}
+
+/** Returns one result per id, in order. A string that is not a valid id is reported as not found. */
 export async function cancelIds(
   engine: Engine,
   { ids, orgId, reason, actor, force }: HowToCancel & { ids: readonly string[] },
 ): Promise<CancelledJob[]> {
   const asked = { orgId, ids: ids.filter(isUuid), reason, actor, force };
   const results = await engine.canceller.cancelMany(asked);
-  tell(engine, results);
+  notify(engine, results);
   const found = new Map(results.map((result) => [result.id, result]));
   return ids.map((id) => found.get(id) ?? { id, kind: 'not_found', previousState: null });
 }
 
-function tell(engine: Engine, results: readonly CancelledJob[]): void {
-  // A running job may have been cancelled without its handler, which must then stop.
-  if (
-    results.some(
-      ({ kind, previousState }) => kind === 'requested' || (kind === 'cancelled' && previousState === 'running'),
-    )
-  )
-    engine.hint('cancel');
+/** A job that was cancelled while it was running still has a handler, which must stop. */
+function notify(engine: Engine, results: readonly CancelledJob[]): void {
+  const mustStop = ({ kind, previousState }: CancelledJob) =>
+    kind === 'requested' || (kind === 'cancelled' && previousState === 'running');
+  if (results.some(mustStop)) engine.hint('cancel');
   if (results.some(({ kind }) => kind === 'cancelled' || kind === 'retry_dropped')) engine.hint('releases');
 }
 
@@ -133,7 +127,7 @@ async function preview(engine: Engine, ids: readonly string[], orgId: string): P
   return ids.map((id) => {
     const state = found.get(id.toLowerCase());
     if (state === undefined) return { id, kind: 'not_found', previousState: null };
-    if (FINAL.includes(state)) return { id, kind: 'already_final', previousState: state };
+    if (isTerminal(state)) return { id, kind: 'already_final', previousState: state };
     return { id, kind: state === 'running' ? 'requested' : 'cancelled', previousState: state };
   });
 }
@@ -149,7 +143,7 @@ function count(total: BatchCancellationResult, result: CancellationResult): void
 }
 
 const refusal = (field: string, message: string): AppError =>
-  new AppError('INVALID_REQUEST', { message, details: [{ field, code: 'CONFLICTING_MEMBERS', message }] });
+  invalidRequest({ field, code: 'CONFLICTING_MEMBERS', message });
 
 function toResult({ id, kind, previousState }: CancelledJob): CancellationResult {
   return { jobId: id, previousState, ...WORDS[kind] };

@@ -1,5 +1,5 @@
-import { type DurationInput, parseDuration } from '../../core/duration.ts';
-import { AppError } from '../../core/errors.ts';
+import { type DurationInput, durationMs } from '../../core/duration.ts';
+import { invalidRequest } from '../../core/errors.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { type Breakdown, countJobs as countInLedger, type JobCounts } from '../../ledger/reads/count-jobs.ts';
 
@@ -13,18 +13,14 @@ export type CountParams = {
 
 const DEFAULT_RANGE_MS = 3_600_000;
 
-/** Counts, rates and latencies of an org. `timeRange` is how far back finished jobs count; by default one hour. */
-export function countJobs(engine: Engine, { orgId, timeRange, breakdownBy }: CountParams): Promise<JobCounts> {
-  const sinceMs = timeRange === undefined ? DEFAULT_RANGE_MS : readRange(timeRange);
+/** Returns counts, rates and latencies of an org. Finished jobs count if they ended within `timeRange`, by default one hour. */
+export async function countJobs(engine: Engine, { orgId, timeRange, breakdownBy }: CountParams): Promise<JobCounts> {
+  const sinceMs = timeRange === undefined ? DEFAULT_RANGE_MS : durationMs(timeRange, 'timeRange');
+  if (sinceMs === 0)
+    throw invalidRequest({
+      field: 'timeRange',
+      code: 'INVALID_DURATION',
+      message: 'timeRange must be greater than zero',
+    });
   return countInLedger(engine.database.api, orgId, { sinceMs, breakdownBy });
-}
-
-function readRange(timeRange: DurationInput): number {
-  const parsed = parseDuration(timeRange);
-  if (parsed.ok && parsed.ms > 0) return parsed.ms;
-  const message = parsed.ok ? 'timeRange must be greater than zero' : `timeRange: ${parsed.message}`;
-  throw new AppError('INVALID_REQUEST', {
-    message,
-    details: [{ field: 'timeRange', code: 'INVALID_DURATION', message }],
-  });
 }

@@ -26,13 +26,13 @@ export type Obstacle =
 export type Explanation = {
   jobId: string;
   state: JobState;
-  /** One sentence a person can act on. */
+  /** One sentence for a person to act on. */
   summary: string;
   obstacles: { code: Obstacle; message: string }[];
   facts: JobFacts;
 };
 
-/** Why is it not running? Null when there is no such job. */
+/** Explains why a job is not running. Returns null if the org has no such job. */
 export async function explainJob(
   engine: Engine,
   { orgId, id }: { orgId: string; id: string },
@@ -40,8 +40,8 @@ export async function explainJob(
   if (!isUuid(id)) return null;
   const facts = await readFacts(engine.database.api, orgId, id);
   if (facts === null) return null;
-  const obstacles = OBSTACLES.flatMap(([code, tell]) => {
-    const message = tell(facts);
+  const obstacles = OBSTACLES.flatMap(([code, describe]) => {
+    const message = describe(facts);
     return message === null ? [] : [{ code, message }];
   });
   return { jobId: id, state: facts.state, summary: summaryOf(facts, obstacles), obstacles, facts };
@@ -50,12 +50,12 @@ export async function explainJob(
 const isWaiting = ({ state }: JobFacts): boolean => !isTerminal(state) && state !== 'running';
 const waitsInLine = ({ state, holder }: JobFacts): boolean => state === 'scheduled' && holder === null;
 
-/** In the order in which they would have to be removed. */
+/** In the order in which the obstacles would have to be removed. */
 const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | null])[] = [
   ['WORKER_GONE', ({ holder }) => (holder === null ? null : goneSentence(holder))],
   ['CANCEL_REQUESTED', (facts) => (facts.cancelRequest === null ? null : 'It was asked to stop.')],
   ['DEPENDENCY', ({ unmetDependencies: unmet }) => (unmet.length === 0 ? null : dependencySentence(unmet))],
-  ['TIME', (facts) => (isTimed(facts) ? `Its time comes in ${formatDuration(Math.ceil(facts.runInMs))}.` : null)],
+  ['TIME', (facts) => (isTimed(facts) ? `It is due in ${formatDuration(Math.ceil(facts.runInMs))}.` : null)],
   [
     'QUEUE_PAUSED',
     (facts) => (isWaiting(facts) && facts.queuePausedAt !== null ? `Queue ${facts.queue} is paused.` : null),
@@ -70,7 +70,8 @@ const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | nul
   ['BEHIND_OTHERS', (facts) => (waitsInLine(facts) ? aheadSentence(facts.aheadInLine) : null)],
   [
     'HELD_FOR_CHILDREN',
-    ({ heldForChildren: open }) => (open === null ? null : `It is done and waits for ${jobs(open)} it spawned.`),
+    ({ heldForChildren: open }) =>
+      open === null ? null : `Its handler has finished. It waits for ${jobs(open)} that it spawned.`,
   ],
 ];
 
@@ -85,7 +86,7 @@ function dependencySentence(unmet: JobFacts['unmetDependencies']): string {
   return `It waits for job ${first?.id} (${first?.state})${more}.`;
 }
 
-/** Two looks of a rescuer may pass until it has noticed and the grace is over. */
+/** The rescuer looks once a second. It needs two looks: one to notice, and one after the grace period. */
 const TAKEOVER_MS = GRACE_MS + 2_000;
 
 function goneSentence({ name, condition, silentMs, leaseLeftMs }: JobHolder): string | null {
@@ -93,13 +94,13 @@ function goneSentence({ name, condition, silentMs, leaseLeftMs }: JobHolder): st
     case 'responding':
       return null;
     case 'stopped':
-      return `Worker ${name === '' ? 'of unknown name' : name} has stopped. Its jobs are being taken over.`;
+      return `${name === '' ? 'Its worker' : `Worker ${name}`} has stopped. Other workers will take over its jobs shortly.`;
     case 'disconnected': {
       const left = Math.max(1_000, TAKEOVER_MS - silentMs);
-      return `Worker ${name} stopped responding ${roughly(silentMs)} ago. Its jobs are taken over in about ${roughly(left)}.`;
+      return `Worker ${name} stopped responding ${roughly(silentMs)} ago. Other workers take over its jobs in about ${roughly(left)}.`;
     }
     case 'silent':
-      return `Worker ${name} sent its last heartbeat ${roughly(silentMs)} ago: it may be frozen or cut off. Its jobs are taken over in about ${roughly(leaseLeftMs)} unless it comes back.`;
+      return `Worker ${name} sent its last heartbeat ${roughly(silentMs)} ago: it may be frozen or disconnected. Other workers take over its jobs in about ${roughly(leaseLeftMs)} unless it responds.`;
   }
 }
 
@@ -125,5 +126,5 @@ function summaryOf(facts: JobFacts, obstacles: Explanation['obstacles']): string
   if (facts.state === 'running' && facts.holder !== null && isTended) return `It is running on ${facts.holder.name}.`;
   if (obstacles[0] !== undefined) return obstacles[0].message;
   if (facts.holder !== null) return `Worker ${facts.holder.name} has claimed it and is about to start it.`;
-  return 'Nothing keeps it: a worker takes it as soon as one is free.';
+  return 'It is ready: the next free worker will claim it.';
 }

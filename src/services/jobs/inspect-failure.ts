@@ -14,7 +14,7 @@ export type FailureInfo = Failure & {
 export type FailureDetails = {
   jobId: string;
   type: string;
-  /** Null for a job that waits, runs again, or ended in another way. */
+  /** Null if the job is not in a failed final state now. */
   finalState: 'failed' | 'dead_letter' | null;
   totalAttempts: number;
   failure: FailureInfo;
@@ -28,7 +28,7 @@ export type InspectedFailure =
   | { kind: 'never_failed' }
   | { kind: 'not_found' };
 
-/** Why a job last failed, even if it ran again since. */
+/** Returns the newest failure of a job, even if the job has run again since. */
 export async function inspectFailure(engine: Engine, params: InspectParams): Promise<InspectedFailure> {
   const { id } = params;
   const job = isUuid(id) ? await engine.reader.get(params.orgId, id) : null;

@@ -5,7 +5,7 @@ import type { Engine } from '../../engine/engine.ts';
 
 /** A job without its payload, with its result decoded. */
 export type JobReport<R = unknown> = Omit<JobSummary, 'result'> & {
-  /** Only when asked for, and only once the job has ended after at least one attempt. */
+  /** Present on request, once the job has ended after at least one attempt. */
   readonly result?: Omit<JobResult, 'output'> & { readonly output: R | null };
   readonly history?: readonly StateTransition[];
 };
@@ -15,7 +15,7 @@ export type JobView<P = unknown, R = unknown> = JobReport<R> & { readonly payloa
 
 export type ReadJobParams = { orgId: string; id: string; includeResult?: boolean; includeHistory?: boolean };
 
-/** Null: the org has no such job. */
+/** Returns a job without its payload, or null if the org has no such job. */
 export async function readJob(engine: Engine, params: ReadJobParams): Promise<JobReport | null> {
   if (!isUuid(params.id)) return null;
   const job = await engine.reader.get(params.orgId, params.id, { result: params.includeResult });

@@ -1,5 +1,5 @@
 import { type DurationInput, parseDuration } from '../../core/duration.ts';
-import { AppError, type Issue } from '../../core/errors.ts';
+import { invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { isPriority, type Priority, priorityNumber } from '../../core/priority.ts';
 import type { JobState } from '../../core/states.ts';
@@ -23,13 +23,17 @@ export type RetryParams = {
   actor: string | null;
 };
 
-/** Gives a failed or dead-lettered job another attempt. */
+/** Queues a failed or dead-lettered job for another attempt. */
 export async function retryJob(engine: Engine, params: RetryParams): Promise<RetryResult> {
   const { orgId, id, resetAttempts, actor } = params;
   if (!isUuid(id)) return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
   const delayMs = params.delay === undefined ? null : readDelay(params.delay);
   if (params.priority !== undefined && !isPriority(params.priority))
-    throw refusal('priority', 'INVALID_VALUE', `"${params.priority}" is not a priority.`);
+    throw invalidRequest({
+      field: 'priority',
+      code: 'INVALID_VALUE',
+      message: `"${params.priority}" is not a priority.`,
+    });
   const retried = await retryInLedger(engine.database.api, {
     orgId,
     id,
@@ -39,13 +43,13 @@ export async function retryJob(engine: Engine, params: RetryParams): Promise<Ret
     priority: params.priority === undefined ? null : priorityNumber(params.priority),
   });
   if (retried.kind === 'not_found') return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
-  if (retried.kind === 'reserved') throw refused(reservedMember('priority', retried.type));
+  if (retried.kind === 'reserved') throw invalidRequest(reservedMember('priority', retried.type));
   if (retried.kind === 'beyond_lifetime')
-    throw refusal(
-      'delay',
-      'BEYOND_LIFETIME',
-      'delay is longer than the remaining lifetime of the job: the job would expire before it starts',
-    );
+    throw invalidRequest({
+      field: 'delay',
+      code: 'BEYOND_LIFETIME',
+      message: 'delay is longer than the remaining lifetime of the job: the job would expire before it starts',
+    });
   if (retried.kind !== 'queued')
     return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
   engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
@@ -55,9 +59,5 @@ export async function retryJob(engine: Engine, params: RetryParams): Promise<Ret
 function readDelay(delay: DurationInput): number {
   const parsed = parseDuration(delay);
   if (parsed.ok) return parsed.ms;
-  throw refusal('delay', 'INVALID_VALUE', parsed.message);
+  throw invalidRequest({ field: 'delay', code: 'INVALID_VALUE', message: parsed.message });
 }
-
-const refusal = (field: string, code: string, message: string) => refused({ field, code, message });
-
-const refused = (issue: Issue) => new AppError('INVALID_REQUEST', { message: issue.message, details: [issue] });

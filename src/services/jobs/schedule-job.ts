@@ -1,5 +1,5 @@
 import { isStorable } from '../../core/bounded-text.ts';
-import { AppError } from '../../core/errors.ts';
+import { invalidRequest } from '../../core/errors.ts';
 import type { Submission } from '../../core/submission.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { firstRun } from '../../engine/upkeep/scheduler.ts';
@@ -20,7 +20,7 @@ export type ScheduleParams = {
   /** Five or six fields, or a nickname such as `@daily`. */
   cron: string;
   timeZone?: string;
-  /** What to do about times that passed while no process was running: nothing, one run, or one run each. */
+  /** How many jobs to submit for times that passed while no process was running: none, one, or one for each time. */
   missed?: Missed;
   submission: Submission;
 };
@@ -54,5 +54,4 @@ export async function removeSchedule(engine: Engine, { orgId, key }: { orgId: st
   return isStorable(key) && removeFromLedger(engine.database.api, orgId, key);
 }
 
-const refusal = (field: string, message: string) =>
-  new AppError('INVALID_REQUEST', { message, details: [{ field, code: 'INVALID_VALUE', message }] });
+const refusal = (field: string, message: string) => invalidRequest({ field, code: 'INVALID_VALUE', message });

@@ -1,4 +1,4 @@
-import { AppError } from '../../core/errors.ts';
+import { invalidRequest } from '../../core/errors.ts';
 import type { Engine } from '../../engine/engine.ts';
 import {
   type FailureFilter,
@@ -22,11 +22,16 @@ export type SearchFailuresParams = {
 const MAX_LIMIT = 1_000;
 const DEFAULT_LIMIT = 100;
 
-/** The jobs that failed and were not helped since, the newest failure first, and how many there are of each kind. */
+/** Returns a page of the jobs that are in a failed state now, the newest failure first, and counts of all of them. */
 export async function searchFailures(engine: Engine, params: SearchFailuresParams): Promise<FoundFailures> {
   const { orgId, filter = {}, page = {} } = params;
   const { limit = DEFAULT_LIMIT, cursor = null } = page;
-  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) throw invalidLimit();
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT)
+    throw invalidRequest({
+      field: 'limit',
+      code: 'OUT_OF_RANGE',
+      message: `limit must be an integer from 1 to ${MAX_LIMIT}`,
+    });
   const { failures, nextCursor } = await searchInLedger(engine.database.searching, orgId, { filter, limit, cursor });
   const tally = await tallyFailures(engine.database.searching, orgId, { filter });
   return { ...tally, failures: failures.map(toDetails), nextCursor };
@@ -49,9 +54,4 @@ function toDetails({ jobId, type, state, failure, failedAt, totalAttempts, attem
       host: attempt?.host ?? null,
     },
   };
-}
-
-function invalidLimit(): AppError {
-  const message = `limit must be an integer from 1 to ${MAX_LIMIT}`;
-  return new AppError('INVALID_REQUEST', { message, details: [{ field: 'limit', code: 'OUT_OF_RANGE', message }] });
 }

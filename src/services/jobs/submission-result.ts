@@ -2,7 +2,7 @@ import { AppError, type Issue } from '../../core/errors.ts';
 import type { JobState } from '../../core/states.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 
-/** What the caller of a submission gets at once. */
+/** The result of a submission. */
 export type SubmissionResult =
   | { jobId: string; status: 'ACCEPTED'; state: JobState; createdAt: Date; scheduledFor: Date | null }
   | {

@@ -17,7 +17,7 @@ import {
 } from './submission-result.ts';
 
 export type SubmitJobParams = SubmissionRequest & {
-  /** A client inside the caller's transaction: the job exists when that commits. It is not limited. */
+  /** A client inside the caller's transaction. The job exists once that commits. No limit applies. */
   client?: pg.ClientBase;
   /** The limit of the door. */
   admission?: Admission;
@@ -25,7 +25,7 @@ export type SubmitJobParams = SubmissionRequest & {
   needsRoom?: boolean;
 };
 
-/** Accepts one job. A repeat of a request returns the job of the first one; another request with the same key is refused. */
+/** Accepts one job. A repeated request returns the job of the first one. A different request with the same key is refused. */
 export async function submitJob(engine: Engine, params: SubmitJobParams): Promise<SubmissionResult> {
   const { orgId, client } = params;
   if (client !== undefined) await requireTransaction(client);

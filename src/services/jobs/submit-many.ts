@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { AppError, type Issue } from '../../core/errors.ts';
+import { AppError, type Issue, invalidRequest } from '../../core/errors.ts';
 import type { Submission } from '../../core/submission.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { keyHeld } from '../../engine/submit/job-writer.ts';
@@ -38,13 +38,13 @@ export type SubmitManyParams = {
   /** Submissions that the door refuses, by index. They are rejected with these errors. */
   refused?: ReadonlyMap<number, AppError>;
   terms?: SubmissionTerms;
-  /** The limit of the door. It does not hold in the caller's transaction. */
+  /** The limit of the door. It does not apply inside the caller's transaction. */
   admission?: Admission;
 };
 
 type Result = SubmissionResult | RejectedSubmission;
 
-/** Accepts 1 to 1000 jobs: all or none when atomic, the valid ones otherwise. */
+/** Accepts 1 to 1000 jobs: all or none if atomic, otherwise the valid ones. */
 export async function submitMany(engine: Engine, params: SubmitManyParams): Promise<BatchResult> {
   const { submissions, atomic, client } = params;
   if (client !== undefined) await requireTransaction(client);
@@ -149,7 +149,7 @@ async function writeUnheld(engine: Engine, entries: readonly JobToWrite[], clien
   return attempted.map((each) => (each.kind === 'held' ? keyHeld() : each));
 }
 
-/** The jobs of repeats are read concurrently; in the caller's transaction one after the other. */
+/** Reads the jobs of repeated requests concurrently, but one after the other inside the caller's transaction. */
 async function resultsOf(engine: Engine, params: SubmitManyParams, outcomes: readonly Outcome[]): Promise<Result[]> {
   if (params.client === undefined) return Promise.all(outcomes.map((each) => resultFor(engine, params, each)));
   const results: Result[] = [];
@@ -184,12 +184,10 @@ const rejected = (error: AppError): RejectedSubmission => ({ jobId: null, status
 function aborted(): RejectedSubmission {
   const message =
     'Another job of the batch is not valid, and the batch is atomic. Correct that job, or send atomic: false.';
-  return rejected(
-    new AppError('INVALID_REQUEST', { message, details: [{ field: 'jobs', code: 'BATCH_ABORTED', message }] }),
-  );
+  return rejected(invalidRequest({ field: 'jobs', code: 'BATCH_ABORTED', message }));
 }
 
 function wrongSize(size: number | undefined): AppError {
   const message = `A batch must have 1 to ${MAX_BATCH} jobs; this one has ${size ?? 0}.`;
-  return new AppError('INVALID_REQUEST', { message, details: [{ field: 'jobs', code: 'OUT_OF_RANGE', message }] });
+  return invalidRequest({ field: 'jobs', code: 'OUT_OF_RANGE', message });
 }

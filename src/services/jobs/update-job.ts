@@ -1,4 +1,4 @@
-import { AppError } from '../../core/errors.ts';
+import { AppError, invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { type CheckedUpdate, checkUpdate, type JobUpdate } from '../../core/job-change.ts';
 import { RESERVED_PREFIXES, reservedMember } from '../../core/submission-members.ts';
@@ -16,17 +16,22 @@ export type UpdateParams = {
   orgId: string;
   id: string;
   update: JobUpdate;
-  /** How the changed job is read. */
+  /** Reads the changed job. */
   read?: typeof readJob;
 };
 
-/** Changes the open members of a job that has not ended. Null when there is no such job. */
+/** Changes a job that has not ended, and returns it. Returns null if the org has no such job. */
 export async function updateJob(engine: Engine, params: UpdateParams): Promise<JobReport | null> {
   const { orgId, id, update, read = readJob } = params;
   const checked = checkUpdate(update, engine.limits);
   if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
   const { type } = checked.change;
-  if (type !== undefined && engine.registrationOf(type) === undefined) throw unknownType(type);
+  if (type !== undefined && engine.registrationOf(type) === undefined)
+    throw invalidRequest({
+      field: 'type',
+      code: 'UNKNOWN_TYPE',
+      message: `No worker has registered the type ${type}.`,
+    });
   if (!isUuid(id)) return null;
   if (checked.change.callbackUrl != null) await engine.callbackOrgs.ensure(orgId);
   const asked = { orgId, id, change: checked.change, reservedPrefixes: RESERVED_PREFIXES };
@@ -38,15 +43,9 @@ export async function updateJob(engine: Engine, params: UpdateParams): Promise<J
   return read(engine, { orgId, id });
 }
 
-function unknownType(type: string): AppError {
-  const message = `No worker has registered the type ${type}.`;
-  return new AppError('INVALID_REQUEST', { message, details: [{ field: 'type', code: 'UNKNOWN_TYPE', message }] });
-}
-
 const KEPT_OF_RESERVED = ['type', 'priority', 'tags'] as const;
 
 function reserved(change: CheckedUpdate, type: string): AppError {
   const asked = KEPT_OF_RESERVED.filter((member) => change[member] !== undefined);
-  const details = asked.map((member) => reservedMember(member, type));
-  return new AppError('INVALID_REQUEST', { message: details[0]?.message, details });
+  return invalidRequest(...asked.map((member) => reservedMember(member, type)));
 }

@@ -18,7 +18,7 @@ export async function waitForJob(engine: Engine, params: WaitParams): Promise<Jo
   return toView(job === 'late' ? await lastLook(engine, params) : job);
 }
 
-/** `late`: the time is up. Rejects with the signal's reason when that is aborted first. */
+/** Returns `late` after the timeout. Rejects with the reason of the signal if that is aborted first. */
 function firstOf(
   ended: Promise<Job | null>,
   { timeoutMs, signal }: Omit<WaitParams, 'orgId' | 'id'>,
@@ -39,7 +39,7 @@ function firstOf(
   });
 }
 
-/** A job that ended since the watcher last looked is not late. Only then are its payload and its result read. */
+/** A job that has ended since the watcher last looked is not late. Its payload and result are read only in that case. */
 async function lastLook(engine: Engine, { orgId, id, timeoutMs }: WaitParams): Promise<Job> {
   const job = await engine.reader.get(orgId, id);
   if (job === null) throw missing(id);

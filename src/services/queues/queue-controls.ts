@@ -1,4 +1,4 @@
-import { AppError } from '../../core/errors.ts';
+import { invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { refuseReservedName } from '../../core/reserved-names.ts';
 import { FIELD_LIMITS, Issues, readText, readWord } from '../../core/submission-fields.ts';
@@ -7,7 +7,7 @@ import { setOrgCap } from '../../ledger/access/orgs.ts';
 import { pauseType, resumeType, setTypeConcurrency } from '../../ledger/queues/job-types.ts';
 import { type ClaimOrder, configureQueue, type Queue, readQueues } from '../../ledger/queues/queues.ts';
 
-/** What an operator can change while jobs run: queues, types and caps, for all processes at once. */
+/** Pauses, resumes and limits queues, types and orgs while jobs run. A change applies to all processes. */
 export class QueueControls {
   readonly #engine: Engine;
 
@@ -15,50 +15,59 @@ export class QueueControls {
     this.#engine = engine;
   }
 
+  /** Returns all queues. */
   list(): Promise<Queue[]> {
     return readQueues(this.#engine.database.api);
   }
 
-  /** `fifo` serves by priority and submission over all orgs; `fair` lets orgs take turns. */
+  /** Sets the order of claims. `fifo` orders jobs of all orgs by priority and submission. `fair` lets orgs take turns. */
   async configure(queue: string, change: { order: ClaimOrder }): Promise<void> {
     checkNewName(queue, 'queue');
-    checkOrder(change.order);
+    const issues = new Issues();
+    readWord(change.order, { field: 'order', words: ['fifo', 'fair'] }, issues);
+    issues.throwIfAny();
     await configureQueue(this.#engine.database.api, { name: queue, order: change.order });
     await this.#changed();
   }
 
+  /** Stops claims from a queue. Running jobs continue. */
   async pause(queue: string): Promise<void> {
     checkName(queue, 'queue');
     await configureQueue(this.#engine.database.api, { name: queue, paused: true });
   }
 
+  /** Allows claims from a queue again. */
   async resume(queue: string): Promise<void> {
     checkName(queue, 'queue');
     await configureQueue(this.#engine.database.api, { name: queue, paused: false });
     this.#engine.hint('ready');
   }
 
+  /** Stops claims of a job type. Running jobs continue. */
   async pauseType(type: string): Promise<void> {
     checkName(type, 'type');
     await pauseType(this.#engine.database.api, type);
   }
 
+  /** Allows claims of a job type again. */
   async resumeType(type: string): Promise<void> {
     checkName(type, 'type');
     await resumeType(this.#engine.database.api, type);
     this.#engine.hint('ready');
   }
 
-  /** At most this many jobs of the type run at once, over all workers; null lifts the cap. */
+  /** Limits how many jobs of a type run at once in all processes. Null removes the limit. */
   async capType(type: string, concurrency: number | null): Promise<void> {
     checkNewName(type, 'type');
     await setTypeConcurrency(this.#engine.database.api, type, concurrency);
     await this.#changed();
   }
 
-  /** At most this many jobs of the org run at once, over all workers; null lifts the cap. */
+  /** Limits how many jobs of an org run at once in all processes. Null removes the limit. */
   async capOrg(orgId: string, running: number | null): Promise<void> {
-    checkOrg(orgId);
+    if (!isUuid(orgId)) {
+      throw invalidRequest({ field: 'orgId', code: 'INVALID_ID', message: 'orgId must be the id of an org' });
+    }
     await setOrgCap(this.#engine.database.api, orgId, running);
     await this.#changed();
   }
@@ -72,32 +81,16 @@ export class QueueControls {
 
 type Named = 'queue' | 'type';
 
-/** Queues and types that are older than the rule on reserved names can still be paused and resumed. */
+/** Existing queues and types with a reserved name can be paused and resumed. */
 function checkName(name: string, field: Named): void {
   const issues = new Issues();
   readText(name, { field, max: FIELD_LIMITS[field], isName: true }, issues);
-  refuse(issues);
+  issues.throwIfAny();
 }
 
 function checkNewName(name: string, field: Named): void {
   checkName(name, field);
   const issues = new Issues();
   refuseReservedName(name, field, issues);
-  refuse(issues);
-}
-
-function checkOrder(order: ClaimOrder): void {
-  const issues = new Issues();
-  readWord(order, { field: 'order', words: ['fifo', 'fair'] }, issues);
-  refuse(issues);
-}
-
-function checkOrg(orgId: string): void {
-  const issues = new Issues();
-  if (!isUuid(orgId)) issues.add('orgId', 'INVALID_ID', 'must be the id of an org');
-  refuse(issues);
-}
-
-function refuse({ list }: Issues): void {
-  if (list.length > 0) throw new AppError('INVALID_REQUEST', { message: list[0]?.message, details: list });
+  issues.throwIfAny();
 }

@@ -1,0 +1,59 @@
+import type { Engine } from '../../engine/engine.ts';
+import type { Admission } from '../../services/admission/admission.ts';
+import { invalidSubmission } from '../../services/jobs/submission-result.ts';
+import { submitJob } from '../../services/jobs/submit-job.ts';
+import { submitMany } from '../../services/jobs/submit-many.ts';
+import type { Http } from '../door.ts';
+import { askerOf, callerOf, judgedByService, needs } from './operation.ts';
+import { readBatch, readSubmission } from './read-submission.ts';
+import { renderRow, renderSubmission } from './render.ts';
+import { answer, errorResponses } from './schemas/error.ts';
+import { named } from './schemas/shapes.ts';
+import { BatchResult, BatchSubmission, JobSubmission, SubmissionResult } from './schemas/submission.ts';
+
+const oneSchema = {
+  operationId: 'submitJob',
+  summary: 'Submit a job',
+  description:
+    'Accepts one job. The response is sent after the job is stored durably. A repeated request with the same idempotency_key and content returns the first job (200, DUPLICATE). The same key with other content is refused (409).',
+  body: named(JobSubmission),
+  response: {
+    200: answer(SubmissionResult, 'The request repeats an earlier one. This is the job of that request.'),
+    202: answer(SubmissionResult, 'The job is accepted.'),
+    ...errorResponses(409),
+  },
+};
+
+export function submitJobRoute(http: Http, engine: Engine, admission: Admission): void {
+  http.post('/jobs', { schema: oneSchema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
+    const { orgId, actor } = callerOf(request);
+    const { submission, issues } = readSubmission(request.body, askerOf(request));
+    if (issues.length > 0) throw invalidSubmission(issues);
+    const terms = { requestId: request.id, knownQueuesOnly: true };
+    const result = await submitJob(engine, { orgId, submission, actor, terms, admission });
+    return reply.code(result.status === 'ACCEPTED' ? 202 : 200).send(renderSubmission(result));
+  });
+}
+
+const batchSchema = {
+  operationId: 'submitJobs',
+  summary: 'Submit many jobs',
+  description:
+    'Accepts 1 to 1000 jobs in one transaction: all or none unless atomic is false. The response has one result per job, in order, with the error of each rejected job. If the queue is too full, an atomic batch is refused with 429. Without atomic, the jobs that do not fit are rejected with QUOTA_EXCEEDED.',
+  body: named(BatchSubmission),
+  response: { 200: answer(BatchResult, 'The result of each job.'), ...errorResponses() },
+};
+
+export function submitBatchRoute(http: Http, engine: Engine, admission: Admission): void {
+  http.post('/jobs/batch', { schema: batchSchema, ...needs('jobs:write'), ...judgedByService }, async (request) => {
+    const { orgId, actor } = callerOf(request);
+    const { total, accepted, rejected, results } = await submitMany(engine, {
+      ...readBatch(request.body, askerOf(request)),
+      orgId,
+      actor,
+      terms: { requestId: request.id, knownQueuesOnly: true },
+      admission,
+    });
+    return { total, accepted, rejected, results: results.map(renderRow) };
+  });
+}
