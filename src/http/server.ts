@@ -1,16 +1,15 @@
+import cors from '@fastify/cors';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import type { Engine } from '../engine/engine.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Door, Http } from './door.ts';
 import { installAuthentication } from './shared/authentication.ts';
 import { answerConnectionError } from './shared/connection-errors.ts';
-import { installCors } from './shared/cors.ts';
-import { type FaultObserver, installErrors, sendError, toAppError } from './shared/errors.ts';
+import { doorOf, type FaultObserver, installErrors, sendError, toAppError } from './shared/errors.ts';
 import type { Authenticator, RateLimiter } from './shared/identity.ts';
 import { installInFlight } from './shared/in-flight.ts';
 import { installOpenApi } from './shared/openapi.ts';
 import { installQueryValues } from './shared/query-values.ts';
-import { installQuietContinue } from './shared/quiet-continue.ts';
 import { requestIdOf } from './shared/request-id.ts';
 import { installSafeJson } from './shared/safe-json.ts';
 import { installApiPage } from './system/api-page.ts';
@@ -83,7 +82,7 @@ function bareServer(options: ServerOptions): Http {
     requestTimeout: receiveTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
     trustProxy: options.trustProxy ?? false,
-    // While the server closes, it still answers requests on open connections and asks the client to reconnect.
+    // While the server closes, it still responds on open connections and asks the client to reconnect.
     return503OnClosing: false,
     http: {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -101,4 +100,30 @@ function bareServer(options: ServerOptions): Http {
       customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true, verbose: true },
     },
   }) as unknown as Http;
+}
+
+/** Lets web pages of the configured origins call the API. No origin is allowed by default. */
+async function installCors(http: Http, origins: readonly string[]): Promise<void> {
+  if (origins.length === 0) return;
+  const allowed = new Set(origins);
+  await http.register(cors, {
+    // With a list the plugin would return 204 to preflight requests of every origin.
+    origin: (origin, decide) => decide(null, origin !== undefined && allowed.has(origin) ? origin : false),
+    methods: ['GET', 'POST', 'PATCH', 'PUT', 'DELETE'],
+    allowedHeaders: ['authorization', 'content-type', 'content-encoding', 'last-event-id', 'x-request-id'],
+    exposedHeaders: ['ratelimit', 'ratelimit-policy', 'retry-after', 'x-request-id'],
+    maxAge: 600,
+    strictPreflight: false,
+  });
+}
+
+/**
+ * Sends "100 Continue" to a client that waits for it, except at doors that return final statuses only. There the client sends
+ * the body after its own timeout.
+ */
+function installQuietContinue(http: Http, doors: readonly Door[]): void {
+  http.server.on('checkContinue', (request, response) => {
+    if (doorOf(request.url ?? '', doors)?.isFinalOnly !== true) response.writeContinue();
+    http.server.emit('request', request, response);
+  });
 }

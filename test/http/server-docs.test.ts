@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { ERRORS, type ErrorCode } from '../../src/core/errors.ts';
-import { statusOf } from '../../src/http/shared/statuses.ts';
+import { statusOf } from '../../src/http/shared/errors.ts';
 import { bodyOf, serve } from './server-fixture.ts';
 
 const page = readFileSync(new URL('../../docs/reference/http.md', import.meta.url), 'utf8');

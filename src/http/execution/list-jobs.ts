@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '../../services/execution/context.ts';
-import { listExecutions } from '../../services/execution/list-executions.ts';
+import { findExecutions } from '../../services/execution/list-executions.ts';
 import type { Http } from '../door.ts';
 import { needs } from '../shared/route-options.ts';
 import { answer } from '../shared/shapes.ts';
@@ -20,7 +20,7 @@ const schema = {
 export function listJobsRoute(http: Http, context: ExecutionContext): void {
   http.get('/jobs', { schema, ...needs('jobs:read') }, async (request) => {
     const { filter, page } = readListQuery(request.query);
-    const { jobs, nextCursor, hasMore } = await listExecutions(context, callerOf(request), filter, page);
-    return { jobs: jobs.map(renderExecution), next_cursor: nextCursor, has_more: hasMore };
+    const { jobs, nextCursor, hasMore } = await findExecutions(context, callerOf(request), filter, page);
+    return { jobs: jobs.map(({ view }) => renderExecution(view)), next_cursor: nextCursor, has_more: hasMore };
   });
 }

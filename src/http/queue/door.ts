@@ -4,13 +4,13 @@ import { createQueueAdmission } from '../../services/admission/queue-admission.t
 import type { Door, Http } from '../door.ts';
 import { shapesIn } from '../shared/shapes.ts';
 import { cancelJobRoute, cancelJobsRoute } from './cancel-jobs.ts';
+import { retryJobRoute, updateJobRoute } from './change-job.ts';
 import { registerEventRoutes } from './events.ts';
 import { explainJobRoute } from './explain-job.ts';
 import { getFailureRoute, searchFailuresRoute } from './failures.ts';
-import { getJobRoute } from './get-job.ts';
 import { getStatsRoute } from './get-stats.ts';
+import { getJobRoute, searchJobsRoutes } from './read-jobs.ts';
 import { renderError } from './render.ts';
-import { retryJobRoute } from './retry-job.ts';
 import * as cancellationSchemas from './schemas/cancellation.ts';
 import * as errorSchemas from './schemas/error.ts';
 import * as explanationSchemas from './schemas/explanation.ts';
@@ -19,9 +19,7 @@ import * as jobSchemas from './schemas/job.ts';
 import * as searchSchemas from './schemas/search.ts';
 import * as statsSchemas from './schemas/stats.ts';
 import * as submissionSchemas from './schemas/submission.ts';
-import { searchJobsRoutes } from './search-jobs.ts';
 import { submitBatchRoute, submitJobRoute } from './submit-jobs.ts';
-import { updateJobRoute } from './update-job.ts';
 
 const SHAPES = [
   ...shapesIn(errorSchemas, submissionSchemas, jobSchemas, searchSchemas, statsSchemas, cancellationSchemas),

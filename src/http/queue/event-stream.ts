@@ -1,10 +1,13 @@
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { FastifyReply } from 'fastify';
-import type { AppError } from '../../core/errors.ts';
+import { type AppError, isAppError } from '../../core/errors.ts';
 import { currentAttempt } from '../../core/job.ts';
+import { isTerminal } from '../../core/states.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
+import type { EventFeed } from '../../engine/follow/feed.ts';
 import { type FeedEvent, type FeedPosition, writeFeedCursor } from '../../engine/follow/feed-cursor.ts';
+import type { FeedSubscription, JobWatch } from '../../engine/follow/feed-subscription.ts';
 import { STATE_WORDS } from './words.ts';
 
 /** How long browsers wait before they reconnect. */
@@ -33,13 +36,13 @@ export function sendEventStream(reply: FastifyReply, text: AsyncGenerator<string
 }
 
 /** Sends the start position, so that a client that disconnects before the first event can resume without a gap. */
-export const opening = (position: FeedPosition): string =>
+const opening = (position: FeedPosition): string =>
   `retry: ${RETRY_MS}\nid: ${writeFeedCursor(position)}\n: connected\n\n`;
 
 /** Keeps the connection alive, and moves the resume position past events that the filter excludes. */
-export const heartbeat = (position: FeedPosition): string => `id: ${writeFeedCursor(position)}\n: heartbeat\n\n`;
+const heartbeat = (position: FeedPosition): string => `id: ${writeFeedCursor(position)}\n: heartbeat\n\n`;
 
-export function* eventChunks(events: readonly FeedEvent[]): Generator<string> {
+function* eventChunks(events: readonly FeedEvent[]): Generator<string> {
   for (let at = 0; at < events.length; at += EVENTS_IN_A_CHUNK) {
     yield events
       .slice(at, at + EVENTS_IN_A_CHUNK)
@@ -62,15 +65,100 @@ function eventText(event: FeedEvent): string {
   return `id: ${writeFeedCursor(event)}\nevent: job.${event.to}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
-export const STREAM_ENDS = {
+const STREAM_ENDS = {
   SLOW_CONSUMER: 'The client reads events too slowly. Resume after last_event_id.',
   SHUTTING_DOWN: 'The server is shutting down. Resume after last_event_id.',
   UNAVAILABLE: 'Events are not available now. Resume after last_event_id.',
 } as const;
 
 /** The last event of a stream that the server ends. */
-export function farewell(end: Pick<AppError, 'code' | 'message'> | keyof typeof STREAM_ENDS, position: FeedPosition) {
+function farewell(end: Pick<AppError, 'code' | 'message'> | keyof typeof STREAM_ENDS, position: FeedPosition) {
   const id = writeFeedCursor(position);
   const { code, message } = typeof end === 'string' ? { code: end, message: STREAM_ENDS[end] } : end;
   return `id: ${id}\nevent: error\ndata: ${JSON.stringify({ code, message, last_event_id: id })}\n\n`;
+}
+
+export type StreamRules = {
+  readonly heartbeatMs: number;
+  /** Throws when the caller's key is no longer valid. */
+  check(): Promise<unknown>;
+};
+
+/** How often a stream checks its key. The authenticator caches keys, so a check is cheap. */
+const LOOK_MS = 1_000;
+
+/** The stream of an org. If the server ends it, the last event gives the reason. */
+export async function* orgStreamText(subscription: FeedSubscription, rules: StreamRules): AsyncGenerator<string> {
+  const pulse = new Pulse(rules.heartbeatMs);
+  yield opening(subscription.position);
+  try {
+    for (;;) {
+      await rules.check();
+      const step = await subscription.next(pulse.waitMs);
+      if (step.kind === 'overflowed') return yield farewell('SLOW_CONSUMER', step.position);
+      if (step.kind === 'closed') return yield farewell('SHUTTING_DOWN', step.position);
+      if (step.kind === 'events') {
+        yield* eventChunks(step.events);
+        pulse.beat();
+      } else if (pulse.isDue()) yield heartbeat(step.position);
+    }
+  } catch (error) {
+    yield farewell(reasonOf(error), subscription.position);
+  }
+}
+
+export type FollowedJob = { feed: EventFeed; watch: JobWatch; orgId: string; jobId: string; after: FeedPosition };
+
+/** The stream of a job: its history, then new events, until the job has ended. */
+export async function* jobStreamText(job: FollowedJob, rules: StreamRules): AsyncGenerator<string> {
+  const { feed, watch, orgId, jobId } = job;
+  const pulse = new Pulse(rules.heartbeatMs);
+  let position = job.after;
+  yield opening(position);
+  try {
+    for (let isOver = false; ; ) {
+      await rules.check();
+      const events = await feed.readJob(orgId, { jobId, afterN: position.n });
+      const last = events.at(-1);
+      if (last !== undefined) {
+        yield* eventChunks(events);
+        pulse.beat();
+        position = last;
+        isOver = isTerminal(last.to);
+        continue; // There may be more events: a job can be retried after its end.
+      }
+      if (isOver) return;
+      if (pulse.isDue()) yield heartbeat(position);
+      if ((await watch.next(pulse.waitMs)) === 'closed') return yield farewell('SHUTTING_DOWN', position);
+    }
+  } catch (error) {
+    yield farewell(reasonOf(error), position);
+  }
+}
+
+/** A client learns that its key was refused. Every other error is reported as UNAVAILABLE. */
+function reasonOf(error: unknown) {
+  const isRefusal = isAppError(error, 'UNAUTHORIZED') || isAppError(error, 'FORBIDDEN');
+  return isRefusal ? error : 'UNAVAILABLE';
+}
+
+class Pulse {
+  readonly waitMs: number;
+  readonly #everyMs: number;
+  #lastMs = performance.now();
+
+  constructor(everyMs: number) {
+    this.waitMs = Math.min(everyMs, LOOK_MS);
+    this.#everyMs = everyMs;
+  }
+
+  beat(): void {
+    this.#lastMs = performance.now();
+  }
+
+  isDue(): boolean {
+    if (performance.now() - this.#lastMs < this.#everyMs) return false;
+    this.beat();
+    return true;
+  }
 }

@@ -1,8 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { AppError, invalidRequest, isAppError } from '../../core/errors.ts';
+import { AppError, type ErrorCode, invalidRequest, isAppError } from '../../core/errors.ts';
 import type { Door, ErrorResponse, Http } from '../door.ts';
 import { bodyTooLarge } from './safe-json.ts';
-import { statusOf } from './statuses.ts';
 import { issuesOf } from './validation-issues.ts';
 
 /** The error body for addresses outside every door. */
@@ -12,6 +11,23 @@ export type ErrorBody = {
   details: readonly { field: string; code: string; message: string }[];
   request_id: string;
 };
+
+/** The HTTP status of each error that a caller can cause. Every other code of the catalogue is a 500. */
+const STATUSES: Partial<Record<ErrorCode, number>> = {
+  INVALID_REQUEST: 400,
+  NOT_SERIALIZABLE: 400,
+  UNAUTHORIZED: 401,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  CONFLICT: 409,
+  DUPLICATE: 409,
+  QUOTA_EXCEEDED: 429,
+  UNAVAILABLE: 503,
+  SHUTTING_DOWN: 503,
+  TIMED_OUT: 503,
+};
+
+export const statusOf = (code: ErrorCode): number => STATUSES[code] ?? 500;
 
 /** Receives unexpected errors, whose details the client does not see. */
 export type FaultObserver = (fault: { error: unknown; requestId: string; method: string; url: string }) => void;

@@ -16,28 +16,16 @@ export type ExecutionPage = {
   readonly order?: (typeof EXECUTION_ORDERS)[number];
 };
 
-export type ListedExecutions = { jobs: ExecutionView[]; nextCursor: string | null; hasMore: boolean };
-
 const ORDERS = { created: 'CREATED_DESC', updated: 'UPDATED_DESC' } as const;
 const DEFAULT_LIMIT = 100;
 /** How many searches one page may take. If few of the jobs found match, the page is returned short, with `hasMore`. */
 const MAX_LOOKS = 5;
 
-/** Returns a page of the jobs of one client that match every filter. */
-export async function listExecutions(
-  c: ExecutionContext,
-  caller: Caller,
-  filter: ExecutionFilter,
-  page: ExecutionPage,
-): Promise<ListedExecutions> {
-  const { jobs, ...rest } = await findExecutions(c, caller, filter, page);
-  return { jobs: jobs.map(({ view }) => view), ...rest };
-}
-
 export type FoundExecution = { readonly job: Job; readonly view: ExecutionView };
 
 export type FoundExecutions = { jobs: FoundExecution[]; nextCursor: string | null; hasMore: boolean };
 
+/** Returns a page of the jobs of one client that match every filter. */
 export async function findExecutions(
   c: ExecutionContext,
   caller: Caller,

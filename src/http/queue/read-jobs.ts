@@ -1,13 +1,43 @@
 import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
 import type { Engine } from '../../engine/engine.ts';
+import { readJob } from '../../services/jobs/read-job.ts';
 import { searchJobs } from '../../services/jobs/search-jobs.ts';
 import type { Http } from '../door.ts';
-import { bodyMayBeAbsent, callerOf, needs } from './operation.ts';
+import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
 import { type JobQuestion, readSearch, readSearchQuery } from './read-filter.ts';
 import { renderJob } from './render.ts';
 import { answer, errorResponses } from './schemas/error.ts';
+import { JobStatus } from './schemas/job.ts';
 import { JobSearch, JobSearchQuery, JobSearchResult } from './schemas/search.ts';
-import { named } from './schemas/shapes.ts';
+import { JobParams, named } from './schemas/shapes.ts';
+
+const getSchema = {
+  operationId: 'getJob',
+  summary: 'Get a job',
+  description: 'Returns one job, with its result and its history on request.',
+  params: JobParams,
+  querystring: Type.Object(
+    {
+      include_result: Type.Optional(
+        Type.Boolean({ default: false, description: 'Add the result, if the job has one.' }),
+      ),
+      include_history: Type.Optional(Type.Boolean({ default: false, description: 'Add every state change.' })),
+    },
+    { additionalProperties: false },
+  ),
+  response: { 200: answer(JobStatus, 'The job.'), ...errorResponses(404) },
+};
+
+export function getJobRoute(http: Http, engine: Engine): void {
+  http.get('/jobs/:id', { schema: getSchema, ...needs('jobs:read') }, async (request) => {
+    const { orgId, sight } = callerOf(request);
+    const { include_result: includeResult, include_history: includeHistory } = request.query;
+    const job = await readJob(engine, { orgId, id: request.params.id, includeResult, includeHistory });
+    if (job === null) throw noSuchJob(request.params.id);
+    return renderJob(job, sight);
+  });
+}
 
 const response = { 200: answer(JobSearchResult, 'A page of jobs.'), ...errorResponses() };
 
