@@ -137,7 +137,7 @@ async function pinned(): Promise<void> {
 
 async function http(): Promise<void> {
   await atRest(await scratch.fresh('rest'));
-  say('single jobs over HTTP, beside a handler that only parses and answers ...');
+  say('single jobs over HTTP, compared with a handler that only parses and responds ...');
   for (const { path, millrace, bare, share } of await httpShares(scratch.fresh, { quick, client: 'raw' })) {
     const measured = `${millrace} of ${bare} requests/s = ${(share * 100).toFixed(0)} %`;
     bars.push({ what: `POST ${path}, 64 connections`, measured, bar: '>= 60 %', ok: share >= 0.6 });

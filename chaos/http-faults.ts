@@ -1,5 +1,5 @@
-// node chaos/http-faults.ts [--quick]: takes the database from a server under load, kills a server under load, and judges what is
-// left by the answers that callers got. Prints the figures and fails when one is missed.
+// node chaos/http-faults.ts [--quick]: stops the database of a server under load, kills a server under load, and checks the ledger against
+// the responses that callers got. Prints the figures, and fails if one is out of range.
 import { parseArgs } from 'node:util';
 import { crashDatabase } from './database-crash.ts';
 import type { Judgement } from './judge.ts';
@@ -58,9 +58,9 @@ await withServer(async (postgres, program) => {
   noteJudgement(fault, report);
   const { answers, withoutRetryAfter, slowestMs, recoveryMs, exits } = report;
   const only503 = Object.keys(answers).join() === '503';
-  note(fault, 'answers meanwhile: 503 only', { measured: JSON.stringify(answers), ok: only503 });
+  note(fault, 'responses meanwhile: 503 only', { measured: JSON.stringify(answers), ok: only503 });
   note(fault, 'refusals without Retry-After = 0', { measured: withoutRetryAfter, ok: withoutRetryAfter === 0 });
-  note(fault, 'slowest answer <= 2 s', { measured: inMs(slowestMs), ok: slowestMs <= 2_000 });
+  note(fault, 'slowest response <= 2 s', { measured: inMs(slowestMs), ok: slowestMs <= 2_000 });
   note(fault, 'back after its return <= 2 s', { measured: inMs(recoveryMs), ok: recoveryMs <= 2_000 });
   note(fault, 'program exits = 0', { measured: exits, ok: exits === 0 });
   for (const message of new Set(program.faults)) console.error(`${fault}: answered 500 for ${message}`);

@@ -1,4 +1,4 @@
-/** Compares what callers were told with what the ledger holds. */
+/** Compares the responses that callers got with the rows of the ledger. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { openDatabase } from '../src/ledger/driver/database.ts';
 import { checkInvariants, type Violation } from '../src/ledger/upkeep/invariants.ts';
@@ -7,7 +7,7 @@ export type Judgement = {
   acknowledged: number;
   /** Acknowledged jobs that are not there. */
   lost: number;
-  /** Jobs beyond one for a key, in answers or in the ledger. */
+  /** Jobs in addition to the first one of a key, in responses or in the ledger. */
   duplicated: number;
   /** Jobs that did not end well. */
   unfinished: number;

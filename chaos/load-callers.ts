@@ -1,4 +1,4 @@
-/** Clients of the execution API that submit jobs at a fixed rate, and then compare its reports with what they were told. */
+/** Clients of the execution API that submit jobs at a fixed rate, and then compare its reports with the responses. */
 
 import { KINDS, type WorkKind } from '../src/core/execution/kinds.ts';
 import { type Credentials, ExecutionApi } from '../src/simulator/api.ts';
@@ -12,17 +12,17 @@ import type { ReportRow } from '../src/simulator/wire.ts';
 export type LoadParams = { url: string; clients: number; rate: number; seconds: number; seed: number };
 
 export type Load = {
-  /** From the moment a submission was to be sent to its answer. */
+  /** The time from the planned moment of a submission to its response. */
   readonly submitMs: Histogram;
   readonly statuses: ReadonlyMap<number, number>;
-  /** The kind that each client was told it has a job of, by job id. */
+  /** The kind of each accepted job, by client and job id. */
   readonly accepted: readonly ReadonlyMap<string, WorkKind>[];
   readonly tookSeconds: number;
   readonly clients: readonly Credentials[];
 };
 
 export type Comparison = {
-  /** Accepted jobs that no report names, and jobs in reports that nobody submitted. */
+  /** Accepted jobs that are in no report, and jobs in reports that no client submitted. */
   lost: number;
   unknown: number;
   unfinished: number;
@@ -77,7 +77,7 @@ export async function submitSteadily({ url, rate, seconds, seed, ...params }: Lo
   return { submitMs, statuses, accepted, clients, tookSeconds: (performance.now() - startedMs) / 1_000 };
 }
 
-/** Reads the reports of every client and holds them against what it was told. */
+/** Reads the reports of every client and compares them with the responses it got. */
 export async function compareReports(url: string, { clients, accepted }: Load): Promise<Comparison> {
   const api = new ExecutionApi({ url });
   const comparison = { lost: 0, unknown: 0, unfinished: 0, wrong: 0, waitMs: new Histogram() };

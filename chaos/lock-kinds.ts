@@ -26,7 +26,7 @@ const POKE_EVERY_MS = 200;
 /** Of the main worker and of the other one. */
 const PAUSED_QUEUES = ['held', 'other-held'];
 
-/** Does what waits for the lock again and again, as impatient callers do. Returns what stops it. */
+/** Repeats an operation that waits for the lock, as impatient callers do. Returns a function that stops it. */
 function poke(work: () => Promise<unknown>): () => void {
   const again = () => void work().catch(() => {});
   again();

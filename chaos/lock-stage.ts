@@ -123,7 +123,7 @@ export class Stage {
     return worker;
   }
 
-  /** Handlers that wait at the gate go on, in every worker. */
+  /** Lets handlers that wait at the gate continue, in every worker. */
   openGate(gate: string): void {
     for (const worker of this.#workers) if (worker.connected) worker.send({ gate } satisfies GateOpening);
   }

@@ -4,7 +4,7 @@ import { type JobContext, Millrace, PermanentError, TemporaryError } from '../sr
 
 /** A fact that the parent waits for: a time on the machine's clock, or a duration in milliseconds. */
 export type WorkerReport = { key: string; value: number };
-/** The parent opens a gate by its name, and every handler that waits at it goes on. */
+/** The parent opens a gate by its name, and every handler that waits at it continues. */
 export type GateOpening = { gate: string };
 export type LockWorkerSettings = { url: string; name: string; queues: string[]; slots: number };
 

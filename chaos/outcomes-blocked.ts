@@ -1,6 +1,6 @@
 // node chaos/outcomes-blocked.ts [--jobs 100000] [--seconds 10] [--slots 10]: keeps a worker from writing its outcomes while many jobs wait, first with
 // a user's transaction that holds one job, then with a lock on the whole table. Samples how many jobs are running and how much memory
-// the worker holds, lets it go on, and fails unless both stayed small and every job completed exactly once.
+// the worker uses, lets it continue, and fails unless both stayed small and every job completed exactly once.
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';

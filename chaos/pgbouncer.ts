@@ -82,7 +82,7 @@ const codeOf = (error: unknown): string => {
   return cause?.code === undefined ? (code ?? String(error)) : `${code} (${cause.code})`;
 };
 
-/** What opening the library and each kind of session come to. */
+/** Opens the library and each kind of session, and returns the result of each. */
 async function tryPooler(url: string): Promise<Map<string, string>> {
   const outcomes = new Map<string, string>();
   try {

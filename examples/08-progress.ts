@@ -31,6 +31,6 @@ stop();
 
 const long = await millrace.submit({ type: 'render', payload: { frames: 10_000 }, queue });
 await new Promise<void>((resolve) => millrace.on('progress', () => resolve()));
-await millrace.cancel(long.jobId, { reason: 'nobody watches' });
+await millrace.cancel(long.jobId, { reason: 'no longer needed' });
 console.log(`the long one: ${(await millrace.waitFor(long.jobId, { timeout: '30s' })).state}`);
 await millrace.close();

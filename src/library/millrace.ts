@@ -106,7 +106,10 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return this.#postgres.url;
   }
 
-  /** Registers the handler of a job type. Throws ALREADY_RUNNING after `start()`, and INVALID_HANDLER for a wrong registration. */
+  /**
+   * Registers the handler of a job type. Returns its status: REGISTERED, REPLACED, or INVALID with the issues. Throws ALREADY_RUNNING
+   * after `start()`.
+   */
   register<T extends TypeOf<Jobs>, P = PayloadOf<Jobs, T>, R extends ResultOf<Jobs, T> = ResultOf<Jobs, T>>(
     registration: Omit<Registration<P, R, ContextOf<Jobs>>, 'type'> & { type: T },
   ): RegistrationResult {

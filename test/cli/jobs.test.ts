@@ -62,7 +62,7 @@ describe('jobs submit', () => {
     expect(good.stdout).toMatch(/^Job [0-9a-f-]{36} is scheduled\.\n$/);
     const bad = await run(['jobs', 'submit', 'cli.plain', '--queue', 'NO GOOD', '--key', ''], here());
     expect(bad).toMatchObject({ code: 1, stdout: '' });
-    expect(bad.stderr).toContain('queue must be');
+    expect(bad.stderr).toContain('queue must be 1 to 100 characters');
     expect(bad.stderr).toContain('idempotencyKey must not be empty');
   });
 });

@@ -6,7 +6,7 @@ import { renderPlainly } from './errors.ts';
 
 type ConnectionError = Error & { code?: string };
 
-/** Answers bytes that never become a request: they are not valid HTTP, too slow or too long. No route sees them. */
+/** Responds to bytes that are not a complete HTTP request: invalid, too slow or too long. No route handles them. */
 export function answerConnectionError(error: ConnectionError, socket: Socket): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();

@@ -40,7 +40,7 @@ const PAUSE_PER_READING = 20;
 const SMALLEST_MARGIN = 2_000;
 const MAX_BATCH = 100;
 const MAX_WAITING = 2_000;
-/** How long work may wait for a lock of another transaction, which may be a user's. All callers in line wait with it. */
+/** How long work may wait for a lock of another transaction, which may be a user's. All waiting callers wait with it. */
 const LOCK_WAIT_MS = 2;
 /** When work that met such a lock is tried again, and for how long. */
 const RETRY_MS = 100;
