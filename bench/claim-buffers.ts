@@ -1,8 +1,8 @@
 import pg from 'pg';
 import { ReadyRanges } from '../src/engine/work/ready-ranges.ts';
 import { Millrace } from '../src/index.ts';
+import { claimAndStart } from '../src/ledger/attempts/claim-and-start.ts';
 import { completeJobs } from '../src/ledger/attempts/complete-jobs.ts';
-import { takeJobs } from '../src/ledger/attempts/take-jobs.ts';
 import { registerWorker } from '../src/ledger/attempts/workers.ts';
 import { openDatabase } from '../src/ledger/driver/database.ts';
 import { allStatements } from '../src/ledger/driver/statement.ts';
@@ -24,9 +24,9 @@ export async function claimBuffers(url: string, jobs: number): Promise<{ before:
   ranges.set({ queues: ['q:default'], types: ['noop'], fair: new Set() });
   const before = await explainClaim(database.workers, { workerId, ranges });
   for (let claimed = 0, claimNo = 1; claimed < jobs; claimNo++) {
-    const { jobs: started } = await takeJobs(database.workers, {
+    const { jobs: started } = await claimAndStart(database.workers, {
       workerId,
-      lanes: ranges.next(performance.now()),
+      ranges: ranges.next(performance.now()),
       limit: 200,
       claimNo,
       runs: ranges.runsFor(200),
@@ -47,7 +47,7 @@ async function explainClaim(
   pool: pg.Pool,
   { workerId, ranges }: { workerId: number; ranges: ReadyRanges },
 ): Promise<number> {
-  const { text } = allStatements().find((each) => each.name === 'millrace_take_jobs') as { text: string };
+  const { text } = allStatements().find((each) => each.name === 'millrace_claim_and_start') as { text: string };
   const now = ranges.next(performance.now());
   const values = [
     ...[workerId, 10, 0, now.map((range) => range.queue), now.map((range) => range.jobType)],

@@ -11,7 +11,7 @@ import { lateAttempt } from '../../src/engine/work/starter.ts';
 import { leaseAhead } from '../../src/ledger/attempts/claim-jobs.ts';
 import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
-import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
+import { rangesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
 import { until } from '../until.ts';
 
 const ledger = useLedger();
@@ -23,7 +23,7 @@ type Late = { workerId: number; attempt: RunningAttempt; outcomes: OutcomeWriter
 async function runningLate(job: TestJob, worker?: number): Promise<Late> {
   const workerId = worker ?? (await ledger.registerWorker());
   const claims = new Claims();
-  const asked = { workerId, lanes: lanesOf(job), limit: 1, claimNo: ++claimNo };
+  const asked = { workerId, ranges: rangesOf(job), limit: 1, claimNo: ++claimNo };
   const { jobs } = await leaseAhead(ledger.db.workers, asked);
   const [leased] = jobs;
   if (leased === undefined) throw new Error('It could not be leased.');

@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import { EventHub } from '../../src/engine/events.ts';
 import { Rescuer } from '../../src/engine/upkeep/rescuer.ts';
-import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
+import { claimAndStart } from '../../src/ledger/attempts/claim-and-start.ts';
 import { stopWorker } from '../../src/ledger/attempts/workers.ts';
-import { type LeasedTestJob, lanesOf } from '../ledger/fixture.ts';
+import { type LeasedTestJob, rangesOf } from '../ledger/fixture.ts';
 import { newJobAhead } from '../ledger/lease-ahead.ts';
 import { useBench } from '../library/fixture.ts';
 import { until } from '../until.ts';
@@ -78,7 +78,7 @@ it('does not wait for a job that a transaction holds, and takes it in a later ro
 it('goes past more held jobs than one look finds', async () => {
   const { orgId, type } = await ledger.submitLine(600);
   const workerId = await ledger.registerWorker();
-  await takeJobs(ledger.db.workers, { workerId, lanes: lanesOf({ jobType: type }), limit: 600, claimNo: 1 });
+  await claimAndStart(ledger.db.workers, { workerId, ranges: rangesOf({ jobType: type }), limit: 600, claimNo: 1 });
   await stopWorker(ledger.db.workers, workerId);
   const behind = await orphan();
   const holder = await bench.connect();

@@ -11,7 +11,7 @@ import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
-import { lanesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
+import { rangesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
 import { whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 
@@ -36,7 +36,7 @@ type Told = { started: number[]; gone: number; returned: number };
 async function claimed(): Promise<{ job: TestJob; workerId: number; leased: LeasedJob }> {
   const job = await ledger.submitOne();
   const workerId = await ledger.registerWorker();
-  const asked = { workerId, lanes: lanesOf(job), limit: 1, claimNo: 1 };
+  const asked = { workerId, ranges: rangesOf(job), limit: 1, claimNo: 1 };
   const given = (await claimJobs(ledger.db.workers, asked)).jobs[0];
   if (given === undefined) throw new Error('It could not be claimed.');
   const registered = { type: job.jobType } as RegisteredHandler;

@@ -1,9 +1,9 @@
 /** Work for the execution API, and the parts that workers play in it where a test plays them itself. */
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
+import { claimAndStart } from '../../src/ledger/attempts/claim-and-start.ts';
 import { claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
-import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
 import type { LeasedTestJob, TestJob, TestLedger } from '../ledger/fixture.ts';
-import { lanesOf } from '../ledger/fixture.ts';
+import { rangesOf } from '../ledger/fixture.ts';
 
 /** Longer than any test that wants to find it running. */
 export const LONG = 'RUNS_LONG';
@@ -15,7 +15,7 @@ export const at = (ms: number): string => new Date(Date.now() + ms).toISOString(
 
 export const inAnHour = (): string => at(HOUR);
 
-const lanes = lanesOf({ jobType: EXECUTION_TYPE });
+const ranges = rangesOf({ jobType: EXECUTION_TYPE });
 
 /** The row of a job that was submitted through the API. */
 export async function jobOf(ledger: TestLedger, orgId: string, id: string): Promise<TestJob> {
@@ -24,7 +24,7 @@ export async function jobOf(ledger: TestLedger, orgId: string, id: string): Prom
 
 let claimNo = 1_000_000;
 
-const asked = (workerId: number) => ({ workerId, lanes, limit: 1, claimNo: ++claimNo });
+const asked = (workerId: number) => ({ workerId, ranges, limit: 1, claimNo: ++claimNo });
 
 /** What a worker gets that asks for one job: its lease, or null. The attempt does not start. */
 export async function claimOne(ledger: TestLedger): Promise<LeasedTestJob | null> {
@@ -36,7 +36,7 @@ export async function claimOne(ledger: TestLedger): Promise<LeasedTestJob | null
 /** The same, and the attempt starts. */
 export async function startOne(ledger: TestLedger): Promise<LeasedTestJob | null> {
   const workerId = await ledger.registerWorker();
-  const [job] = (await takeJobs(ledger.db.workers, asked(workerId))).jobs;
+  const [job] = (await claimAndStart(ledger.db.workers, asked(workerId))).jobs;
   return job === undefined ? null : { ...job, workerId };
 }
 

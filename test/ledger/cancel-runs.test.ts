@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
+import { claimAndStart } from '../../src/ledger/attempts/claim-and-start.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
@@ -16,9 +16,9 @@ async function runOf(count: number) {
     depth: () => queueDepth(ledger.db.api, { queue: 'q:default', jobType: type, atMost: 1_000 }),
     rows: async () => (await ledger.db.api.query('SELECT FROM millrace.ready WHERE org_id = $1', [orgId])).rows.length,
     async take(limit: number): Promise<string[]> {
-      const lanes = [{ queue: 'q:default', jobType: type, priority: 2, floor: 0 }];
+      const ranges = [{ queue: 'q:default', jobType: type, priority: 2, floor: 0 }];
       const workerId = await ledger.registerWorker();
-      const { jobs: started } = await takeJobs(ledger.db.workers, { workerId, lanes, limit, claimNo: workerId });
+      const { jobs: started } = await claimAndStart(ledger.db.workers, { workerId, ranges, limit, claimNo: workerId });
       return started.map(({ id }) => id);
     },
   };

@@ -4,7 +4,7 @@ import { returnExpired, returnJobs } from '../../src/ledger/attempts/return-jobs
 import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { lockParent } from '../../src/ledger/jobs/guard-parent.ts';
-import { lanesOf, useLedger } from './fixture.ts';
+import { rangesOf, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
 const db = () => ledger.db.workers;
@@ -39,7 +39,7 @@ describe('a claim', () => {
     const workerId = await ledger.registerWorker();
     const order: number[] = [];
     for (let claimNo = 1; claimNo <= 4; claimNo++) {
-      const asked = { workerId, lanes: lanesOf({ jobType: type }), limit: 1, claimNo };
+      const asked = { workerId, ranges: rangesOf({ jobType: type }), limit: 1, claimNo };
       order.push((await claimJobs(db(), asked)).jobs[0]!.seq);
     }
     expect(order).toEqual([first.seq, second.seq, late.seq, low.seq]);
@@ -54,7 +54,7 @@ describe('a claim', () => {
     });
     expect(await ledger.tokensOf(job, 'ready')).toBe(1);
     const workerId = await ledger.registerWorker();
-    expect(await claimJobs(db(), { workerId, lanes: lanesOf(job), limit: 5, claimNo: 1 })).toMatchObject({
+    expect(await claimJobs(db(), { workerId, ranges: rangesOf(job), limit: 5, claimNo: 1 })).toMatchObject({
       jobs: [],
     });
     expect(await ledger.tokensOf(job, 'ready')).toBe(0);
@@ -67,7 +67,7 @@ describe('a claim', () => {
     const workers = await Promise.all([ledger.registerWorker(), ledger.registerWorker()]);
     const claims = await Promise.all(
       workers.map((workerId) =>
-        claimJobs(db(), { workerId, lanes: lanesOf({ jobType: type }), limit: 10, claimNo: 1 }),
+        claimJobs(db(), { workerId, ranges: rangesOf({ jobType: type }), limit: 10, claimNo: 1 }),
       ),
     );
     const seqs = claims.flatMap(({ jobs }) => jobs.map((job) => job.seq));

@@ -1,16 +1,17 @@
 import { describe, expect, test } from 'vitest';
+import { type ClaimParams, claimAndStart, claimAndStartCapped } from '../../src/ledger/attempts/claim-and-start.ts';
 import { claimCappedJobs, claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
-import { type TakeParams, takeCappedJobs, takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
 const NO_ROOM_NEEDED = { types: new Map(), orgs: new Map() };
 
 const CLAIMS = {
-  takeJobs: async (params: TakeParams) => (await takeJobs(ledger.db.workers, params)).jobs,
-  takeCappedJobs: async (params: TakeParams) => (await takeCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
-  claimJobs: async (params: TakeParams) => (await claimJobs(ledger.db.workers, params)).jobs,
-  claimCappedJobs: async (params: TakeParams) =>
+  claimAndStart: async (params: ClaimParams) => (await claimAndStart(ledger.db.workers, params)).jobs,
+  claimAndStartCapped: async (params: ClaimParams) =>
+    (await claimAndStartCapped(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
+  claimJobs: async (params: ClaimParams) => (await claimJobs(ledger.db.workers, params)).jobs,
+  claimCappedJobs: async (params: ClaimParams) =>
     (await claimCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
 } as const;
 
@@ -28,13 +29,13 @@ describe.each(Object.entries(CLAIMS))('%s', (_, claim) => {
       const queues = Object.entries(ranks).flatMap(([queue, rank]) =>
         [0, 2].map((priority) => ({ queue, rank, priority })),
       );
-      const lanes = queues.map((lane) => ({ ...lane, jobType: type, floor: 0 }));
-      return (await claim({ workerId, lanes, limit, claimNo: ++claimNo })).map(({ seq }) => seq).sort((x, y) => x - y);
+      const ranges = queues.map((range) => ({ ...range, jobType: type, floor: 0 }));
+      return (await claim({ workerId, ranges, limit, claimNo: ++claimNo })).map(({ seq }) => seq).sort((x, y) => x - y);
     };
     return { a: a.map(({ seq }) => seq), b: b.map(({ seq }) => seq), take };
   }
 
-  test('takes from the lanes of the lowest rank first, though the keys of others are lower', async () => {
+  test('takes from the ranges of the lowest rank first, though the keys of others are lower', async () => {
     const { a, b, take } = await putLines();
     await take({ 'q:a': 0, 'q:b': 0 }, 2);
     expect(await take({ 'q:a': 1, 'q:b': 0 }, 1)).toEqual([b[0]]);

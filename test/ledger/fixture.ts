@@ -6,9 +6,9 @@ import { type Policy, PROFILES } from '../../src/core/policy.ts';
 import type { JobState } from '../../src/core/states.ts';
 import { DEFAULT_LIMITS, type NewJob, normalizeSubmission } from '../../src/core/submission.ts';
 import type { Reason } from '../../src/core/transitions.ts';
+import { claimAndStart, type StartedJob } from '../../src/ledger/attempts/claim-and-start.ts';
 import { claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
 import { type SettledJob, settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
-import { type StartedJob, takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
 import { BEAT } from '../../src/ledger/attempts/watch-workers.ts';
 import { type Database, inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
@@ -167,9 +167,9 @@ export class TestLedger {
   /** Claims and starts the job; its type must be its own. */
   async start(job: TestJob, workerId?: number): Promise<LeasedTestJob & { started: StartedJob }> {
     const worker = workerId ?? (await this.registerWorker());
-    const taken = await takeJobs(this.db.workers, {
+    const taken = await claimAndStart(this.db.workers, {
       workerId: worker,
-      lanes: lanesOf(job),
+      ranges: rangesOf(job),
       limit: 1,
       claimNo: ++this.#claimNo,
     });
@@ -181,7 +181,7 @@ export class TestLedger {
   /** Leases the job without starting it. */
   async lease(job: TestJob, workerId?: number): Promise<LeasedTestJob> {
     const worker = workerId ?? (await this.registerWorker());
-    const asked = { workerId: worker, lanes: lanesOf(job), limit: 1, claimNo: ++this.#claimNo };
+    const asked = { workerId: worker, ranges: rangesOf(job), limit: 1, claimNo: ++this.#claimNo };
     const [claimed] = (await claimJobs(this.db.workers, asked)).jobs;
     if (claimed === undefined) throw new Error(`job ${job.seq} could not be claimed`);
     return { ...job, leaseSeq: claimed.leaseSeq, workerId: worker };
@@ -278,7 +278,7 @@ export function settled(job: Pick<LeasedTestJob, 'orgId' | 'seq' | 'leaseSeq'>, 
   return { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, ...nothing, ...outcome };
 }
 
-export const lanesOf = (job: { jobType: string }) =>
+export const rangesOf = (job: { jobType: string }) =>
   [0, 1, 2, 3, 4].map((priority) => ({ queue: 'q:default', jobType: job.jobType, priority, floor: 0 }));
 
 function placementOf(

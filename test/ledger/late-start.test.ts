@@ -11,7 +11,7 @@ import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { jobAttempts } from '../../src/ledger/reads/job-attempts.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
-import { type LeasedTestJob, lanesOf, settled, type TestJob, useLedger } from './fixture.ts';
+import { type LeasedTestJob, rangesOf, settled, type TestJob, useLedger } from './fixture.ts';
 import { lateJob, leaseOneAhead, newJobAhead } from './lease-ahead.ts';
 
 const ledger = useLedger();
@@ -108,7 +108,7 @@ describe('a late completion', () => {
     const type = `shared-${await ledger.newOrg()}`;
     const workerId = await ledger.registerWorker();
     for (let count = 0; count < 3; count++) await ledger.submitOne({ type });
-    const asked = { workerId, lanes: lanesOf({ jobType: type }), limit: 3, claimNo: 1 };
+    const asked = { workerId, ranges: rangesOf({ jobType: type }), limit: 3, claimNo: 1 };
     const [one, two, lost] = (await leaseAhead(db(), asked)).jobs.map((job) => ({ ...job, workerId }));
     if (one === undefined || two === undefined || lost === undefined) throw new Error('three jobs are in line');
     await returnJobs(db(), { workerId, jobs: [lost], closedClaims: [] });

@@ -1,14 +1,14 @@
 /** Jobs that a worker leased ahead: it may call their handlers before their start is written. */
 import { leaseAhead } from '../../src/ledger/attempts/claim-jobs.ts';
 import type { LateJob } from '../../src/ledger/attempts/complete-jobs.ts';
-import { type LeasedTestJob, lanesOf, type TestJob, type TestLedger } from './fixture.ts';
+import { type LeasedTestJob, rangesOf, type TestJob, type TestLedger } from './fixture.ts';
 
 let claimNo = 1_000_000;
 
 /** Leases the first job of this job's type ahead; a type of its own makes it this job. */
 export async function leaseOneAhead(ledger: TestLedger, job: TestJob, workerId?: number): Promise<LeasedTestJob> {
   const worker = workerId ?? (await ledger.registerWorker());
-  const asked = { workerId: worker, lanes: lanesOf(job), limit: 1, claimNo: ++claimNo };
+  const asked = { workerId: worker, ranges: rangesOf(job), limit: 1, claimNo: ++claimNo };
   const [leased] = (await leaseAhead(ledger.db.workers, asked)).jobs;
   if (leased === undefined) throw new Error(`job ${job.seq} could not be leased`);
   return { ...job, leaseSeq: leased.leaseSeq, workerId: worker };

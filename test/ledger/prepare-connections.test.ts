@@ -15,9 +15,13 @@ test('statements that are sent ahead succeed and write nothing', async () => {
   expect(sent.filter(({ failed }) => failed)).toEqual([]);
   expect(new Set(sent.map(({ name }) => name))).toEqual(
     new Set(
-      ['submit_alike_jobs', 'submit_alike_jobs_unflushed', 'submit_started_job', 'take_jobs', 'complete_jobs'].map(
-        (name) => `millrace_${name}`,
-      ),
+      [
+        'submit_alike_jobs',
+        'submit_alike_jobs_unflushed',
+        'submit_started_job',
+        'claim_and_start',
+        'complete_jobs',
+      ].map((name) => `millrace_${name}`),
     ),
   );
   expect(await contents()).toEqual(before);

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { createOrg, DEFAULT_ORG_ID, hasOrgCaps, setOrgCap } from '../../src/ledger/access/orgs.ts';
+import { claimAndStartCapped } from '../../src/ledger/attempts/claim-and-start.ts';
 import { lockRoom } from '../../src/ledger/attempts/claim-room.ts';
-import { takeCappedJobs } from '../../src/ledger/attempts/take-jobs.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import {
   announceType,
@@ -21,7 +21,7 @@ import {
   putSchedule,
   removeSchedule,
 } from '../../src/ledger/queues/schedules.ts';
-import { lanesOf, useLedger } from './fixture.ts';
+import { rangesOf, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
 
@@ -134,8 +134,8 @@ describe('room under caps', () => {
     await ledger.submitOne({ type });
     const claim = async (client: pg.PoolClient, workerId: number) => {
       const room = await lockRoom(client, [type]);
-      const lanes = lanesOf({ jobType: type });
-      return (await takeCappedJobs(client, { workerId, lanes, limit: 8, claimNo: 1 }, room)).jobs.length;
+      const ranges = rangesOf({ jobType: type });
+      return (await claimAndStartCapped(client, { workerId, ranges, limit: 8, claimNo: 1 }, room)).jobs.length;
     };
     const [first, second] = [await ledger.registerWorker(), await ledger.registerWorker()];
     let later: Promise<number> | undefined;

@@ -63,13 +63,13 @@ test('the claim walks the ready jobs in the order of their index', async () => {
      SELECT n, '00000000-0000-4000-8000-000000000000', n % 5, 'q:default', 'type-' || n % 20, ARRAY[n] FROM generate_series(1, 10000) n`,
   );
   await ledger.db.maintenance.query('ANALYZE millrace.ready');
-  const lanes = [
+  const ranges = [
     ['q:default', 'q:default'],
     ['type-1', 'type-2'],
     [2, 2],
     [0, 0],
   ];
-  const plan = await planOf('millrace_take_jobs', [1, 64, 1, ...lanes, 64, [0, 1]]);
+  const plan = await planOf('millrace_claim_and_start', [1, 64, 1, ...ranges, 64, [0, 1]]);
   expect(plan).toContain('ready_in_claim_order');
   expect(plan).not.toContain('Seq Scan on ready');
 });

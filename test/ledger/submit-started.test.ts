@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest';
-import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
+import { claimAndStart } from '../../src/ledger/attempts/claim-and-start.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { submitStarted } from '../../src/ledger/jobs/submit-started.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
-import { lanesOf, type SubmitOverrides, settled, useLedger } from './fixture.ts';
+import { rangesOf, type SubmitOverrides, settled, useLedger } from './fixture.ts';
 
 const ledger = useLedger();
 const db = () => ledger.db.workers;
 
-async function submitToIdle(overrides: SubmitOverrides & { lanes?: ReturnType<typeof lanesOf> } = {}) {
+async function submitToIdle(overrides: SubmitOverrides & { ranges?: ReturnType<typeof rangesOf> } = {}) {
   const orgId = overrides.orgId ?? (await ledger.newOrg());
   const entry = await ledger.toWrite(orgId, overrides);
-  const lanes = overrides.lanes ?? lanesOf({ jobType: entry.job.type });
+  const ranges = overrides.ranges ?? rangesOf({ jobType: entry.job.type });
   const workerId = await ledger.registerWorker();
-  const { jobs: started } = await submitStarted(db(), entry, { workerId, claimNo: 1, limit: 8, lanes });
+  const { jobs: started } = await submitStarted(db(), entry, { workerId, claimNo: 1, limit: 8, ranges });
   return { entry, workerId, job: started[0], orgId };
 }
 
@@ -36,8 +36,8 @@ describe('a job that is written started', () => {
     const entry = await ledger.toWrite(born.orgId, { job, policy: { lifetimeMs: 90_000 }, actor: 'user:1' });
     const alike = { ...entry, job: { ...entry.job, type: born.entry.job.type } };
     await submitJobs(db(), [alike]);
-    const lanes = lanesOf({ jobType: alike.job.type });
-    const { jobs: started } = await takeJobs(db(), { workerId: born.workerId, claimNo: 2, limit: 8, lanes });
+    const ranges = rangesOf({ jobType: alike.job.type });
+    const { jobs: started } = await claimAndStart(db(), { workerId: born.workerId, claimNo: 2, limit: 8, ranges });
     const [one, other] = [born.job!, started[0]!];
     expect(shapeOf(one)).toEqual(shapeOf(other));
     expect(rowShape(await ledger.rowOf(one))).toEqual(rowShape(await ledger.rowOf(other)));
@@ -71,24 +71,24 @@ describe('nothing is written', () => {
   test('while any job that the worker may take is waiting, of whatever type and priority [GM-3.08]', async () => {
     const first = await ledger.submitOne({ job: { priority: 4 } });
     const type = `${first.jobType}-other`;
-    const lanes = [...lanesOf(first), ...lanesOf({ jobType: type })];
-    await expectNothing(await submitToIdle({ type, lanes }));
+    const ranges = [...rangesOf(first), ...rangesOf({ jobType: type })];
+    await expectNothing(await submitToIdle({ type, ranges }));
     await ledger.start(first);
-    expect((await submitToIdle({ type, lanes })).job).toBeDefined();
+    expect((await submitToIdle({ type, ranges })).job).toBeDefined();
   });
 
   test.each(['queues', 'job_types'] as const)('while the row of the job in %s is paused', async (table) => {
     const name = `paused-${table}`;
     const overrides = table === 'queues' ? { job: { queue: name } } : { type: name };
-    const lanes = [{ queue: table === 'queues' ? name : 'q:default', jobType: name, priority: 2, floor: 0 }];
+    const ranges = [{ queue: table === 'queues' ? name : 'q:default', jobType: name, priority: 2, floor: 0 }];
     await pause(table, name, 'millrace.clock()');
-    await expectNothing(await submitToIdle({ type: name, lanes, ...overrides }));
+    await expectNothing(await submitToIdle({ type: name, ranges, ...overrides }));
     await pause(table, name, 'NULL');
-    expect((await submitToIdle({ type: name, lanes, ...overrides })).job).toBeDefined();
+    expect((await submitToIdle({ type: name, ranges, ...overrides })).job).toBeDefined();
   });
 
-  test('for a worker that does not serve the lane', async () => {
-    await expectNothing(await submitToIdle({ lanes: lanesOf({ jobType: 'another' }) }));
+  test('for a worker that does not serve the range', async () => {
+    await expectNothing(await submitToIdle({ ranges: rangesOf({ jobType: 'another' }) }));
   });
 });
 

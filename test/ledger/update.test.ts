@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
+import { claimAndStart } from '../../src/ledger/attempts/claim-and-start.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { type JobChange, updateJob } from '../../src/ledger/jobs/update-job.ts';
 import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
@@ -48,9 +48,9 @@ async function lineOf(count: number) {
     ...{ type, ids, depth },
     change: (index: number, change: JobChange) => update({ orgId, id: ids[index] as string }, change),
     async take(limit: number): Promise<number[]> {
-      const lanes = [0, 1, 2, 3, 4].map((priority) => ({ queue: 'q:default', jobType: type, priority, floor: 0 }));
+      const ranges = [0, 1, 2, 3, 4].map((priority) => ({ queue: 'q:default', jobType: type, priority, floor: 0 }));
       const workerId = await ledger.registerWorker();
-      const { jobs: started } = await takeJobs(ledger.db.workers, { workerId, lanes, limit, claimNo: workerId });
+      const { jobs: started } = await claimAndStart(ledger.db.workers, { workerId, ranges, limit, claimNo: workerId });
       return started.map(({ id }) => ids.indexOf(id));
     },
   };

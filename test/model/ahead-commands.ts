@@ -7,12 +7,12 @@ import { checkLanded } from '../../src/ledger/attempts/settle-jobs.ts';
 import { anyOf, commandOf, hasLeases, leaseChoice, pick, pickAhead, workerIds } from './command.ts';
 import type { LateEnd, Model } from './model.ts';
 import { mayRun, mayRunBy } from './model-job.ts';
-import { lanesOf, type System } from './system.ts';
+import { rangesOf, type System } from './system.ts';
 import { type Claiming, endedItself, giveBackFor, toLease, typesOf } from './worker-commands.ts';
 
 export async function leaseAheadFor(model: Model, system: System, { workerId, types, limit }: Claiming): Promise<void> {
   const claimNo = system.claimsOf(workerId).next();
-  const { jobs: given } = await leaseAhead(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
+  const { jobs: given } = await leaseAhead(system.workers, { workerId, ranges: rangesOf(types), limit, claimNo });
   const expected = model.takeFromLine(types, limit).map((job) => job.id);
   const leases = system.receive(model, { workerId, claimNo, expected, given, how: 'ahead' });
   const late = leases.filter(({ job }) => mayRun(job)).map(({ leaseSeq }) => leaseSeq);

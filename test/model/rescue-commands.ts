@@ -19,9 +19,9 @@ const LIMIT = 1_000;
 
 /** What the look decides to do with a job, whatever happens to it before the deed. */
 type Fate = 'started' | 'presumed' | 'unstarted';
-type Taken = { lease: GivenLease; fate: Fate };
+type Claimed = { lease: GivenLease; fate: Fate };
 
-export function fateOf(lease: GivenLease): Taken {
+export function fateOf(lease: GivenLease): Claimed {
   const { job } = lease;
   if (job.state === 'running') return { lease, fate: 'started' };
   return { lease, fate: mayRun(job) && job.policy.onOrphan !== 'fail' ? 'presumed' : 'unstarted' };
@@ -107,7 +107,7 @@ async function startOf(model: Model, system: System, lease: GivenLease): Promise
   expect(started.has(lease.leaseSeq), 'a start before the rescue').toBe(model.start(lease, 4));
 }
 
-type Deed = { workerId: number; beat: number | null; taken: readonly Taken[]; random: number; dies?: boolean };
+type Deed = { workerId: number; beat: number | null; taken: readonly Claimed[]; random: number; dies?: boolean };
 
 /** As the rescuer does it; a job that moved since the look is not taken. */
 export async function takeBack(model: Model, system: System, deed: Deed): Promise<void> {

@@ -4,7 +4,7 @@ import type { PolicyLayer } from '../../src/core/policy.ts';
 import type { JobWriter } from '../../src/engine/submit/job-writer.ts';
 import { Spawner } from '../../src/engine/submit/spawner.ts';
 import { Claims } from '../../src/engine/work/claims.ts';
-import type { Lane } from '../../src/ledger/attempts/take-jobs.ts';
+import type { ReadyRange } from '../../src/ledger/attempts/claim-and-start.ts';
 import { registerWorker } from '../../src/ledger/attempts/workers.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import type { Intake } from '../../src/services/jobs/prepare-submission.ts';
@@ -124,8 +124,8 @@ export class System {
 
 type Given = { id: string; seq: number; leaseSeq: number };
 
-/** Every lane of these types, from its beginning. */
-export const lanesOf = (types: readonly string[]): Lane[] =>
+/** Every range of these types, from its beginning. */
+export const rangesOf = (types: readonly string[]): ReadyRange[] =>
   types.flatMap((jobType) => [0, 1, 2, 3, 4].map((priority) => ({ queue: 'q:default', jobType, priority, floor: 0 })));
 
 const WORKERS = 3;

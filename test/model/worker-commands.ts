@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { decide, type Outcome } from '../../src/core/decide.ts';
+import { claimAndStart } from '../../src/ledger/attempts/claim-and-start.ts';
 import { claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
 import { completeJobs } from '../../src/ledger/attempts/complete-jobs.ts';
 import { reportProgress, saveCheckpoint } from '../../src/ledger/attempts/fenced-writes.ts';
@@ -9,12 +10,11 @@ import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
 import { returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
 import { checkLanded, settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
 import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
-import { takeJobs } from '../../src/ledger/attempts/take-jobs.ts';
 import { settled } from '../ledger/fixture.ts';
 import { anyOf, commandOf, hasLeases, leaseChoice, pick, pickAhead, pickLease, workerIds } from './command.ts';
 import type { Ending, Model } from './model.ts';
 import { type GivenLease, isHeldBy } from './model-job.ts';
-import { lanesOf, type System, TYPES } from './system.ts';
+import { rangesOf, type System, TYPES } from './system.ts';
 
 export const typesOf = fc.subarray(TYPES, { minLength: 1 });
 
@@ -24,7 +24,7 @@ export type Claiming = { workerId: number; types: readonly string[]; limit: numb
 
 export async function claimFor(model: Model, system: System, { workerId, types, limit }: Claiming): Promise<void> {
   const claimNo = system.claimsOf(workerId).next();
-  const { jobs: given } = await claimJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
+  const { jobs: given } = await claimJobs(system.workers, { workerId, ranges: rangesOf(types), limit, claimNo });
   const expected = model.takeFromLine(types, limit).map((job) => job.id);
   system.receive(model, { workerId, claimNo, expected, given });
 }
@@ -68,7 +68,7 @@ export async function advanceFor(model: Model, system: System, params: Advancing
   const landed = finished.filter((lease) => model.settle(lease, SUCCESS)).map((lease) => lease.leaseSeq);
   expect([...answer.landed].toSorted(), 'jobs that were finished').toEqual(landed.toSorted());
   for (const lease of finished) system.letGo(lease);
-  const { jobs: given } = await takeJobs(system.workers, { workerId, lanes: lanesOf(types), limit, claimNo });
+  const { jobs: given } = await claimAndStart(system.workers, { workerId, ranges: rangesOf(types), limit, claimNo });
   const expected = model.takeFromLine(types, limit).map((job) => job.id);
   for (const lease of system.receive(model, { workerId, claimNo, expected, given })) model.start(lease);
 }

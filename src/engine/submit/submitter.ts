@@ -1,6 +1,6 @@
 import { AppError } from '../../core/errors.ts';
 import { SUBMISSION_TIMEOUT_MS } from '../../core/policy.ts';
-import { takeJobs } from '../../ledger/attempts/take-jobs.ts';
+import { claimAndStart } from '../../ledger/attempts/claim-and-start.ts';
 import { type Batcher, createBatcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { Pipeline } from '../../ledger/driver/pipeline.ts';
@@ -84,7 +84,7 @@ export class Submitter {
     let isFollowed = false;
     const written = await writeAndFlush(db, entries, () => {
       // An idle worker claims the job right behind the statement that writes it.
-      isFollowed = lone !== null && producers.claimWith(lone.job, (params) => takeJobs(db, params)) !== null;
+      isFollowed = lone !== null && producers.claimWith(lone.job, (params) => claimAndStart(db, params)) !== null;
       if (entries.some(isDueNow)) hintReady(db, entries.length);
     });
     onAccepted(acceptedJobs(written, entries), { isFollowed });

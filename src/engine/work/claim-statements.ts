@@ -1,10 +1,15 @@
+import {
+  type Claimed,
+  type ClaimParams,
+  claimAndStart,
+  claimAndStartCapped,
+} from '../../ledger/attempts/claim-and-start.ts';
 import { claimCappedJobs, claimJobs, leaseAhead } from '../../ledger/attempts/claim-jobs.ts';
 import { lockRoom } from '../../ledger/attempts/claim-room.ts';
-import { type Taken, type TakeParams, takeCappedJobs, takeJobs } from '../../ledger/attempts/take-jobs.ts';
 import { CLAIM_TIMEOUT_MS, type Database, inTransaction } from '../../ledger/driver/database.ts';
 
 /** Sends the statement that claims jobs for a worker. */
-export type ClaimStatement = (params: TakeParams) => Promise<Taken>;
+export type ClaimStatement = (params: ClaimParams) => Promise<Claimed>;
 
 /** Leases jobs that may run before their start is written. */
 export const leaseAheadStatement =
@@ -25,13 +30,13 @@ export type ClaimStatementParams = {
 export function claimStatementOf({ database, types, hasCaps, startsApart }: ClaimStatementParams): ClaimStatement {
   const claim: ClaimStatement = startsApart
     ? (params) => claimJobs(database.claiming, params)
-    : (params) => takeJobs(database.claiming, params);
+    : (params) => claimAndStart(database.claiming, params);
   const claimCapped: ClaimStatement = (params) =>
     inTransaction(
       database.workers,
       async (client) => {
         const room = await lockRoom(client, types);
-        return startsApart ? claimCappedJobs(client, params, room) : takeCappedJobs(client, params, room);
+        return startsApart ? claimCappedJobs(client, params, room) : claimAndStartCapped(client, params, room);
       },
       { statementTimeoutMs: CLAIM_TIMEOUT_MS },
     );

@@ -1,5 +1,5 @@
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
-import type { StartedJob, Taken, TakeParams } from '../../ledger/attempts/take-jobs.ts';
+import type { Claimed, ClaimParams, StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import type { EventHub } from '../events.ts';
 import type { ClaimStatement } from './claim-statements.ts';
 import type { Claims } from './claims.ts';
@@ -34,7 +34,7 @@ export type Claim = { claimNo: number; sentMs: number; isAhead: boolean };
 
 export type ServedJob = { readonly type: string; readonly queue: string };
 
-type SentClaim = TakeParams & Claim & { runs: number; wakes: number };
+type SentClaim = ClaimParams & Claim & { runs: number; wakes: number };
 
 const MAX_PER_STATEMENT = 500;
 const SECOND_LOOK_MS = 100;
@@ -83,7 +83,7 @@ export class Producer {
    * Claims with a statement of the submitter, which writes a job and starts it, or follows the write on the same connection. Returns null,
    * without sending the statement, if the producer is not idle.
    */
-  claimWith(claim: ClaimStatement): Promise<Taken> | null {
+  claimWith(claim: ClaimStatement): Promise<Claimed> | null {
     if (this.#inFlight > 0 || this.#options.hasCaps()) return null;
     const limit = this.#room();
     return limit === 0 ? null : this.#send(limit, { claim, isAhead: false });
@@ -149,13 +149,13 @@ export class Producer {
     return this.#options.hasCaps() ? 1 : MAX_IN_FLIGHT;
   }
 
-  #send(limit: number, { claim, isAhead }: { claim: ClaimStatement; isAhead: boolean }): Promise<Taken> {
+  #send(limit: number, { claim, isAhead }: { claim: ClaimStatement; isAhead: boolean }): Promise<Claimed> {
     const { claims, workerId } = this.#options;
     this.#inFlight++;
     this.#requested += limit;
     const sentMs = performance.now();
     const runs = this.#ranges.runsFor(limit);
-    const params = { workerId, limit, claimNo: claims.next(), lanes: this.#ranges.next(sentMs), runs };
+    const params = { workerId, limit, claimNo: claims.next(), ranges: this.#ranges.next(sentMs), runs };
     const claiming = claim(params);
     this.#receive(claiming, { ...params, sentMs, isAhead, wakes: this.#wakes }).catch((error) => this.#report(error));
     return claiming;
@@ -167,9 +167,9 @@ export class Producer {
     return Math.max(0, Math.min(room, MAX_PER_STATEMENT));
   }
 
-  async #receive(claiming: Promise<Taken>, sent: SentClaim): Promise<void> {
+  async #receive(claiming: Promise<Claimed>, sent: SentClaim): Promise<void> {
     const { limit, claimNo, sentMs, isAhead } = sent;
-    let claimed: Taken;
+    let claimed: Claimed;
     try {
       claimed = await claiming;
     } catch (error) {
@@ -190,7 +190,7 @@ export class Producer {
     this.pumpSoon();
   }
 
-  #observe({ jobs, hasMore }: Taken, { limit, sentMs, wakes, runs }: SentClaim): void {
+  #observe({ jobs, hasMore }: Claimed, { limit, sentMs, wakes, runs }: SentClaim): void {
     const runsClaimed = this.#ranges.raise(jobs);
     const wasFull = jobs.length === limit || runsClaimed >= runs;
     // The statement may have missed jobs that were submitted while it was in flight. A claim that returned fewer jobs than it asked for
@@ -238,7 +238,7 @@ export class Producers {
   }
 
   /** Sends a statement as the claim of an idle producer that serves the job. Returns null, without sending it, if none is idle. */
-  claimWith(job: ServedJob, claim: ClaimStatement): Promise<Taken> | null {
+  claimWith(job: ServedJob, claim: ClaimStatement): Promise<Claimed> | null {
     for (const producer of this.#all) {
       const claiming = producer.serves(job) ? producer.claimWith(claim) : null;
       if (claiming !== null) return claiming;

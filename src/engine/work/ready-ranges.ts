@@ -1,5 +1,5 @@
 import { PRIORITIES } from '../../core/priority.ts';
-import type { Lane as ReadyRange, StartedJob } from '../../ledger/attempts/take-jobs.ts';
+import type { ReadyRange, StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import { QueueTurns } from './queue-turns.ts';
 
 /** How far behind the newest claimed key a range is still scanned: jobs that committed late stand there. */

@@ -1,7 +1,7 @@
 import type { AbortCause } from '../../core/failure.ts';
 import { JobCancelledError, JobTimeoutError, LeaseLostError } from '../../core/failure.ts';
 import type { Policy } from '../../core/policy.ts';
-import type { StartedJob } from '../../ledger/attempts/take-jobs.ts';
+import type { StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import { factsOf, type JobFacts } from '../events.ts';
 import type { RegisteredHandler } from './registry.ts';
 

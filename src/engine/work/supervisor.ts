@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Policy } from '../../core/policy.ts';
-import type { StartedJob } from '../../ledger/attempts/take-jobs.ts';
+import type { StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import { registerWorker, stopWorker } from '../../ledger/attempts/workers.ts';
 import { announceType } from '../../ledger/queues/job-types.ts';
 import { raiseVirtualTime } from '../../ledger/queues/queues.ts';

@@ -1,5 +1,5 @@
+import type { StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import type { Lease } from '../../ledger/attempts/start-jobs.ts';
-import type { StartedJob } from '../../ledger/attempts/take-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import type { EventHub } from '../events.ts';

@@ -1,6 +1,7 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
-import { IS_STILL_THERE, leasedText } from './claim-text.ts';
 import {
+  type Claimed,
+  type ClaimParams,
   CORRELATION,
   IN_LINE,
   IN_LINE_WITH_ROOM,
@@ -9,11 +10,10 @@ import {
   roomParametersOf,
   type StartedJob,
   startedText,
-  type Taken,
-  type TakeParams,
   takenOf,
   withMoreText,
-} from './take-jobs.ts';
+} from './claim-and-start.ts';
+import { IS_STILL_THERE, leasedText } from './claim-text.ts';
 
 /** A leased job that has not started: `attemptsStarted` does not include the next attempt. */
 export type ClaimedJob = StartedJob;
@@ -29,7 +29,7 @@ export const mayStartLate = (job: Pick<ClaimedJob, 'attemptsStarted' | 'maxAttem
 
 // A lease is not a state: the row stays scheduled, and no event is written before the attempt starts. A lease needs no flush of the log
 // either. If a crash of the server loses it, its start is refused and the job is still in the queue. A start that survives keeps its
-// claim, because the claim precedes it in the log. The parameters are those of `take-jobs.ts`.
+// claim, because the claim precedes it in the log. The parameters are those of `claim-and-start.ts`.
 const UNFLUSHED = `unflushed AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))`;
 const CLAIMED_AT = 'greatest(millrace.clock(), j.scheduled_at)';
 
@@ -43,9 +43,9 @@ const AHEAD = {
 };
 const APART = { before: `${UNFLUSHED}, `, claimedAt: CLAIMED_AT, from: 'claimed CROSS JOIN unflushed' };
 
-function claimText({ lanes, candidates }: typeof IN_LINE, { before, claimedAt, from }: typeof APART): string {
+function claimText({ ranges, candidates }: typeof IN_LINE, { before, claimedAt, from }: typeof APART): string {
   return `
-WITH ${before}lanes AS MATERIALIZED (${lanes}
+WITH ${before}ranges AS MATERIALIZED (${ranges}
 ), candidates AS MATERIALIZED (${candidates}
 ), ${leasedText(2)}
 , claimed AS (
@@ -67,16 +67,16 @@ const LEASE_AHEAD = statement('lease_ahead', claimText(IN_LINE, AHEAD));
 const CLAIM_CAPPED = statement('claim_capped_jobs', claimText(IN_LINE_WITH_ROOM, APART));
 
 /** Leases at most `limit` ready jobs to a worker, in claim order, without starting them. */
-export async function claimJobs(db: Queryable, params: TakeParams): Promise<Taken> {
+export async function claimJobs(db: Queryable, params: ClaimParams): Promise<Claimed> {
   return takenOf(await run<ClaimedJob>(db, CLAIM, parametersOf(params)));
 }
 
 /** The same for jobs that may run before their start is written: see `mayStartLate`. */
-export async function leaseAhead(db: Queryable, params: TakeParams): Promise<Taken> {
+export async function leaseAhead(db: Queryable, params: ClaimParams): Promise<Claimed> {
   return takenOf(await run<ClaimedJob>(db, LEASE_AHEAD, parametersOf(params)));
 }
 
 /** The same within the caps that `claim-room.ts` read and keeps locked. */
-export async function claimCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Taken> {
+export async function claimCappedJobs(db: Queryable, params: ClaimParams, room: Room): Promise<Claimed> {
   return takenOf(await run<ClaimedJob>(db, CLAIM_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
 }

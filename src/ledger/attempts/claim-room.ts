@@ -1,7 +1,7 @@
 import { textArray, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
+import type { Room } from './claim-and-start.ts';
 import { LEASED } from './owned-jobs.ts';
-import type { Room } from './take-jobs.ts';
 
 // Claims under a cap run one at a time. They first lock the rows that contain the caps, types before orgs, each in order.
 const LOCK = statement(

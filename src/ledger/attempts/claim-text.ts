@@ -1,6 +1,6 @@
 // SQL that finds and takes ready jobs, shared by every statement that claims. Each function takes parameter numbers.
 
-// Lanes whose queue or type is paused are removed before any lookup.
+// Ranges whose queue or type is paused are removed before any lookup.
 const IS_OPEN = `NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = l.queue AND q.paused_at IS NOT NULL)
     AND NOT EXISTS (SELECT FROM millrace.job_types t WHERE t.name = l.job_type AND t.paused_at IS NOT NULL)`;
 
@@ -8,16 +8,16 @@ const IS_OPEN = `NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = l.queu
 const withSpare = (limit: number): string => `$${limit}::int4 + least($${limit}::int4, 100)`;
 
 /** Four parameters from `first` on: queues, types, priorities, floors. */
-const laneArrays = (first: number): string =>
+const rangeArrays = (first: number): string =>
   `$${first}::text[], $${first + 1}::text[], $${first + 2}::int2[], $${first + 3}::int8[]`;
 
 /** For a statement that checks whether any job is ready, in any order. */
-export const openLanesText = (first: number): string => `
-  SELECT * FROM unnest(${laneArrays(first)}) AS l(queue, job_type, priority, floor) WHERE ${IS_OPEN}`;
+export const openRangesText = (first: number): string => `
+  SELECT * FROM unnest(${rangeArrays(first)}) AS l(queue, job_type, priority, floor) WHERE ${IS_OPEN}`;
 
-/** With the rank of each lane among the lanes of its priority. Keys are compared only within one rank. */
-export const lanesText = (first: number, ranks: number): string => `
-  SELECT * FROM unnest(${laneArrays(first)}, $${ranks}::int2[]) AS l(queue, job_type, priority, floor, rank) WHERE ${IS_OPEN}`;
+/** With the rank of each range among the ranges of its priority. Keys are compared only within one rank. */
+export const rangesText = (first: number, ranks: number): string => `
+  SELECT * FROM unnest(${rangeArrays(first)}, $${ranks}::int2[]) AS l(queue, job_type, priority, floor, rank) WHERE ${IS_OPEN}`;
 
 const LEFT = 'cardinality(r.seqs) - r.taken';
 
@@ -34,20 +34,20 @@ const SPARE_RUNS = 8;
 
 /**
  * The first runs in claim order: as many as needed, and a few spare ones in case other claims hold the first. `runs` bounds how many
- * are read in each lane.
+ * are read in each range.
  */
 export const candidatesText = ({ limit, runs }: { limit: number; runs: number }): string => `
   SELECT tid, rank, jobs AS allowed, before < ${withSpare(limit)} AS is_needed FROM (
-    SELECT c.*, ${beforeText('c')} AS before, row_number() OVER (ORDER BY c.priority, c.rank, c.order_key) AS place FROM lanes l
+    SELECT c.*, ${beforeText('c')} AS before, row_number() OVER (ORDER BY c.priority, c.rank, c.order_key) AS place FROM ranges l
     CROSS JOIN LATERAL (
       SELECT r.ctid AS tid, r.priority, l.rank, r.order_key, ${LEFT} AS jobs FROM millrace.ready r
       WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
       ORDER BY r.order_key LIMIT $${runs}::int4) c
   ) line WHERE before < ${withSpare(limit)} OR place <= ${SPARE_RUNS} ORDER BY priority, rank, order_key`;
 
-/** The same lanes, each with the remaining cap of its type from `rooms`. */
-export const cappedLanesText = ({ first, ranks, rooms }: { first: number; ranks: number; rooms: number }): string => `
-  SELECT * FROM unnest(${laneArrays(first)}, $${ranks}::int2[], $${rooms}::int4[])
+/** The same ranges, each with the remaining cap of its type from `rooms`. */
+export const cappedRangesText = ({ first, ranks, rooms }: { first: number; ranks: number; rooms: number }): string => `
+  SELECT * FROM unnest(${rangeArrays(first)}, $${ranks}::int2[], $${rooms}::int4[])
     AS l(queue, job_type, priority, floor, rank, room) WHERE l.room > 0 AND ${IS_OPEN}`;
 
 /**
@@ -61,7 +61,7 @@ export const cappedCandidatesText = ({ limit, runs, orgs }: { limit: number; run
         SELECT *, least(jobs, room - before_of_type, coalesce(org_room - before_of_org, jobs)) AS allowed FROM (
           SELECT c.*, l.room, o.room AS org_room, ${beforeText('c', 'PARTITION BY l.job_type')} AS before_of_type,
             ${beforeText('c', 'PARTITION BY c.org_id')} AS before_of_org
-          FROM lanes l
+          FROM ranges l
           CROSS JOIN LATERAL (
             SELECT r.ctid AS tid, r.priority, l.rank, r.order_key, r.org_id, ${LEFT} AS jobs FROM millrace.ready r
             WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
@@ -93,6 +93,6 @@ export const leasedText = (limit: number): string => `picked AS MATERIALIZED (
   FROM cut c CROSS JOIN LATERAL unnest(c.seqs[c.taken + 1 : c.taken + c.cut]) AS u(seq)
 )`;
 
-/** The job of a token may have left the state or the lane since the token was written. */
+/** The job of a token may have left the state or the range since the token was written. */
 export const IS_STILL_THERE = `j.state = 'scheduled' AND j.worker_id IS NULL AND j.queue = l.queue AND j.job_type = l.job_type
     AND j.priority = l.priority`;

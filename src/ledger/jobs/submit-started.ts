@@ -1,5 +1,5 @@
-import { openLanesText } from '../attempts/claim-text.ts';
-import type { StartedJob, Taken, TakeParams } from '../attempts/take-jobs.ts';
+import type { Claimed, ClaimParams, StartedJob } from '../attempts/claim-and-start.ts';
+import { openRangesText } from '../attempts/claim-text.ts';
 import { int2Array, int8Array, textArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { RECORD, RECORD_ID } from '../history/record-events.ts';
@@ -12,11 +12,11 @@ import type { JobToWrite } from './job-to-write.ts';
 // connection, 1.8 to 2.2 ms with this one. The second flush accounts for 0.4 ms of the difference.
 const SUBMIT = statement(
   'submit_started_job',
-  `WITH ${RECORD}, lanes AS MATERIALIZED (${openLanesText(13)}
+  `WITH ${RECORD}, ranges AS MATERIALIZED (${openRangesText(13)}
 ), input AS MATERIALIZED (
   SELECT nextval('millrace.job_seq') AS seq, nextval('millrace.lease_seq') AS lease_seq
-  WHERE EXISTS (SELECT FROM lanes l WHERE l.queue = $2::text AND l.job_type = $3::text AND l.priority = $4::int2)
-    AND NOT EXISTS (SELECT FROM lanes l JOIN millrace.ready r
+  WHERE EXISTS (SELECT FROM ranges l WHERE l.queue = $2::text AND l.job_type = $3::text AND l.priority = $4::int2)
+    AND NOT EXISTS (SELECT FROM ranges l JOIN millrace.ready r
       ON r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor)
 ), inserted AS (
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, started_at, lifetime_deadline, order_key,
@@ -43,24 +43,24 @@ SELECT seq, lease_seq, date_part('epoch', millrace.clock()) * 1000 AS at_ms FROM
 
 type Row = { seq: number; lease_seq: number; at_ms: number };
 
-/** Writes a bare job and starts it, if no job in these lanes is ready before it. Otherwise writes no row and returns no job. */
-export async function submitStarted(db: Queryable, entry: JobToWrite, params: TakeParams): Promise<Taken> {
+/** Writes a bare job and starts it, if no job in these ranges is ready before it. Otherwise writes no row and returns no job. */
+export async function submitStarted(db: Queryable, entry: JobToWrite, params: ClaimParams): Promise<Claimed> {
   const { job, actor } = entry;
   const { envelope, policy } = job;
-  const { workerId, claimNo, lanes } = params;
+  const { workerId, claimNo, ranges } = params;
   const rows = await run<Row>(db, SUBMIT, [
     ...[entry.orgId, job.queue, job.type, job.priority, entry.policyId, policy.maxAttempts, policy.lifetimeMs, actor],
     ...[entry.id, textOf(entry), workerId, claimNo],
-    textArray(lanes.map((lane) => lane.queue)),
-    textArray(lanes.map((lane) => lane.jobType)),
-    int2Array(lanes.map((lane) => lane.priority)),
-    int8Array(lanes.map((lane) => lane.floor)),
+    textArray(ranges.map((range) => range.queue)),
+    textArray(ranges.map((range) => range.jobType)),
+    int2Array(ranges.map((range) => range.priority)),
+    int8Array(ranges.map((range) => range.floor)),
     ...[envelope?.category, envelope?.projectId, envelope?.requestId, envelope?.traceparent],
   ]);
   return { jobs: rows.map((row) => startedOf(entry, row)), hasMore: false };
 }
 
-/** Runs the statement without a lane. It writes no row, but PostgreSQL plans it. */
+/** Runs the statement without a range. It writes no row, but PostgreSQL plans it. */
 export const startNone = (db: Queryable): Promise<unknown> =>
   run(db, SUBMIT, [
     ...Array(12).fill(null),

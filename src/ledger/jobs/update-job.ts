@@ -20,8 +20,8 @@ export type UpdatedJob =
   | { kind: 'too_late'; state: JobState; field: 'job' | 'priority' | 'type' };
 
 // A job that a worker has claimed, now or in an earlier attempt, keeps its type and priority. The update writes no event and no
-// `updated_at`, because the state does not change. A ready job that changes its lane gets a new token in place of the old one. A job
-// that stays in its lane keeps its token, so that it waits only once.
+// `updated_at`, because the state does not change. A ready job that changes its range gets a new token in place of the old one. A job
+// that stays in its range keeps its token, so that it waits only once.
 const UPDATE = statement(
   'update_job',
   `WITH locked AS MATERIALIZED (

@@ -4,24 +4,24 @@ import { countedText, RECORD, recordedText, tookText } from '../history/record-e
 import {
   candidatesText,
   cappedCandidatesText,
-  cappedLanesText,
+  cappedRangesText,
   IS_STILL_THERE,
-  lanesText,
   leasedText,
+  rangesText,
 } from './claim-text.ts';
 
 // The hot path in: takes ready jobs, leases and starts them in one statement. It runs in parallel with `complete-jobs.ts`, on another
 // connection. Measured on 2 cores with full history and 64 slots: 30 000 to 37 000 jobs/s drained, 29 000 to 32 000 when one statement
 // did both, 24 000 with a third statement for the start. Rejected: two of these at once (they compete for the head of the queue); a
-// lease row per job (two index entries a job); FOR UPDATE inside each lane (locks lanes x limit rows).
+// lease row per job (two index entries a job); FOR UPDATE inside each range (locks ranges x limit rows).
 
 /**
- * A place to look for work: one queue, type and priority, from `floor` on. Among lanes of one priority, a lower `rank` comes first.
+ * A place to look for work: one queue, type and priority, from `floor` on. Among ranges of one priority, a lower `rank` comes first.
  * Without ranks, their jobs are taken in one order.
  */
-export type Lane = { queue: string; jobType: string; priority: number; floor: number; rank?: number };
+export type ReadyRange = { queue: string; jobType: string; priority: number; floor: number; rank?: number };
 
-const ranksOf = (lanes: readonly Lane[]): Buffer => int2Array(lanes.map(({ rank = 0 }) => rank));
+const ranksOf = (ranges: readonly ReadyRange[]): Buffer => int2Array(ranges.map(({ rank = 0 }) => rank));
 
 export type StartedJob = {
   orgId: string;
@@ -47,16 +47,16 @@ export type StartedJob = {
   tags: Record<string, string> | null;
 };
 
-export type TakeParams = {
+export type ClaimParams = {
   workerId: number;
-  lanes: readonly Lane[];
+  ranges: readonly ReadyRange[];
   limit: number;
   claimNo: number;
-  /** How many runs to read in each lane. A run has at least one job. */
+  /** How many runs to read in each range. A run has at least one job. */
   runs?: number;
 };
 
-export type Taken = {
+export type Claimed = {
   /** Where jobs start separately, they are leased and not started yet. */
   jobs: StartedJob[];
   /** There may be more ready jobs: other claims held them at that moment, or the tokens found here belonged to jobs that moved on. */
@@ -93,18 +93,18 @@ WHERE (SELECT count(*) FROM ${given}) < $2::int4 AND ((SELECT count(*) FROM cand
   OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM ${given}))`;
 
 /** Where statements look for jobs, by the parameters below. The second stays within the caps of `claim-room.ts`. */
-export const IN_LINE = { lanes: lanesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) };
+export const IN_LINE = { ranges: rangesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) };
 export const IN_LINE_WITH_ROOM = {
-  lanes: cappedLanesText({ first: 4, ranks: 9, rooms: 10 }),
+  ranges: cappedRangesText({ first: 4, ranks: 9, rooms: 10 }),
   candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 11 }),
 };
 
-// Parameters: worker, limit, claim number, the lanes as four arrays, how many runs to read, the ranks of the lanes. The statement reads
+// Parameters: worker, limit, claim number, the ranges as four arrays, how many runs to read, the ranks of the ranges. The statement reads
 // the clock once, and a job may be committed between that and the snapshot. So the start is never earlier than the time at which the
 // job became ready.
-function takeText({ lanes, candidates }: typeof IN_LINE): string {
+function claimAndStartText({ ranges, candidates }: typeof IN_LINE): string {
   return `
-WITH ${RECORD}, lanes AS MATERIALIZED (${lanes}
+WITH ${RECORD}, ranges AS MATERIALIZED (${ranges}
 ), candidates AS MATERIALIZED (${candidates}
 ), ${leasedText(2)}
 , started AS (
@@ -130,16 +130,16 @@ SELECT ${startedText('previous_lease_seq')} FROM started
 ${withMoreText('started')}`;
 }
 
-const TAKE = statement('take_jobs', takeText(IN_LINE));
-const TAKE_CAPPED = statement('take_capped_jobs', takeText(IN_LINE_WITH_ROOM));
+const CLAIM_AND_START = statement('claim_and_start', claimAndStartText(IN_LINE));
+const CLAIM_AND_START_CAPPED = statement('claim_and_start_capped', claimAndStartText(IN_LINE_WITH_ROOM));
 
 /** Claims and starts at most `limit` ready jobs, in claim order. */
-export async function takeJobs(db: Queryable, params: TakeParams): Promise<Taken> {
-  return takenOf(await run<StartedJob>(db, TAKE, parametersOf(params)));
+export async function claimAndStart(db: Queryable, params: ClaimParams): Promise<Claimed> {
+  return takenOf(await run<StartedJob>(db, CLAIM_AND_START, parametersOf(params)));
 }
 
 /** Converts the rows of a statement that ends in `withMoreText`. */
-export function takenOf(rows: StartedJob[]): Taken {
+export function takenOf(rows: StartedJob[]): Claimed {
   const hasMore = rows.at(-1)?.seq === null;
   if (hasMore) rows.pop();
   return { jobs: rows, hasMore };
@@ -151,15 +151,17 @@ export type Room = { types: ReadonlyMap<string, number>; orgs: ReadonlyMap<strin
 const UNLIMITED = 0x7fff_ffff;
 
 /** The same within the caps that `claim-room.ts` read and keeps locked. */
-export async function takeCappedJobs(db: Queryable, params: TakeParams, room: Room): Promise<Taken> {
-  return takenOf(await run<StartedJob>(db, TAKE_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
+export async function claimAndStartCapped(db: Queryable, params: ClaimParams, room: Room): Promise<Claimed> {
+  return takenOf(
+    await run<StartedJob>(db, CLAIM_AND_START_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]),
+  );
 }
 
-/** The four parameters of `cappedLanesText` and `cappedCandidatesText`. */
-export function roomParametersOf({ lanes }: TakeParams, room: Room): unknown[] {
+/** The four parameters of `cappedRangesText` and `cappedCandidatesText`. */
+export function roomParametersOf({ ranges }: ClaimParams, room: Room): unknown[] {
   const full = [...room.orgs].filter(([, left]) => left <= 0).map(([orgId]) => orgId);
   return [
-    lanes.map((lane) => room.types.get(lane.jobType) ?? UNLIMITED),
+    ranges.map((range) => room.types.get(range.jobType) ?? UNLIMITED),
     [...room.orgs.keys()],
     [...room.orgs.values()],
     full,
@@ -167,16 +169,16 @@ export function roomParametersOf({ lanes }: TakeParams, room: Room): unknown[] {
 }
 
 /** The nine parameters of every statement that gives jobs to a worker. */
-export function parametersOf({ workerId, lanes, limit, claimNo, runs = limit }: TakeParams): unknown[] {
+export function parametersOf({ workerId, ranges, limit, claimNo, runs = limit }: ClaimParams): unknown[] {
   return [
     workerId,
     limit,
     claimNo,
-    textArray(lanes.map((lane) => lane.queue)),
-    textArray(lanes.map((lane) => lane.jobType)),
-    int2Array(lanes.map((lane) => lane.priority)),
-    int8Array(lanes.map((lane) => lane.floor)),
+    textArray(ranges.map((range) => range.queue)),
+    textArray(ranges.map((range) => range.jobType)),
+    int2Array(ranges.map((range) => range.priority)),
+    int8Array(ranges.map((range) => range.floor)),
     runs,
-    ranksOf(lanes),
+    ranksOf(ranges),
   ];
 }
