@@ -117,9 +117,7 @@ async function submitSteadily(system: QueueSystem, { perSecond, seconds }: Apart
   let sent = 0;
   for (let elapsedMs = 0; elapsedMs < seconds * 1_000; elapsedMs = nowMs() - beganMs) {
     for (; sent < (elapsedMs * perSecond) / 1_000; sent++) {
-      const submitting: Promise<unknown> = system
-        .submit({ atMs: nowMs(), waitMs: HANDLER_MS })
-        .finally(() => inFlight.delete(submitting));
+      const submitting: Promise<unknown> = system.submit({ atMs: nowMs(), waitMs: HANDLER_MS }).finally(() => inFlight.delete(submitting));
       inFlight.add(submitting);
     }
     await sleep(2);

@@ -43,10 +43,7 @@ export async function claimBuffers(url: string, jobs: number): Promise<{ before:
 }
 
 /** Runs one claim inside a transaction that is rolled back, and counts what it touched. */
-async function explainClaim(
-  pool: pg.Pool,
-  { workerId, ranges }: { workerId: number; ranges: ReadyRanges },
-): Promise<number> {
+async function explainClaim(pool: pg.Pool, { workerId, ranges }: { workerId: number; ranges: ReadyRanges }): Promise<number> {
   const { text } = allStatements().find((each) => each.name === 'millrace_claim_and_start') as { text: string };
   const now = ranges.next(performance.now());
   const values = [

@@ -114,9 +114,7 @@ function report(what: string, times: readonly number[], note: string): void {
   const p99 = percentile(times, 0.99);
   if (p99 > BAR_MS) missed++;
   const [p50, flag] = [percentile(times, 0.5), p99 > BAR_MS ? '  MISSED' : ''];
-  console.log(
-    `${what.padEnd(46)} p50 ${p50.toFixed(1).padStart(6)} ms   p99 ${p99.toFixed(1).padStart(6)} ms   ${note}${flag}`,
-  );
+  console.log(`${what.padEnd(46)} p50 ${p50.toFixed(1).padStart(6)} ms   p99 ${p99.toFixed(1).padStart(6)} ms   ${note}${flag}`);
 }
 
 async function measure(what: string, work: () => Promise<string>): Promise<void> {

@@ -8,12 +8,7 @@ type Part = (typeof PARTS)[number];
 type Times = Readonly<Record<Part | 'total', number>>;
 
 const STATIONS = `
-SELECT 'msg_' || replace(d.id::text, '-', '') AS id, ${[
-  't.completed_at',
-  'd.created_at',
-  'j.created_at',
-  'j.started_at',
-]
+SELECT 'msg_' || replace(d.id::text, '-', '') AS id, ${['t.completed_at', 'd.created_at', 'j.created_at', 'j.started_at']
   .map((column, at) => `(extract(epoch FROM ${column}) * 1000)::float8 AS at${at}`)
   .join(', ')}
 FROM millrace.webhook_deliveries d JOIN millrace.jobs t ON t.id = d.job_id

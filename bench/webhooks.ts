@@ -47,9 +47,7 @@ await engine.start();
 await deliveries.start();
 
 const newOrgs = (name: string, count: number) =>
-  Promise.all(
-    Array.from({ length: count }, async (_, no) => (await createOrg(database, { slug: `${name}-${no}` })).id),
-  );
+  Promise.all(Array.from({ length: count }, async (_, no) => (await createOrg(database, { slug: `${name}-${no}` })).id));
 
 async function registerAll(orgs: readonly string[], path: string): Promise<void> {
   for (const orgId of orgs) {
@@ -106,8 +104,7 @@ async function drain(orgId: string): Promise<number> {
   });
   const startedMs = performance.now();
   const submissions = Array.from({ length: BATCH }, () => ({ type: 'noop', payload: {} }));
-  for (let batch = 0; batch < batches; batch++)
-    await submitMany(engine, { orgId, submissions, atomic: true, actor: null });
+  for (let batch = 0; batch < batches; batch++) await submitMany(engine, { orgId, submissions, atomic: true, actor: null });
   await finished.promise;
   stop();
   return (batches * BATCH * 1_000) / (performance.now() - startedMs);
@@ -148,9 +145,7 @@ try {
   for (const beside of [ninety, many, callbacks]) {
     const ratio = beside.summary.p99 / alone.summary.p99;
     const share = beside.summary['jobs/s'] / alone.summary['jobs/s'];
-    console.log(
-      `${beside.name}: p99 ${ratio.toFixed(2)} times as long, jobs at ${(share * 100).toFixed(0)} % of the rate`,
-    );
+    console.log(`${beside.name}: p99 ${ratio.toFixed(2)} times as long, jobs at ${(share * 100).toFixed(0)} % of the rate`);
     if (ratio > MAX_RATIO) process.exitCode = 1;
   }
 } finally {

@@ -11,7 +11,5 @@ if (major < 22 || (major === 22 && minor < 18)) {
   process.exit(1);
 }
 const sources = new URL('../src/cli/main.ts', import.meta.url);
-const { main } = await import(
-  existsSync(sources) ? sources.href : new URL('../dist/cli/main.js', import.meta.url).href
-);
+const { main } = await import(existsSync(sources) ? sources.href : new URL('../dist/cli/main.js', import.meta.url).href);
 process.exitCode = await main(process.argv.slice(2));

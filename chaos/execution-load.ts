@@ -34,8 +34,7 @@ const SETTINGS = {
 const SLACK_MB = 24;
 
 const figures: Figure[] = [];
-const note = (figure: string, measured: string | number, ok: boolean) =>
-  figures.push({ figure, measured: String(measured), ok });
+const note = (figure: string, measured: string | number, ok: boolean) => figures.push({ figure, measured: String(measured), ok });
 const inMs = (ms: number) => `${ms.toFixed(1)} ms`;
 const inMb = (mb: number) => `${mb.toFixed(0)} MB`;
 
@@ -51,27 +50,15 @@ async function measure(url: string, program: Program): Promise<void> {
   const jobs = Math.round(size.rate * size.seconds);
   const statuses = [...load.statuses].map(([status, times]) => `${status}: ${times}`).join(', ');
   note(`accepted = ${jobs}, no other answer`, statuses, all.length === jobs && load.statuses.size === 1);
-  note(
-    `rate >= ${size.rate} jobs/s`,
-    (jobs / load.tookSeconds).toFixed(1),
-    jobs / load.tookSeconds >= size.rate * 0.99,
-  );
+  note(`rate >= ${size.rate} jobs/s`, (jobs / load.tookSeconds).toFixed(1), jobs / load.tookSeconds >= size.rate * 0.99);
   note(`with their events = ${jobs}`, waits.count, waits.count === jobs);
   note('lost = 0', lost, lost === 0);
   note('reported but not submitted = 0', unknown, unknown === 0);
   note('not ended = 0', unfinished, unfinished === 0);
   note('ended otherwise than their kind = 0', wrong, wrong === 0);
   note('violated invariants = 0', violations.length, violations.length === 0);
-  note(
-    'submit p99 <= 100 ms',
-    `${inMs(submits.p99)} (p50 ${inMs(submits.p50)}, max ${inMs(submits.max)})`,
-    submits.p99 <= 100,
-  );
-  note(
-    'queue wait p99 <= 1 s',
-    `${inMs(waits.p99)} (p50 ${inMs(waits.p50)}, max ${inMs(waits.max)})`,
-    waits.p99 <= 1_000,
-  );
+  note('submit p99 <= 100 ms', `${inMs(submits.p99)} (p50 ${inMs(submits.p50)}, max ${inMs(submits.max)})`, submits.p99 <= 100);
+  note('queue wait p99 <= 1 s', `${inMs(waits.p99)} (p50 ${inMs(waits.p50)}, max ${inMs(waits.max)})`, waits.p99 <= 1_000);
   note('memory flat', `${inMb(beganMb)}, then ${inMb(endedMb)}`, endedMb <= beganMb * 1.1 + SLACK_MB);
   note('program exits = 0', program.exits, program.exits === 0);
 }

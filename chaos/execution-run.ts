@@ -38,9 +38,7 @@ try {
   for (const { kind, jobId, problem } of verifier.findings.slice(0, 20)) console.log(kind, jobId, problem);
   const forbidden = verifier.pairs().filter(({ isAllowed, count }) => !isAllowed && count > 0);
   const seconds = (elapsedMs / 1_000).toFixed(1);
-  console.log(
-    `${stats.submitted} jobs in ${seconds} s: ${forbidden.length} forbidden steps, ${verifier.problemCount} problems`,
-  );
+  console.log(`${stats.submitted} jobs in ${seconds} s: ${forbidden.length} forbidden steps, ${verifier.problemCount} problems`);
   process.exitCode = forbidden.length === 0 && verifier.problemCount === 0 ? 0 : 1;
 } finally {
   await host.close();

@@ -130,9 +130,7 @@ function printTable(rows: readonly (readonly [string, Row])[], baseline: Row): n
   const undisturbed = ['(ms without a lock)', ...[...baseline.values()].map(({ ms }) => ms.toFixed(0))];
   const head = ['lock held', ...OPERATIONS.map((operation) => operation.head)];
   for (const line of textTable(head, [undisturbed, ...cells])) console.log(line);
-  console.log(
-    `The slowest wait in ms beyond the one without a lock. <<: longer than ${LIMIT_MS} ms. !: it failed. -: not reached.`,
-  );
+  console.log(`The slowest wait in ms beyond the one without a lock. <<: longer than ${LIMIT_MS} ms. !: it failed. -: not reached.`);
   for (const line of missed) console.log(`MISSED ${line}`);
   return missed.length;
 }

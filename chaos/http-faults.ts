@@ -10,15 +10,11 @@ import { killServer } from './server-kill.ts';
 type Figure = { fault: string; figure: string; measured: string; ok: boolean };
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false } } });
-const size = values.quick
-  ? { callers: 32, jobs: 500, downMs: 4_000, kills: 3 }
-  : { callers: 64, jobs: 2_000, downMs: 15_000, kills: 20 };
+const size = values.quick ? { callers: 32, jobs: 500, downMs: 4_000, kills: 3 } : { callers: 64, jobs: 2_000, downMs: 15_000, kills: 20 };
 const figures: Figure[] = [];
 const say = (line: string) => process.stderr.write(`${line}\n`);
 
-async function withServer(
-  work: (postgres: Awaited<ReturnType<typeof createPostgres>>, program: Program) => Promise<void>,
-) {
+async function withServer(work: (postgres: Awaited<ReturnType<typeof createPostgres>>, program: Program) => Promise<void>) {
   const postgres = await createPostgres();
   const program = new Program(postgres.url);
   const cleanUp = async () => {
@@ -46,8 +42,7 @@ function noteJudgement(fault: string, { acknowledged, lost, duplicated, unfinish
   note(fault, 'duplicated = 0', { measured: duplicated, ok: duplicated === 0 });
   note(fault, 'not completed = 0', { measured: unfinished, ok: unfinished === 0 });
   note(fault, 'violated invariants = 0', { measured: violations.length, ok: violations.length === 0 });
-  for (const { invariant, jobId, what } of violations.slice(0, 5))
-    console.error(`${fault}: ${invariant} ${jobId}: ${what}`);
+  for (const { invariant, jobId, what } of violations.slice(0, 5)) console.error(`${fault}: ${invariant} ${jobId}: ${what}`);
 }
 
 const inMs = (ms: number): string => `${ms.toFixed(0)} ms`;

@@ -34,8 +34,7 @@ function poke(work: () => Promise<unknown>): () => void {
   return () => clearInterval(timer);
 }
 
-const inTransaction = (stage: Stage, work: (client: pg.Client) => Promise<unknown>) =>
-  openTransaction(stage.database.url, work);
+const inTransaction = (stage: Stage, work: (client: pg.Client) => Promise<unknown>) => openTransaction(stage.database.url, work);
 
 const dependOn = (stage: Stage, dependsOn: readonly string[]) =>
   inTransaction(stage, (client) => stage.submit(stage.orgs.user, { type: 'probe', dependsOn }, client));
@@ -186,10 +185,7 @@ const manyKeys: LockKind = {
     const stop = poke(async () => {
       const some = jobs.slice(next, next + 10);
       next += 10;
-      await Promise.all([
-        stage.submitAll(user, some.slice(5)),
-        ...some.slice(0, 5).map((job) => stage.submit(user, job)),
-      ]);
+      await Promise.all([stage.submitAll(user, some.slice(5)), ...some.slice(0, 5).map((job) => stage.submit(user, job))]);
     });
     return () => release().finally(stop);
   },

@@ -76,12 +76,8 @@ export class Stage {
     const states = await JobStates.open(url);
     const apart = await Millrace.open({ database: url, org: orgs.stranger });
     const stage = new Stage({ engine, apart, database, receiver, orgs, states });
-    for (const name of ['fair', 'held', 'other', 'other-held', 'doomed', 'unserved'])
-      await configureQueue(database.api, { name });
-    await Promise.all([
-      stage.hire({ name: 'main', queues: MAIN_QUEUES }),
-      stage.hire({ name: 'other', queues: ['other', 'other-held'] }),
-    ]);
+    for (const name of ['fair', 'held', 'other', 'other-held', 'doomed', 'unserved']) await configureQueue(database.api, { name });
+    await Promise.all([stage.hire({ name: 'main', queues: MAIN_QUEUES }), stage.hire({ name: 'other', queues: ['other', 'other-held'] })]);
     // Lets this process, which only submits, know the queues and the types that the workers have announced.
     await apart.queues.configure('fair', { order: 'fair' });
     await engine.start();
@@ -183,10 +179,7 @@ export class Stage {
 }
 
 /** An open transaction on a connection that only it uses. Returns what ends it. */
-export async function openTransaction(
-  url: string,
-  work: (client: pg.Client) => Promise<unknown>,
-): Promise<() => Promise<void>> {
+export async function openTransaction(url: string, work: (client: pg.Client) => Promise<unknown>): Promise<() => Promise<void>> {
   const client = new pg.Client(url);
   await client.connect();
   await client.query('BEGIN');

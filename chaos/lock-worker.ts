@@ -94,8 +94,7 @@ function registerAll(millrace: Millrace): void {
   });
   millrace.register({
     type: 'spawns',
-    handler: (context: JobContext) =>
-      timed(`${context.jobId} spawned`, () => context.spawn({ type: 'probe', payload: {} })),
+    handler: (context: JobContext) => timed(`${context.jobId} spawned`, () => context.spawn({ type: 'probe', payload: {} })),
   });
   // Completes when its child does, which waits at the gate.
   millrace.register({

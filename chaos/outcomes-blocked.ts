@@ -44,8 +44,7 @@ const COUNT_COMPLETIONS = `SELECT count(*)::int4 AS count, count(DISTINCT job_se
   WHERE to_state = 'completed' AND job_type = 'noop'`;
 
 const startedMs = performance.now();
-const say = (line: string) =>
-  process.stderr.write(`${((performance.now() - startedMs) / 1_000).toFixed(0)} s: ${line}\n`);
+const say = (line: string) => process.stderr.write(`${((performance.now() - startedMs) / 1_000).toFixed(0)} s: ${line}\n`);
 const figures: Figure[] = [];
 
 /** The worker process, and what it says of itself. */
@@ -154,14 +153,9 @@ async function blockByTable({ millrace, worker, url }: Parts): Promise<() => Pro
   };
 }
 
-async function runPhase(
-  phase: string,
-  parts: Parts,
-  block: (parts: Parts) => Promise<() => Promise<void>>,
-): Promise<void> {
+async function runPhase(phase: string, parts: Parts, block: (parts: Parts) => Promise<() => Promise<void>>): Promise<void> {
   const { watcher, millrace, worker } = parts;
-  const note = (figure: string, measured: number, ok: boolean) =>
-    figures.push({ phase, figure, measured: measured.toFixed(0), ok });
+  const note = (figure: string, measured: number, ok: boolean) => figures.push({ phase, figure, measured: measured.toFixed(0), ok });
   say(`${phase}: ${jobs} jobs wait ...`);
   await millrace.queues.pause(QUEUE);
   await submit(millrace, jobs);
@@ -194,8 +188,7 @@ async function run(parts: Parts): Promise<void> {
   const again = await countRows(watcher, COUNT_REPEATED);
   const { rows } = await watcher.query<{ count: number; jobs: number }>(COUNT_COMPLETIONS);
   const { count, jobs: completed } = rows[0] as { count: number; jobs: number };
-  const note = (figure: string, measured: number, ok: boolean) =>
-    figures.push({ phase: 'in all', figure, measured: String(measured), ok });
+  const note = (figure: string, measured: number, ok: boolean) => figures.push({ phase: 'in all', figure, measured: String(measured), ok });
   note(`handlers run = ${submitted}`, returned, returned === submitted);
   note(`jobs completed = ${submitted}`, completed, completed === submitted);
   note(`completions recorded = ${submitted}`, count, count === submitted);

@@ -18,27 +18,13 @@ import { createPostgres, freePort } from './postgres-server.ts';
 
 const MODES = ['session', 'transaction', 'statement'] as const;
 const DROPPED = 'extra_float_digits,options,statement_timeout,lock_timeout,idle_in_transaction_session_timeout';
-const KINDS = [
-  'api',
-  'searching',
-  'workers',
-  'maintenance',
-  'projecting',
-  'submitting',
-  'claiming',
-  'finishing',
-] as const;
+const KINDS = ['api', 'searching', 'workers', 'maintenance', 'projecting', 'submitting', 'claiming', 'finishing'] as const;
 /** The account that PgBouncer runs as; it refuses to run as root. */
 const NOBODY = 65_534;
 
 type Setup = { mode: (typeof MODES)[number]; drops: boolean; folder: string; serverPort: number };
 
-async function startPooler({
-  mode,
-  drops,
-  folder,
-  serverPort,
-}: Setup): Promise<{ url: string; process: ChildProcess }> {
+async function startPooler({ mode, drops, folder, serverPort }: Setup): Promise<{ url: string; process: ChildProcess }> {
   const port = await freePort();
   const file = join(folder, `${mode}-${drops}.ini`);
   const settings = [

@@ -85,10 +85,7 @@ async function killOnce(millrace: Millrace, workers: Victim[], url: string): Pro
   const { results } = await millrace.submitMany(submissions);
   const jobIds = results.map(({ jobId }) => jobId as string);
   await until('all jobs run', () => workers.flatMap((worker) => worker.holds(jobIds)).length === HELD_JOBS);
-  const [victim, other] = workers.toSorted((a, b) => b.holds(jobIds).length - a.holds(jobIds).length) as [
-    Victim,
-    Victim,
-  ];
+  const [victim, other] = workers.toSorted((a, b) => b.holds(jobIds).length - a.holds(jobIds).length) as [Victim, Victim];
   const orphans = victim.holds(jobIds);
   const killedMs = performance.now();
   await victim.kill();
@@ -154,14 +151,8 @@ try {
   const times: number[] = [];
   for (let kill = 0; kill < kills; kill++) times.push(...(await killOnce(millrace, workers, postgres.url)));
   times.sort((a, b) => a - b);
-  const [p50, p99, max] = [rank(times, 0.5), rank(times, 0.99), rank(times, 1)].map(Math.round) as [
-    number,
-    number,
-    number,
-  ];
-  console.log(
-    `${kills} kills, ${times.length} jobs: start again after ${p50} ms (p50), ${p99} ms (p99), ${max} ms (max)`,
-  );
+  const [p50, p99, max] = [rank(times, 0.5), rank(times, 0.99), rank(times, 1)].map(Math.round) as [number, number, number];
+  console.log(`${kills} kills, ${times.length} jobs: start again after ${p50} ms (p50), ${p99} ms (p99), ${max} ms (max)`);
 
   const before = await taken(postgres.url);
   let isOver = false;

@@ -26,9 +26,7 @@ const wanted: [string, Priority][] = [
   ['second thumbnail', 'NORMAL'],
   ['alarm', 'CRITICAL'],
 ];
-const { results } = await millrace.submitMany(
-  wanted.map(([name, priority]) => ({ type: 'task', payload: { name }, priority, queue })),
-);
+const { results } = await millrace.submitMany(wanted.map(([name, priority]) => ({ type: 'task', payload: { name }, priority, queue })));
 
 await millrace.start();
 for (const { jobId } of results) if (jobId !== null) await millrace.waitFor(jobId, { timeout: '30s' });

@@ -20,8 +20,7 @@ millrace.register({
   type: 'book',
   handler: async (context, { pages }) => {
     const ids: string[] = [];
-    for (const words of pages)
-      ids.push(await context.spawn({ type: 'page', payload: { words }, queue }, { join: true }));
+    for (const words of pages) ids.push(await context.spawn({ type: 'page', payload: { words }, queue }, { join: true }));
     return ids;
   },
 });

@@ -34,8 +34,7 @@ function copyApiPage(): void {
   for (const name of ['swagger-ui-bundle.js', 'swagger-ui.css']) {
     writeFileSync(join(to, `${name}.gz`), gzipSync(readFileSync(join(from, name)), { level: 9 }));
   }
-  for (const name of ['LICENSE', 'NOTICE', 'swagger-ui-bundle.js.LICENSE.txt'])
-    cpSync(join(from, name), join(to, name));
+  for (const name of ['LICENSE', 'NOTICE', 'swagger-ui-bundle.js.LICENSE.txt']) cpSync(join(from, name), join(to, name));
 }
 
 rmSync(dist, { recursive: true, force: true });

@@ -51,9 +51,7 @@ export function clientTypes(document: OpenApiDocument, tag: string): string {
     if (schema === undefined) throw new Error(`The document has no schema named ${name}.`);
     return `${comment(schema, '')}export type ${name} = ${render(schema, '')};\n`;
   });
-  const words = [...WORDS].map(
-    ([list, name]) => `export type ${name} = ${list.split('|').map(literal).join(' | ')};\n`,
-  );
+  const words = [...WORDS].map(([list, name]) => `export type ${name} = ${list.split('|').map(literal).join(' | ')};\n`);
   return `${HEADER}\n${[...words, ...types].join('\n')}`;
 }
 
@@ -61,10 +59,7 @@ function queryOf({ operationId, parameters = [] }: Operation): [string, Schema][
   const members = parameters.filter((parameter) => parameter.in === 'query');
   if (members.length === 0) return [];
   const properties = Object.fromEntries(
-    members.map(({ name, schema, description }) => [
-      name,
-      { ...schema, description: description ?? schema.description },
-    ]),
+    members.map(({ name, schema, description }) => [name, { ...schema, description: description ?? schema.description }]),
   );
   const required = members.filter((member) => member.required).map(({ name }) => name);
   const name = `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Query`;

@@ -36,5 +36,4 @@ export async function inTime<T>(what: string, signal: Promise<T>, seen: () => un
   return Promise.race([signal, promise]).finally(() => clearTimeout(timer));
 }
 
-const inVain = (what: string, seen: unknown): Error =>
-  new Error(`Waited in vain until ${what}. Last seen: ${inspect(seen, SHOWN)}`);
+const inVain = (what: string, seen: unknown): Error => new Error(`Waited in vain until ${what}. Last seen: ${inspect(seen, SHOWN)}`);

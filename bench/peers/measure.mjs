@@ -61,8 +61,7 @@ async function pickup() {
     await sleep(PROBE_EVERY_MS);
   }
   await sleep(2_500);
-  if (pickups.length < PROBES)
-    console.error(`${driver}: ${PROBES - pickups.length} of ${PROBES} probes did not arrive`);
+  if (pickups.length < PROBES) console.error(`${driver}: ${PROBES - pickups.length} of ${PROBES} probes did not arrive`);
   const rounded = (ms) => Number(ms.toFixed(2));
   return { pickupP50Ms: rounded(median(pickups)), pickupP99Ms: rounded(percentile(pickups, 0.99)) };
 }

@@ -11,11 +11,7 @@ type OptionSpec = {
 
 export type Options = Readonly<Record<string, OptionSpec>>;
 
-type ValueOf<S extends OptionSpec> = S['type'] extends 'boolean'
-  ? boolean
-  : S['multiple'] extends true
-    ? string[]
-    : string;
+type ValueOf<S extends OptionSpec> = S['type'] extends 'boolean' ? boolean : S['multiple'] extends true ? string[] : string;
 export type ValuesOf<O extends Options> = { readonly [K in keyof O]?: ValueOf<O[K]> };
 
 export const COMMON_OPTIONS = {

@@ -14,10 +14,7 @@ export type Connection = { values: CommonValues; out: Output };
 export function settingsOf(values: CommonValues, options: LoadParams['options'] = {}): LoadedConfig {
   const { database, home } = values;
   // A named data folder takes precedence over a server named in the environment.
-  const url =
-    database === undefined && home !== undefined
-      ? { option: 'home', text: '' }
-      : { option: 'database', text: database };
+  const url = database === undefined && home !== undefined ? { option: 'home', text: '' } : { option: 'database', text: database };
   const common = { 'database.url': url, 'database.home': { option: 'home', text: home } };
   const loaded = loadConfig({ file: values.config, options: { ...common, ...options } });
   for (const warning of loaded.warnings) warnOnce(warning);
@@ -60,10 +57,7 @@ export async function withMillrace<T>(connection: Connection, work: (millrace: M
 }
 
 /** Opens the database without a check of its schema. */
-export async function withDatabase<T>(
-  { values, out }: Connection,
-  work: (database: Database) => Promise<T>,
-): Promise<T> {
+export async function withDatabase<T>({ values, out }: Connection, work: (database: Database) => Promise<T>): Promise<T> {
   const settings = settingsOf(values).config.database;
   const postgres = await openPostgres({
     databaseUrl: settings.url ?? '',

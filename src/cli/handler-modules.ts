@@ -37,9 +37,7 @@ async function registerModule(millrace: Millrace, path: string): Promise<void> {
 
 function registrationsIn(handlers: object): Registration[] {
   if (Array.isArray(handlers)) return handlers;
-  return Object.entries(handlers).map(([type, value]) =>
-    typeof value === 'function' ? { type, handler: value } : { type, ...value },
-  );
+  return Object.entries(handlers).map(([type, value]) => (typeof value === 'function' ? { type, handler: value } : { type, ...value }));
 }
 
 async function load(path: string): Promise<HandlerModule> {

@@ -25,10 +25,7 @@ function factLines(job: JobWithAttempts): string[] {
     ['started', timeText(job.startedAt)],
     ['ended', timeText(job.completedAt)],
     ['asked to stop', timeText(job.cancelRequestedAt)],
-    [
-      'progress',
-      progress === undefined ? null : `${progress.percent} %${progress.message === null ? '' : ` ${progress.message}`}`,
-    ],
+    ['progress', progress === undefined ? null : `${progress.percent} %${progress.message === null ? '' : ` ${progress.message}`}`],
     ['failure', lastFailure === null ? null : `${lastFailure.category} ${lastFailure.code}: ${lastFailure.message}`],
     ['key', job.idempotencyKey],
     ['correlation', job.correlationId],
@@ -52,13 +49,7 @@ function factLines(job: JobWithAttempts): string[] {
 
 function historyLines({ history }: JobWithAttempts): string[] {
   if (history === undefined) return [];
-  const rows = history.map(({ at, from, to, reason, attempt }) => [
-    at.toISOString(),
-    from ?? '',
-    to,
-    reason,
-    String(attempt),
-  ]);
+  const rows = history.map(({ at, from, to, reason, attempt }) => [at.toISOString(), from ?? '', to, reason, String(attempt)]);
   return ['', ...textTable(['at', 'from', 'to', 'reason', 'attempt'], rows)];
 }
 
@@ -77,5 +68,4 @@ function attemptLines({ attempts }: JobWithAttempts): string[] {
 }
 
 const timeText = (time: Date | null): string | null => time?.toISOString() ?? null;
-const cut = (text: string): string =>
-  text.length <= WIDEST_VALUE ? text : `${text.slice(0, WIDEST_VALUE)}... (--json shows all)`;
+const cut = (text: string): string => (text.length <= WIDEST_VALUE ? text : `${text.slice(0, WIDEST_VALUE)}... (--json shows all)`);

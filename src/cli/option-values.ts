@@ -33,20 +33,12 @@ export function readList(texts: readonly string[] | undefined): string[] | undef
   return texts.flatMap((text) => text.split(',').map((part) => part.trim())).filter((part) => part !== '');
 }
 
-export function readWords<W extends string>(
-  texts: readonly string[] | undefined,
-  option: string,
-  words: readonly W[],
-): W[] | undefined {
+export function readWords<W extends string>(texts: readonly string[] | undefined, option: string, words: readonly W[]): W[] | undefined {
   return readList(texts)?.map((text) => readWord(text, option, words) as W);
 }
 
 /** Upper and lower case are equal. */
-export function readWord<W extends string>(
-  text: string | undefined,
-  option: string,
-  words: readonly W[],
-): W | undefined {
+export function readWord<W extends string>(text: string | undefined, option: string, words: readonly W[]): W | undefined {
   if (text === undefined) return undefined;
   const known = words.find((word) => word.toLowerCase() === text.toLowerCase());
   if (known !== undefined) return known;

@@ -74,8 +74,7 @@ function describeError(error: unknown): ErrorFacts {
     const remedy = error.command === null ? null : `See "millrace help ${error.command}".`;
     return { code: 'USAGE', message: error.message, remedy, details: [] };
   }
-  if (isAppError(error))
-    return { code: error.code, message: error.message, remedy: error.remedy, details: error.details };
+  if (isAppError(error)) return { code: error.code, message: error.message, remedy: error.remedy, details: error.details };
   const message = error instanceof Error ? error.message || error.name : String(error);
   const code = isUnavailable(error) ? 'DATABASE_UNREACHABLE' : 'INTERNAL_ERROR';
   return { code, message, remedy: ERRORS[code].remedy, details: [] };
@@ -91,8 +90,7 @@ function errorLines({ message, remedy, details }: ErrorFacts): string[] {
 }
 
 /** A message of several sentences already contains advice. */
-const hasAdvice = (message: string, remedy: string): boolean =>
-  message.includes(remedy) || /[.!?]["')]?\s+[A-Z]/.test(message);
+const hasAdvice = (message: string, remedy: string): boolean => message.includes(remedy) || /[.!?]["')]?\s+[A-Z]/.test(message);
 
 function sentence(text: string): string {
   const capital = text.charAt(0).toUpperCase() + text.slice(1);

@@ -22,10 +22,7 @@ export function peekCommon(argv: readonly string[]): CommonValues {
   return parseArgs({ args: [...argv], options: parserOptions(COMMON_OPTIONS), strict: false }).values as CommonValues;
 }
 
-function findCommand(
-  argv: readonly string[],
-  commands: readonly Command[],
-): { command: Command; rest: string[] } | null {
+function findCommand(argv: readonly string[], commands: readonly Command[]): { command: Command; rest: string[] } | null {
   const one = firstWord(argv);
   if (one === null) return null;
   const simple = commands.find((command) => command.name === one.name);
@@ -61,10 +58,7 @@ function unknownCommand(name: string, candidates: readonly Command[]): UsageErro
 
 function missingWord(first: string, family: readonly Command[]): UsageError {
   const words = family.map(({ name }) => name.slice(first.length + 1));
-  return new UsageError(
-    `"millrace ${first}" needs one more word: ${words.join(', ')}. See "millrace help ${first}".`,
-    first,
-  );
+  return new UsageError(`"millrace ${first}" needs one more word: ${words.join(', ')}. See "millrace help ${first}".`, first);
 }
 
 function parseOptions(args: readonly string[], options: Options, command: Command) {

@@ -24,10 +24,7 @@ type ServerOptions = {
 const CONCURRENCY = 10;
 
 /** Serves the HTTP API and sends webhooks until a signal stops the process. */
-export async function runServer(
-  { values, out }: Invocation<typeof LISTEN_OPTIONS>,
-  { runsJobs, greet }: ServerOptions,
-): Promise<number> {
+export async function runServer({ values, out }: Invocation<typeof LISTEN_OPTIONS>, { runsJobs, greet }: ServerOptions): Promise<number> {
   const { config } = settingsOf(values, listenSettings(values));
   const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped at once.'));
   const concurrency = runsJobs ? (config.workers.concurrency ?? CONCURRENCY) : 0;

@@ -36,8 +36,7 @@ export function welcome(facts: WelcomeFacts): string[] {
 
 function keyLines({ firstKey, keyFile }: WelcomeFacts): string[] {
   if (firstKey === null) return keyFile === null ? [] : [`  API key   in ${keyFile}`];
-  const where =
-    firstKey.file === null ? 'keep it: it is shown only once' : `saved in ${firstKey.file}; shown only once`;
+  const where = firstKey.file === null ? 'keep it: it is shown only once' : `saved in ${firstKey.file}; shown only once`;
   return [`  org       ${firstKey.orgSlug}`, `  API key   ${firstKey.key}`, `            (${where})`];
 }
 
@@ -57,8 +56,7 @@ const EXECUTION = `'{"type":"EXECUTE","work_kind":"SUCCESS_FAST"}'`;
 const memberOf = (name: string): string => `sed 's/.*"${name}":"\\([^"]*\\)".*/\\1/'`;
 
 function executionLines({ url, registration }: WelcomeFacts): string[] {
-  if (registration === 'token')
-    return [`The execution API is at ${url}/v1; clients register with the token of this server.`];
+  if (registration === 'token') return [`The execution API is at ${url}/v1; clients register with the token of this server.`];
   return [
     'The execution API has its own clients, which register themselves:',
     `  CLIENT=$(curl -s -X POST ${url}/v1/clients | ${memberOf('client_id')}); CLIENT_KEY=$(curl -s -X POST ${url}/v1/clients/$CLIENT/keys | ${memberOf('api_key')})`,

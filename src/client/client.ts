@@ -52,9 +52,7 @@ export class MillraceClient {
   async submitBatch(batch: BatchSubmission, { signal }: CallOptions = {}): Promise<BatchResult> {
     const body = { ...batch, jobs: batch.jobs.map(withKey) };
     const answer = await this.#transport.json<BatchResult>({ method: 'POST', path: '/jobs/batch', body, signal });
-    const results = answer.results.map((result, i) =>
-      batch.jobs[i]?.idempotency_key == null ? asFirst(result) : result,
-    );
+    const results = answer.results.map((result, i) => (batch.jobs[i]?.idempotency_key == null ? asFirst(result) : result));
     return { ...answer, results };
   }
 
@@ -80,11 +78,7 @@ export class MillraceClient {
   }
 
   /** Returns `status: 'NOT_FOUND'` for a job that does not exist, instead of throwing. */
-  cancel(
-    jobId: string,
-    body: CancellationRequest = {},
-    { signal }: CallOptions = {},
-  ): Promise<CancellationResult | CancellationNotFound> {
+  cancel(jobId: string, body: CancellationRequest = {}, { signal }: CallOptions = {}): Promise<CancellationResult | CancellationNotFound> {
     return this.#transport.json({ method: 'POST', path: `${pathOf(jobId)}/cancel`, body, signal, accepts: [404] });
   }
 

@@ -66,10 +66,7 @@ export class Transport {
 
   /** Opens an event stream. The caller aborts it by `signal` and reconnects if needed. */
   async open(call: Call & { signal: AbortSignal }): Promise<Response> {
-    const response = await this.#send(
-      { ...call, headers: { accept: 'text/event-stream', ...call.headers } },
-      call.signal,
-    );
+    const response = await this.#send({ ...call, headers: { accept: 'text/event-stream', ...call.headers } }, call.signal);
     if (!response.ok) throw errorOf(response, await response.text().catch(() => ''));
     return response;
   }
@@ -154,8 +151,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-const timedOut = (ms: number): ApiError =>
-  new ApiError({ status: 0, code: 'TIMED_OUT', message: `No response arrived within ${ms} ms.` });
+const timedOut = (ms: number): ApiError => new ApiError({ status: 0, code: 'TIMED_OUT', message: `No response arrived within ${ms} ms.` });
 
 export const networkError = (cause: unknown): ApiError =>
   new ApiError({

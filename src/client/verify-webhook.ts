@@ -67,14 +67,10 @@ export async function verifyWebhook<T = WebhookEvent>(params: VerifyWebhookParam
 function readHeader(headers: WebhookHeaders, name: string): string {
   const value = hasGet(headers) ? headers.get(name) : lookUp(headers, name);
   if (typeof value === 'string' && value !== '') return value;
-  throw new WebhookVerificationError(
-    'MISSING_HEADER',
-    `The message has no ${name} header. Pass all headers of the request.`,
-  );
+  throw new WebhookVerificationError('MISSING_HEADER', `The message has no ${name} header. Pass all headers of the request.`);
 }
 
-const hasGet = (headers: WebhookHeaders): headers is Exclude<WebhookHeaders, PlainHeaders> =>
-  typeof headers.get === 'function';
+const hasGet = (headers: WebhookHeaders): headers is Exclude<WebhookHeaders, PlainHeaders> => typeof headers.get === 'function';
 
 function lookUp(headers: PlainHeaders, name: string): string | undefined {
   for (const [key, value] of Object.entries(headers)) {
@@ -88,10 +84,7 @@ function lookUp(headers: PlainHeaders, name: string): string | undefined {
 function readSecret(text: string): Uint8Array<ArrayBuffer> {
   const bytes = decode(text.startsWith(PREFIX) ? text.slice(PREFIX.length) : text);
   if (bytes !== null && bytes.length >= MIN_SECRET_BYTES && bytes.length <= MAX_SECRET_BYTES) return bytes;
-  throw new WebhookVerificationError(
-    'BAD_SECRET',
-    `The secret is not valid. Pass it whole, with ${PREFIX} at its beginning.`,
-  );
+  throw new WebhookVerificationError('BAD_SECRET', `The secret is not valid. Pass it whole, with ${PREFIX} at its beginning.`);
 }
 
 /** The signatures of version 1. The header may also have signatures of other versions. */
@@ -104,11 +97,9 @@ function readSignatures(header: string): Uint8Array<ArrayBuffer>[] {
 }
 
 function checkTime(text: string, { toleranceSeconds, nowSeconds }: { toleranceSeconds: number; nowSeconds: number }) {
-  if (!/^\d{1,12}$/.test(text))
-    throw new WebhookVerificationError('MALFORMED', 'The header webhook-timestamp is not a number of seconds.');
+  if (!/^\d{1,12}$/.test(text)) throw new WebhookVerificationError('MALFORMED', 'The header webhook-timestamp is not a number of seconds.');
   const ageSeconds = nowSeconds - Number(text);
-  if (ageSeconds > toleranceSeconds)
-    throw new WebhookVerificationError('TOO_OLD', `The message is ${Math.round(ageSeconds)} s old.`);
+  if (ageSeconds > toleranceSeconds) throw new WebhookVerificationError('TOO_OLD', `The message is ${Math.round(ageSeconds)} s old.`);
   if (ageSeconds < -toleranceSeconds)
     throw new WebhookVerificationError('TOO_NEW', `The message is ${Math.round(-ageSeconds)} s ahead of this clock.`);
 }

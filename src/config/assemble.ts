@@ -16,15 +16,7 @@ export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
   retention: ['audit', 'logs', 'deadletter'],
   queues: ['depth_cap', 'concurrency', 'rate'],
 };
-export const SECTIONS_NOT_YET: readonly string[] = [
-  'ingest',
-  'operators',
-  'objects',
-  'telemetry',
-  'categories',
-  'job_types',
-  'proxies',
-];
+export const SECTIONS_NOT_YET: readonly string[] = ['ingest', 'operators', 'objects', 'telemetry', 'categories', 'job_types', 'proxies'];
 
 const PREFIX = 'MILLRACE_';
 /** Our variables that are not settings. */
@@ -111,8 +103,7 @@ export class Assembly {
   /** Refuses a variable that looks like one of our settings. Others may belong to another program and get a warning. */
   #judgeUnknown(variable: string): void {
     const isOf = (section: string): boolean => variable.startsWith(variableOf(section, ''));
-    const refuse = (message: string) =>
-      this.#refuse(variable, 'UNKNOWN_MEMBER', `${variable} ${message}`, 'the environment');
+    const refuse = (message: string) => this.#refuse(variable, 'UNKNOWN_MEMBER', `${variable} ${message}`, 'the environment');
     const section = SECTIONS.find(isOf);
     if (section !== undefined) {
       const key = variable.slice(variableOf(section, '').length).toLowerCase();

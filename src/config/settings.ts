@@ -87,19 +87,11 @@ const SETTINGS = {
       0.1,
       'the probability of a failing work kind when a submission under /v1 has no work kind',
     ),
-    allowed_types: setting(
-      { type: 'list', choices: EXECUTION_TYPES },
-      EXECUTION_TYPES,
-      'the job types that /v1 accepts',
-    ),
+    allowed_types: setting({ type: 'list', choices: EXECUTION_TYPES }, EXECUTION_TYPES, 'the job types that /v1 accepts'),
   },
   limits: {
     requests_per_minute: setting(integer(1), 600, 'requests of an org per minute; further ones are answered 429'),
-    payload_size: setting(
-      { type: 'size', maxBytes: HIGHEST_MAX_PAYLOAD_BYTES },
-      DEFAULT_MAX_PAYLOAD_BYTES,
-      'the largest payload of a job',
-    ),
+    payload_size: setting({ type: 'size', maxBytes: HIGHEST_MAX_PAYLOAD_BYTES }, DEFAULT_MAX_PAYLOAD_BYTES, 'the largest payload of a job'),
     body_size: setting(
       { type: 'size', maxBytes: 1_073_741_824 },
       null,
@@ -118,11 +110,7 @@ const SETTINGS = {
     active_jobs: setting(integer(1, 1_000_000), 1_000, 'concurrent jobs of /v1 over all workers; further ones wait'),
   },
   queue: {
-    execution_timeout: setting(
-      duration(),
-      PROFILE.timeoutMs,
-      'how long an attempt may run; also the longest timeout of a submission',
-    ),
+    execution_timeout: setting(duration(), PROFILE.timeoutMs, 'how long an attempt may run; also the longest timeout of a submission'),
     visibility_timeout: setting(
       duration(SECOND, DAY),
       PROFILE.leaseMs,
@@ -138,11 +126,7 @@ const SETTINGS = {
       EXECUTION.timeoutMs,
       'how long an attempt of a job of /v1 may run, multiplied by `simulation.time_scale`',
     ),
-    max_retries: setting(
-      integer(0, MAX_ATTEMPTS - 1),
-      EXECUTION.maxAttempts - 1,
-      'how often a failed job of /v1 may be retried',
-    ),
+    max_retries: setting(integer(0, MAX_ATTEMPTS - 1), EXECUTION.maxAttempts - 1, 'how often a failed job of /v1 may be retried'),
     backoff_base: setting(
       duration(0, 30 * DAY),
       EXECUTION.backoff.initialDelayMs,
@@ -154,25 +138,13 @@ const SETTINGS = {
       EXECUTION.leaseMs,
       'how long a frozen or unreachable worker may miss heartbeats before its jobs of /v1 count as lost',
     ),
-    heartbeat: setting(
-      duration(100, DAY),
-      5 * SECOND,
-      'how often a worker sends a heartbeat; at most half of the lease',
-    ),
+    heartbeat: setting(duration(100, DAY), 5 * SECOND, 'how often a worker sends a heartbeat; at most half of the lease'),
     auto_retry: setting(BOOLEAN, EXECUTION.autoRetry, 'retry failures automatically unless they are permanent'),
     hide_foreign_jobs: setting(BOOLEAN, false, 'return 404 instead of 403 for a job of another client'),
-    duplicate_window: setting(
-      duration(0, 30 * DAY),
-      0,
-      'how long an equal submission without a key counts as a repeat; 0 means never',
-    ),
+    duplicate_window: setting(duration(0, 30 * DAY), 0, 'how long an equal submission without a key counts as a repeat; 0 means never'),
   },
   webhooks: {
-    timeout: setting(
-      duration(100, 600 * SECOND),
-      10 * SECOND,
-      'the time limit for one webhook request, including its response',
-    ),
+    timeout: setting(duration(100, 600 * SECOND), 10 * SECOND, 'the time limit for one webhook request, including its response'),
     max_retries: setting(integer(0, 20), 5, 'how often a failed webhook request is retried'),
     backoff_base: setting(duration(1, 30 * DAY), SECOND, 'the wait before the first retry; it doubles with each retry'),
     backoff_max: setting(duration(1, 30 * DAY), 300 * SECOND, 'the longest wait before a retry'),
@@ -181,11 +153,7 @@ const SETTINGS = {
       256,
       'concurrent webhook requests of a process; at least half are reserved for endpoints whose last request succeeded',
     ),
-    disable_after: setting(
-      duration(SECOND, 3_650 * DAY),
-      5 * DAY,
-      'a webhook whose requests all failed for this long is disabled',
-    ),
+    disable_after: setting(duration(SECOND, 3_650 * DAY), 5 * DAY, 'a webhook whose requests all failed for this long is disabled'),
     secret_overlap: setting(duration(0, 365 * DAY), DAY, 'how long the old secret still signs after a rotation'),
   },
   egress: {
@@ -195,11 +163,7 @@ const SETTINGS = {
       [],
       'endpoints on this machine that may be called: "127.0.0.1:9000"; only if `server.host` is a loopback address',
     ),
-    connect_timeout: setting(
-      duration(100, 600 * SECOND),
-      10 * SECOND,
-      'the time limit for connecting to a URL of a user',
-    ),
+    connect_timeout: setting(duration(100, 600 * SECOND), 10 * SECOND, 'the time limit for connecting to a URL of a user'),
     dns_timeout: setting(duration(100, 600 * SECOND), 5 * SECOND, 'the time limit for resolving its host name'),
   },
   retention: {

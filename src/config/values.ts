@@ -72,9 +72,7 @@ function readInteger(given: unknown, { min, max = Number.MAX_SAFE_INTEGER }: { m
   const value = typeof given === 'bigint' ? Number(given) : given;
   if (typeof value === 'number' && Number.isInteger(value) && value >= min && value <= max) return accept(value);
   return refuse(
-    max === Number.MAX_SAFE_INTEGER
-      ? `must be a whole number of at least ${min}`
-      : `must be a whole number from ${min} to ${max}`,
+    max === Number.MAX_SAFE_INTEGER ? `must be a whole number of at least ${min}` : `must be a whole number from ${min} to ${max}`,
   );
 }
 
@@ -83,24 +81,16 @@ function readNumber(given: unknown, { above, min = 0, max }: { above?: number; m
   const isEnough = typeof value === 'number' && (above === undefined ? value >= min : value > above);
   if (isEnough && value <= max) return accept(value);
   return refuse(
-    above === undefined
-      ? `must be a number from ${min} to ${max}`
-      : `must be a number greater than ${above} and at most ${max}`,
+    above === undefined ? `must be a number from ${min} to ${max}` : `must be a number greater than ${above} and at most ${max}`,
   );
 }
 
-function readDuration(
-  given: unknown,
-  { minMs = 1, maxMs = Number.MAX_SAFE_INTEGER }: { minMs?: number; maxMs?: number },
-): Read {
-  if (typeof given !== 'string' && typeof given !== 'number')
-    return refuse('must be a duration such as "30s", "5m" or "PT1H"');
+function readDuration(given: unknown, { minMs = 1, maxMs = Number.MAX_SAFE_INTEGER }: { minMs?: number; maxMs?: number }): Read {
+  if (typeof given !== 'string' && typeof given !== 'number') return refuse('must be a duration such as "30s", "5m" or "PT1H"');
   const parsed = parseDuration(given);
   if (!parsed.ok) return refuse(`is not valid: ${parsed.message}`);
   if (parsed.ms >= minMs && parsed.ms <= maxMs) return accept(parsed.ms);
-  return refuse(
-    parsed.ms < minMs ? `must be at least ${showDuration(minMs)}` : `must be at most ${showDuration(maxMs)}`,
-  );
+  return refuse(parsed.ms < minMs ? `must be at least ${showDuration(minMs)}` : `must be at most ${showDuration(maxMs)}`);
 }
 
 function readSize(given: unknown, { maxBytes }: { maxBytes: number }): Read {
@@ -115,15 +105,12 @@ function readList(
   given: unknown,
   { choices, of, needsOne }: { choices?: readonly string[]; of?: 'range' | 'local endpoint'; needsOne?: true },
 ): Read {
-  if (!Array.isArray(given) || !given.every((item) => typeof item === 'string' && item !== ''))
-    return refuse('must be a list of strings');
+  if (!Array.isArray(given) || !given.every((item) => typeof item === 'string' && item !== '')) return refuse('must be a list of strings');
   if (needsOne && given.length === 0) return refuse('must have at least one item');
   const wrong = of === undefined ? undefined : given.find((item) => !FORMS[of].fits(item));
-  if (of !== undefined && wrong !== undefined)
-    return refuse(`must be a list of ${FORMS[of].name}, but "${wrong}" is not one`);
+  if (of !== undefined && wrong !== undefined) return refuse(`must be a list of ${FORMS[of].name}, but "${wrong}" is not one`);
   if (choices === undefined) return accept(Object.freeze([...given]));
-  if (given.length > 0 && given.every((item) => choices.includes(item)))
-    return accept(Object.freeze([...new Set<string>(given)]));
+  if (given.length > 0 && given.every((item) => choices.includes(item))) return accept(Object.freeze([...new Set<string>(given)]));
   return refuse(`must be a list of at least one of ${choices.map((choice) => `"${choice}"`).join(', ')}`);
 }
 

@@ -76,8 +76,7 @@ function customDelayMs({ policy, retry, custom }: BackoffParams): number | null 
 }
 
 // Zero times an overflow to Infinity is NaN, so a first delay of zero is handled first.
-const grownMs = (firstMs: number, failures: number, multiplier: number): number =>
-  firstMs === 0 ? 0 : firstMs * multiplier ** failures;
+const grownMs = (firstMs: number, failures: number, multiplier: number): number => (firstMs === 0 ? 0 : firstMs * multiplier ** failures);
 
 /** A delay that doubles with each failure up to a limit. */
 export interface Pause {

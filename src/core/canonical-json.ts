@@ -4,8 +4,7 @@ import { AppError } from './errors.ts';
 /** RFC 8785: members in UTF-16 order, no white space, numbers as ECMAScript prints them. */
 export function canonicalJson(value: unknown): string {
   const text = write(value, new Set());
-  if (text === undefined)
-    throw unserializable('undefined, functions and symbols have no JSON form: remove the value, or use null');
+  if (text === undefined) throw unserializable('undefined, functions and symbols have no JSON form: remove the value, or use null');
   return text;
 }
 
@@ -36,10 +35,7 @@ function write(value: unknown, ancestors: Set<object>): string | undefined {
 function writeObject(value: object, ancestors: Set<object>): string | undefined {
   if (ancestors.has(value)) throw unserializable('the value contains itself: remove the cycle');
   ancestors.add(value);
-  const text =
-    'toJSON' in value && typeof value.toJSON === 'function'
-      ? write(value.toJSON(), ancestors)
-      : members(value, ancestors);
+  const text = 'toJSON' in value && typeof value.toJSON === 'function' ? write(value.toJSON(), ancestors) : members(value, ancestors);
   ancestors.delete(value);
   return text;
 }

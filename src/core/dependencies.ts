@@ -31,9 +31,7 @@ export interface CheckDependenciesParams {
   readonly found: readonly FoundDependency[];
 }
 
-export type CheckedDependencies =
-  | { readonly ok: true; readonly depth: number }
-  | { readonly ok: false; readonly issues: readonly Issue[] };
+export type CheckedDependencies = { readonly ok: true; readonly depth: number } | { readonly ok: false; readonly issues: readonly Issue[] };
 
 /** Checks that a new job may depend on these jobs, and returns its depth in the dependency graph. */
 export function checkDependencies({ requested, found }: CheckDependenciesParams): CheckedDependencies {
@@ -49,12 +47,7 @@ export function checkDependencies({ requested, found }: CheckDependenciesParams)
       continue;
     }
     if (dependency.isAncestorHolding) {
-      issues.push(
-        issue(
-          'DEPENDENCY_CYCLE',
-          `the job ${id} waits for this one, so this job cannot depend on it: remove the dependency`,
-        ),
-      );
+      issues.push(issue('DEPENDENCY_CYCLE', `the job ${id} waits for this one, so this job cannot depend on it: remove the dependency`));
     }
     if ((dependency.dependents ?? 0) >= MAX_DEPENDENTS) issues.push(dependentsIssue(id));
     depth = Math.max(depth, dependency.depth + 1);
@@ -67,10 +60,7 @@ export function checkDependencies({ requested, found }: CheckDependenciesParams)
 
 /** For a cycle through other jobs. */
 export function cycleIssue(): Issue {
-  return issue(
-    'DEPENDENCY_CYCLE',
-    'the dependencies form a cycle, so none of these jobs could ever run: remove one of them',
-  );
+  return issue('DEPENDENCY_CYCLE', 'the dependencies form a cycle, so none of these jobs could ever run: remove one of them');
 }
 
 export function breadthIssue(count: number): Issue {

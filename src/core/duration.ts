@@ -2,9 +2,7 @@ import { invalidRequest } from './errors.ts';
 
 export type DurationInput = string | number;
 
-export type ParsedDuration =
-  | { readonly ok: true; readonly ms: number }
-  | { readonly ok: false; readonly message: string };
+export type ParsedDuration = { readonly ok: true; readonly ms: number } | { readonly ok: false; readonly message: string };
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
 type ShortUnit = keyof typeof UNIT_MS;

@@ -2,13 +2,7 @@ import { boundText } from './bounded-text.ts';
 import { dictionary } from './dictionary.ts';
 import { type ErrorCode, isAppError } from './errors.ts';
 import { judge } from './failure-rules.ts';
-import {
-  JobCancelledError,
-  JobTimeoutError,
-  LeaseLostError,
-  PermanentError,
-  TemporaryError,
-} from './handler-errors.ts';
+import { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, TemporaryError } from './handler-errors.ts';
 import { isSecretName, MASKED } from './secret-names.ts';
 
 export { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, TemporaryError };

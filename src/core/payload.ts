@@ -1,16 +1,11 @@
 import type { Issue } from './errors.ts';
 
-export type Payload =
-  | { readonly kind: 'json'; readonly text: string }
-  | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
+export type Payload = { readonly kind: 'json'; readonly text: string } | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
 
 /** An estimate of the size in bytes: the exact size of a text would need a scan. */
-export const lengthOf = (payload: Payload): number =>
-  payload.kind === 'json' ? payload.text.length : payload.bytes.byteLength;
+export const lengthOf = (payload: Payload): number => (payload.kind === 'json' ? payload.text.length : payload.bytes.byteLength);
 
-export type EncodedPayload =
-  | { readonly ok: true; readonly payload: Payload }
-  | { readonly ok: false; readonly issue: Issue };
+export type EncodedPayload = { readonly ok: true; readonly payload: Payload } | { readonly ok: false; readonly issue: Issue };
 
 export interface EncodeParams {
   readonly maxBytes: number;
@@ -80,11 +75,7 @@ function encodeJson(value: unknown, params: EncodeParams): EncodedPayload {
       `${field} has no JSON form: return an object, an array, a string, a number, a boolean or null`,
     );
   if (text.includes('\\u') && UNSTORABLE_ESCAPE.test(text)) {
-    return refuse(
-      field,
-      'INVALID_TEXT',
-      `${field} contains a NUL character or half of a surrogate pair: send it as bytes`,
-    );
+    return refuse(field, 'INVALID_TEXT', `${field} contains a NUL character or half of a surrogate pair: send it as bytes`);
   }
   // A UTF-16 unit takes at most three bytes, so short texts need no exact count.
   if (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes) return tooLarge(params);
@@ -92,8 +83,7 @@ function encodeJson(value: unknown, params: EncodeParams): EncodedPayload {
 }
 
 function decodeBase64(encoded: unknown, params: EncodeParams): EncodedPayload {
-  if (typeof encoded !== 'string')
-    return refuse(`${params.field}.$bytes`, 'INVALID_TYPE', '$bytes must be a base64 string');
+  if (typeof encoded !== 'string') return refuse(`${params.field}.$bytes`, 'INVALID_TYPE', '$bytes must be a base64 string');
   if (encoded.length > Math.ceil(params.maxBytes / 3) * 4) return tooLarge(params);
   if (!BASE64.test(encoded)) return refuse(`${params.field}.$bytes`, 'INVALID_BASE64', '$bytes must be valid base64');
   return bytesPayload(new Uint8Array(Buffer.from(encoded, 'base64')), params);

@@ -74,9 +74,7 @@ export const PROFILES = {
   }),
 } as const satisfies Record<string, Policy>;
 
-export type ResolvedPolicy =
-  | { readonly ok: true; readonly policy: Policy }
-  | { readonly ok: false; readonly issues: readonly Issue[] };
+export type ResolvedPolicy = { readonly ok: true; readonly policy: Policy } | { readonly ok: false; readonly issues: readonly Issue[] };
 
 export interface ResolveParams {
   readonly submission?: PolicyLayer;
@@ -137,8 +135,7 @@ export function checkPolicy(policy: Policy, profile: Policy): Issue[] {
     profile.timeoutMs,
   ), 'timeout', `must be greater than zero and at most ${profile.timeoutMs / SECOND} seconds, the limit of the profile ${profile.profile}`);
   require(isCount(policy.leaseMs, SECOND, DAY), 'lease', 'must be between one second and one day');
-  require(policy.lifetimeMs === null ||
-    isCount(policy.lifetimeMs, 1), 'lifetime', 'must be greater than zero, or null');
+  require(policy.lifetimeMs === null || isCount(policy.lifetimeMs, 1), 'lifetime', 'must be greater than zero, or null');
   require(isCount(policy.cancelGraceMs, 0), 'cancelGrace', 'must be zero or greater');
   require(isCount(policy.keyWindowMs, 1), 'keyWindow', 'must be greater than zero');
   require(isCount(policy.retentionMs, 0), 'retention', 'must be zero or greater');

@@ -1,11 +1,5 @@
 import type { AddressPolicy } from './address-policy.ts';
-import {
-  breadthIssue,
-  DEFAULT_DEPENDENCY_TYPE,
-  DEPENDENCY_TYPES,
-  type DependencyType,
-  MAX_BREADTH,
-} from './dependencies.ts';
+import { breadthIssue, DEFAULT_DEPENDENCY_TYPE, DEPENDENCY_TYPES, type DependencyType, MAX_BREADTH } from './dependencies.ts';
 import { dictionary } from './dictionary.ts';
 import { parseDuration } from './duration.ts';
 import { type Issue, invalidRequest } from './errors.ts';
@@ -81,8 +75,7 @@ interface TextParams {
 export function readText(value: unknown, { field, max, isName = false }: TextParams, issues: Issues): string | null {
   if (typeof value !== 'string') issues.add(field, 'INVALID_TYPE', 'must be a string');
   else if (value === '') issues.add(field, 'TOO_SHORT', 'must not be empty');
-  else if (value.length > max && lengthOf(value) > max)
-    issues.add(field, 'TOO_LONG', `must have at most ${max} characters`);
+  else if (value.length > max && lengthOf(value) > max) issues.add(field, 'TOO_LONG', `must have at most ${max} characters`);
   else if (isName ? CONTROL.test(value) : value.includes('\0')) {
     issues.add(field, 'INVALID_TEXT', 'must not contain control characters');
   } else if (!value.isWellFormed()) issues.add(field, 'INVALID_TEXT', 'must be valid Unicode');
@@ -144,8 +137,7 @@ function unknownQueue(given: string, known: readonly string[]): string {
   const names = [...new Set([...STANDING_QUEUES, ...known])];
   const more = names.length > MOST_LISTED ? ` and ${names.length - MOST_LISTED} more` : '';
   const listed = `${names.slice(0, MOST_LISTED).join(', ')}${more}`;
-  const remedy =
-    'an operator can add a queue with a section [queues."name"] in the configuration, or with queues.configure';
+  const remedy = 'an operator can add a queue with a section [queues."name"] in the configuration, or with queues.configure';
   return `must be one of ${listed}${suggestion(given, names)}; ${remedy}`;
 }
 
@@ -156,8 +148,7 @@ export function readTags(value: unknown, issues: Issues): Record<string, string>
   }
   const tags = dictionary<string>(Object.entries(value));
   const entries = Object.entries(tags);
-  if (entries.length > FIELD_LIMITS.tags)
-    issues.add('tags', 'TOO_MANY', `must have at most ${FIELD_LIMITS.tags} entries`);
+  if (entries.length > FIELD_LIMITS.tags) issues.add('tags', 'TOO_MANY', `must have at most ${FIELD_LIMITS.tags} entries`);
   for (const [name, text] of entries.slice(0, FIELD_LIMITS.tags)) {
     const field = `tags.${name.slice(0, FIELD_LIMITS.tagName)}`;
     readText(name, { field, max: FIELD_LIMITS.tagName }, issues);

@@ -39,15 +39,11 @@ function readBackoff(value: unknown, issues: Issues): Partial<BackoffPolicy> | u
   if (multiplier != null && typeof multiplier !== 'number') {
     issues.add('backoff.multiplier', 'INVALID_TYPE', 'must be a number');
   }
-  if (jitter != null && typeof jitter !== 'boolean')
-    issues.add('backoff.jitter', 'INVALID_TYPE', 'must be true or false');
-  const delay = (given: unknown, field: string) =>
-    given == null ? undefined : (readDuration(given, field, issues) ?? undefined);
+  if (jitter != null && typeof jitter !== 'boolean') issues.add('backoff.jitter', 'INVALID_TYPE', 'must be true or false');
+  const delay = (given: unknown, field: string) => (given == null ? undefined : (readDuration(given, field, issues) ?? undefined));
   return {
     strategy:
-      strategy == null
-        ? undefined
-        : (readWord(strategy, { field: 'backoff.strategy', words: BACKOFF_STRATEGIES }, issues) ?? undefined),
+      strategy == null ? undefined : (readWord(strategy, { field: 'backoff.strategy', words: BACKOFF_STRATEGIES }, issues) ?? undefined),
     initialDelayMs: delay(initialDelay, 'backoff.initialDelay'),
     maxDelayMs: delay(maxDelay, 'backoff.maxDelay'),
     multiplier: typeof multiplier === 'number' ? multiplier : undefined,

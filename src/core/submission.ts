@@ -101,9 +101,7 @@ export interface NormalizeParams {
   readonly queues?: QueueNames;
 }
 
-export type NormalizedSubmission =
-  | { readonly ok: true; readonly job: NewJob }
-  | { readonly ok: false; readonly issues: readonly Issue[] };
+export type NormalizedSubmission = { readonly ok: true; readonly job: NewJob } | { readonly ok: false; readonly issues: readonly Issue[] };
 
 /** Checks a submission, fills in defaults and resolves the job's policy. Reports all problems at once. */
 export function normalizeSubmission(submission: Submission, params: NormalizeParams): NormalizedSubmission {
@@ -118,13 +116,11 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
   const { registration, profile } = params;
   const policy = resolveForJob({ submission: requested.layer, registration, profile }, issues);
   if (policy !== null) checkLifetime(requested, { lifetimeMs: policy.lifetimeMs, nowMs: params.nowMs }, issues);
-  if (issues.list.length > 0 || policy === null || requested.payload === null)
-    return { ok: false, issues: issues.list };
+  if (issues.list.length > 0 || policy === null || requested.payload === null) return { ok: false, issues: issues.list };
   return { ok: true, job: newJob(requested as Complete, policy, params.fingerprint) };
 }
 
-const profileNameOf = (profile: ProfileName | Policy): string =>
-  typeof profile === 'string' ? profile : profile.profile;
+const profileNameOf = (profile: ProfileName | Policy): string => (typeof profile === 'string' ? profile : profile.profile);
 
 type Requested = ReturnType<typeof readRequested>;
 type LifetimeParams = { readonly lifetimeMs: number | null; readonly nowMs: number };
@@ -225,7 +221,6 @@ function fingerprintOf(requested: Complete): string {
     ...rest,
     ...(envelope?.category == null ? {} : { category: envelope.category }),
     scheduledAt: scheduledAt === null ? null : formatTimestamp(scheduledAt),
-    payload:
-      payload.kind === 'json' ? decodePayload(payload) : { $bytes: Buffer.from(payload.bytes).toString('base64') },
+    payload: payload.kind === 'json' ? decodePayload(payload) : { $bytes: Buffer.from(payload.bytes).toString('base64') },
   });
 }

@@ -80,10 +80,7 @@ function parseStrictly(text: string): URL | UrlRefusal {
   if (text === '') return refuse('INVALID_URL', 'the URL is empty');
   if (text.length > MAX_LENGTH) return refuse('INVALID_URL', `the URL is longer than ${MAX_LENGTH} characters`);
   if (FORBIDDEN.test(text) || !text.isWellFormed()) {
-    return refuse(
-      'INVALID_URL',
-      'the URL must not contain spaces, control characters or backslashes: percent-encode them',
-    );
+    return refuse('INVALID_URL', 'the URL must not contain spaces, control characters or backslashes: percent-encode them');
   }
   const scheme = SCHEME.exec(text)?.[1]?.toLowerCase();
   if (scheme !== undefined && scheme !== 'http' && scheme !== 'https') {

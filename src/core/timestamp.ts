@@ -1,12 +1,9 @@
 export type TimestampInput = string | Date;
 
-export type ParsedTimestamp =
-  | { readonly ok: true; readonly date: Date }
-  | { readonly ok: false; readonly message: string };
+export type ParsedTimestamp = { readonly ok: true; readonly date: Date } | { readonly ok: false; readonly message: string };
 
 // Seconds are optional. The offset is required, because a local time is ambiguous.
-const RFC3339 =
-  /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?:[Zz]|([+-])(\d{2}):?(\d{2}))$/;
+const RFC3339 = /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(?:[Zz]|([+-])(\d{2}):?(\d{2}))$/;
 const LAST_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 const FIRST_MS = Date.parse('0000-01-01T00:00:00.000Z');
 
@@ -15,8 +12,7 @@ export function parseTimestamp(input: TimestampInput): ParsedTimestamp {
   if (typeof input !== 'string') return refuse();
   const match = RFC3339.exec(input);
   if (!match) return refuse();
-  const [, year, month, day, hour, minute, second = '0', fraction = '', sign, offsetHour = '0', offsetMinute = '0'] =
-    match;
+  const [, year, month, day, hour, minute, second = '0', fraction = '', sign, offsetHour = '0', offsetMinute = '0'] = match;
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 59) return refuse();
   if (Number(offsetHour) > 23 || Number(offsetMinute) > 59) return refuse();
   const midnight = Date.parse(`${year}-${month}-${day}T00:00:00.000Z`);

@@ -25,9 +25,7 @@ export type CheckedWebhook = {
 
 export type CheckedWebhookUpdate = Partial<CheckedWebhook> & { readonly enabled?: boolean };
 
-type Checked<T> =
-  | { readonly ok: true; readonly webhook: T }
-  | { readonly ok: false; readonly issues: readonly Issue[] };
+type Checked<T> = { readonly ok: true; readonly webhook: T } | { readonly ok: false; readonly issues: readonly Issue[] };
 
 export function checkWebhook(given: WebhookSubmission, addresses: AddressPolicy): Checked<CheckedWebhook> {
   return checkWebhookUpdate({ description: null, ...given }, addresses) as Checked<CheckedWebhook>;
@@ -62,11 +60,7 @@ function readEvents(names: readonly string[], issues: Issues): readonly string[]
   if (names.length === 0) issues.add('events', 'OUT_OF_RANGE', 'must contain at least one event, or "*" for all');
   for (const [index, name] of names.entries()) {
     if ((SUBSCRIBABLE as readonly string[]).includes(name)) continue;
-    issues.add(
-      `events[${index}]`,
-      'UNKNOWN_EVENT',
-      `must be one of ${SUBSCRIBABLE.join(', ')}${suggestion(name, SUBSCRIBABLE)}`,
-    );
+    issues.add(`events[${index}]`, 'UNKNOWN_EVENT', `must be one of ${SUBSCRIBABLE.join(', ')}${suggestion(name, SUBSCRIBABLE)}`);
   }
   return names.includes(EVERY_EVENT) ? [EVERY_EVENT] : [...new Set(names)].sort();
 }

@@ -72,11 +72,7 @@ async function reach(to: Candidate, params: ConnectionParams, signal: AbortSigna
   return socket;
 }
 
-async function dialProxy(
-  { proxy, addresses }: ProxyRoute,
-  onDial: ConnectionParams['onDial'],
-  signal: AbortSignal,
-): Promise<Socket> {
+async function dialProxy({ proxy, addresses }: ProxyRoute, onDial: ConnectionParams['onDial'], signal: AbortSignal): Promise<Socket> {
   let last: unknown;
   for (const to of addresses) {
     onDial?.({ address: to.text, port: proxy.port, via: proxy.kind });
@@ -87,8 +83,5 @@ async function dialProxy(
       last = error;
     }
   }
-  throw new EgressFault(
-    'PROXY',
-    `the proxy cannot be reached: ${last instanceof Error ? last.message : 'it has no address'}`,
-  );
+  throw new EgressFault('PROXY', `the proxy cannot be reached: ${last instanceof Error ? last.message : 'it has no address'}`);
 }

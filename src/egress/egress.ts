@@ -58,10 +58,7 @@ type EgressAnswer =
   | EgressRefused
   | EgressFailure;
 /** The body fails with an EgressBodyError. */
-type EgressStream =
-  | (EgressFacts & { readonly kind: 'opened'; readonly body: Readable })
-  | EgressRefused
-  | EgressFailure;
+type EgressStream = (EgressFacts & { readonly kind: 'opened'; readonly body: Readable }) | EgressRefused | EgressFailure;
 
 export type EgressOptions = {
   readonly policy: AddressPolicy;

@@ -21,12 +21,7 @@ export type Reply = {
 const MAX_HEADER_BYTES = 16_384;
 
 /** Sends one request on a new connection. The signal limits the time, so undici's own timers are off. */
-export async function exchange(params: {
-  target: TargetUrl;
-  socket: Socket;
-  request: HopRequest;
-  signal: AbortSignal;
-}): Promise<Reply> {
+export async function exchange(params: { target: TargetUrl; socket: Socket; request: HopRequest; signal: AbortSignal }): Promise<Reply> {
   const { target, socket, request, signal } = params;
   const client = clientOn(socket, target.url.origin);
   const close = () => {

@@ -44,8 +44,7 @@ export async function travel(context: EgressContext, journey: Journey): Promise<
     const hop = await hopTo(context, { ...journey, url, request });
     if (hop.kind === 'refused') return { ...hop, url };
     const { target, reply, address } = hop;
-    const redirect =
-      journey.redirects === 0 ? ({ kind: 'none' } as const) : redirectOf({ from: target.url, request, reply });
+    const redirect = journey.redirects === 0 ? ({ kind: 'none' } as const) : redirectOf({ from: target.url, request, reply });
     if (redirect.kind === 'none') {
       return { kind: 'arrived', url: target.url.href, address, hops, reply, method: request.method };
     }

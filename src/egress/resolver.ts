@@ -74,11 +74,7 @@ export type ResolvedTarget =
 const MAX_CANDIDATES = 3;
 
 /** Resolves the host once, and refuses it if any address is forbidden: a name with public and private addresses is an attack. */
-export async function resolveTarget(params: {
-  target: TargetUrl;
-  policy: AddressPolicy;
-  lookup: Lookup;
-}): Promise<ResolvedTarget> {
+export async function resolveTarget(params: { target: TargetUrl; policy: AddressPolicy; lookup: Lookup }): Promise<ResolvedTarget> {
   const { target, policy, lookup } = params;
   const answers = target.literal === null ? await queryHost(target.host, lookup) : [target.host];
   const candidates: Candidate[] = [];

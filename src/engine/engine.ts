@@ -128,16 +128,7 @@ export class Engine implements Service {
     const { expireEveryMs, revokedKeysMs } = options;
     const pruner = new Pruner({ database, events, onReleased, expireEveryMs, revokedKeysMs });
     const rollupWriter = new RollupWriter({ database, events });
-    this.#background = [
-      this.catalogue,
-      this.notifier,
-      this.#stager,
-      this.#releaser,
-      this.#scheduler,
-      rescuer,
-      pruner,
-      rollupWriter,
-    ];
+    this.#background = [this.catalogue, this.notifier, this.#stager, this.#releaser, this.#scheduler, rescuer, pruner, rollupWriter];
   }
 
   /** Call it before the start. */
@@ -234,10 +225,7 @@ export class Engine implements Service {
     if (isPending) this.hint('releases');
   }
 
-  #makeSupervisor(
-    options: EngineOptions,
-    { name, slots, queues, registry, startsApart = false }: CrewParts,
-  ): Supervisor {
+  #makeSupervisor(options: EngineOptions, { name, slots, queues, registry, startsApart = false }: CrewParts): Supervisor {
     const { database, events, policies, catalogue } = this;
     const ownName = options.name ?? `${hostname()}:${process.pid}`;
     const supervisor: Supervisor = new Supervisor({

@@ -69,8 +69,7 @@ const NAME = /([\w.-]+)\\*["']?\s*[:=]\s*/g;
 const VALUE = /"(?:[^"\\]|\\.)*"?|[^,;&}\r\n]+/y;
 
 /** Secrets that are recognizable by their form: ours, those of common authentication schemes, and JSON Web Tokens. */
-const FORMS =
-  /\bwhsec_[\w+/=-]+|\bmr_[\w-]{8,}|\b(?:Bearer|Basic|Digest|Negotiate)\s+[^\s"',;<>]{8,}|\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?/gi;
+const FORMS = /\bwhsec_[\w+/=-]+|\bmr_[\w-]{8,}|\b(?:Bearer|Basic|Digest|Negotiate)\s+[^\s"',;<>]{8,}|\beyJ[\w-]+\.[\w-]+(?:\.[\w-]*)?/gi;
 
 const CLOSING: ReadonlyMap<string, string> = new Map([
   ['{', '}'],

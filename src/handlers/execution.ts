@@ -32,8 +32,7 @@ export function executionRegistration({ timeScale, activeJobs, produce = produce
   return {
     type: EXECUTION_TYPE,
     concurrency: activeJobs,
-    handler: async (work: ExecutionWork, payload: unknown) =>
-      attempt(work, definitionOf(payload), { timeScale, produce }),
+    handler: async (work: ExecutionWork, payload: unknown) => attempt(work, definitionOf(payload), { timeScale, produce }),
   };
 }
 
@@ -82,10 +81,7 @@ function logStart(work: ExecutionWork, definition: ExecutionPayload): void {
  * Reports progress after each part but the last: four parts report 25, 50 and 75 percent. The times count from the start, so that
  * writing a report does not delay the end.
  */
-async function passTime(
-  work: ExecutionWork,
-  { durationMs, parts }: { durationMs: number; parts: number },
-): Promise<void> {
+async function passTime(work: ExecutionWork, { durationMs, parts }: { durationMs: number; parts: number }): Promise<void> {
   const startedMs = performance.now() - headStartMs(work, durationMs);
   for (let part = 1; part <= parts; part++) {
     await waitUntil(startedMs + (durationMs * part) / parts, work.signal);

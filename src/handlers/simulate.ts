@@ -37,8 +37,7 @@ export function simulateRegistration(options: SimulateOptions = {}) {
     type: SIMULATE_TYPE,
     schema: simulatePayload,
     // The schema has checked the payload.
-    handler: (context: SimulateContext, payload: unknown) =>
-      simulate(context, payload as SimulatePayload, { timeScale, allowCrash }),
+    handler: (context: SimulateContext, payload: unknown) => simulate(context, payload as SimulatePayload, { timeScale, allowCrash }),
   };
 }
 

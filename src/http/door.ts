@@ -1,24 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
-import type {
-  FastifyBaseLogger,
-  FastifyContextConfig,
-  FastifyInstance,
-  FastifyRequest,
-  FastifySchema,
-  RawServerDefault,
-} from 'fastify';
+import type { FastifyBaseLogger, FastifyContextConfig, FastifyInstance, FastifyRequest, FastifySchema, RawServerDefault } from 'fastify';
 import type { AppError } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 
 /** A Fastify server whose routes take their types from TypeBox schemas. */
-export type Http = FastifyInstance<
-  RawServerDefault,
-  IncomingMessage,
-  ServerResponse,
-  FastifyBaseLogger,
-  TypeBoxTypeProvider
->;
+export type Http = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, FastifyBaseLogger, TypeBoxTypeProvider>;
 
 /** An error response of a door. */
 export type ErrorResponse = {

@@ -13,12 +13,7 @@ import type { Schedule } from '../ledger/queues/schedules.ts';
 import type { Breakdown } from '../ledger/reads/count-jobs.ts';
 import type { JobFilter, SearchPage } from '../ledger/search/search-jobs.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
-import {
-  type BatchCancellationResult,
-  type CancellationResult,
-  cancelJob,
-  cancelMany,
-} from '../services/jobs/cancel-job.ts';
+import { type BatchCancellationResult, type CancellationResult, cancelJob, cancelMany } from '../services/jobs/cancel-job.ts';
 import { countJobs, type JobCounts } from '../services/jobs/count-jobs.ts';
 import { createEngine } from '../services/jobs/create-engine.ts';
 import { type Explanation, explainJob } from '../services/jobs/explain-job.ts';
@@ -33,18 +28,7 @@ import { updateJob } from '../services/jobs/update-job.ts';
 import { waitForJob } from '../services/jobs/wait-for-job.ts';
 import { QueueControls } from '../services/queues/queue-controls.ts';
 import { checkedProfile, type OpenOptions, optionalMs } from './open-options.ts';
-import type {
-  ContextOf,
-  FilterOf,
-  JobId,
-  JobOf,
-  JobTypes,
-  PayloadOf,
-  ResultOf,
-  SubmissionOf,
-  Submitted,
-  TypeOf,
-} from './typed-jobs.ts';
+import type { ContextOf, FilterOf, JobId, JobOf, JobTypes, PayloadOf, ResultOf, SubmissionOf, Submitted, TypeOf } from './typed-jobs.ts';
 
 const DRAIN_GRACE_MS = 30_000;
 
@@ -137,10 +121,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * Submits 1 to 1000 jobs and returns one result for each, in order. By default either all jobs are accepted or none. With
    * `atomic: false` the valid ones are. Throws INVALID_REQUEST if the number of jobs is out of range.
    */
-  submitMany(
-    submissions: readonly SubmissionOf<Jobs>[],
-    options: { atomic?: boolean; client?: pg.ClientBase } = {},
-  ): Promise<BatchResult> {
+  submitMany(submissions: readonly SubmissionOf<Jobs>[], options: { atomic?: boolean; client?: pg.ClientBase } = {}): Promise<BatchResult> {
     const { atomic = true, client } = options;
     return submitMany(this.#engine, {
       orgId: this.#orgId,
@@ -193,10 +174,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /** Queues a failed or dead-lettered job for another attempt. Returns NOT_RETRIABLE for a job in any other state. */
-  retry(
-    jobId: string,
-    options: Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>> = {},
-  ): Promise<RetryResult> {
+  retry(jobId: string, options: Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>> = {}): Promise<RetryResult> {
     const { resetAttempts = false, priority, delay } = options;
     return retryJob(this.#engine, { id: jobId, orgId: this.#orgId, resetAttempts, priority, delay, actor: null });
   }

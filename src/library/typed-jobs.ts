@@ -25,8 +25,7 @@ export type JobId<T extends string = string> = string & { readonly [typeOfJob]?:
 export type Submitted<T extends string> = SubmissionResult & { readonly jobId: JobId<T> };
 
 /** A job with its payload and result decoded. `job.type` determines the types of both. */
-export type JobOf<Jobs extends JobTypes, T extends TypeOf<Jobs> = TypeOf<Jobs>> =
-  string extends TypeOf<Jobs> ? JobView : ViewsOf<Jobs, T>;
+export type JobOf<Jobs extends JobTypes, T extends TypeOf<Jobs> = TypeOf<Jobs>> = string extends TypeOf<Jobs> ? JobView : ViewsOf<Jobs, T>;
 
 type ViewsOf<Jobs extends JobTypes, T extends TypeOf<Jobs>> =
   T extends TypeOf<Jobs> ? JobView<PayloadOf<Jobs, T>, ResultOf<Jobs, T>> & { readonly type: T } : never;
@@ -37,8 +36,5 @@ export type FilterOf<T extends string> = Omit<JobFilter, 'types'> & { types?: re
 /** The context of a handler. It spawns jobs of the types in `Jobs`. */
 export type ContextOf<Jobs extends JobTypes> = Omit<JobContext, 'spawn'> & {
   /** Submits a child job and returns its id. */
-  spawn<T extends TypeOf<Jobs>>(
-    submission: SubmissionOf<Jobs> & { readonly type: T },
-    options?: SpawnOptions,
-  ): Promise<JobId<T>>;
+  spawn<T extends TypeOf<Jobs>>(submission: SubmissionOf<Jobs> & { readonly type: T }, options?: SpawnOptions): Promise<JobId<T>>;
 };

@@ -18,10 +18,7 @@ export type ApiServer = { listen(): Promise<string>; close(): Promise<void> };
 const CLOSE_GRACE_MS = 5_000;
 
 /** Sets up the HTTP server before it listens, because the setup blocks the event loop for a moment. */
-export async function openApi(
-  platform: Platform,
-  { config, out }: { config: Config; out: Notices },
-): Promise<ApiServer> {
+export async function openApi(platform: Platform, { config, out }: { config: Config; out: Notices }): Promise<ApiServer> {
   const { engine, database, telemetry, webhooks } = platform;
   const { requestsPerMinute, bodyBytes } = config.limits;
   const { host, port, ...bounds } = config.server;
@@ -69,8 +66,7 @@ async function listen(http: Http, address: { host: string; port: number }): Prom
 
 function explainListen(cause: unknown, { host, port }: { host: string; port: number }): string {
   const code = (cause as NodeJS.ErrnoException).code;
-  if (code === 'EADDRINUSE')
-    return `Port ${port} of ${host} is in use. Choose another with --port N, or stop what uses it.`;
+  if (code === 'EADDRINUSE') return `Port ${port} of ${host} is in use. Choose another with --port N, or stop what uses it.`;
   if (code === 'EACCES') return `This user may not listen on port ${port}. Choose one above 1023 with --port N.`;
   const why = cause instanceof Error ? cause.message : String(cause);
   return `The server cannot listen on ${host}, port ${port}: ${why}. Choose another address with --host and --port.`;

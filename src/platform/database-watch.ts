@@ -48,10 +48,7 @@ export class DatabaseWatch {
     }
     if (this.#isTold || !this.#mayTell('lost')) return;
     this.#isTold = true;
-    this.#out.event(
-      { event: 'database_lost', message },
-      `The database is unreachable (${message}). Retrying until it is back.`,
-    );
+    this.#out.event({ event: 'database_lost', message }, `The database is unreachable (${message}). Retrying until it is back.`);
   }
 
   #complain(where: string, message: string): void {
@@ -81,10 +78,7 @@ export class DatabaseWatch {
     const awayMs = Math.round(performance.now() - (this.#lostAtMs ?? 0));
     this.#lostAtMs = null;
     if (this.#isTold && !this.#isStopped) {
-      this.#out.event(
-        { event: 'database_back', awayMs },
-        `The database is back after ${(awayMs / 1_000).toFixed(1)} s.`,
-      );
+      this.#out.event({ event: 'database_back', awayMs }, `The database is back after ${(awayMs / 1_000).toFixed(1)} s.`);
     }
     this.#isTold = false;
   }
@@ -94,7 +88,5 @@ export class DatabaseWatch {
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = (error as NodeJS.ErrnoException).code;
-  return isAppError(error) && error.cause instanceof Error
-    ? reasonOf(error.cause)
-    : error.message || code || error.name;
+  return isAppError(error) && error.cause instanceof Error ? reasonOf(error.cause) : error.message || code || error.name;
 }

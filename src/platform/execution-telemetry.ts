@@ -125,11 +125,7 @@ class ExecutionObserver {
   #ended(facts: JobFacts, outcome: ExecutionOutcome, attributes: object = {}): number | undefined {
     const { traceparent, durationMs } = this.#closeRun(facts, { outcome, ...attributes });
     const scenario = scenarioOf(facts) ?? 'none';
-    this.metrics.finished(
-      { scenario, attempt: facts.attempt },
-      outcome,
-      durationMs === undefined ? null : durationMs / 1_000,
-    );
+    this.metrics.finished({ scenario, attempt: facts.attempt }, outcome, durationMs === undefined ? null : durationMs / 1_000);
     if (traceparent !== undefined) {
       this.#telemetry.tracer.start('report', traceparent).end({ ...attributesOf(facts), outcome });
     }

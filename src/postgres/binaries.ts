@@ -44,11 +44,7 @@ export async function nativeVersion(native: string): Promise<string> {
 }
 
 /** Uses the programs in place, or a copy at `copyTo` when the account cannot run them in place. */
-export async function prepareBinaries(params: {
-  native: string;
-  copyTo: string;
-  account: Account | null;
-}): Promise<Binaries> {
+export async function prepareBinaries(params: { native: string; copyTo: string; account: Account | null }): Promise<Binaries> {
   if (await linkLibraries(params.native)) {
     const inPlace = await probe(params.native, params.account);
     if (inPlace.kind === 'works') return inPlace.binaries;

@@ -63,10 +63,7 @@ function refuseOtherVersion(params: { dataFolder: string; found: number; expecte
   const [code, advice] =
     found > expected
       ? (['EMBEDDED_NEWER_DATA', 'Use the newer version of this program that created it'] as const)
-      : ([
-          'EMBEDDED_OLDER_DATA',
-          'Dump it with the version of this program that created it and load the dump into a new folder',
-        ] as const);
+      : (['EMBEDDED_OLDER_DATA', 'Dump it with the version of this program that created it and load the dump into a new folder'] as const);
   throw failure(
     code,
     `The data in ${dataFolder} was written by PostgreSQL ${found}, but this program contains PostgreSQL ${expected}. ` +

@@ -118,9 +118,7 @@ async function leaveServer(session: Session, running: Running, user: OsLock): Pr
   const { place } = session;
   await leaveUsers(user);
   if ((await countLiveUsers(place)) > 0 || (await stopServer(running.program))) return;
-  session.onNotice(
-    `The embedded PostgreSQL of ${place.path} did not stop. The next start will use the running server.`,
-  );
+  session.onNotice(`The embedded PostgreSQL of ${place.path} did not stop. The next start will use the running server.`);
 }
 
 async function findBinaries(session: Session, placement: Placement): Promise<Binaries> {

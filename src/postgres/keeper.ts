@@ -54,8 +54,7 @@ async function restart(params: KeeperParams, { isStopped, isFirst }: Attempt): P
     if (wasStarted) params.onNotice(`${server} ended unexpectedly and was restarted.`);
     return true;
   } catch (error) {
-    if (isFirst && !isStopped())
-      params.onNotice(`${server} ended and could not be restarted (${messageOf(error)}). Trying again.`);
+    if (isFirst && !isStopped()) params.onNotice(`${server} ended and could not be restarted (${messageOf(error)}). Trying again.`);
     return false;
   }
 }

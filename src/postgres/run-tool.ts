@@ -4,11 +4,7 @@ import type { Account } from './account.ts';
 export type ToolResult = { exitCode: number | null; output: string; spawnError: Error | null };
 
 /** Runs a program as the server's account until it ends. Never throws. */
-export function runTool(params: {
-  file: string;
-  args: readonly string[];
-  account: Account | null;
-}): Promise<ToolResult> {
+export function runTool(params: { file: string; args: readonly string[]; account: Account | null }): Promise<ToolResult> {
   return new Promise((resolve) => {
     let output = '';
     const child = spawn(params.file, params.args, {

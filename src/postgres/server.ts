@@ -119,8 +119,7 @@ async function awaitReady(params: { child: ChildProcess; log: ServerLog; dataFol
 
 function explainExit(log: string): StartResult {
   if (/could not bind IPv4 address|could not create any TCP\/IP sockets/.test(log)) return { kind: 'port-taken' };
-  if (/pre-existing shared memory block|lock file "postmaster.pid" already exists/.test(log))
-    return { kind: 'lingering' };
+  if (/pre-existing shared memory block|lock file "postmaster.pid" already exists/.test(log)) return { kind: 'lingering' };
   return { kind: 'failed', log };
 }
 

@@ -3,16 +3,7 @@ import { request as requestSecurely, Agent as SecureAgent } from 'node:https';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ExecutionType, WorkKind } from '../core/execution/kinds.ts';
-import type {
-  Accepted,
-  CallbackPage,
-  CallbackView,
-  Changed,
-  DeliveryPage,
-  JobView,
-  ReportRow,
-  ReportView,
-} from './wire.ts';
+import type { Accepted, CallbackPage, CallbackView, Changed, DeliveryPage, JobView, ReportRow, ReportView } from './wire.ts';
 
 /** `ms` is the duration of the last request; `waitedMs` is the time before it, while the server was down or asked for a pause. */
 export type Answer<T> = { readonly status: number; readonly body: T; readonly ms: number; readonly waitedMs: number };
@@ -193,8 +184,7 @@ const post = (route: string, path: string): Call => ({ method: 'POST', route, pa
 const read = (route: string, path: string): Call => ({ method: 'GET', route, path });
 
 /** Whether to repeat the request. A 503 without Retry-After is a final response. */
-const isBusy = ({ status, retryAfterMs }: Reply): boolean =>
-  status === 0 || ((status === 429 || status === 503) && retryAfterMs > 0);
+const isBusy = ({ status, retryAfterMs }: Reply): boolean => status === 0 || ((status === 429 || status === 503) && retryAfterMs > 0);
 
 function parse(text: string): unknown {
   try {

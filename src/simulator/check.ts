@@ -68,15 +68,13 @@ export function judgeReport(row: ReportRow, { status, body }: { status: number; 
 
 /** Checks whether the server refused the job exactly when its kind requires it. */
 export function judgeRefusal({ refusal, jobs }: Observed, expected: ExpectedOutcome): string[] {
-  if (expected !== 'REJECTED')
-    return refusal === null ? [] : [`was refused: ${refusalText(refusal)}, expected ${expected}`];
+  if (expected !== 'REJECTED') return refusal === null ? [] : [`was refused: ${refusalText(refusal)}, expected ${expected}`];
   if (refusal === null) return [`was accepted as ${jobs.map(({ jobId }) => jobId).join(', ')}, expected REJECTED`];
   const isRight = refusal.status === 400 && refusal.code === 'RFA_JOB_VALIDATION_FAILED';
   return isRight ? [] : [`was refused with ${refusalText(refusal)}, expected 400 RFA_JOB_VALIDATION_FAILED`];
 }
 
-const refusalText = ({ status, code }: { status: number; code: string | null }): string =>
-  `${status}${code === null ? '' : ` ${code}`}`;
+const refusalText = ({ status, code }: { status: number; code: string | null }): string => `${status}${code === null ? '' : ` ${code}`}`;
 
 function checkState({ observed: { plan }, job, row, expected }: Case): string[] {
   const wanted = job.expected ?? expected;
@@ -110,8 +108,7 @@ function checkEvent(event: EventView, previous: EventView | undefined): string[]
   if (previous === undefined) {
     return from === null && to === 'CREATED' ? [] : [`its first event is ${from} -> ${to}`];
   }
-  const problems =
-    from === previous.next_state ? [] : [`an event leaves ${from} although it was ${previous.next_state}`];
+  const problems = from === previous.next_state ? [] : [`an event leaves ${from} although it was ${previous.next_state}`];
   if (from !== null && !isAllowed(from, to)) problems.push(`it went ${from} -> ${to}, which is forbidden`);
   if (event.timestamp <= previous.timestamp) problems.push(`two events at ${event.timestamp}`);
   return problems;
@@ -141,8 +138,7 @@ function checkTimes({ away, row }: Case): string[] {
   if (started_at !== null && Date.parse(started_at) < dueMs) problems.push('was started before its time');
   if (queuedMs < dueMs) problems.push(`was queued ${dueMs - queuedMs} ms before its time`);
   const lateMs = queuedMs - (isMissed ? away.toMs : dueMs);
-  if (lateMs > LATEST_MS)
-    problems.push(`was queued ${lateMs} ms after ${isMissed ? 'the server was up again' : 'its time'}`);
+  if (lateMs > LATEST_MS) problems.push(`was queued ${lateMs} ms after ${isMissed ? 'the server was up again' : 'its time'}`);
   return problems;
 }
 
@@ -223,8 +219,7 @@ const ENDINGS: Partial<Record<WorkKind, Ending>> = {
   WEBHOOK_SUCCESS: { state: 'delivered', isAsExpected: (attempts) => attempts.at(-1)?.status === 200 },
   WEBHOOK_TIMEOUT: {
     state: 'delivered',
-    isAsExpected: ([first, ...others]) =>
-      others.length > 0 && (first?.error_code === 'TIMEOUT' || first?.verdict === 'interrupted'),
+    isAsExpected: ([first, ...others]) => others.length > 0 && (first?.error_code === 'TIMEOUT' || first?.verdict === 'interrupted'),
   },
   WEBHOOK_5XX: {
     state: 'delivered',

@@ -5,17 +5,7 @@ import type { PlannedJob } from './plan.ts';
 import { isFinal } from './watch-jobs.ts';
 import type { ReceiverMode } from './webhook-receiver.ts';
 import type { Accepted } from './wire.ts';
-import {
-  describe,
-  ended,
-  keyOf,
-  type Observed,
-  type ObservedJob,
-  observed,
-  submit,
-  type Turn,
-  type World,
-} from './world.ts';
+import { describe, ended, keyOf, type Observed, type ObservedJob, observed, submit, type Turn, type World } from './world.ts';
 
 /** Runs one planned job with the client actions that its kind needs, and returns the observations. */
 export type Driver = (world: World, plan: PlannedJob, turn: Turn) => Promise<Observed>;
@@ -142,8 +132,7 @@ async function runUntilCanceled(world: World, plan: PlannedJob, turn: Turn): Pro
       });
     });
     all.push(...(await Promise.all(tries)));
-    if (all.some(({ isHit, problems, refusal }) => isHit || problems.length > 0 || refusal !== null))
-      return sightingOf(plan, all);
+    if (all.some(({ isHit, problems, refusal }) => isHit || problems.length > 0 || refusal !== null)) return sightingOf(plan, all);
   }
   const { problems, ...sighting } = sightingOf(plan, all);
   const late = isBeforeStart ? 'was started before it could be canceled' : 'ended before it could be canceled';

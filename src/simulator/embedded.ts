@@ -36,8 +36,7 @@ const LONGEST_RUN_MS = 110_000;
 const SLACK_MS = 3_000;
 
 /** Durations shrink with the time scale, but the overhead of a busy machine does not. The longest kind needs slack for it. */
-const maxRuntimeMs = (timeScale: number): number =>
-  Math.ceil(Math.max(MAX_RUNTIME_MS, LONGEST_RUN_MS + SLACK_MS / timeScale));
+const maxRuntimeMs = (timeScale: number): number => Math.ceil(Math.max(MAX_RUNTIME_MS, LONGEST_RUN_MS + SLACK_MS / timeScale));
 
 /** Starts `millrace up` in a separate process, on a temporary database. */
 export async function embeddedHost(options: EmbeddedOptions): Promise<Host> {

@@ -50,8 +50,7 @@ async function answers(url: string, withinMs: number): Promise<void> {
     for (;;) {
       const { status } = await api.health();
       if (status === 200) return;
-      if (performance.now() - startedMs >= withinMs)
-        throw new AppError('UNAVAILABLE', { message: explain(url, status) });
+      if (performance.now() - startedMs >= withinMs) throw new AppError('UNAVAILABLE', { message: explain(url, status) });
       await delay(EVERY_MS);
     }
   } finally {

@@ -75,9 +75,7 @@ export class Verifier {
     if (this.#heard.has(row.job_id)) this.#find(observed, row.job_id, 'is reported twice');
     this.#heard.add(row.job_id);
     const problems =
-      docket === undefined
-        ? ['is a job that was never submitted']
-        : judge({ ...docket, row, ...this.#terms(docket.observed.plan.kind) });
+      docket === undefined ? ['is a job that was never submitted'] : judge({ ...docket, row, ...this.#terms(docket.observed.plan.kind) });
     for (const problem of [...known, ...problems]) this.#find(observed, row.job_id, problem);
   }
 

@@ -53,8 +53,7 @@ export const observed = (plan: PlannedJob, sighting: Sighting): Observed => ({
 });
 
 /** The status and problem code of an unexpected response. */
-export const describe = ({ status, body }: Answer<Problem>): string =>
-  `${status}${body.code === undefined ? '' : ` ${body.code}`}`;
+export const describe = ({ status, body }: Answer<Problem>): string => `${status}${body.code === undefined ? '' : ` ${body.code}`}`;
 
 export type Submission = {
   key?: string;
@@ -82,8 +81,7 @@ export async function submit(world: World, plan: PlannedJob, submission: Submiss
   return answer;
 }
 
-export const keyOf = ({ clients }: Pick<World, 'clients'>, { client }: PlannedJob): string =>
-  (clients[client] as Credentials).apiKey;
+export const keyOf = ({ clients }: Pick<World, 'clients'>, { client }: PlannedJob): string => (clients[client] as Credentials).apiKey;
 
 /** Waits until the job has ended; null if it did not end in time. */
 export async function ended(world: World, plan: PlannedJob, jobId: string): Promise<JobView | null> {

@@ -30,11 +30,7 @@ export class ExecutionMetrics {
       'From the moment a job was due to the start of its first attempt.',
       MINUTES,
     );
-    this.#assigned = metrics.histogram(
-      'job_assigned_seconds',
-      'From the claim of a job to the start of its attempt.',
-      MILLISECONDS,
-    );
+    this.#assigned = metrics.histogram('job_assigned_seconds', 'From the claim of a job to the start of its attempt.', MILLISECONDS);
     this.#execution = metrics.histogram('job_execution_seconds', 'The duration of attempts.', MINUTES);
     this.#requests = metrics.histogram(
       'http_request_duration_seconds',
@@ -137,14 +133,8 @@ const COUNTERS = {
   job_scenarios_total: ['Attempts and jobs that ended, by work kind and outcome.', 'scenario', 'outcome'],
   webhook_deliveries_total: ['Webhook requests with a 2xx response.'],
   webhook_failures_total: ['Webhook requests that failed.'],
-  webhooks_disabled_total: [
-    'Webhooks and callbacks disabled because they are gone or keep failing, by reason.',
-    'reason',
-  ],
-  events_set_aside_total: [
-    'Events that could not be delivered or counted and were skipped, by projection.',
-    'projection',
-  ],
+  webhooks_disabled_total: ['Webhooks and callbacks disabled because they are gone or keep failing, by reason.', 'reason'],
+  events_set_aside_total: ['Events that could not be delivered or counted and were skipped, by projection.', 'projection'],
   database_errors_total: ['Statements that failed, by SQLSTATE; "none" when the database did not respond.', 'sqlstate'],
   auth_failures_total: ['Credentials refused, by reason.', 'reason'],
 } as const satisfies Record<string, readonly [string, ...string[]]>;

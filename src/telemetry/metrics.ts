@@ -61,9 +61,7 @@ export class Metrics {
       return made;
     }
     if (known.kind === kind && known.labels.join() === labels.join()) return known;
-    throw new Error(
-      `The metric ${name} already exists as a ${known.kind} with the labels (${known.labels.join(', ')}).`,
-    );
+    throw new Error(`The metric ${name} already exists as a ${known.kind} with the labels (${known.labels.join(', ')}).`);
   }
 }
 
@@ -116,10 +114,7 @@ class Family {
 
   text(): string {
     const { name, help } = this.#definition;
-    const lines = [
-      `# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`,
-      `# TYPE ${name} ${this.kind}`,
-    ];
+    const lines = [`# HELP ${name} ${help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')}`, `# TYPE ${name} ${this.kind}`];
     for (const series of this.#series) {
       if (this.kind === 'histogram') lines.push(...this.#histogramLines(series));
       else lines.push(`${name}${braced(series.labels)} ${series.values[0]}`);
@@ -135,10 +130,7 @@ class Family {
       const le = `le="${bound === Number.POSITIVE_INFINITY ? '+Inf' : bound}"`;
       return `${name}_bucket${braced(labels === '' ? le : `${labels},${le}`)} ${count}`;
     });
-    lines.push(
-      `${name}_sum${braced(labels)} ${values[this.#buckets.length]}`,
-      `${name}_count${braced(labels)} ${count}`,
-    );
+    lines.push(`${name}_sum${braced(labels)} ${values[this.#buckets.length]}`, `${name}_count${braced(labels)} ${count}`);
     return lines;
   }
 
@@ -178,5 +170,4 @@ const textOf = (given: Labels, label: string): string => String(given[label] ?? 
 
 const braced = (labels: string): string => (labels === '' ? '' : `{${labels}}`);
 
-const escaped = (value: string): string =>
-  value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+const escaped = (value: string): string => value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');

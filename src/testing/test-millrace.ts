@@ -11,10 +11,7 @@ import type { JobOf, JobTypes, SubmissionOf, TypeOf } from '../library/typed-job
 import { createDisposable, type DisposableDatabase } from '../postgres/disposable.ts';
 import { runRound } from './round.ts';
 
-export type TestMillraceOptions = Pick<
-  OpenOptions,
-  'concurrency' | 'defaults' | 'maxPayloadBytes' | 'home' | 'onNotice'
-> & {
+export type TestMillraceOptions = Pick<OpenOptions, 'concurrency' | 'defaults' | 'maxPayloadBytes' | 'home' | 'onNotice'> & {
   /** The server on which to create the test database. Default: DATABASE_URL, else the embedded server. */
   database?: string;
   /** The initial time of the clock. Default: now. */
@@ -26,9 +23,7 @@ export type TestMillraceOptions = Pick<
 const MAX_JUMPS = 1_000;
 
 /** Opens a Millrace in a new database, whose clock stands still until the test moves it. */
-export async function openTestMillrace<Jobs extends JobTypes = JobTypes>(
-  options: TestMillraceOptions = {},
-): Promise<TestMillrace<Jobs>> {
+export async function openTestMillrace<Jobs extends JobTypes = JobTypes>(options: TestMillraceOptions = {}): Promise<TestMillrace<Jobs>> {
   const { database, home, onNotice, startAt = new Date(), limit = '30s', ...rest } = options;
   const limitMs = durationMs(limit, 'limit');
   const own = await createDisposable({ databaseUrl: database, home, onNotice, prefix: 'millrace_test_' });

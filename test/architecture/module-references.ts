@@ -76,8 +76,7 @@ function readClause(tokens: readonly Token[], start: number): { specifier: strin
     else if (isMark(token, '}')) {
       isInBraces = false;
       if (tokens[at + 1]?.text !== 'from') return null;
-    } else if (!isMark(token, ',') && !isMark(token, '*') && token.kind !== 'word' && token.kind !== 'string')
-      return null;
+    } else if (!isMark(token, ',') && !isMark(token, '*') && token.kind !== 'word' && token.kind !== 'string') return null;
   }
   return null;
 }

@@ -49,8 +49,7 @@ export function findOutsideKeys({ folder, config, under }: { folder: string; con
 function isOutsideKey(node: Node, checker: Checker): boolean {
   if (isForInStatement(node)) return true;
   if (isElementAccessExpression(node)) return isAnyText(node.argumentExpression, checker);
-  if (isBinaryExpression(node) && node.operatorToken.kind === SyntaxKind.InKeyword)
-    return isAnyText(node.left, checker);
+  if (isBinaryExpression(node) && node.operatorToken.kind === SyntaxKind.InKeyword) return isAnyText(node.left, checker);
   return isPropertyAccessExpression(node) && node.getText() === 'Object.assign';
 }
 

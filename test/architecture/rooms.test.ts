@@ -84,12 +84,7 @@ describe('arrows', () => {
 
   test.each([
     ['a re-export that points back', 'src/core/a.ts', `export * from '../ledger/b.ts';`, 'core may not import ledger'],
-    [
-      'a dynamic import that points back',
-      'src/ledger/a.ts',
-      `import('../engine/b.ts');`,
-      'ledger may not import engine',
-    ],
+    ['a dynamic import that points back', 'src/ledger/a.ts', `import('../engine/b.ts');`, 'ledger may not import engine'],
     ['a thread of another room', 'src/engine/a.ts', `new URL('../cli/b.ts', import.meta.url)`, 'may not import cli'],
     ['a folder below a room', 'src/http/queue/a.ts', `import '../../ledger/b.ts';`, 'http may not import ledger'],
     ['a builtin with I/O in core', 'src/core/a.ts', `import 'node:fs';`, 'core may not import node:fs'],
@@ -180,8 +175,7 @@ describe('SQL', () => {
     expect(checkSqlStaysInTheLedger(plant({ 'src/engine/a.ts': `run(${literal});` }))).toHaveLength(1);
     expect(checkSqlStaysInTheLedger(plant({ 'src/ledger/a.ts': `run(${literal});` }))).toEqual([]);
     expect(checkSqlStaysInTheLedger(plant({ 'src/postgres/a.ts': `run(${literal});` }))).toHaveLength(1);
-    for (const path of SQL_BEFORE_A_LEDGER)
-      expect(checkSqlStaysInTheLedger(plant({ [path]: `run(${literal});` }))).toEqual([]);
+    for (const path of SQL_BEFORE_A_LEDGER) expect(checkSqlStaysInTheLedger(plant({ [path]: `run(${literal});` }))).toEqual([]);
   });
 
   test.each([

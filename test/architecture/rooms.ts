@@ -53,9 +53,7 @@ export const FOLDER_ARROWS: Readonly<Record<string, Readonly<Record<string, read
 /** Rooms that take nothing, or next to nothing, from Node and npm. The client must run where there is no Node. */
 const ONLY_PACKAGES: Readonly<Record<string, readonly string[]>> = { core: ['node:crypto', 'node:zlib'], client: [] };
 /** Besides the ledger: what is asked of a server before there is a ledger on it. */
-export const SQL_BEFORE_A_LEDGER: readonly string[] = ['check.ts', 'disposable.ts', 'embedded.ts'].map(
-  (name) => `src/postgres/${name}`,
-);
+export const SQL_BEFORE_A_LEDGER: readonly string[] = ['check.ts', 'disposable.ts', 'embedded.ts'].map((name) => `src/postgres/${name}`);
 // Upper case anywhere, lower case only at the start of a literal: prose may say "select a job from the list".
 const SQL = [
   /\bSELECT\b[\s\S]*?\bFROM\b|\bINSERT\s+INTO\b|\bUPDATE\b[\s\S]+?\bSET\b|\bDELETE\s+FROM\b/,
@@ -81,8 +79,7 @@ type Arrow = { path: string; room: string; reference: ModuleReference };
 function complainAbout({ path, room, reference: { specifier } }: Arrow): string | null {
   const packages = ONLY_PACKAGES[room];
   if (specifier === null) return packages === undefined ? null : `${room} may not load a module it cannot name`;
-  if (/^(?:[/#]|file:|millrace(?:\/|$))/.test(specifier))
-    return `${specifier} goes round the rooms; use a relative path`;
+  if (/^(?:[/#]|file:|millrace(?:\/|$))/.test(specifier)) return `${specifier} goes round the rooms; use a relative path`;
   if (!specifier.startsWith('.')) {
     return packages?.includes(specifier) === false ? `${room} may not import ${specifier}` : null;
   }

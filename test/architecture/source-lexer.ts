@@ -10,9 +10,7 @@ export type Token = {
 };
 
 // After these words a slash opens a regular expression; after any other word it divides.
-const WORDS_BEFORE_REGEX = new Set(
-  'return typeof case in of delete void throw new instanceof await yield do else'.split(' '),
-);
+const WORDS_BEFORE_REGEX = new Set('return typeof case in of delete void throw new instanceof await yield do else'.split(' '));
 const SPACE = /\s+/y;
 const COMMENT = /\/\/[^\n]*|\/\*[\s\S]*?\*\//y;
 const WORD = /[\p{ID_Start}\p{Nd}_$#][\p{ID_Continue}$\u200c\u200d]*/uy;

@@ -32,12 +32,10 @@ describe('migrate', () => {
 
 describe('doctor', () => {
   it('finds nothing wrong with a sound ledger', async () => {
-    for (const state of ['pending', 'delayed', 'scheduled', 'running', 'completed', 'cancelled'] as const)
-      await ledger.putJob(state);
+    for (const state of ['pending', 'delayed', 'scheduled', 'running', 'completed', 'cancelled'] as const) await ledger.putJob(state);
     const { code, stdout } = await run(['doctor'], here());
     expect(code).toBe(0);
-    for (const check of ['I3', 'I4', 'I5', 'I6', 'I7', 'I8', 'I9', 'T1', 'T2'])
-      expect(stdout).toMatch(new RegExp(`^${check} +ok `, 'm'));
+    for (const check of ['I3', 'I4', 'I5', 'I6', 'I7', 'I8', 'I9', 'T1', 'T2']) expect(stdout).toMatch(new RegExp(`^${check} +ok `, 'm'));
     expect(stdout).toMatch(/All is well: \d+ jobs checked\.\n$/);
   });
 

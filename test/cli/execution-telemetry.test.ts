@@ -57,9 +57,7 @@ describe('what is told of jobs of the execution API', () => {
   it('is a line and a count, and no change of state, where a claim ended before its start [C22]', async () => {
     const { events, lines, read } = observed();
     events.emit('unclaimed', job());
-    expect(lines).toMatchObject([
-      { message: 'job.lease_expired', level: 'warn', job_id: 'j1', current_state: 'QUEUED' },
-    ]);
+    expect(lines).toMatchObject([{ message: 'job.lease_expired', level: 'warn', job_id: 'j1', current_state: 'QUEUED' }]);
     expect(lines[0]).not.toHaveProperty('next_state');
     expect(await read('leases_expired_total')).toBe(1);
   });

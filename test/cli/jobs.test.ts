@@ -33,19 +33,7 @@ describe('jobs submit', () => {
 
   it('hands on priority, delay, key, queue, tags and dependencies', async () => {
     const dependency = await putJob('scheduled');
-    const args = [
-      'jobs',
-      'submit',
-      'cli.options',
-      '--priority',
-      'high',
-      '--delay',
-      '90',
-      '--key',
-      'k-1',
-      '--queue',
-      'mail',
-    ];
+    const args = ['jobs', 'submit', 'cli.options', '--priority', 'high', '--delay', '90', '--key', 'k-1', '--queue', 'mail'];
     const more = ['--tag', 'customer=42', '--tag', 'note=a=b', '--depends-on', dependency.id];
     const first = await ask<Submitted>([...args, ...more], here());
     const shown = await ask<Shown>(['jobs', 'get', first.jobId], here());
@@ -73,11 +61,7 @@ describe('jobs get', () => {
     const shown = await ask<Shown>(['jobs', 'get', job.id, '--history', '--attempts'], here());
     expect(shown).toMatchObject({
       ...{ id: job.id, state: 'dead_letter', lastFailure: { code: 'BOOM' } },
-      history: [
-        { to: 'scheduled' },
-        { to: 'running' },
-        { from: 'running', to: 'dead_letter', reason: 'attempts_exhausted' },
-      ],
+      history: [{ to: 'scheduled' }, { to: 'running' }, { from: 'running', to: 'dead_letter', reason: 'attempts_exhausted' }],
       attempts: [{ attempt: 1, result: 'FAILURE', workerId: 'worker', host: 'host-1' }],
     });
     const { stdout } = await run(['jobs', 'get', job.id, '--history', '--attempts'], here());
@@ -88,14 +72,9 @@ describe('jobs get', () => {
 
   it('ends with 1 when there is no such job', async () => {
     const id = randomUUID();
-    const [people, programs] = await Promise.all([
-      run(['jobs', 'get', id], here()),
-      run(['jobs', 'get', id, '--json'], here()),
-    ]);
+    const [people, programs] = await Promise.all([run(['jobs', 'get', id], here()), run(['jobs', 'get', id, '--json'], here())]);
     expect(people).toMatchObject({ code: 1, stdout: '' });
-    expect(people.stderr).toBe(
-      `error: There is no job ${id}.\nCheck the id; jobs are removed when their retention ends.\n`,
-    );
+    expect(people.stderr).toBe(`error: There is no job ${id}.\nCheck the id; jobs are removed when their retention ends.\n`);
     expect(programs.code).toBe(1);
     expect(JSON.parse(programs.stderr).error.code).toBe('NOT_FOUND');
   });
@@ -107,10 +86,7 @@ describe('jobs list', () => {
     const first = await putJob('scheduled', 'cli.list');
     const second = await putJob('scheduled', 'cli.list');
     const list = (...args: string[]) =>
-      ask<{ jobs: Shown[]; totalCount: number; nextCursor: string | null }>(
-        ['jobs', 'list', '--type', 'cli.list', ...args],
-        here(),
-      );
+      ask<{ jobs: Shown[]; totalCount: number; nextCursor: string | null }>(['jobs', 'list', '--type', 'cli.list', ...args], here());
     const idsOf = ({ jobs }: { jobs: Shown[] }) => jobs.map(({ id }) => id);
 
     expect(idsOf(await list())).toEqual([second.id, first.id, failed.id]);
@@ -131,10 +107,7 @@ describe('jobs list', () => {
 describe('jobs cancel', () => {
   it('cancels by id, says so for each, and ends with 1 when one is missing', async () => {
     const [waiting, ended] = [await putJob('scheduled'), await putJob('completed')];
-    const { results } = await ask<{ results: unknown }>(
-      ['jobs', 'cancel', waiting.id, ended.id, '--reason', 'no need'],
-      here(),
-    );
+    const { results } = await ask<{ results: unknown }>(['jobs', 'cancel', waiting.id, ended.id, '--reason', 'no need'], here());
     expect(results).toMatchObject([
       { jobId: waiting.id, status: 'CANCELLED', previousState: 'scheduled' },
       { jobId: ended.id, status: 'ALREADY_COMPLETE', previousState: 'completed' },

@@ -93,9 +93,7 @@ describe('serve', () => {
       status: 400,
       text: expect.stringContaining('4096 bytes'),
     });
-    const { rows } = await ledger.db.api.query(
-      `SELECT claim_order, paused_at FROM millrace.queues WHERE name = 'q:configured'`,
-    );
+    const { rows } = await ledger.db.api.query(`SELECT claim_order, paused_at FROM millrace.queues WHERE name = 'q:configured'`);
     expect(rows).toEqual([{ claim_order: 'fair', paused_at: expect.any(Date) }]);
   });
 

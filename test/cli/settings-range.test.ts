@@ -10,9 +10,7 @@ import { useLedger } from '../ledger/fixture.ts';
 const ledger = useLedger();
 
 const durations = SECTIONS.flatMap((section) =>
-  Object.entries(settingsOf(section)).flatMap(([key, { kind }]) =>
-    kind.type === 'duration' ? [{ section, key, kind }] : [],
-  ),
+  Object.entries(settingsOf(section)).flatMap(([key, { kind }]) => (kind.type === 'duration' ? [{ section, key, kind }] : [])),
 );
 
 /** Every duration of these sections at the end of its range, as the environment names them. */
@@ -51,14 +49,8 @@ describe('the platform starts with', () => {
   it.each([
     ['every duration as short as it may be', extremes('minMs')],
     ['every duration as long as it may be', extremes('maxMs')],
-    [
-      'short durations of queues and long ones elsewhere',
-      { ...extremes('minMs', isQueue), ...extremes('maxMs', isOther) },
-    ],
-    [
-      'long durations of queues and short ones elsewhere',
-      { ...extremes('maxMs', isQueue), ...extremes('minMs', isOther) },
-    ],
+    ['short durations of queues and long ones elsewhere', { ...extremes('minMs', isQueue), ...extremes('maxMs', isOther) }],
+    ['long durations of queues and short ones elsewhere', { ...extremes('maxMs', isQueue), ...extremes('minMs', isOther) }],
     ['a timeout of jobs that is shorter than that of webhooks', { MILLRACE_QUEUE_EXECUTION_TIMEOUT: '9s' }],
     ['one attempt', { MILLRACE_QUEUE_MAX_ATTEMPTS: '1', MILLRACE_EXECUTION_MAX_RETRIES: '0' }],
   ])('%s', async (_what, environment) => {

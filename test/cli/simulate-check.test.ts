@@ -73,9 +73,7 @@ describe('a job', () => {
   });
 
   it.each(
-    EXECUTION_STATES.flatMap((from) => EXECUTION_STATES.map((to) => [from, to] as const)).filter(
-      ([from, to]) => !isAllowed(from, to),
-    ),
+    EXECUTION_STATES.flatMap((from) => EXECUTION_STATES.map((to) => [from, to] as const)).filter(([from, to]) => !isAllowed(from, to)),
   )('that went from %s to %s is found', (from, to) => {
     const events = eventsThrough('SUCCESS_FAST', 'CREATED', from, to);
     expect(problemsOf({ ...rowOf(), state: to, events })).toContain(`it went ${from} -> ${to}, which is forbidden`);
@@ -89,9 +87,7 @@ describe('a job', () => {
     });
     expect(problemsOf({ ...row, events: [] })).toContain('has no events');
     expect(problemsOf({ ...row, events: events.slice(1) })).toContain('its first event is CREATED -> QUEUED');
-    expect(problemsOf({ ...row, events: events.filter((_, at) => at !== 2) })).toContain(
-      'an event leaves ASSIGNED although it was QUEUED',
-    );
+    expect(problemsOf({ ...row, events: events.filter((_, at) => at !== 2) })).toContain('an event leaves ASSIGNED although it was QUEUED');
     expect(problemsOf(change(3, { timestamp: time(2) }))).toContain(`two events at ${time(2)}`);
     expect(problemsOf(change(3, { event_id: 'event-2' }))).toContain('an event id occurs twice');
     expect(problemsOf(change(3, { job_id: 'two' }))).toContain('has an event of another job');
@@ -111,9 +107,7 @@ describe('a job', () => {
     expect(problemsOf(due(-0.5))).toEqual(['was queued 1500 ms after its time']);
     const away = { fromMs: AT_MS - 1_000, toMs: AT_MS + 500 };
     expect(problemsOf(due(-0.5), { away })).toEqual([]);
-    expect(problemsOf(due(-0.5), { away: { ...away, toMs: AT_MS - 400 } })).toEqual([
-      'was queued 1400 ms after the server was up again',
-    ]);
+    expect(problemsOf(due(-0.5), { away: { ...away, toMs: AT_MS - 400 } })).toEqual(['was queued 1400 ms after the server was up again']);
   });
 
   it('that failed for another reason than its kind has is found', () => {
@@ -220,9 +214,7 @@ describe('the verifier', () => {
   it('wants a refusal where the kind is to be rejected, and nowhere else', () => {
     const refusal = { status: 400, code: 'RFA_JOB_VALIDATION_FAILED' };
     expect(findings(verifierOf(seen('PAYLOAD_INVALID', { jobs: [], refusal })))).toEqual([]);
-    expect(
-      findings(verifierOf(seen('PAYLOAD_INVALID', { jobs: [], refusal: { status: 500, code: null } }))),
-    ).toHaveLength(1);
+    expect(findings(verifierOf(seen('PAYLOAD_INVALID', { jobs: [], refusal: { status: 500, code: null } })))).toHaveLength(1);
     expect(findings(verifierOf(seen('SUCCESS_FAST', { jobs: [], refusal })))).toHaveLength(1);
     expect(findings(verifierOf(seen('PAYLOAD_INVALID')))).toContain('was accepted as one, expected REJECTED');
   });

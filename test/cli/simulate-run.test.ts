@@ -86,9 +86,7 @@ describe('a simulated run', { timeout: 180_000 }, () => {
 
   it('finds a server out that is done at once', async () => {
     const run = await simulate({ kinds: ['SUCCESS_SLOW'], jobs: 1, timeScale: 1 });
-    expect(run.verifier.findings).toMatchObject([
-      { problem: expect.stringMatching(/^took \d+ ms, expected 90000 at least$/) },
-    ]);
+    expect(run.verifier.findings).toMatchObject([{ problem: expect.stringMatching(/^took \d+ ms, expected 90000 at least$/) }]);
   });
 
   it('names a callback to the receiver where the kind is about webhooks, and judges what was delivered there', async () => {
@@ -151,9 +149,7 @@ describe('a simulated run', { timeout: 180_000 }, () => {
   it('says what differs when a kind is expected to end otherwise', async () => {
     const expectations = new Map([['SUCCESS_FAST', 'FAILED']] as const);
     const run = await simulate({ kinds: ['SUCCESS_FAST', 'CPU_BURST'], jobs: 2, expectations });
-    expect(run.verifier.findings).toMatchObject([
-      { kind: 'SUCCESS_FAST', problem: 'ended SUCCEEDED, expected FAILED' },
-    ]);
+    expect(run.verifier.findings).toMatchObject([{ kind: 'SUCCESS_FAST', problem: 'ended SUCCEEDED, expected FAILED' }]);
     expect(tallyOf(run, 'CPU_BURST')).toMatchObject({ driven: 1, asExpected: 1 });
     expect(tallyOf(run, 'SUCCESS_FAST')).toMatchObject({ driven: 1, asExpected: 0 });
   });

@@ -38,8 +38,7 @@ async function followAdvice(stdout: string): Promise<unknown[]> {
     .map((line) => JSON.parse(line));
 }
 
-const fact = (up: Running, name: string): string =>
-  up.stdout.match(new RegExp(`^  ${name} +(.+)$`, 'm'))?.[1] as string;
+const fact = (up: Running, name: string): string => up.stdout.match(new RegExp(`^  ${name} +(.+)$`, 'm'))?.[1] as string;
 
 describe('up', () => {
   it('on an empty home makes a database, an org and a key, and prints lines that work as they stand', async () => {

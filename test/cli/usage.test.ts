@@ -79,18 +79,15 @@ describe('help', () => {
     for (const { name, summary } of COMMANDS) expect(asked.stdout).toMatch(new RegExp(`^  ${name} +${summary}$`, 'm'));
   });
 
-  it.each(COMMANDS.map((command) => [command.name, command] as const))(
-    'of %s shows its usage, options and examples',
-    (name, command) => {
-      const text = commandHelp(command);
-      expect(text).toContain(`Usage: millrace ${name}`);
-      for (const option of [...Object.keys(command.options), 'database', 'home', 'json']) {
-        expect(text).toContain(`--${option}`);
-      }
-      expect(command.examples.length).toBeGreaterThan(0);
-      for (const example of command.examples) expect(text).toContain(example);
-    },
-  );
+  it.each(COMMANDS.map((command) => [command.name, command] as const))('of %s shows its usage, options and examples', (name, command) => {
+    const text = commandHelp(command);
+    expect(text).toContain(`Usage: millrace ${name}`);
+    for (const option of [...Object.keys(command.options), 'database', 'home', 'json']) {
+      expect(text).toContain(`--${option}`);
+    }
+    expect(command.examples.length).toBeGreaterThan(0);
+    for (const example of command.examples) expect(text).toContain(example);
+  });
 
   it('of a command comes with --help, with -h and by name', async () => {
     const ways = [
@@ -105,11 +102,7 @@ describe('help', () => {
   });
 
   it('shows a family of commands, and suggests what was meant', async () => {
-    const [family, flagged, unknown] = await Promise.all([
-      run(['help', 'queues']),
-      run(['queues', '--help']),
-      run(['help', 'docter']),
-    ]);
+    const [family, flagged, unknown] = await Promise.all([run(['help', 'queues']), run(['queues', '--help']), run(['help', 'docter'])]);
     expect(family.stdout).toContain('Usage: millrace queues pause NAME');
     expect(flagged.stdout).toBe(family.stdout);
     expect(unknown.code).toBe(2);
@@ -119,11 +112,7 @@ describe('help', () => {
 
 describe('version', () => {
   it('is that of the package, for people and for programs', async () => {
-    const [people, programs, habit] = await Promise.all([
-      run(['version']),
-      run(['version', '--json']),
-      run(['--version']),
-    ]);
+    const [people, programs, habit] = await Promise.all([run(['version']), run(['version', '--json']), run(['--version'])]);
     expect(habit).toEqual(people);
     const { millrace, node } = JSON.parse(programs.stdout);
     expect(millrace).toMatch(/^\d+\.\d+\.\d+/);
@@ -179,9 +168,7 @@ describe('output', () => {
   });
 
   it('shows bytes as a submission would carry them', () => {
-    expect(toJson({ payload: Buffer.from('hi'), at: new Date(0) })).toBe(
-      '{"payload":{"$bytes":"aGk="},"at":"1970-01-01T00:00:00.000Z"}',
-    );
+    expect(toJson({ payload: Buffer.from('hi'), at: new Date(0) })).toBe('{"payload":{"$bytes":"aGk="},"at":"1970-01-01T00:00:00.000Z"}');
   });
 
   it('never shows a password', () => {

@@ -46,8 +46,7 @@ describe('the webhook receiver', () => {
   });
 
   it('keeps what it received, told apart by labels, and verifies where it can', async () => {
-    const verify = ({ headers, body }: Pick<Received, 'headers' | 'body'>) =>
-      headers['webhook-id'] === 'good' && body === '{"a":1}';
+    const verify = ({ headers, body }: Pick<Received, 'headers' | 'body'>) => headers['webhook-id'] === 'good' && body === '{"a":1}';
     receiver = await openReceiver({ verify });
     await send('ok', { id: 'good', label: 'job/1' });
     await send('ok', { id: 'bad' });

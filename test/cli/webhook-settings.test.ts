@@ -22,8 +22,7 @@ async function tell(server: DeliveringServer, mode: ReceiverMode) {
   const url = server.receiver.url(mode, randomId());
   const id = await register(client, url, 'job.succeeded');
   await client.submit();
-  const arrived = () =>
-    server.receiver.received().filter(({ path }) => path === new URL(url).pathname + new URL(url).search).length;
+  const arrived = () => server.receiver.received().filter(({ path }) => path === new URL(url).pathname + new URL(url).search).length;
   return { client, id, arrived };
 }
 

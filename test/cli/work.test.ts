@@ -93,16 +93,8 @@ describe('work', () => {
       /nothing\.js registers no handlers\. Export a function "register\(millrace\)"/,
     ],
     ['broken.js', 'import "./not-there.js";', /broken\.js could not be loaded: Cannot find module/],
-    [
-      'invalid.js',
-      'export const handlers = [{ type: "a b" }];',
-      /The handler of "a b" cannot be registered: type must be/,
-    ],
-    [
-      'quiet.js',
-      'export const register = (m) => m.register({ type: "x" });',
-      /The handler of "x" cannot be registered/,
-    ],
+    ['invalid.js', 'export const handlers = [{ type: "a b" }];', /The handler of "a b" cannot be registered: type must be/],
+    ['quiet.js', 'export const register = (m) => m.register({ type: "x" });', /The handler of "x" cannot be registered/],
     [null, '', /There is no file .*absent\.js/],
   ])('refuses %s', async (name, source, sentence) => {
     const cwd = folderWith(name === null ? {} : { [name]: source });

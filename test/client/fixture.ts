@@ -30,12 +30,7 @@ export async function scripted(script: Script, options: Partial<ClientOptions> =
   return { url, seen, client: new MillraceClient({ baseUrl: url, apiKey: 'k', ...options }) };
 }
 
-export function answer(
-  response: ServerResponse,
-  status: number,
-  body: unknown,
-  headers: Record<string, string> = {},
-): void {
+export function answer(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
 }
 

@@ -6,8 +6,7 @@ import { answer, caught, type Script, scripted } from './fixture.ts';
 const textOf = (id: string, state: JobState) =>
   `id: ${id}\nevent: job.${state.toLowerCase()}\ndata: ${JSON.stringify({ job_id: 'j1', to_state: state })}\n\n`;
 
-const farewell = (code: string) =>
-  `id: 9\nevent: error\ndata: ${JSON.stringify({ code, message: 'bye', last_event_id: '9' })}\n\n`;
+const farewell = (code: string) => `id: 9\nevent: error\ndata: ${JSON.stringify({ code, message: 'bye', last_event_id: '9' })}\n\n`;
 
 function stream(response: ServerResponse, ...chunks: string[]): ServerResponse {
   response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -31,11 +30,7 @@ test('a stream that breaks is opened again after the last event', async () => {
     else if (nth === 3) answer(response, 503, {});
     else stream(response, textOf('3', 'COMPLETED'));
   });
-  expect(await take(client.events({ type: ['a', 'b'], state: ['RUNNING'] }), 3)).toEqual([
-    '1 SCHEDULED',
-    '2 RUNNING',
-    '3 COMPLETED',
-  ]);
+  expect(await take(client.events({ type: ['a', 'b'], state: ['RUNNING'] }), 3)).toEqual(['1 SCHEDULED', '2 RUNNING', '3 COMPLETED']);
   expect(seen.map(({ headers }) => headers['last-event-id'])).toEqual([undefined, '2', '2', '2']);
   expect(seen.map(({ url }) => url)).toEqual(Array(4).fill('/queue/v1/events?type=a&type=b&state=RUNNING'));
   expect(seen[0]?.headers).toMatchObject({ accept: 'text/event-stream', authorization: 'Bearer k' });

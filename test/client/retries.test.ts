@@ -5,9 +5,7 @@ import { ACCEPTED, answer, caught, scripted } from './fixture.ts';
 const SUBMISSION = { type: 'email', payload: {} };
 
 test.each([502, 503, 504])('a submit answered with %i is sent again with the same idempotency key', async (status) => {
-  const { client, seen } = await scripted((response, _, nth) =>
-    nth < 3 ? answer(response, status, {}) : answer(response, 202, ACCEPTED),
-  );
+  const { client, seen } = await scripted((response, _, nth) => (nth < 3 ? answer(response, status, {}) : answer(response, 202, ACCEPTED)));
   expect(await client.submit(SUBMISSION)).toEqual(ACCEPTED);
   const keys = seen.map(({ body }) => body.idempotency_key);
   expect(keys).toHaveLength(3);
@@ -49,9 +47,7 @@ test('the jobs of a batch get a key each, the same on every try', async () => {
     nth === 1 ? answer(response, 503, {}) : answer(response, 200, { total: 3, accepted: 3, rejected: 0, results: [] }),
   );
   await client.submitBatch({ jobs: [SUBMISSION, { ...SUBMISSION, idempotency_key: 'mine' }, SUBMISSION] });
-  const [first, second] = seen.map(({ body }) =>
-    body.jobs.map((job: { idempotency_key: string }) => job.idempotency_key),
-  );
+  const [first, second] = seen.map(({ body }) => body.jobs.map((job: { idempotency_key: string }) => job.idempotency_key));
   expect(second).toEqual(first);
   expect(new Set(first).size).toBe(3);
   expect(first[1]).toBe('mine');

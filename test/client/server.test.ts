@@ -15,8 +15,7 @@ async function connect(): Promise<MillraceClient> {
   return new MillraceClient({ baseUrl: queue.url, apiKey: await queue.keyOf(orgId, API_KEY_SCOPES) });
 }
 
-const act = (...given: Parameters<typeof queue.acting>) =>
-  queue.acting(...given) as { type: string; payload: Record<string, unknown> };
+const act = (...given: Parameters<typeof queue.acting>) => queue.acting(...given) as { type: string; payload: Record<string, unknown> };
 
 async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
   const found: T[] = [];

@@ -1,12 +1,7 @@
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
-import {
-  type VerifyWebhookParams,
-  verifyWebhook,
-  type WebhookHeaders,
-  WebhookVerificationError,
-} from '../../src/client/index.ts';
+import { type VerifyWebhookParams, verifyWebhook, type WebhookHeaders, WebhookVerificationError } from '../../src/client/index.ts';
 import { formatSecret, signatureHeader } from '../../src/core/webhook-signature.ts';
 
 const SECRET = formatSecret(new Uint8Array(24).fill(7));
@@ -44,18 +39,14 @@ describe('verifyWebhook', () => {
   });
 
   it('accepts every body that was signed, by the package or by the server', async () => {
-    const property = fc.asyncProperty(
-      fc.json(),
-      fc.uint8Array({ minLength: 24, maxLength: 64 }),
-      async (body, bytes) => {
-        const secret = formatSecret(bytes);
-        expect(await verify({ body, secret, headers: headersOf(body, { secret }) })).toEqual(JSON.parse(body));
-        const message = { id: ID, timestampSeconds: NOW_MS / 1_000, body: new TextEncoder().encode(body) };
-        const signature = signatureHeader({ ...message, secrets: [new Uint8Array(24), bytes] });
-        const headers = { ...headersOf(body), 'webhook-signature': signature };
-        expect(await verify({ body, secret, headers })).toEqual(JSON.parse(body));
-      },
-    );
+    const property = fc.asyncProperty(fc.json(), fc.uint8Array({ minLength: 24, maxLength: 64 }), async (body, bytes) => {
+      const secret = formatSecret(bytes);
+      expect(await verify({ body, secret, headers: headersOf(body, { secret }) })).toEqual(JSON.parse(body));
+      const message = { id: ID, timestampSeconds: NOW_MS / 1_000, body: new TextEncoder().encode(body) };
+      const signature = signatureHeader({ ...message, secrets: [new Uint8Array(24), bytes] });
+      const headers = { ...headersOf(body), 'webhook-signature': signature };
+      expect(await verify({ body, secret, headers })).toEqual(JSON.parse(body));
+    });
     await fc.assert(property, { numRuns: 50 });
   });
 
@@ -115,8 +106,7 @@ describe('verifyWebhook', () => {
 
   it('takes headers as servers have them, in any case', async () => {
     const headers = headersOf(BODY);
-    const named = (name: (text: string) => string) =>
-      Object.fromEntries(Object.entries(headers).map(([key, value]) => [name(key), value]));
+    const named = (name: (text: string) => string) => Object.fromEntries(Object.entries(headers).map(([key, value]) => [name(key), value]));
     const title = (text: string) => text.replaceAll(/\b\w/g, (letter) => letter.toUpperCase());
     const shapes: WebhookHeaders[] = [
       ...[headers, named(title), named((text) => text.toUpperCase())],
@@ -151,12 +141,9 @@ describe('verifyWebhook', () => {
     expect(await refusalOf({ secret: [] })).toBe('BAD_SECRET');
   });
 
-  it.each([Number.NaN, Number.POSITIVE_INFINITY, -1])(
-    'refuses a tolerance of %d, which would say nothing',
-    async (seconds) => {
-      await expect(verify({ toleranceSeconds: seconds })).rejects.toThrow(RangeError);
-    },
-  );
+  it.each([Number.NaN, Number.POSITIVE_INFINITY, -1])('refuses a tolerance of %d, which would say nothing', async (seconds) => {
+    await expect(verify({ toleranceSeconds: seconds })).rejects.toThrow(RangeError);
+  });
 
   it('takes headers of any class that has a get', async () => {
     class OtherHeaders {

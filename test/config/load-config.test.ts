@@ -114,14 +114,7 @@ describe('the configuration', () => {
 
   it('cannot be changed afterwards', () => {
     const { config } = load('[queues.a]\norder = "fifo"');
-    for (const part of [
-      config,
-      config.server,
-      config.profile,
-      config.queues,
-      config.queues[0],
-      config.workers.queues,
-    ]) {
+    for (const part of [config, config.server, config.profile, config.queues, config.queues[0], config.workers.queues]) {
       expect(Object.isFrozen(part)).toBe(true);
     }
   });
@@ -134,9 +127,7 @@ describe('the sources', () => {
     const options = { 'server.port': { option: 'port', text: '1003' } };
     const { config, entries, file } = loadConfig({ folder, environment, options });
     expect(config.server).toMatchObject({ port: 1_003, host: '127.0.0.2', maxInFlight: 5, requestTimeoutMs: 15_000 });
-    const sources = ['port', 'host', 'max_in_flight', 'request_timeout'].map(
-      (key) => entries.get(`server.${key}`)?.source,
-    );
+    const sources = ['port', 'host', 'max_in_flight', 'request_timeout'].map((key) => entries.get(`server.${key}`)?.source);
     expect(sources).toEqual(['--port', 'MILLRACE_SERVER_HOST', file, 'default']);
   });
 

@@ -31,8 +31,7 @@ describe('docs/reference/config.md', () => {
   });
 
   it('names the settings that are not in use yet', () => {
-    for (const [section, keys] of Object.entries(NOT_YET))
-      for (const key of keys) expect(page).toContain(`\`${section}.${key}\``);
+    for (const [section, keys] of Object.entries(NOT_YET)) for (const key of keys) expect(page).toContain(`\`${section}.${key}\``);
     for (const section of SECTIONS_NOT_YET) expect(page).toContain(`\`[${section}]\``);
   });
 });

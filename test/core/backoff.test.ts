@@ -1,12 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  BACKOFF_STRATEGIES,
-  type BackoffPolicy,
-  backoffDelayMs,
-  DEFAULT_BACKOFF,
-  pauseMs,
-} from '../../src/core/backoff.ts';
+import { BACKOFF_STRATEGIES, type BackoffPolicy, backoffDelayMs, DEFAULT_BACKOFF, pauseMs } from '../../src/core/backoff.ts';
 import { readSourceTree } from '../architecture/source-tree.ts';
 
 const HOUR = 3_600_000;
@@ -40,8 +34,7 @@ describe('the default backoff', () => {
 
 describe('the strategies', () => {
   it('constant waits the initial delay every time [GM-5.06]', () => {
-    for (const retry of [1, 2, 50])
-      expect(delay({ ...exact, strategy: 'CONSTANT', initialDelayMs: 700 }, retry)).toBe(700);
+    for (const retry of [1, 2, 50]) expect(delay({ ...exact, strategy: 'CONSTANT', initialDelayMs: 700 }, retry)).toBe(700);
   });
 
   it('linear waits the initial delay times the retry, up to the maximum [GM-5.07]', () => {

@@ -27,14 +27,8 @@ describe('the breaker of a target', () => {
   it('never waits longer than the longest wait, however many failures there were', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1e9 }), (failures) => {
-        const health = breakerAfter(
-          { failures, failingSinceMs: 0, nextAtMs: null },
-          { isDelivered: false, nowMs: 7 },
-          POLICY,
-        );
-        return health.nextAtMs === null
-          ? health.failures < 5
-          : health.nextAtMs <= 7 + POLICY.maxMs && health.nextAtMs > 7;
+        const health = breakerAfter({ failures, failingSinceMs: 0, nextAtMs: null }, { isDelivered: false, nowMs: 7 }, POLICY);
+        return health.nextAtMs === null ? health.failures < 5 : health.nextAtMs <= 7 + POLICY.maxMs && health.nextAtMs > 7;
       }),
     );
   });

@@ -18,21 +18,11 @@ describe('canonicalJson', () => {
     expect(canonicalJson({ b: 1, a: { d: [1, 'x'], c: null } })).toBe('{"a":{"c":null,"d":[1,"x"]},"b":1}');
     const names = ['\u20ac', '\r', '\ufb33', '1', '\ud83d\ude00', '\u0080', '\u00f6'];
     const members = Object.fromEntries(names.map((name) => [name, 0]));
-    expect(Object.keys(JSON.parse(canonicalJson(members)))).toEqual([
-      '1',
-      '\r',
-      '\u0080',
-      '\u00f6',
-      '\u20ac',
-      '\ud83d\ude00',
-      '\ufb33',
-    ]);
+    expect(Object.keys(JSON.parse(canonicalJson(members)))).toEqual(['1', '\r', '\u0080', '\u00f6', '\u20ac', '\ud83d\ude00', '\ufb33']);
   });
 
   it('writes numbers as ECMAScript prints them', () => {
-    expect(canonicalJson([Number('333333333.33333329'), 1e30, 4.5, 2e-3, 1e-27, -0])).toBe(
-      '[333333333.3333333,1e+30,4.5,0.002,1e-27,0]',
-    );
+    expect(canonicalJson([Number('333333333.33333329'), 1e30, 4.5, 2e-3, 1e-27, -0])).toBe('[333333333.3333333,1e+30,4.5,0.002,1e-27,0]');
   });
 
   it('leaves out undefined members, and writes dates as JSON does', () => {

@@ -12,8 +12,7 @@ const failed = (category: Failure['category'], more: Partial<Failure> = {}): Out
 });
 const job = { attemptsStarted: 1, maxAttempts: 3, lifetimeDeadlineMs: NOW + 86_400_000 };
 const policy: Policy = PROFILES.gopherqueue;
-const run = (outcome: Outcome, more: Partial<DecideParams> = {}) =>
-  decide({ outcome, job, policy, random: 0.5, nowMs: NOW, ...more });
+const run = (outcome: Outcome, more: Partial<DecideParams> = {}) => decide({ outcome, job, policy, random: 0.5, nowMs: NOW, ...more });
 const edge = (outcome: Outcome, more: Partial<DecideParams> = {}) => {
   const { transition } = run(outcome, more);
   return `${transition.to} ${transition.reason}`;
@@ -70,9 +69,7 @@ describe('timeouts and system failures', () => {
     expect(edge(failed('TIMEOUT'), { policy: { ...policy, retryOnTimeout: false } })).toBe('failed timed_out');
     expect(edge(failed('SYSTEM'), { policy: { ...policy, retryOnTimeout: false } })).toBe('retrying system_failure');
     expect(edge(failed('SYSTEM'), { policy: { ...policy, retryOnSystem: false } })).toBe('failed system_failure');
-    expect(edge(failed('TEMPORARY'), { policy: { ...policy, retryOnSystem: false } })).toBe(
-      'retrying temporary_failure',
-    );
+    expect(edge(failed('TEMPORARY'), { policy: { ...policy, retryOnSystem: false } })).toBe('retrying temporary_failure');
   });
 });
 
@@ -120,9 +117,7 @@ describe('the lifetime of a job', () => {
     const short = (lifetimeDeadlineMs: number | null) => ({ job: { ...job, lifetimeDeadlineMs } });
     expect(edge(failed('TEMPORARY'), short(NOW + 999))).toBe('dead_letter lifetime_exceeded');
     expect(edge(failed('TEMPORARY'), short(NOW + 1_000))).toBe('retrying temporary_failure');
-    expect(edge(failed('TEMPORARY', { retryAfterMs: 10 ** 12 }), short(NOW + 1_000))).toBe(
-      'dead_letter lifetime_exceeded',
-    );
+    expect(edge(failed('TEMPORARY', { retryAfterMs: 10 ** 12 }), short(NOW + 1_000))).toBe('dead_letter lifetime_exceeded');
     expect(edge(failed('TEMPORARY', { retryAfterMs: 10 ** 12 }), short(null))).toBe('retrying temporary_failure');
     expect(edge({ kind: 'worker_lost' }, short(NOW - 1))).toBe('dead_letter lifetime_exceeded');
   });

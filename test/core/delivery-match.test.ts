@@ -1,11 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  matchDeliveries,
-  type OutboxJob,
-  type OutboxTransition,
-  publicEventsOf,
-} from '../../src/core/delivery-match.ts';
+import { matchDeliveries, type OutboxJob, type OutboxTransition, publicEventsOf } from '../../src/core/delivery-match.ts';
 import { EVENT_NAMES, projectEvents } from '../../src/core/execution/events.ts';
 import { JOB_EVENT_NAMES, SUBSCRIBABLE } from '../../src/core/public-events.ts';
 import { isTerminal, JOB_STATES, type JobState } from '../../src/core/states.ts';
@@ -33,8 +28,7 @@ function historyOf(steps: readonly Step[]): OutboxTransition[] {
   });
 }
 
-const told = (job: Partial<OutboxJob>, ...steps: Step[]) =>
-  publicEventsOf({ ...JOB, ...job, history: historyOf(steps) });
+const told = (job: Partial<OutboxJob>, ...steps: Step[]) => publicEventsOf({ ...JOB, ...job, history: historyOf(steps) });
 const names = (events: readonly { name: string }[]) => events.map(({ name }) => name);
 
 const SUCCESS: Step[] = [
@@ -55,9 +49,7 @@ describe('what a history tells', () => {
     const report = projectEvents({ jobId: JOB.jobId, scenario: 'SUCCESS_FAST', maxAttempts: 3, history });
     const bodies = told(EXECUTION, ...SUCCESS).map(({ body }) => JSON.parse(body));
     expect(bodies.map(({ type, timestamp, data }) => [data.event_id, type, timestamp, data.scenario])).toEqual(
-      report.map(({ eventId, eventName, timestamp, scenario }) => [
-        ...[eventId, eventName, `${timestamp.slice(0, 23)}Z`, scenario],
-      ]),
+      report.map(({ eventId, eventName, timestamp, scenario }) => [...[eventId, eventName, `${timestamp.slice(0, 23)}Z`, scenario]]),
     );
   });
 
@@ -74,11 +66,7 @@ describe('what a history tells', () => {
       ['running', 'started', 1],
       ['retrying', 'temporary_failure', 1],
     ];
-    steps.push(
-      ['scheduled', 'backoff_elapsed', 1],
-      ['running', 'started', 2],
-      ['dead_letter', 'attempts_exhausted', 2],
-    );
+    steps.push(['scheduled', 'backoff_elapsed', 1], ['running', 'started', 2], ['dead_letter', 'attempts_exhausted', 2]);
     const events = told({}, ...steps);
     expect(names(events)).toEqual([
       ...['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.failed', 'job.retried'],
@@ -99,8 +87,7 @@ describe('what a history tells', () => {
             const history = historyOf([[to, reason, 1]]).map((transition) => ({ ...transition, from }));
             const events = publicEventsOf({ ...JOB, ...job, history });
             for (const { name } of events) expect(JOB_EVENT_NAMES).toContain(name);
-            if (isTerminal(to) && reason !== 'retry_dropped')
-              expect(events.length, `${from} ${to} ${reason}`).toBeGreaterThan(0);
+            if (isTerminal(to) && reason !== 'retry_dropped') expect(events.length, `${from} ${to} ${reason}`).toBeGreaterThan(0);
           }
         }
       }

@@ -35,16 +35,13 @@ describe('the envelope of a submission', () => {
   });
 
   it('is refused member by member', () => {
-    for (const category of ['', 'Big', 'a b', 'x'.repeat(101), 7])
-      expect(issues({ category })).toEqual(['category INVALID_VALUE']);
-    for (const projectId of ['', 'p-1', 7, PROJECT.slice(1)])
-      expect(issues({ projectId })).toEqual(['projectId INVALID_ID']);
+    for (const category of ['', 'Big', 'a b', 'x'.repeat(101), 7]) expect(issues({ category })).toEqual(['category INVALID_VALUE']);
+    for (const projectId of ['', 'p-1', 7, PROJECT.slice(1)]) expect(issues({ projectId })).toEqual(['projectId INVALID_ID']);
     expect(issues({ traceparent: 'yes' })).toEqual(['traceparent INVALID_VALUE']);
   });
 
   it('tells requests apart by category, and never by trace or request', () => {
-    const mark = (members: object, requestId?: string) =>
-      accepted({ idempotencyKey: 'k', ...members }, requestId).fingerprint;
+    const mark = (members: object, requestId?: string) => accepted({ idempotencyKey: 'k', ...members }, requestId).fingerprint;
     expect(mark({ traceparent: PARENT }, 'r-1')).toBe(mark({}));
     expect(mark({ category: 'a' })).not.toBe(mark({}));
     expect(mark({ category: 'a' })).not.toBe(mark({ category: 'b' }));

@@ -137,7 +137,6 @@ describe('the payload of a job', () => {
       expect([member, isExecutionPayload(rest)]).toEqual([member, false]);
       expect([member, isExecutionPayload({ ...whole, [member]: {} })]).toEqual([member, false]);
     }
-    for (const other of [null, undefined, {}, [], 'text', { ...whole, duration_ms: -1 }])
-      expect(isExecutionPayload(other)).toBe(false);
+    for (const other of [null, undefined, {}, [], 'text', { ...whole, duration_ms: -1 }]) expect(isExecutionPayload(other)).toBe(false);
   });
 });

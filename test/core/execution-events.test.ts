@@ -89,13 +89,9 @@ describe('the events of a job', () => {
       'RUNNING>FAILED job.failed 1 worker_stopped',
       'RUNNING>FAILED job.failed 2 failure',
     ]);
-    const last = historyOf(
-      BORN,
-      ...released,
-      STARTED,
-      'running>failed temporary_failure',
-      'failed>scheduled manual_retry',
-    ).concat(historyOf(STARTED, 'running>failed temporary_failure').map((each) => ({ ...each, attempt: 3 })));
+    const last = historyOf(BORN, ...released, STARTED, 'running>failed temporary_failure', 'failed>scheduled manual_retry').concat(
+      historyOf(STARTED, 'running>failed temporary_failure').map((each) => ({ ...each, attempt: 3 })),
+    );
     expect(told(last, 3).at(-1)).toBe('RUNNING>FAILED job.failed_final 3 failure exhausted');
   });
 
@@ -153,8 +149,7 @@ describe('the events of any life', () => {
 
   it('never change: what was told at any moment is still told later, word for word [FR-05.07]', () => {
     always((events, history) => {
-      const refunds = (part: StateTransition[]) =>
-        part.filter(({ from, reason }) => from === 'running' && reason === 'released').length;
+      const refunds = (part: StateTransition[]) => part.filter(({ from, reason }) => from === 'running' && reason === 'released').length;
       for (let length = 1; length < history.length; length++) {
         const earlier = history.slice(0, length);
         // The limit as it stood then.

@@ -32,11 +32,7 @@ describe('the catalogue of work kinds', () => {
 
   it('says consistently how a kind fails', () => {
     for (const [kind, spec] of specs) {
-      expect([kind, spec.failure !== 'none', spec.failsUntilAttempt > 0]).toEqual([
-        kind,
-        spec.shouldFail,
-        spec.shouldFail,
-      ]);
+      expect([kind, spec.failure !== 'none', spec.failsUntilAttempt > 0]).toEqual([kind, spec.shouldFail, spec.shouldFail]);
       expect([kind, spec.temper === 'failure']).toEqual([kind, spec.shouldFail]);
     }
   });
@@ -49,7 +45,6 @@ describe('the catalogue of work kinds', () => {
   });
 
   it('keeps the kinds that need a time for the type that has one', () => {
-    for (const [kind, { types }] of specs)
-      expect(types).toEqual(kind.startsWith('SCHEDULED_') ? ['DEFERRED'] : EXECUTION_TYPES);
+    for (const [kind, { types }] of specs) expect(types).toEqual(kind.startsWith('SCHEDULED_') ? ['DEFERRED'] : EXECUTION_TYPES);
   });
 });

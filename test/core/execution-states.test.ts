@@ -16,9 +16,7 @@ describe('the seven states', () => {
   it('are these and no others [FR-09.08]', () => {
     expect(EXECUTION_STATES).toEqual(['CREATED', 'QUEUED', 'ASSIGNED', 'RUNNING', 'SUCCEEDED', 'FAILED', 'CANCELED']);
     const shown = JOB_STATES.flatMap((state) =>
-      [0, 1].flatMap((attemptsStarted) =>
-        [true, false].map((isLeased) => stateOf(state, { attemptsStarted, isLeased })),
-      ),
+      [0, 1].flatMap((attemptsStarted) => [true, false].map((isLeased) => stateOf(state, { attemptsStarted, isLeased }))),
     );
     expect(new Set(shown)).toEqual(new Set(EXECUTION_STATES));
   });
@@ -52,9 +50,7 @@ describe('the seven states', () => {
   });
 
   it('know ten changes: an end has no way on but the retry of a failure', () => {
-    const allowed = EXECUTION_STATES.flatMap((from) =>
-      EXECUTION_STATES.filter((to) => isAllowed(from, to)).map((to) => `${from}>${to}`),
-    );
+    const allowed = EXECUTION_STATES.flatMap((from) => EXECUTION_STATES.filter((to) => isAllowed(from, to)).map((to) => `${from}>${to}`));
     expect(allowed).toHaveLength(10);
     expect(allowed.filter((pair) => /^(?:SUCCEEDED|CANCELED|FAILED)>/.test(pair))).toEqual(['FAILED>QUEUED']);
   });
@@ -62,8 +58,7 @@ describe('the seven states', () => {
   it('are searched by every core state that may read so', () => {
     for (const state of JOB_STATES) {
       for (const attemptsStarted of [0, 1]) {
-        for (const isLeased of [true, false])
-          expect(coreStatesOf(stateOf(state, { attemptsStarted, isLeased }))).toContain(state);
+        for (const isLeased of [true, false]) expect(coreStatesOf(stateOf(state, { attemptsStarted, isLeased }))).toContain(state);
       }
     }
     expect(coreStatesOf('RUNNING')).toEqual(['running']);

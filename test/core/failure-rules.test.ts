@@ -10,16 +10,12 @@ const verdict = (error: unknown) => {
 };
 
 describe('temporary failures', () => {
-  it.each([
-    'ETIMEDOUT',
-    'ECONNRESET',
-    'ECONNREFUSED',
-    'EAI_AGAIN',
-    'UND_ERR_CONNECT_TIMEOUT',
-    'UND_ERR_HEADERS_TIMEOUT',
-  ])('a network fault %s [GM-8.07]', (code) => {
-    expect(verdict(withMembers({ code }))).toBe(`TEMPORARY NETWORK_${code}`);
-  });
+  it.each(['ETIMEDOUT', 'ECONNRESET', 'ECONNREFUSED', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT', 'UND_ERR_HEADERS_TIMEOUT'])(
+    'a network fault %s [GM-8.07]',
+    (code) => {
+      expect(verdict(withMembers({ code }))).toBe(`TEMPORARY NETWORK_${code}`);
+    },
+  );
 
   it('the timeout of a fetch, as the platform throws it [GM-8.07]', () => {
     expect(verdict(new DOMException('The operation timed out', 'TimeoutError'))).toBe('TEMPORARY TIMEOUT');
@@ -27,14 +23,12 @@ describe('temporary failures', () => {
     expect(verdict(fetchFailed)).toBe('TEMPORARY NETWORK_UND_ERR_BODY_TIMEOUT');
   });
 
-  it.each([
-    [{ status: 503 }],
-    [{ statusCode: 503 }],
-    [{ response: { status: 503 } }],
-    [{ $metadata: { httpStatusCode: 503 } }],
-  ])('an external 503 in %j [GM-8.08]', (members) => {
-    expect(verdict(withMembers(members))).toBe('TEMPORARY HTTP_503');
-  });
+  it.each([[{ status: 503 }], [{ statusCode: 503 }], [{ response: { status: 503 } }], [{ $metadata: { httpStatusCode: 503 } }]])(
+    'an external 503 in %j [GM-8.08]',
+    (members) => {
+      expect(verdict(withMembers(members))).toBe('TEMPORARY HTTP_503');
+    },
+  );
 
   it('a rate limit, with the wait it asks for [GM-8.09]', () => {
     expect(classify(withMembers({ status: 429, headers: { 'retry-after': '7' } }))).toMatchObject({
@@ -44,9 +38,7 @@ describe('temporary failures', () => {
     });
     const response = { status: 429, headers: new Headers({ 'Retry-After': '3' }) };
     expect(classify(withMembers({ response })).retryAfterMs).toBe(3_000);
-    expect(classify(withMembers({ status: 429, headers: { 'retry-after': 'Wed, 21 Oct' } })).retryAfterMs).toBe(
-      undefined,
-    );
+    expect(classify(withMembers({ status: 429, headers: { 'retry-after': 'Wed, 21 Oct' } })).retryAfterMs).toBe(undefined);
     expect(verdict(named('RateLimitError'))).toBe('TEMPORARY RATE_LIMIT');
   });
 
@@ -124,9 +116,7 @@ describe('the search for evidence', () => {
   it('follows causes, nearest first', () => {
     const wrapped = new Error('sync failed', { cause: new Error('step', { cause: named('ForbiddenError') }) });
     expect(verdict(wrapped)).toBe('PERMANENT FORBIDDEN');
-    expect(verdict(Object.assign(new Error('x', { cause: named('ForbiddenError') }), { status: 503 }))).toBe(
-      'TEMPORARY HTTP_503',
-    );
+    expect(verdict(Object.assign(new Error('x', { cause: named('ForbiddenError') }), { status: 503 }))).toBe('TEMPORARY HTTP_503');
   });
 
   it('ends on causes that form a circle', () => {

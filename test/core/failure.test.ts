@@ -161,21 +161,15 @@ describe('the context of a failure', () => {
     expect(contextOf({})).toBe(undefined);
   });
 
-  it.each([
-    'password',
-    'db_password',
-    'apiKey',
-    'api-key',
-    'X-Api-Key',
-    'accessToken',
-    'Authorization',
-    'client_secret',
-  ])('masks %s, at the top and inside', (name) => {
-    expect(contextOf({ [name]: 'hunter2', inner: { [name]: 'hunter2' } })).toEqual({
-      [name]: '[masked]',
-      inner: JSON.stringify({ [name]: '[masked]' }),
-    });
-  });
+  it.each(['password', 'db_password', 'apiKey', 'api-key', 'X-Api-Key', 'accessToken', 'Authorization', 'client_secret'])(
+    'masks %s, at the top and inside',
+    (name) => {
+      expect(contextOf({ [name]: 'hunter2', inner: { [name]: 'hunter2' } })).toEqual({
+        [name]: '[masked]',
+        inner: JSON.stringify({ [name]: '[masked]' }),
+      });
+    },
+  );
 
   it('keeps ordinary names in clear', () => {
     expect(contextOf({ author: 'ann', passenger: 'bob', keyboard: 'us' })).toEqual({

@@ -36,17 +36,13 @@ describe('decideCancellation where nobody waits for the handler', () => {
     });
   });
 
-  it.each(JOB_STATES.filter((state) => state !== 'running' && state !== 'retrying'))(
-    'does to a %s job what it does anywhere',
-    (state) => expect(decideCancellation(state, true)).toEqual(decideCancellation(state, false)),
+  it.each(JOB_STATES.filter((state) => state !== 'running' && state !== 'retrying'))('does to a %s job what it does anywhere', (state) =>
+    expect(decideCancellation(state, true)).toEqual(decideCancellation(state, false)),
   );
 });
 
 describe('decideManualRetry', () => {
-  const retry = (
-    state: JobState,
-    more: { attemptsStarted?: number; resetAttempts?: boolean; delayMs?: number } = {},
-  ) => {
+  const retry = (state: JobState, more: { attemptsStarted?: number; resetAttempts?: boolean; delayMs?: number } = {}) => {
     const { attemptsStarted = 3, resetAttempts = false, delayMs = 0 } = more;
     return decideManualRetry({ job: { state, attemptsStarted, maxAttempts: 3 }, resetAttempts, delayMs });
   };

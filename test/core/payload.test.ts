@@ -11,8 +11,7 @@ import {
 } from '../../src/core/payload.ts';
 
 const MB = 1_048_576;
-const encode = (value: unknown, maxBytes = DEFAULT_MAX_PAYLOAD_BYTES) =>
-  encodePayload(value, { maxBytes, field: 'payload' });
+const encode = (value: unknown, maxBytes = DEFAULT_MAX_PAYLOAD_BYTES) => encodePayload(value, { maxBytes, field: 'payload' });
 const code = (encoded: ReturnType<typeof encode>) => (encoded.ok ? 'accepted' : encoded.issue.code);
 const decoded = (encoded: ReturnType<typeof encode>) => (encoded.ok ? decodePayload(encoded.payload) : encoded.issue);
 
@@ -30,9 +29,7 @@ describe('encodePayload', () => {
   });
 
   it('takes bytes written in JSON as $bytes', () => {
-    expect(decoded(encode({ $bytes: Buffer.from('hello').toString('base64') }))).toEqual(
-      new Uint8Array(Buffer.from('hello')),
-    );
+    expect(decoded(encode({ $bytes: Buffer.from('hello').toString('base64') }))).toEqual(new Uint8Array(Buffer.from('hello')));
     expect(code(encode({ $bytes: 'not base64!' }))).toBe('INVALID_BASE64');
     expect(code(encode({ $bytes: 12 }))).toBe('INVALID_TYPE');
     expect(decoded(encode({ $bytes: 'aGk=', note: 'not alone' }))).toEqual({ $bytes: 'aGk=', note: 'not alone' });
@@ -46,20 +43,12 @@ describe('encodePayload', () => {
     }
   });
 
-  it.each([
-    [[]],
-    [[1]],
-    ['text'],
-    [3],
-    [true],
-    [new Map()],
-    [new Date(0)],
-    [() => 1],
-    [Symbol('s')],
-    [new (class A {})()],
-  ])('refuses %s: neither object nor bytes [GA-1.03]', (value) => {
-    expect(code(encode(value))).toBe('INVALID_TYPE');
-  });
+  it.each([[[]], [[1]], ['text'], [3], [true], [new Map()], [new Date(0)], [() => 1], [Symbol('s')], [new (class A {})()]])(
+    'refuses %s: neither object nor bytes [GA-1.03]',
+    (value) => {
+      expect(code(encode(value))).toBe('INVALID_TYPE');
+    },
+  );
 
   it('requires a payload [GA-1.03]', () => {
     expect(code(encode(undefined))).toBe('REQUIRED');

@@ -1,13 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  DEFAULT_PRIORITY,
-  inheritPriority,
-  isPriority,
-  PRIORITIES,
-  priorityName,
-  priorityNumber,
-} from '../../src/core/priority.ts';
+import { DEFAULT_PRIORITY, inheritPriority, isPriority, PRIORITIES, priorityName, priorityNumber } from '../../src/core/priority.ts';
 
 describe('priorities', () => {
   it.each([

@@ -2,12 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { checkUpdate } from '../../src/core/job-change.ts';
 import { PROFILES } from '../../src/core/policy.ts';
-import {
-  DEFAULT_LIMITS,
-  type NormalizedSubmission,
-  type NormalizeParams,
-  normalizeSubmission,
-} from '../../src/core/submission.ts';
+import { DEFAULT_LIMITS, type NormalizedSubmission, type NormalizeParams, normalizeSubmission } from '../../src/core/submission.ts';
 
 const normalize = (type: string, more: Partial<NormalizeParams> = {}): NormalizedSubmission =>
   normalizeSubmission(
@@ -20,8 +15,7 @@ const codesOf = (result: { ok: boolean; issues?: readonly { field: string; code:
 
 describe('a type that belongs to the execution API', () => {
   it('is refused from everybody else', () => {
-    for (const type of [EXECUTION_TYPE, 'forgerun.', 'forgerun.anything'])
-      expect(codesOf(normalize(type))).toEqual(['type RESERVED_TYPE']);
+    for (const type of [EXECUTION_TYPE, 'forgerun.', 'forgerun.anything']) expect(codesOf(normalize(type))).toEqual(['type RESERVED_TYPE']);
     expect(normalize('forgerunner').ok).toBe(true);
   });
 

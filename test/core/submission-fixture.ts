@@ -1,11 +1,5 @@
 /** A plain submission with members of the test's own, and what becomes of it. */
-import {
-  DEFAULT_LIMITS,
-  type NewJob,
-  type NormalizeParams,
-  normalizeSubmission,
-  type Submission,
-} from '../../src/core/submission.ts';
+import { DEFAULT_LIMITS, type NewJob, type NormalizeParams, normalizeSubmission, type Submission } from '../../src/core/submission.ts';
 
 export const NOW = Date.UTC(2024, 0, 15, 10, 0, 0);
 export const PARAMS: NormalizeParams = { nowMs: NOW, limits: DEFAULT_LIMITS, profile: 'gopherqueue' };

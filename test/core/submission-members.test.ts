@@ -16,8 +16,7 @@ describe('policy', () => {
   it('takes 1 to 100 attempts [GA-1.08] [GA-1.09]', () => {
     expect(accepted({ maxAttempts: 1 }).policy.maxAttempts).toBe(1);
     expect(accepted({ maxAttempts: 100 }).policy.maxAttempts).toBe(100);
-    for (const maxAttempts of [0, 101, 2.5, '3', true])
-      expect(issues({ maxAttempts })).toEqual(['maxAttempts OUT_OF_RANGE']);
+    for (const maxAttempts of [0, 101, 2.5, '3', true]) expect(issues({ maxAttempts })).toEqual(['maxAttempts OUT_OF_RANGE']);
   });
 
   it('takes a backoff, member by member [GA-1.10] [GA-1.17] [GA-1.18] [GA-1.19] [GA-1.20]', () => {

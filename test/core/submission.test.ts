@@ -39,9 +39,7 @@ describe('a plain submission', () => {
   it('requires a payload [GA-1.03]', () => {
     expect(issues({ payload: undefined })).toEqual(['payload REQUIRED']);
     expect(issues({ payload: [1] })).toEqual(['payload INVALID_TYPE']);
-    expect(issues({ payload: { a: 'xxxx' } }, { limits: { maxPayloadBytes: 8 } })).toEqual([
-      'payload PAYLOAD_TOO_LARGE',
-    ]);
+    expect(issues({ payload: { a: 'xxxx' } }, { limits: { maxPayloadBytes: 8 } })).toEqual(['payload PAYLOAD_TOO_LARGE']);
   });
 
   it('takes null and undefined for absent', () => {
@@ -76,8 +74,7 @@ describe('members a submission does not have', () => {
   it('cannot write what the system keeps [GM-10.09]', () => {
     const members = ['id', 'created_at', 'updated_at', 'state', 'attempt', 'started_at', 'completed_at'];
     const library = ['createdAt', 'updatedAt', 'startedAt', 'completedAt'];
-    for (const member of [...members, ...library])
-      expect(issues({ [member]: 1 })).toEqual([`${member} READ_ONLY_MEMBER`]);
+    for (const member of [...members, ...library]) expect(issues({ [member]: 1 })).toEqual([`${member} READ_ONLY_MEMBER`]);
     // scheduledAt in a submission asks for a start; it is never stored as the moment the job became scheduled.
     expect(accepted({ scheduledAt: '2020-01-01T00:00:00Z' })).not.toHaveProperty('scheduledAt');
   });
@@ -112,14 +109,7 @@ describe('issues', () => {
     });
     expect(normalized.ok).toBe(false);
     if (normalized.ok) return;
-    expect(normalized.issues.map(({ field }) => field).sort()).toEqual([
-      'bogus',
-      'delay',
-      'maxAttempts',
-      'priority',
-      'queue',
-      'type',
-    ]);
+    expect(normalized.issues.map(({ field }) => field).sort()).toEqual(['bogus', 'delay', 'maxAttempts', 'priority', 'queue', 'type']);
     for (const issue of normalized.issues) {
       expect(issue.code).toMatch(/^[A-Z_]+$/);
       expect(issue.message).toContain(issue.field);

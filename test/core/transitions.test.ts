@@ -38,17 +38,7 @@ const edgesFrom = (from: JobState) => JOB_STATES.filter((to) => isLegal(from, to
 describe('states', () => {
   it('are the eight of the model and cancelled [GM-2.10]', () => {
     expect([...JOB_STATES].sort()).toEqual(
-      [
-        'pending',
-        'scheduled',
-        'delayed',
-        'running',
-        'completed',
-        'failed',
-        'retrying',
-        'dead_letter',
-        'cancelled',
-      ].sort(),
+      ['pending', 'scheduled', 'delayed', 'running', 'completed', 'failed', 'retrying', 'dead_letter', 'cancelled'].sort(),
     );
   });
 

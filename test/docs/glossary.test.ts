@@ -10,8 +10,7 @@ const terms = rows.flatMap((row) => Array.from(row.matchAll(/\*\*(.+?)\*\*/g), (
 
 const wordsOf = (className: string): string => className.replace(/(?<=[a-z])(?=[A-Z])/g, ' ').toLowerCase();
 
-const isNamed = (className: string): boolean =>
-  terms.includes(wordsOf(className)) || rows.some((row) => row.includes(`\`${className}\``));
+const isNamed = (className: string): boolean => terms.includes(wordsOf(className)) || rows.some((row) => row.includes(`\`${className}\``));
 
 /** Errors are described in docs/reference/errors.md, or stay inside one room. */
 const CLASS = /^export (?:abstract )?class (\w+)\b(?:<\w+>)?(?! extends (?:App)?Error\b)/gm;
@@ -33,9 +32,7 @@ describe('docs/internals/glossary.md', () => {
 
   it('names no class that does not exist', () => {
     const sources = [...readSourceTree('src').values()].join('\n');
-    const named = rows.flatMap((row) =>
-      Array.from(row.matchAll(/`((?:[A-Z][a-z]+)+)`/g), ([, name]) => name as string),
-    );
+    const named = rows.flatMap((row) => Array.from(row.matchAll(/`((?:[A-Z][a-z]+)+)`/g), ([, name]) => name as string));
     expect(named.filter((name) => !sources.includes(`class ${name}`))).toEqual([]);
   });
 });

@@ -66,11 +66,7 @@ describe('docs/reference/cli.md', () => {
 
 describe('docs/reference/errors.md', () => {
   it('has one row for each code of the catalogue, with its meaning and what to do, and no other [FR-14.93]', () => {
-    const expected = Object.entries(ERRORS).map(([code, { message, remedy }]) => [
-      code,
-      message,
-      remedy.replaceAll('`', ''),
-    ]);
+    const expected = Object.entries(ERRORS).map(([code, { message, remedy }]) => [code, message, remedy.replaceAll('`', '')]);
     expect(rowsOf(page('errors'))).toEqual(expected);
   });
 });

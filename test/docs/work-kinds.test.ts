@@ -24,9 +24,7 @@ it('docs/guides/work-kinds.md has every code with which simulated work fails', (
     readFileSync(new URL(`../../src/handlers/${name}`, import.meta.url), 'utf8'),
   );
   const codes = sources.join().matchAll(/code: '([A-Z_]+)'/g);
-  const documented = [...sectionOf('What a job leaves behind').matchAll(/^\| `([A-Z_]+)` \|/gm)].map(
-    ([, code]) => code,
-  );
+  const documented = [...sectionOf('What a job leaves behind').matchAll(/^\| `([A-Z_]+)` \|/gm)].map(([, code]) => code);
   expect(new Set(documented)).toEqual(new Set(['RFA_EXEC_TIMEOUT', ...[...codes].map(([, code]) => code)]));
 });
 

@@ -153,11 +153,7 @@ describe('a server that does not behave', () => {
     ['PROTOCOL', 'sends more than 16 KiB of headers', () => `${HEAD}x: ${'a'.repeat(17_000)}\r\n\r\n`],
     ['PROTOCOL', 'sends a broken chunk', () => `${HEAD}transfer-encoding: chunked\r\n\r\nzz\r\n`],
     ['PROTOCOL', 'says two lengths', () => `${HEAD}content-length: 1\r\ncontent-length: 2\r\n\r\nab`],
-    [
-      'PROTOCOL',
-      'says a length and chunks',
-      () => `${HEAD}content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`,
-    ],
+    ['PROTOCOL', 'says a length and chunks', () => `${HEAD}content-length: 1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n`],
     ['RESET', 'switches protocols', () => 'HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n'],
   ])('gives %s: it %s', async (code, _, script) => {
     const url = await serving(script);

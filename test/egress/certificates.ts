@@ -25,10 +25,7 @@ const TRUE = Buffer.from([0xff]);
 export function makeCertificate(hosts: readonly string[]): Certificate {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const algorithm = der(TAG.sequence, der(TAG.oid, ECDSA_WITH_SHA256));
-  const name = der(
-    TAG.sequence,
-    der(TAG.set, der(TAG.sequence, der(TAG.oid, COMMON_NAME), der(TAG.text, Buffer.from('test')))),
-  );
+  const name = der(TAG.sequence, der(TAG.set, der(TAG.sequence, der(TAG.oid, COMMON_NAME), der(TAG.text, Buffer.from('test')))));
   const body = der(
     TAG.sequence,
     der(0xa0, der(TAG.integer, Buffer.from([2]))),

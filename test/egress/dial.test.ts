@@ -62,9 +62,7 @@ describe('dialling', () => {
       return socketTo('2606:2800::1');
     };
     (await dial({ to: candidate('2606:2800::1'), port: 443, signal, open })).destroy();
-    expect(asked).toEqual([
-      expect.objectContaining({ host: '2606:2800::1', port: 443, family: 6, autoSelectFamily: false }),
-    ]);
+    expect(asked).toEqual([expect.objectContaining({ host: '2606:2800::1', port: 443, family: 6, autoSelectFamily: false })]);
   });
 
   test('connects for real', async () => {

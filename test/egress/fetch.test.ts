@@ -12,9 +12,7 @@ async function serving(script: Script, host?: string): Promise<string> {
 
 describe('an answer', () => {
   test('has status, headers, bytes and the address that gave it', async () => {
-    const url = await serving(() =>
-      answerWith(201, { 'X-Thing': 'yes', 'set-cookie': 'a=1\r\nset-cookie: b=2' }, 'hello'),
-    );
+    const url = await serving(() => answerWith(201, { 'X-Thing': 'yes', 'set-cookie': 'a=1\r\nset-cookie: b=2' }, 'hello'));
     const answer = await localEgress().fetch(request(`${url}/path?q=1#part`));
     expect(answer).toMatchObject({ kind: 'answered', status: 201, address: '127.0.0.1', hops: 0, isTruncated: false });
     if (answer.kind !== 'answered') return;
@@ -29,9 +27,7 @@ describe('an answer', () => {
   });
 
   test.each([204, 301, 304, 404, 410, 500, 503])('of status %i is an answer like any other', async (status) => {
-    const url = await serving(
-      () => `HTTP/1.1 ${status} x\r\nlocation: /elsewhere\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`,
-    );
+    const url = await serving(() => `HTTP/1.1 ${status} x\r\nlocation: /elsewhere\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
     expect(await localEgress().fetch(request(url))).toMatchObject({ kind: 'answered', status, hops: 0 });
     expect(origin?.seen()).toHaveLength(1);
   });
@@ -49,21 +45,18 @@ describe('an answer', () => {
     }
   });
 
-  test.each(['drips', 'stops', 'breaks off'])(
-    'whose body %s is an answer for whoever waits for the status only',
-    async (how) => {
-      const url = await serving((_, socket) => {
-        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nabc');
-        const dripping = how === 'drips' ? setInterval(() => socket.write('x'), 5) : undefined;
-        socket.on('close', () => clearInterval(dripping));
-        if (how === 'breaks off') socket.end();
-        return null;
-      });
-      const answer = await localEgress().fetch(request(url, { bodyWaitMs: 40 }));
-      expect(answer).toMatchObject({ kind: 'answered', status: 200, isTruncated: true });
-      expect(answer.kind === 'answered' && Buffer.from(answer.body).toString()).toMatch(/^abc/);
-    },
-  );
+  test.each(['drips', 'stops', 'breaks off'])('whose body %s is an answer for whoever waits for the status only', async (how) => {
+    const url = await serving((_, socket) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nabc');
+      const dripping = how === 'drips' ? setInterval(() => socket.write('x'), 5) : undefined;
+      socket.on('close', () => clearInterval(dripping));
+      if (how === 'breaks off') socket.end();
+      return null;
+    });
+    const answer = await localEgress().fetch(request(url, { bodyWaitMs: 40 }));
+    expect(answer).toMatchObject({ kind: 'answered', status: 200, isTruncated: true });
+    expect(answer.kind === 'answered' && Buffer.from(answer.body).toString()).toMatch(/^abc/);
+  });
 
   test('to HEAD has the length of a body and none', async () => {
     const url = await serving(() => 'HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n');
@@ -116,21 +109,12 @@ describe('a request', () => {
     expect(origin?.accepted()).toBe(3);
   });
 
-  test.each([
-    'Host',
-    'connection',
-    'content-length',
-    'Transfer-Encoding',
-    'proxy-authorization',
-    'te',
-    'upgrade',
-    'bad name',
-    '',
-  ])('that sets the header %j is a mistake of the program', async (name) => {
-    await expect(localEgress().fetch(request('http://127.0.0.1:1/', { headers: { [name]: 'x' } }))).rejects.toThrow(
-      /header/,
-    );
-  });
+  test.each(['Host', 'connection', 'content-length', 'Transfer-Encoding', 'proxy-authorization', 'te', 'upgrade', 'bad name', ''])(
+    'that sets the header %j is a mistake of the program',
+    async (name) => {
+      await expect(localEgress().fetch(request('http://127.0.0.1:1/', { headers: { [name]: 'x' } }))).rejects.toThrow(/header/);
+    },
+  );
 
   test('that smuggles a line into a header is a mistake of the program', async () => {
     const headers = { 'x-a': 'b\r\nhost: inside' };

@@ -19,9 +19,7 @@ let dialled: string[] = [];
 
 const LIMITS = { timeoutMs: 20_000, maxBodyBytes: 1_000, overflow: 'truncate' } as const;
 const BY_NAME = new Map(
-  HOSTILE.flatMap(({ spelling, dns }) =>
-    dns === undefined ? [] : [[new URL(spell(spelling, 1)).hostname, dns] as const],
-  ),
+  HOSTILE.flatMap(({ spelling, dns }) => (dns === undefined ? [] : [[new URL(spell(spelling, 1)).hostname, dns] as const])),
 );
 
 function spell(spelling: string, port = canaries.port): string {
@@ -81,8 +79,7 @@ type Use = {
 
 const redirectTo = (index: number, via?: ProxyAddress) =>
   egress.fetch({ url: `http://127.0.0.1:${origin.port}/to/${index}`, redirects: 3, ...LIMITS, proxy: via });
-const deliver = (url: string, via?: ProxyAddress) =>
-  egress.fetch({ url, method: 'POST', body: Buffer.from('{}'), ...LIMITS, proxy: via });
+const deliver = (url: string, via?: ProxyAddress) => egress.fetch({ url, method: 'POST', body: Buffer.from('{}'), ...LIMITS, proxy: via });
 
 const USES: readonly Use[] = [
   {
@@ -141,8 +138,7 @@ describe.each(USES)('$use', ({ ids, expected, mayDial, call }) => {
     const offenders: string[] = [];
     for (const [index, hostile] of HOSTILE.entries()) {
       const outcome = await call(spell(hostile.spelling), index);
-      if (outcome !== expected(hostile))
-        offenders.push(`${hostile.why}: ${JSON.stringify(hostile.spelling)} ${outcome}`);
+      if (outcome !== expected(hostile)) offenders.push(`${hostile.why}: ${JSON.stringify(hostile.spelling)} ${outcome}`);
     }
     expect(offenders).toEqual([]);
     expect([...new Set(dialled)]).toEqual(mayDial());

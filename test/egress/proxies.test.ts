@@ -157,22 +157,8 @@ describe('the address of a proxy', () => {
   });
 
   test.each([
-    ...[
-      '',
-      'proxy.test:3128',
-      'https://proxy.test',
-      'socks4://proxy.test',
-      'socks5h://proxy.test',
-      'http://',
-      'socks5://',
-    ],
-    ...[
-      'http://proxy.test/path',
-      'http://proxy.test?x',
-      'http://proxy.test:0',
-      'http://%ff@proxy.test',
-      'http://:pw@proxy.test',
-    ],
+    ...['', 'proxy.test:3128', 'https://proxy.test', 'socks4://proxy.test', 'socks5h://proxy.test', 'http://', 'socks5://'],
+    ...['http://proxy.test/path', 'http://proxy.test?x', 'http://proxy.test:0', 'http://%ff@proxy.test', 'http://:pw@proxy.test'],
     `socks5://${'a'.repeat(256)}@proxy.test`,
   ])('%j is none', (text) => {
     expect(parseProxy(text)).toBeNull();

@@ -14,9 +14,7 @@ async function serving(tls?: object): Promise<Origin> {
   const origin = await openOrigin(
     ({ path }) => {
       const [, status, location] = /^\/(\d{3})\?(.*)$/.exec(path) ?? [];
-      return status === undefined
-        ? answerWith(200, {}, 'ok')
-        : answerWith(Number(status), { location: decodeURIComponent(location!) });
+      return status === undefined ? answerWith(200, {}, 'ok') : answerWith(Number(status), { location: decodeURIComponent(location!) });
     },
     { tls },
   );

@@ -28,9 +28,7 @@ it('a worker that was cut off for longer than its lease with jobs in its line wo
     },
   });
   const submit = async (millrace: Millrace, count: number) => {
-    const { results } = await millrace.submitMany(
-      Array.from({ length: count }, () => ({ type: 'brief', payload: {} })),
-    );
+    const { results } = await millrace.submitMany(Array.from({ length: count }, () => ({ type: 'brief', payload: {} })));
     return results.map(({ jobId }) => jobId as string);
   };
   const before = await submit(worker, QUICK * 3);
@@ -47,8 +45,7 @@ it('a worker that was cut off for longer than its lease with jobs in its line wo
 });
 
 const heldJobs = async (org: string): Promise<number> =>
-  (await bench.ledger.db.api.query('SELECT FROM millrace.jobs WHERE org_id = $1 AND worker_id IS NOT NULL', [org]))
-    .rowCount ?? 0;
+  (await bench.ledger.db.api.query('SELECT FROM millrace.jobs WHERE org_id = $1 AND worker_id IS NOT NULL', [org])).rowCount ?? 0;
 
 /** The worker fetches no more: its slots and its line are full. */
 async function untilSteady(read: () => Promise<number>): Promise<void> {

@@ -137,8 +137,7 @@ describe('a delivery that waits for its next attempt', () => {
   test('takes no room from others that failed', async () => {
     const waiting: string[] = [];
     const orgs = await Promise.all(Array.from({ length: SLOTS }, () => ledger.newOrg()));
-    for (const orgId of orgs)
-      waiting.push(await webhooks.register(orgId, { url: 'https://busy.example/', events: ['job.created'] }));
+    for (const orgId of orgs) waiting.push(await webhooks.register(orgId, { url: 'https://busy.example/', events: ['job.created'] }));
     const victim = await ledger.newOrg();
     const recovering = await webhooks.register(victim, { url: 'https://late.example/', events: ['job.created'] });
     let calls = 0;
@@ -152,11 +151,7 @@ describe('a delivery that waits for its next attempt', () => {
     for (const orgId of orgs) await ledger.submitOne({ orgId });
     await until('every slot has made an attempt', () => attempts.length, SLOTS);
     await ledger.submitOne({ orgId: victim });
-    await until(
-      'the host that recovers has received its event',
-      async () => (await statesOf(recovering)).join(),
-      'delivered',
-    );
+    await until('the host that recovers has received its event', async () => (await statesOf(recovering)).join(), 'delivered');
     for (const id of waiting) expect(await webhooks.lane(id)).toMatchObject({ failures: 1, live_job: null });
   });
 });

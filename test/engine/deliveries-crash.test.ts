@@ -37,8 +37,7 @@ describe('a process that is killed while it delivers', () => {
       child = await WorkerProcess.start(params);
     }
     // A kill may also end a job's attempt, which then has other events than the rest: the reports say which there are.
-    for (const id of jobIds)
-      await until(`the report of job ${id} has events`, async () => (await client.report(id)).events !== undefined);
+    for (const id of jobIds) await until(`the report of job ${id} has events`, async () => (await client.report(id)).events !== undefined);
     const reported = await Promise.all(jobIds.map((id) => client.report(id)));
     const idOf = (body: string): string => JSON.parse(body).data.event_id;
     const expected = reported.flatMap(({ events }) => events.map(({ event_id }: { event_id: string }) => event_id));

@@ -8,12 +8,8 @@ const { ledger, webhooks, run } = useDeliveries();
 
 const statesOf = async (webhookId: string) => (await webhooks.deliveries({ webhookId })).map(({ state }) => state);
 const disabledOf = async (webhookId: string) =>
-  (
-    await webhooks.sql<{ disabled_reason: string | null }>(
-      'SELECT disabled_reason FROM millrace.webhooks WHERE id = $1',
-      [webhookId],
-    )
-  )[0]?.disabled_reason;
+  (await webhooks.sql<{ disabled_reason: string | null }>('SELECT disabled_reason FROM millrace.webhooks WHERE id = $1', [webhookId]))[0]
+    ?.disabled_reason;
 const setDisabled = (webhookId: string, reason: string | null) =>
   webhooks.sql(
     `UPDATE millrace.webhooks SET disabled_at = CASE WHEN $2::text IS NOT NULL THEN millrace.clock() END, disabled_reason = $2::text WHERE id = $1`,
@@ -90,13 +86,7 @@ describe('a target that is disabled', () => {
       () => statesOf(id),
       (seen) => seen.every((state) => state === 'delivered'),
     );
-    expect(attempts.map(({ event }) => event)).toEqual([
-      'job.created',
-      'job.created',
-      'job.queued',
-      'job.assigned',
-      'job.running',
-    ]);
+    expect(attempts.map(({ event }) => event)).toEqual(['job.created', 'job.created', 'job.queued', 'job.assigned', 'job.running']);
   });
 
   test('a deleted target takes the delivery with it that waits for its next attempt', async () => {

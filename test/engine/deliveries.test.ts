@@ -66,12 +66,7 @@ describe('the order of a lane', () => {
     ]);
     expect(new Set(sent.slice(0, 3).map(({ messageId }) => messageId)).size).toBe(1);
     const [first, ...others] = await webhooks.deliveries({ webhookId: id });
-    expect([first?.state, ...others.map(({ state }) => state)]).toEqual([
-      'failed',
-      'delivered',
-      'delivered',
-      'delivered',
-    ]);
+    expect([first?.state, ...others.map(({ state }) => state)]).toEqual(['failed', 'delivered', 'delivered', 'delivered']);
     const row = { verdict: 'retry', status: 503, error_code: 'HTTP_503', answer: '{"why":"busy","token":[masked]}' };
     expect(await attemptsOf(first?.id as string)).toEqual([row, row, row]);
     expect(attempts.map(({ attempt, verdict }) => [attempt, verdict])).toEqual([
@@ -112,9 +107,7 @@ describe('an endpoint that cannot be reached', () => {
     const { engine } = await run({
       handlers: { quick: () => 'done' },
       answer: ({ url }, { signal }) =>
-        url.includes('dead')
-          ? new Promise((resolve) => signal.addEventListener('abort', () => resolve(failed('ABORTED'))))
-          : OK,
+        url.includes('dead') ? new Promise((resolve) => signal.addEventListener('abort', () => resolve(failed('ABORTED')))) : OK,
     });
     const { jobId } = await submitJob(engine, { orgId, submission: { type: 'quick', payload: {} }, actor: null });
     const job = { orgId, id: jobId };
@@ -131,9 +124,7 @@ describe('an endpoint that cannot be reached', () => {
     await until('the delivery has ended', () => allEnded(id, 1));
     const [delivery] = await webhooks.deliveries({ webhookId: id });
     expect(delivery).toMatchObject({ state: 'failed', attempts: 1 });
-    expect(await attemptsOf(delivery?.id as string)).toMatchObject([
-      { verdict: 'failed', error_code: 'REFUSED_ADDRESS' },
-    ]);
+    expect(await attemptsOf(delivery?.id as string)).toMatchObject([{ verdict: 'failed', error_code: 'REFUSED_ADDRESS' }]);
     expect(sent).toHaveLength(1);
   });
 

@@ -9,11 +9,7 @@ import type { Handler } from '../../src/engine/work/registry.ts';
 import { type DeliveryRequest, deliverRegistration } from '../../src/handlers/deliver-webhook.ts';
 import type { DeliveryAnswer } from '../../src/handlers/delivery-verdict.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
-import {
-  createDeliveries,
-  type Deliveries,
-  type DeliveriesOptions,
-} from '../../src/services/webhooks/delivery-services.ts';
+import { createDeliveries, type Deliveries, type DeliveriesOptions } from '../../src/services/webhooks/delivery-services.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { TestWebhooks } from '../ledger/webhook-fixture.ts';
 

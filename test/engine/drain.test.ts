@@ -17,8 +17,7 @@ describe('drain', () => {
     gate.open();
     await drained;
     expect(await millrace.get(first.jobId)).toMatchObject({ state: 'completed', result: { output: 'finished' } });
-    for (const { jobId } of [second, third])
-      expect(await millrace.get(jobId)).toMatchObject({ state: 'scheduled', attemptsStarted: 0 });
+    for (const { jobId } of [second, third]) expect(await millrace.get(jobId)).toMatchObject({ state: 'scheduled', attemptsStarted: 0 });
     expect(gate.arrived).toBe(1);
   });
 
@@ -96,9 +95,7 @@ describe('drain', () => {
     await millrace.waitFor(jobId);
     await millrace.close();
     await millrace.close();
-    const { rows } = await bench.ledger.db.api.query(
-      `SELECT stopped_at FROM millrace.workers WHERE name = 'closing-worker'`,
-    );
+    const { rows } = await bench.ledger.db.api.query(`SELECT stopped_at FROM millrace.workers WHERE name = 'closing-worker'`);
     expect(rows.map((row) => row.stopped_at)).toEqual([expect.any(Date)]);
   });
 });
@@ -123,9 +120,7 @@ describe('a worker that the ledger has given up', () => {
     expect((await millrace.waitFor(jobId, { timeout: '30s' })).result?.output).toBe('again');
     // Its job may be done again before it hears that it was given up.
     await until('the worker has a new row and the old one is stopped', async () => {
-      const { rows } = await bench.ledger.db.api.query(
-        `SELECT stopped_at FROM millrace.workers WHERE name = 'phoenix' ORDER BY id`,
-      );
+      const { rows } = await bench.ledger.db.api.query(`SELECT stopped_at FROM millrace.workers WHERE name = 'phoenix' ORDER BY id`);
       return rows.map((row) => row.stopped_at !== null).join() === 'true,false';
     });
     expect(errors).toEqual([]);

@@ -76,8 +76,6 @@ describe('a cron expression', () => {
   });
 
   it('may be a nickname', () => {
-    expect(firstRun({ cron: '@daily', timeZone: 'UTC', from: at('12:00:00') })).toEqual(
-      new Date('2031-03-06T00:00:00Z'),
-    );
+    expect(firstRun({ cron: '@daily', timeZone: 'UTC', from: at('12:00:00') })).toEqual(new Date('2031-03-06T00:00:00Z'));
   });
 });

@@ -58,9 +58,7 @@ const keysOf = (count: number): string[] => Array.from({ length: count }, (_, n)
 async function submitAmongStrangers(orgId: string, idempotencyKey: string) {
   const others = await ledger.newOrg();
   const held = watch(submit(orgId, { idempotencyKey }));
-  const strangers = Array.from({ length: 63 }, (_, n) =>
-    submit(others, n % 2 === 0 ? {} : { idempotencyKey: `s-${n}` }),
-  );
+  const strangers = Array.from({ length: 63 }, (_, n) => submit(others, n % 2 === 0 ? {} : { idempotencyKey: `s-${n}` }));
   const answers = await Promise.all(strangers);
   return { held, kinds: new Set(answers.map(({ kind }) => kind)) };
 }
@@ -136,10 +134,9 @@ describe('many keys in one transaction', () => {
   it('take a bounded number of locks, and leave other keys of the org free', async () => {
     const orgId = await ledger.newOrg();
     const client = await holding(orgId, keysOf(2_000));
-    const { rows } = await ledger.db.api.query(
-      `SELECT count(*)::int4 AS locks FROM pg_locks WHERE pid = $1 AND locktype = 'advisory'`,
-      [(client as unknown as { processID: number }).processID],
-    );
+    const { rows } = await ledger.db.api.query(`SELECT count(*)::int4 AS locks FROM pg_locks WHERE pid = $1 AND locktype = 'advisory'`, [
+      (client as unknown as { processID: number }).processID,
+    ]);
     expect(rows[0].locks).toBeLessThanOrEqual(64);
     const free = await Promise.all([submit(orgId, { idempotencyKey: 'free' }), submit(orgId)]);
     expect(free).toMatchObject([{ kind: 'accepted' }, { kind: 'accepted' }]);
@@ -165,11 +162,7 @@ describe('a batch', () => {
     const entries = await Promise.all(['k', 'free'].map((idempotencyKey) => prepare(orgId, { idempotencyKey })));
     const batch = watch(parts.writer.writeEach(entries));
     const isThere = `SELECT FROM millrace.jobs WHERE id = $1`;
-    await until(
-      'the free job is there',
-      async () => (await ledger.db.api.query(isThere, [entries[1]?.id])).rowCount,
-      1,
-    );
+    await until('the free job is there', async () => (await ledger.db.api.query(isThere, [entries[1]?.id])).rowCount, 1);
     expect(batch.isSettled).toBe(false);
     await client.query('COMMIT');
     expect(await batch.promise).toMatchObject([{ kind: 'duplicate' }, { kind: 'accepted' }]);

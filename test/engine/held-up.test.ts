@@ -60,9 +60,7 @@ describe('an outcome that others are in the way of', () => {
       return { n };
     });
     const [good = '', bad = ''] = ids;
-    const heals = await Promise.all(
-      ids.map((id) => whenChanging({ id, when: ENDS, action: `RAISE SQLSTATE '${sqlState}';` })),
-    );
+    const heals = await Promise.all(ids.map((id) => whenChanging({ id, when: ENDS, action: `RAISE SQLSTATE '${sqlState}';` })));
     gate.open();
     await errors.reached(12);
     for (const heal of heals) await heal();
@@ -80,8 +78,7 @@ describe('an outcome that others are in the way of', () => {
     const worker = await LoneWorker.start({
       ...{ url: bench.ledger.db.url, lease: '1m' },
       policiesOn: ({ workers }) => ({
-        query: (config) =>
-          refusals++ < 2 ? workers.query(`DO $$BEGIN RAISE SQLSTATE '55P03'; END$$`) : workers.query(config),
+        query: (config) => (refusals++ < 2 ? workers.query(`DO $$BEGIN RAISE SQLSTATE '55P03'; END$$`) : workers.query(config)),
       }),
     });
     const millrace = await bench.open({ org: await bench.ledger.newOrg() });
@@ -99,8 +96,7 @@ describe('an outcome that the database refuses', () => {
     await whenChanging({ id: refused, when: `NEW.state = 'completed'`, action: REFUSE });
     gate.open();
     const others = ids.filter((id) => id !== refused);
-    for (const job of await allEnded(millrace, others))
-      expect(job).toMatchObject({ state: 'completed', attemptsStarted: 1 });
+    for (const job of await allEnded(millrace, others)) expect(job).toMatchObject({ state: 'completed', attemptsStarted: 1 });
     expect(await millrace.waitFor(refused)).toMatchObject({
       ...{ state: 'dead_letter', attemptsStarted: 2 },
       result: { error: { category: 'SYSTEM', code: 'OUTCOME_NOT_STORED' } },
@@ -142,9 +138,7 @@ describe('outcomes that are too much for one statement', () => {
   });
 
   const largest = async () =>
-    Number(
-      (await bench.ledger.db.maintenance.query('SELECT max(length) AS max FROM millrace.statement_sizes')).rows[0].max,
-    );
+    Number((await bench.ledger.db.maintenance.query('SELECT max(length) AS max FROM millrace.statement_sizes')).rows[0].max);
 
   it('are written in several, and so are payloads', async () => {
     const { millrace, gate, ids } = await atTheGate(24, () => LARGE);
@@ -168,8 +162,7 @@ describe('outcomes that are too much for one statement', () => {
         FOR EACH STATEMENT EXECUTE FUNCTION millrace.too_many()`);
     onTestFinished(() => void db.query('DROP FUNCTION millrace.too_many CASCADE'));
     gate.open();
-    for (const job of await allEnded(millrace, ids))
-      expect(job).toMatchObject({ state: 'completed', attemptsStarted: 1 });
+    for (const job of await allEnded(millrace, ids)) expect(job).toMatchObject({ state: 'completed', attemptsStarted: 1 });
   });
 });
 
@@ -181,10 +174,7 @@ describe('a worker that stops while the database is away', () => {
     const worker = await LoneWorker.start({ url: road.url, lease: '2s', lastWritesMs: 50 });
     const org = await bench.ledger.newOrg();
     const millrace = await bench.open({ org });
-    const jobs = [
-      await millrace.submit({ type: 'patient', payload: {} }),
-      await millrace.submit({ type: 'patient', payload: {} }),
-    ];
+    const jobs = [await millrace.submit({ type: 'patient', payload: {} }), await millrace.submit({ type: 'patient', payload: {} })];
     const [finished, unfinished] = await Promise.all(jobs.map(({ jobId }) => worker.began(jobId)));
     await road.close();
     finished?.end('never written');

@@ -68,11 +68,7 @@ it('a result that the database refuses ends the attempt, which counts', async ()
   );
   expect(told).toEqual(['failed']);
   expect(await ledger.rowOf(job)).toMatchObject({ state: 'retrying', attempts_started: 1, worker_id: null });
-  expect(await ledger.pathOf(job)).toEqual([
-    'pending>scheduled:submitted',
-    'scheduled>running:started',
-    'running>retrying:system_failure',
-  ]);
+  expect(await ledger.pathOf(job)).toEqual(['pending>scheduled:submitted', 'scheduled>running:started', 'running>retrying:system_failure']);
   expect(await checkInvariants(ledger.db.maintenance)).toEqual([]);
 });
 

@@ -14,8 +14,7 @@ const countOf = async (org: string, where: string): Promise<number> =>
 /** Jobs whose start and end were written by one statement. */
 const LATE = `j.state = 'completed' AND j.record_ids[j.event_count] = j.record_ids[j.event_count - 1]`;
 
-const many = (count: number, type: string, options = {}) =>
-  Array.from({ length: count }, (_, n) => ({ type, payload: { n }, ...options }));
+const many = (count: number, type: string, options = {}) => Array.from({ length: count }, (_, n) => ({ type, payload: { n }, ...options }));
 
 /** Submits a long line of jobs before anybody works on it. */
 async function lineOf(count: number, handler: Handler, options = {}) {
@@ -67,15 +66,10 @@ describe('a handler of theirs may at once', () => {
     ['spawn a job', async (context) => void (await context.spawn({ type: 'nobody-serves-this', payload: {} }))],
     ['look for a checkpoint', async (context) => void (await context.lastCheckpoint())],
   ])('%s', async (_, act) => {
-    const handler: Handler = (context, payload) =>
-      (payload as { n: number }).n % 50 === 0 ? act(context, payload) : null;
+    const handler: Handler = (context, payload) => ((payload as { n: number }).n % 50 === 0 ? act(context, payload) : null);
     const { org, millrace } = await lineOf(1_000, handler);
     await millrace.start();
-    await until(
-      'all short jobs have completed',
-      () => countOf(org, `j.state = 'completed' AND j.job_type = 'short'`),
-      1_000,
-    );
+    await until('all short jobs have completed', () => countOf(org, `j.state = 'completed' AND j.job_type = 'short'`), 1_000);
     expect(await countOf(org, 'j.attempts_started > 1')).toBe(0);
   });
 
@@ -135,15 +129,10 @@ it('a job that is cancelled has not run, unless its cancellation was but a reque
   const ran = new Set<string>();
   const { org, millrace, ids } = await lineOf(2_000, ({ jobId }) => void ran.add(jobId));
   await millrace.start();
-  const answers = await Promise.all(
-    ids.filter((_, n) => n % 10 === 0).map(async (id) => ({ id, answer: await millrace.cancel(id) })),
-  );
+  const answers = await Promise.all(ids.filter((_, n) => n % 10 === 0).map(async (id) => ({ id, answer: await millrace.cancel(id) })));
   await ended(org, 2_000);
   const states = new Map(
-    (await sql('SELECT id, state FROM millrace.jobs WHERE org_id = $1', [org])).rows.map(({ id, state }) => [
-      id,
-      state,
-    ]),
+    (await sql('SELECT id, state FROM millrace.jobs WHERE org_id = $1', [org])).rows.map(({ id, state }) => [id, state]),
   );
   for (const { id, answer } of answers) {
     if (answer.status === 'CANCELLED') expect(states.get(id)).toBe('cancelled');
@@ -167,10 +156,7 @@ it('a worker that is killed leaves none of them behind, and no attempt has two s
   const begun = child.said.filter((line) => line.startsWith('began ')).flatMap((line) => line.split(' ').slice(1));
   // Matched here: as one join, it exceeded the time limit of a statement on a busy machine.
   const jobs = await sql('SELECT id, seq FROM millrace.jobs WHERE org_id = $1', [org]);
-  const events = await sql(
-    `SELECT job_seq FROM millrace.events WHERE org_id = $1 AND to_state = 'running' AND attempt = 1`,
-    [org],
-  );
+  const events = await sql(`SELECT job_seq FROM millrace.events WHERE org_id = $1 AND to_state = 'running' AND attempt = 1`, [org]);
   const started = new Set(events.rows.map(({ job_seq }) => job_seq));
   const isStarted = new Map(jobs.rows.map(({ id, seq }) => [id, started.has(seq)]));
   expect(begun.filter((id) => isStarted.get(id) !== true)).toEqual([]);

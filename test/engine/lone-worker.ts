@@ -51,8 +51,7 @@ export class LoneWorker {
       onReleased: () => {},
       onDelayed: () => {},
     });
-    for (const word of ['completed', 'lost'] as const)
-      this.#events.on(word, ({ jobId }) => this.#ended.say(`${word} ${jobId}`));
+    for (const word of ['completed', 'lost'] as const) this.#events.on(word, ({ jobId }) => this.#ended.say(`${word} ${jobId}`));
     onTestFinished(async () => {
       await this.#supervisor.drain(0);
       await database.close();
@@ -85,9 +84,7 @@ export class LoneWorker {
   #attempt(context: JobContext): unknown {
     if (context.attempt > 1) return 'again';
     const { promise, resolve } = Promise.withResolvers<unknown>();
-    const stopped = new Promise((tell) =>
-      context.signal.addEventListener('abort', () => tell(context.signal.reason), { once: true }),
-    );
+    const stopped = new Promise((tell) => context.signal.addEventListener('abort', () => tell(context.signal.reason), { once: true }));
     this.#began.say(context.jobId, { context, end: resolve, stopped });
     return promise;
   }

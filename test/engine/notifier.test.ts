@@ -120,8 +120,7 @@ it('notifies other processes of a job in a transaction of the caller when that h
   onTestFinished(() => client.end());
   await client.query('BEGIN');
   const later = { type: 'later', payload: {}, delay: '1h' } as const;
-  for (const submission of [{ type: 'now', payload: {} }, later])
-    await submitJob(engine, { orgId, submission, actor: null, client });
+  for (const submission of [{ type: 'now', payload: {} }, later]) await submitJob(engine, { orgId, submission, actor: null, client });
   engine.notifier.hint('cancel');
   await until('the hint about a cancel has arrived', () => heard.includes('cancel'));
   expect(heard).toEqual(['cancel']);

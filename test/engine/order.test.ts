@@ -21,8 +21,7 @@ async function oneByOne(type: string, options: { expected: number; queue?: strin
 describe('jobs are claimed', () => {
   it('by priority, from CRITICAL to BULK, NORMAL where none is said [GM-3.01] [GM-3.02] [GM-3.03] [GM-3.04] [GM-3.05] [GM-3.06] [GM-3.07] [GM-3.09]', async () => {
     const millrace = await bench.open();
-    const submit = (name: string, priority?: Priority) =>
-      millrace.submit({ type: 'ranked', payload: { name }, priority });
+    const submit = (name: string, priority?: Priority) => millrace.submit({ type: 'ranked', payload: { name }, priority });
     for (const priority of ['BULK', 'LOW', 'NORMAL', 'HIGH', 'CRITICAL'] as const) await submit(priority, priority);
     await submit('unsaid');
     const ran = await oneByOne('ranked', { expected: 6 });
@@ -66,8 +65,7 @@ describe('jobs are claimed', () => {
         const { name } = payload as { name: string };
         ran.push(name);
         if (name === 'a' && attempt === 1) throw new Error('again');
-        if (name === 'b')
-          await until('the first job no longer runs', async () => (await millrace.get(first))?.state !== 'running');
+        if (name === 'b') await until('the first job no longer runs', async () => (await millrace.get(first))?.state !== 'running');
       },
     });
     const names = ['a', 'b', 'c', 'd'];
@@ -87,8 +85,7 @@ describe('a fair queue', () => {
       const [queue, type] = [`q:${order}`, `turns-${order}`];
       await flood?.queues.configure(queue, { order });
       await guest?.queues.configure(queue, { order });
-      const jobs = (name: string, count: number) =>
-        Array.from({ length: count }, () => ({ type, queue, payload: { name } }));
+      const jobs = (name: string, count: number) => Array.from({ length: count }, () => ({ type, queue, payload: { name } }));
       await flood?.submitMany(jobs('flood', 60));
       await guest?.submitMany(jobs('guest', 5));
       const ran = await oneByOne(type, { expected: 65 });
@@ -104,8 +101,7 @@ describe('queues of different order', () => {
   async function lastOfFew(flooded: string, few: string) {
     const type = `between-${flooded.slice(2)}-${few.slice(2)}`;
     const millrace = await bench.open();
-    const jobs = (queue: string, count: number) =>
-      Array.from({ length: count }, () => ({ type, queue, payload: { name: queue } }));
+    const jobs = (queue: string, count: number) => Array.from({ length: count }, () => ({ type, queue, payload: { name: queue } }));
     await millrace.submitMany(jobs(flooded, 60));
     await millrace.submitMany(jobs(few, 5));
     return (await oneByOne(type, { expected: 65 })).lastIndexOf(few);
@@ -116,9 +112,7 @@ describe('queues of different order', () => {
     await millrace.queues.configure('q:early', { order: 'fair' });
     await bench.ledger.db.api.query(`SELECT setval('millrace.job_seq', nextval('millrace.job_seq') + 100000)`);
     await millrace.queues.configure('q:late', { order: 'fair' });
-    await bench.ledger.db.api.query(
-      `UPDATE millrace.queues SET virtual_time = virtual_time + 100000 WHERE name = 'q:late'`,
-    );
+    await bench.ledger.db.api.query(`UPDATE millrace.queues SET virtual_time = virtual_time + 100000 WHERE name = 'q:late'`);
     expect(await lastOfFew('q:early', 'q:plain')).toBeLessThan(15);
     expect(await lastOfFew('q:plain', 'q:late')).toBeLessThan(15);
     expect(await lastOfFew('q:early', 'q:late')).toBeLessThan(15);

@@ -14,9 +14,7 @@ describe('when the database goes away and comes back', () => {
       return { square: n * n };
     };
     const errors: string[] = [];
-    const [one, two] = await Promise.all(
-      [1, 2].map(() => bench.work({ square: handler }, { defaults: { maxAttempts: 20 } })),
-    );
+    const [one, two] = await Promise.all([1, 2].map(() => bench.work({ square: handler }, { defaults: { maxAttempts: 20 } })));
     for (const millrace of [one, two]) millrace?.on('error', ({ where }) => errors.push(where));
     const submitting = Array.from({ length: JOBS }, (_, n) => {
       const submission = { type: 'square', payload: { n }, idempotencyKey: `n-${n}` };

@@ -13,11 +13,7 @@ beforeAll(() => {
 afterAll(() => pool.end());
 
 /** Holds the job in a transaction of the handler's own and does `work` in it. */
-async function whileOwned(
-  context: JobContext,
-  end: 'COMMIT' | 'ROLLBACK',
-  work: (client: pg.PoolClient) => Promise<void>,
-): Promise<void> {
+async function whileOwned(context: JobContext, end: 'COMMIT' | 'ROLLBACK', work: (client: pg.PoolClient) => Promise<void>): Promise<void> {
   const client = await pool.connect();
   try {
     await client.query('BEGIN');

@@ -18,8 +18,7 @@ async function age(): Promise<void> {
 }
 
 /** As a process that has just started would: it remembers no number. */
-const idOf = (timeoutMs: number): Promise<number> =>
-  new PolicyCache(ledger.db.api).idOf({ ...PROFILES.gopherqueue, timeoutMs });
+const idOf = (timeoutMs: number): Promise<number> => new PolicyCache(ledger.db.api).idOf({ ...PROFILES.gopherqueue, timeoutMs });
 
 const sweeper = (options: PolicySweeperOptions = AT_ONCE) => new PolicySweeper(ledger.db, options);
 
@@ -31,9 +30,7 @@ async function untilState(swept: PolicySweeper, state: PolicySweeper['state']): 
 test('policies that no job uses are removed, in any number; policies in use stay', async () => {
   const jobs = [];
   for (const timeoutMs of [11, 12, 13, 14, 15]) jobs.push(await ledger.putJob('completed', { policy: { timeoutMs } }));
-  await ledger.db.api.query(
-    `INSERT INTO millrace.policies (hash, body) SELECT 'unused ' || n, '{}' FROM generate_series(1, 2500) n`,
-  );
+  await ledger.db.api.query(`INSERT INTO millrace.policies (hash, body) SELECT 'unused ' || n, '{}' FROM generate_series(1, 2500) n`);
   await age();
   const recent = await idOf(99);
   await untilState(sweeper(), 'idle');

@@ -30,12 +30,9 @@ async function putRevokedKey() {
   const hash = { secretHash: randomBytes(32), lifetimeMs: DAY };
   await createApiKey(ledger.db.api, orgId, { id, projectId: null, name: 'key', scopes: [], ...hash });
   await revokeApiKey(ledger.db.api, orgId, id);
-  await ledger.db.api.query(`UPDATE millrace.api_keys SET revoked_at = revoked_at - interval '2 days' WHERE id = $1`, [
-    id,
-  ]);
+  await ledger.db.api.query(`UPDATE millrace.api_keys SET revoked_at = revoked_at - interval '2 days' WHERE id = $1`, [id]);
   await ledger.db.api.query(`INSERT INTO millrace.create_replies VALUES ($1, 'k', 'f', '{}', now())`, [orgId]);
-  const pruned = () =>
-    until('the kept replies have been pruned', () => count('millrace.create_replies WHERE scope = $1', [orgId]), 0);
+  const pruned = () => until('the kept replies have been pruned', () => count('millrace.create_replies WHERE scope = $1', [orgId]), 0);
   return { pruned, left: async () => (await listApiKeys(ledger.db.api, orgId)).length };
 }
 
@@ -52,25 +49,15 @@ describe('the pruner', () => {
       [orgId],
     );
     startPruner();
-    await until(
-      'the idempotency keys have been pruned',
-      () => count('millrace.idempotency_keys WHERE org_id = $1', [orgId]),
-      0,
-    );
-    await until(
-      'the cancel requests have been pruned',
-      () => count('millrace.cancel_requests WHERE org_id = $1', [orgId]),
-      0,
-    );
+    await until('the idempotency keys have been pruned', () => count('millrace.idempotency_keys WHERE org_id = $1', [orgId]), 0);
+    await until('the cancel requests have been pruned', () => count('millrace.cancel_requests WHERE org_id = $1', [orgId]), 0);
   });
 
   it('removes dead workers and creates partitions even while there is much to prune', async () => {
     await ledger.putJob('completed', { policy: { retentionMs: 0 } });
     await ledger.project();
     const workerId = await ledger.registerWorker();
-    await ledger.db.api.query(`UPDATE millrace.workers SET stopped_at = now() - interval '91 days' WHERE id = $1`, [
-      workerId,
-    ]);
+    await ledger.db.api.query(`UPDATE millrace.workers SET stopped_at = now() - interval '91 days' WHERE id = $1`, [workerId]);
     const holder = await bench.connect();
     await holder.query('BEGIN');
     // The pruner skips locked rows, so it takes a whole table to hold it up.

@@ -18,8 +18,7 @@ function newRescuer(events = new EventHub()): Rescuer {
   return new Rescuer({ database, policies, events, onRescued: () => {}, onReleased: () => {} });
 }
 
-const running = async (workerId?: number) =>
-  ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), workerId);
+const running = async (workerId?: number) => ledger.start(await ledger.submitOne({ policy: { leaseMs: LEASE_MS } }), workerId);
 
 /** A job whose worker stopped without giving it back. */
 async function orphan(): Promise<LeasedTestJob> {
@@ -93,9 +92,7 @@ it('rescues the other workers when the rescue of one fails', async () => {
   const [broken, sound] = [await orphan(), await orphan()];
   await ledger.db.api.query(`CREATE FUNCTION millrace.refuse() RETURNS trigger LANGUAGE plpgsql AS
     $$BEGIN IF OLD.id = '${broken.id}' THEN RAISE 'refused'; END IF; RETURN NEW; END$$`);
-  await ledger.db.api.query(
-    'CREATE TRIGGER refuse BEFORE UPDATE ON millrace.jobs FOR EACH ROW EXECUTE FUNCTION millrace.refuse()',
-  );
+  await ledger.db.api.query('CREATE TRIGGER refuse BEFORE UPDATE ON millrace.jobs FOR EACH ROW EXECUTE FUNCTION millrace.refuse()');
   const events = new EventHub();
   const errors: string[] = [];
   events.on('error', ({ error }) => errors.push(String(error)));

@@ -75,12 +75,9 @@ describe('a schedule', () => {
     const due = (await setup.schedules()).map(({ nextAt }) => nextAt.getTime());
     await bench.ledger.moveClock(4 * HOUR_MS + 30 * 60_000);
     const worker = await bench.work({}, { org });
-    const isMoved = async () =>
-      (await worker.schedules()).every(({ nextAt }) => nextAt.getTime() > (due[0] as number) + 3 * HOUR_MS);
+    const isMoved = async () => (await worker.schedules()).every(({ nextAt }) => nextAt.getTime() > (due[0] as number) + 3 * HOUR_MS);
     await until('the schedule has moved to its next time', isMoved);
-    const counts = await Promise.all(
-      ['none', 'one', 'all'].map(async (missed) => (await keysOf(worker, `missed-${missed}`)).length),
-    );
+    const counts = await Promise.all(['none', 'one', 'all'].map(async (missed) => (await keysOf(worker, `missed-${missed}`)).length));
     expect(counts[1]).toBe(1);
     expect(counts[2]).toBeGreaterThanOrEqual(4);
     expect(counts[2]).toBeLessThanOrEqual(5);

@@ -90,9 +90,7 @@ describe('a process that works', () => {
     await holder.query('BEGIN');
     await holder.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [jobId]);
     begun.open();
-    const { results } = await millrace.submitMany(
-      Array.from({ length: 20 }, () => ({ type: 'free', payload: {}, maxAttempts: 1 })),
-    );
+    const { results } = await millrace.submitMany(Array.from({ length: 20 }, () => ({ type: 'free', payload: {}, maxAttempts: 1 })));
     for (const { state, lastFailure } of await allEnded(millrace, results))
       expect([state, lastFailure?.message]).toEqual(['dead_letter', 'ends by a statement of the same pool']);
     await holder.query('COMMIT');

@@ -41,8 +41,7 @@ describe('a worker whose heartbeat cannot be written', () => {
     stopped.end({ by: 'silent' });
     await road.open();
     await Promise.all([worker.said('lost', unfinished), worker.said('lost', unwritten)]);
-    for (const jobId of [unfinished, unwritten])
-      expect((await millrace.get(jobId))?.result?.output).toEqual({ by: 'other' });
+    for (const jobId of [unfinished, unwritten]) expect((await millrace.get(jobId))?.result?.output).toEqual({ by: 'other' });
     expect([await pathOf(millrace, unfinished), await pathOf(millrace, unwritten)]).toEqual(paths);
     expect(await bench.violations()).toEqual([]);
   });

@@ -11,9 +11,7 @@ beforeAll(async () => {
 });
 
 const notes = async (jobId: string): Promise<string[]> =>
-  (await stage.ledger.db.maintenance.query('SELECT note FROM orders WHERE job_id = $1', [jobId])).rows.map(
-    (row) => row.note,
-  );
+  (await stage.ledger.db.maintenance.query('SELECT note FROM orders WHERE job_id = $1', [jobId])).rows.map((row) => row.note);
 
 /** Runs `work` in a transaction of the user's own; it throws to roll back. */
 async function transaction(work: (client: pg.Client) => Promise<void>): Promise<void> {
@@ -147,9 +145,7 @@ describe('completeIn', () => {
 
   it('stays the end of the job when its handler goes on, fails or runs out of time', async () => {
     const heard: string[] = [];
-    const stops = (['lost', 'failed'] as const).map((event) =>
-      stage.millrace.on(event, ({ jobId: id }) => heard.push(`${event} ${id}`)),
-    );
+    const stops = (['lost', 'failed'] as const).map((event) => stage.millrace.on(event, ({ jobId: id }) => heard.push(`${event} ${id}`)));
     const completed = new Set<string>();
     stops.push(stage.millrace.on('completed', ({ jobId: id }) => completed.add(id)));
     const failing = await stage.act(async (context) => {

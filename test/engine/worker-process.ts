@@ -46,9 +46,7 @@ export class WorkerProcess {
       const line = this.said.find((each) => each.startsWith(words));
       if (line !== undefined) return line;
       if (!this.isAlive)
-        throw new Error(
-          `the worker ended (${this.#child.signalCode ?? this.#child.exitCode}) before it said "${words}": ${this.said}`,
-        );
+        throw new Error(`the worker ended (${this.#child.signalCode ?? this.#child.exitCode}) before it said "${words}": ${this.said}`);
       await new Promise<void>((resolve) => {
         const done = () => {
           this.#listeners.delete(done);

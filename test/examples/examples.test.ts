@@ -11,8 +11,7 @@ type Run = { code: number | null; lines: string[]; errors: string };
 /** What each program prints, word for word; a program without a row here fails the last test. */
 const EXPECTED: Record<string, { proves: string; lines: string[] }> = {
   '01-email-with-retries.ts': {
-    proves:
-      'what is temporary is tried again after a growing wait, what is permanent is not [GM-2.16] [GM-2.17] [GM-2.19] [GM-5.08]',
+    proves: 'what is temporary is tried again after a growing wait, what is permanent is not [GM-2.16] [GM-2.17] [GM-2.19] [GM-5.08]',
     lines: [
       'attempt 1: BUSY, tries again in 100 ms (retrying)',
       'attempt 2: BUSY, tries again in 200 ms (retrying)',
@@ -23,11 +22,7 @@ const EXPECTED: Record<string, { proves: string; lines: string[] }> = {
   },
   '02-delayed.ts': {
     proves: 'a job waits for its delay or its time [GM-2.04] [GM-2.12] [GM-2.13]',
-    lines: [
-      'accepted: delayed, delayed',
-      'reminded after a while, not too early: true',
-      'reminded on time, not too early: true',
-    ],
+    lines: ['accepted: delayed, delayed', 'reminded after a while, not too early: true', 'reminded on time, not too early: true'],
   },
   '03-cron.ts': {
     proves: 'a schedule fires again and again, each time once',
@@ -49,14 +44,7 @@ const EXPECTED: Record<string, { proves: string; lines: string[] }> = {
   },
   '06-chain.ts': {
     proves: 'steps run in sequence and a failure stops the rest [GM-6.03]',
-    lines: [
-      'did download',
-      'did convert',
-      'did publish',
-      'completed > completed > completed',
-      'did fetch',
-      'completed > failed > failed',
-    ],
+    lines: ['did download', 'did convert', 'did publish', 'completed > completed > completed', 'did fetch', 'completed > failed > failed'],
   },
   '07-checkpoint-and-resume.ts': {
     proves: 'a retry goes on from the last checkpoint [GM-5.13] [GM-5.14] [GA-5.22] [GA-5.23]',
@@ -75,10 +63,7 @@ const EXPECTED: Record<string, { proves: string; lines: string[] }> = {
   },
   '09-transactional-outbox.ts': {
     proves: 'rows and jobs are committed together or not at all',
-    lines: [
-      'not ordered: the card was refused',
-      'orders: [{"item":"chair","shipped":true}], jobs: 1, the job: completed',
-    ],
+    lines: ['not ordered: the card was refused', 'orders: [{"item":"chair","shipped":true}], jobs: 1, the job: completed'],
   },
   '10-testing-a-handler.ts': {
     proves: 'a handler is tested without waiting [GM-2.18]',

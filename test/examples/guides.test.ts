@@ -32,9 +32,7 @@ test('every TypeScript block of the guides and the README compiles against the l
 
 test('the guide to handlers shows the three patterns against running twice [GM-7.09] [GM-7.10] [GM-7.11]', () => {
   const code = blocksOf(pageNamed('writing-handlers')).map((block) => block.code);
-  expect(code.some((text) => /INSERT INTO processed.*ON CONFLICT DO NOTHING[\s\S]*context\.jobId/.test(text))).toBe(
-    true,
-  );
+  expect(code.some((text) => /INSERT INTO processed.*ON CONFLICT DO NOTHING[\s\S]*context\.jobId/.test(text))).toBe(true);
   expect(code.some((text) => /pg_advisory_xact_lock[\s\S]*context\.idempotencyKey/.test(text))).toBe(true);
   expect(code.some((text) => /version = version \+ 1 WHERE .* version = \$3/.test(text))).toBe(true);
 });
@@ -109,14 +107,9 @@ function configFor(blocks: readonly Block[]) {
 function compile(): Promise<string> {
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc');
   return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [tsc, '--noEmit', '--pretty', 'false', '-p', folder],
-      { cwd: folder },
-      (_error, stdout, stderr) => {
-        const complaints = stdout.split('\n').filter((line) => line.includes('-line-') || /^error/.test(line));
-        resolve([...complaints, stderr].join('\n').trim());
-      },
-    );
+    execFile(process.execPath, [tsc, '--noEmit', '--pretty', 'false', '-p', folder], { cwd: folder }, (_error, stdout, stderr) => {
+      const complaints = stdout.split('\n').filter((line) => line.includes('-line-') || /^error/.test(line));
+      resolve([...complaints, stderr].join('\n').trim());
+    });
   });
 }

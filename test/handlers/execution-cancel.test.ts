@@ -58,9 +58,7 @@ describe('an instant job', () => {
     expect(state).toBe('RUNNING');
     await working.cancel(client, jobId);
     const { events } = await working.report(client, jobId);
-    expect(events.slice(0, 4).map(({ eventName }) => eventName)).toEqual([
-      ...['job.created', 'job.queued', 'job.assigned', 'job.running'],
-    ]);
+    expect(events.slice(0, 4).map(({ eventName }) => eventName)).toEqual([...['job.created', 'job.queued', 'job.assigned', 'job.running']]);
   });
 
   it('waits in the queue without a time limit while no worker is there [FR-06.50]', async () => {

@@ -14,11 +14,7 @@ import { cancelExecution, retryExecution } from '../../src/services/execution/ch
 import type { Caller, ExecutionContext } from '../../src/services/execution/context.ts';
 import { reportExecution } from '../../src/services/execution/execution-reports.ts';
 import type { ExecutionRequest } from '../../src/services/execution/execution-request.ts';
-import {
-  type ExecutionReport,
-  type ExecutionView,
-  readExecution,
-} from '../../src/services/execution/read-execution.ts';
+import { type ExecutionReport, type ExecutionView, readExecution } from '../../src/services/execution/read-execution.ts';
 import { type SubmittedExecution, submitExecution } from '../../src/services/execution/submit-execution.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { ExecutionMetrics } from '../../src/telemetry/execution-metrics.ts';

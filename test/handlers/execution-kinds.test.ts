@@ -65,9 +65,7 @@ describe('a kind that succeeds', () => {
     for (const [workKind, percents] of Object.entries(ends)) {
       const jobId = ids.get(workKind as WorkKind) as string;
       await simulation.ended(client, jobId);
-      expect(simulation.progress.filter((report) => report.jobId === jobId).map(({ percent }) => percent)).toEqual(
-        percents,
-      );
+      expect(simulation.progress.filter((report) => report.jobId === jobId).map(({ percent }) => percent)).toEqual(percents);
     }
   });
 

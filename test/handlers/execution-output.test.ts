@@ -68,12 +68,9 @@ describe('an output that is not what the definition promised', () => {
     expect(await failureOf(invalid)).toMatchObject({ code: 'OUTPUT_INVALID', retryable: false });
   });
 
-  it.each(Object.entries(MISSING))(
-    '%s: the job is FAILED with a code of its own, and has a report [FR-14.42]',
-    async (_, missing) => {
-      expect(await failureOf(missing)).toMatchObject({ code: 'OUTPUT_MISSING', retryable: false });
-    },
-  );
+  it.each(Object.entries(MISSING))('%s: the job is FAILED with a code of its own, and has a report [FR-14.42]', async (_, missing) => {
+    expect(await failureOf(missing)).toMatchObject({ code: 'OUTPUT_MISSING', retryable: false });
+  });
 
   /** Ends a job with what `made` produces; its report must say the same as the job. */
   async function failureOf(made: Produce) {

@@ -187,9 +187,7 @@ describe('the payload of a simulated job', () => {
   ])('%j is refused: %s', async (payload, sentence) => {
     const { schema } = simulateRegistration();
     const result = await schema['~standard'].validate(payload);
-    const sentences = result.issues?.map(({ path = [], message }) =>
-      [path.join('.'), message].filter(Boolean).join(': '),
-    );
+    const sentences = result.issues?.map(({ path = [], message }) => [path.join('.'), message].filter(Boolean).join(': '));
     expect(sentences?.[0]).toBe(sentence);
   });
 

@@ -45,14 +45,8 @@ async function putOldJobs(orgId: string): Promise<void> {
 /** The hostile org has its answers; another org and an operator notice nothing. */
 async function expectUnharmed(): Promise<void> {
   const authorization = `Bearer ${key}`;
-  const reads = [
-    'stats?breakdown_by=TYPE,PRIORITY,STATE',
-    'jobs?types=__proto__,constructor',
-    'jobs?tags=toString:toString',
-  ];
-  const answered = await Promise.all(
-    reads.map((read) => fetch(`${server.url}/queue/v1/${read}`, { headers: { authorization } })),
-  );
+  const reads = ['stats?breakdown_by=TYPE,PRIORITY,STATE', 'jobs?types=__proto__,constructor', 'jobs?tags=toString:toString'];
+  const answered = await Promise.all(reads.map((read) => fetch(`${server.url}/queue/v1/${read}`, { headers: { authorization } })));
   expect(answered.map(({ status }) => status)).toEqual(reads.map(() => 200));
   expect(pollution()).toEqual([]);
   const { by_type } = (await (answered[0] as Response).json()) as { by_type: object };
@@ -65,8 +59,7 @@ async function expectUnharmed(): Promise<void> {
 }
 
 /** A line of the text format of Prometheus. */
-const SERIES =
-  /^(?:# (?:HELP|TYPE) \w+ .*|[a-zA-Z_:][\w:]*(?:\{(?:\w+="(?:[^"\\\n]|\\[\\"n])*",?)+\})? (?:[-+]?[\d.e+-]+|[+-]Inf|NaN))$/;
+const SERIES = /^(?:# (?:HELP|TYPE) \w+ .*|[a-zA-Z_:][\w:]*(?:\{(?:\w+="(?:[^"\\\n]|\\[\\"n])*",?)+\})? (?:[-+]?[\d.e+-]+|[+-]Inf|NaN))$/;
 
 const answers = (request: Position[1], name: string) => rawRequest(server.url, key, request(name));
 
@@ -100,8 +93,7 @@ describe('a name that a program may trip over', () => {
           return { what, name, statuses: await answers(request, name) };
         }),
       );
-      const isWrong = ({ statuses }: { statuses: number[] }) =>
-        statuses.length === 0 || statuses.some((status) => status >= 500);
+      const isWrong = ({ statuses }: { statuses: number[] }) => statuses.length === 0 || statuses.some((status) => status >= 500);
       expect(found.filter(isWrong)).toEqual([]);
       expect(pollution()).toEqual([]);
     });

@@ -31,17 +31,9 @@ async function tell(context: JobContext, name: string): Promise<object> {
 }
 
 const USES: readonly Use[] = [
-  ...[
-    'type',
-    'queue',
-    'idempotencyKey',
-    'correlationId',
-    'category',
-    'projectId',
-    'traceparent',
-    'priority',
-    'delay',
-  ].map((each): Use => [`submit ${each}`, (millrace, name) => millrace.submit(submission({ [each]: name }))]),
+  ...['type', 'queue', 'idempotencyKey', 'correlationId', 'category', 'projectId', 'traceparent', 'priority', 'delay'].map(
+    (each): Use => [`submit ${each}`, (millrace, name) => millrace.submit(submission({ [each]: name }))],
+  ),
   ['submit a tag', (millrace, name) => millrace.submit(submission({ tags: member(name, 'x') }))],
   ['submit the value of a tag', (millrace, name) => millrace.submit(submission({ tags: { x: name } }))],
   ['submit a member', (millrace, name) => millrace.submit(submission(member(name, 1)))],
@@ -58,24 +50,12 @@ const USES: readonly Use[] = [
   ['search a state', (millrace, name) => millrace.search({ states: [as(name)] })],
   ['search from a cursor', (millrace, name) => millrace.search({}, { cursor: name })],
   ['search in an order', (millrace, name) => millrace.search({}, { order: as(name) })],
-  [
-    'cancel what has a tag',
-    (millrace, name) => millrace.cancelMany({ filter: { tags: member(name, 'x') as Record<string, string> } }),
-  ],
+  ['cancel what has a tag', (millrace, name) => millrace.cancelMany({ filter: { tags: member(name, 'x') as Record<string, string> } })],
   ['count by', (millrace, name) => millrace.stats({ breakdownBy: [as(name)] })],
-  [
-    'schedule under a key',
-    (millrace, name) => millrace.schedule(name, { cron: '@yearly', submission: submission({}) }),
-  ],
+  ['schedule under a key', (millrace, name) => millrace.schedule(name, { cron: '@yearly', submission: submission({}) })],
   ['schedule a cron', (millrace, name) => millrace.schedule('k', { cron: name, submission: submission({}) })],
-  [
-    'schedule in a zone',
-    (millrace, name) => millrace.schedule('k', { cron: '@yearly', timeZone: name, submission: submission({}) }),
-  ],
-  [
-    'schedule a type',
-    (millrace, name) => millrace.schedule('k', { cron: '@yearly', submission: submission({ type: name }) }),
-  ],
+  ['schedule in a zone', (millrace, name) => millrace.schedule('k', { cron: '@yearly', timeZone: name, submission: submission({}) })],
+  ['schedule a type', (millrace, name) => millrace.schedule('k', { cron: '@yearly', submission: submission({ type: name }) })],
   ['unschedule', (millrace, name) => millrace.unschedule(name)],
   ['configure a queue', (millrace, name) => millrace.queues.configure(name, { order: 'fifo' })],
   ['order a queue', (millrace, name) => millrace.queues.configure('q:default', { order: as(name) })],
@@ -104,8 +84,7 @@ async function faultOf([what, use]: Use, name: string): Promise<string | null> {
   try {
     await use(stage.millrace, name);
   } catch (error) {
-    if (!isAppError(error) || error.code === 'INTERNAL_ERROR')
-      return `${what} ${JSON.stringify(name.slice(0, 40))}: ${error}`;
+    if (!isAppError(error) || error.code === 'INTERNAL_ERROR') return `${what} ${JSON.stringify(name.slice(0, 40))}: ${error}`;
   }
   return pollution().length === 0 ? null : `${what} ${JSON.stringify(name.slice(0, 40))}: ${pollution()}`;
 }

@@ -11,8 +11,7 @@ const CATEGORIES = [
 const ONE_OF_EACH = CATEGORIES.flatMap((category) => {
   const isOf = new RegExp(`^\\p{${category}}$`, 'u');
   const points: number[] = [];
-  for (let point = 0; point <= 0x10ffff && points.length < 3; point++)
-    if (isOf.test(String.fromCodePoint(point))) points.push(point);
+  for (let point = 0; point <= 0x10ffff && points.length < 3; point++) if (isOf.test(String.fromCodePoint(point))) points.push(point);
   return [points[0], points[2]].flatMap((point) => (point === undefined ? [] : [String.fromCodePoint(point)]));
 });
 
@@ -25,29 +24,9 @@ export const WORST: readonly string[] = [
 const ODD: readonly string[] = [
   ...RESERVED_NAMES,
   ...ONE_OF_EACH,
-  ...[
-    '__proto__.polluted',
-    'constructor.prototype.polluted',
-    '__proto__[polluted]',
-    '$1',
-    '%s',
-    '%00',
-    '%',
-    '%2e%2e%2f',
-  ],
+  ...['__proto__.polluted', 'constructor.prototype.polluted', '__proto__[polluted]', '$1', '%s', '%00', '%', '%2e%2e%2f'],
   ...['{}', '[]', '{"a":1}', '*', '?', '#', '&', '=', ',', ':', '/', '\\', '.', '..', ' ', '\t', '\u2028', '\ufeff'],
-  ...[
-    'null',
-    'undefined',
-    'NaN',
-    'true',
-    '-1',
-    '1e400',
-    '00000000-0000-0000-0000-000000000000',
-    'é',
-    'e\u0301',
-    '👩‍👩‍👧‍👦',
-  ],
+  ...['null', 'undefined', 'NaN', 'true', '-1', '1e400', '00000000-0000-0000-0000-000000000000', 'é', 'e\u0301', '👩‍👩‍👧‍👦'],
   ...['{le="1"}', 'a"} 1\nb{', '<script>', "' OR 1=1 --", '\u0130', 'ß', 'ﬃ'],
 ];
 
@@ -66,9 +45,8 @@ const BUILT_IN: readonly [string, object][] = [
   ['Array.prototype', Array.prototype],
   ['Function.prototype', Function.prototype],
   ['Object', Object],
-  ...Object.entries(Object.getOwnPropertyDescriptors(Object.prototype)).flatMap(
-    ([name, { value }]): [string, object][] =>
-      typeof value === 'function' ? [[`Object.prototype.${name}`, value]] : [],
+  ...Object.entries(Object.getOwnPropertyDescriptors(Object.prototype)).flatMap(([name, { value }]): [string, object][] =>
+    typeof value === 'function' ? [[`Object.prototype.${name}`, value]] : [],
   ),
 ];
 

@@ -10,8 +10,7 @@ export type Anchors = { queueJob: string; executionJob: string; clientId: string
 const member = (name: string, value: unknown): string => `{${JSON.stringify(name)}:${JSON.stringify(value)}}`;
 
 /** Each byte of UTF-8 by itself, so that halves of surrogate pairs are sent too. */
-const encoded = (name: string): string =>
-  [...Buffer.from(name)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
+const encoded = (name: string): string => [...Buffer.from(name)].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
 
 const get = (path: string): HostileRequest => ({ method: 'GET', path });
 const send = (method: string, path: string, body: string): HostileRequest => ({ method, path, body });
@@ -28,10 +27,7 @@ function queuePositions({ queueJob }: Anchors): Position[] {
   const SEARCHED = ['types', 'states', 'priorities', 'cursor', 'order', 'created_after', 'limit', 'tags'];
   return [
     ...[...MEMBERS, ...MORE].map(
-      (each): Position => [
-        `${each} of a job`,
-        (name) => post(`${at}/jobs`, jobWith(`{"${each}":${JSON.stringify(name)}}`)),
-      ],
+      (each): Position => [`${each} of a job`, (name) => post(`${at}/jobs`, jobWith(`{"${each}":${JSON.stringify(name)}}`))],
     ),
     ['a tag of a job', (name) => post(`${at}/jobs`, jobWith(`{"tags":${member(name, 'x')}}`))],
     ['the value of a tag', (name) => post(`${at}/jobs`, jobWith(`{"tags":${member('x', name)}}`))],
@@ -60,10 +56,7 @@ function queuePositions({ queueJob }: Anchors): Position[] {
     ['a time range', (name) => get(`${at}/stats?time_range=${encoded(name)}`)],
     ['an error code', (name) => post(`${at}/failures/search`, member('error_code', name))],
     ['a type of a failure', (name) => post(`${at}/failures/search`, `{"types":[${JSON.stringify(name)}]}`)],
-    [
-      'a category of a failure',
-      (name) => post(`${at}/failures/search`, `{"failure_category":[${JSON.stringify(name)}]}`),
-    ],
+    ['a category of a failure', (name) => post(`${at}/failures/search`, `{"failure_category":[${JSON.stringify(name)}]}`)],
     ['a page of failures', (name) => post(`${at}/failures/search`, `{"pagination":${member('cursor', name)}}`)],
     ['the reason of a cancellation', (name) => post(`${at}/jobs/${queueJob}/cancel`, member('reason', name))],
     ['ids to cancel', (name) => post(`${at}/jobs/cancel`, `{"job_ids":[${JSON.stringify(name)}]}`)],
@@ -95,19 +88,10 @@ function executionPositions({ executionJob, clientId, webhookId }: Anchors): Pos
     ['the name of a client', (name) => post('/v1/clients', member('name', name))],
     ['the id of a client', (name) => post(`/v1/clients/${encoded(name)}/keys`, '{}')],
     ['a member of a key', (name) => post(`/v1/clients/${clientId}/keys/renew`, member(name, 'x'))],
-    [
-      'an event of a webhook',
-      (name) => post('/v1/webhooks', `{"url":"https://public.example/","events":[${JSON.stringify(name)}]}`),
-    ],
+    ['an event of a webhook', (name) => post('/v1/webhooks', `{"url":"https://public.example/","events":[${JSON.stringify(name)}]}`)],
     ['the description of a webhook', (name) => send('PATCH', `/v1/webhooks/${webhookId}`, member('description', name))],
-    [
-      'the events of a webhook',
-      (name) => send('PATCH', `/v1/webhooks/${webhookId}`, `{"events":[${JSON.stringify(name)}]}`),
-    ],
-    [
-      'the URL of a webhook',
-      (name) => send('PATCH', `/v1/webhooks/${webhookId}`, member('url', `https://public.example/${name}`)),
-    ],
+    ['the events of a webhook', (name) => send('PATCH', `/v1/webhooks/${webhookId}`, `{"events":[${JSON.stringify(name)}]}`)],
+    ['the URL of a webhook', (name) => send('PATCH', `/v1/webhooks/${webhookId}`, member('url', `https://public.example/${name}`))],
     ['the host of a webhook', (name) => send('PATCH', `/v1/webhooks/${webhookId}`, member('url', `https://${name}/`))],
     ['a member of a webhook', (name) => send('PATCH', `/v1/webhooks/${webhookId}`, member(name, 'x'))],
     ['the id of a webhook', (name) => get(`/v1/webhooks/${encoded(name)}`)],
@@ -125,24 +109,13 @@ function executionPositions({ executionJob, clientId, webhookId }: Anchors): Pos
   ];
 }
 
-const HEADERS = [
-  'authorization',
-  'x-request-id',
-  'idempotency-key',
-  'traceparent',
-  'accept',
-  'content-type',
-  'content-encoding',
-];
+const HEADERS = ['authorization', 'x-request-id', 'idempotency-key', 'traceparent', 'accept', 'content-type', 'content-encoding'];
 
 function sharedPositions(): Position[] {
   return [
     ...HEADERS.flatMap((header) =>
       ['/queue/v1/jobs', '/v1/jobs'].map(
-        (path): Position => [
-          `${header} at ${path}`,
-          (name) => ({ ...post(path, jobWith('{"tags":{}}')), headers: [[header, name]] }),
-        ],
+        (path): Position => [`${header} at ${path}`, (name) => ({ ...post(path, jobWith('{"tags":{}}')), headers: [[header, name]] })],
       ),
     ),
     ['the name of a header', (name) => ({ ...get('/v1/jobs'), headers: [[name, 'x']] })],

@@ -24,8 +24,7 @@ const hostileDoor: Door = {
   },
 };
 
-const directivesOf = (answer: Response): string[] =>
-  (answer.headers.get('content-security-policy') ?? '').split('; ').sort();
+const directivesOf = (answer: Response): string[] => (answer.headers.get('content-security-policy') ?? '').split('; ').sort();
 
 describe('GET /docs', () => {
   it('loads scripts and styles from this server alone', async () => {
@@ -36,14 +35,8 @@ describe('GET /docs', () => {
     expect(html).not.toMatch(/https?:/);
     const files = [...html.matchAll(/(?:src|href)="(\/docs\/[^"]+)"/g)].map(([, path]) => path as string);
     expect(files).toEqual(['/docs/swagger-ui.css', '/docs/swagger-ui-bundle.js', '/docs/start.js']);
-    const types = await Promise.all(
-      files.map(async (path) => (await fetch(`${url}${path}`)).headers.get('content-type')),
-    );
-    expect(types).toEqual([
-      'text/css; charset=utf-8',
-      'text/javascript; charset=utf-8',
-      'text/javascript; charset=utf-8',
-    ]);
+    const types = await Promise.all(files.map(async (path) => (await fetch(`${url}${path}`)).headers.get('content-type')));
+    expect(types).toEqual(['text/css; charset=utf-8', 'text/javascript; charset=utf-8', 'text/javascript; charset=utf-8']);
   });
 
   it('forbids inline scripts and connections to other hosts', async () => {

@@ -28,11 +28,7 @@ describe('a revoked key', () => {
     for (const node of nodes) expect((await node.ask('any', bearer(key))).status).toBe(200);
     const revokedAtMs = performance.now();
     await revokeKey(ledger.db, { keyId: id });
-    await Promise.all(
-      nodes.map((node) =>
-        until('the node refuses the key', async () => (await node.ask('any', bearer(key))).status, 403),
-      ),
-    );
+    await Promise.all(nodes.map((node) => until('the node refuses the key', async () => (await node.ask('any', bearer(key))).status, 403)));
     expect(performance.now() - revokedAtMs).toBeLessThan(5_000);
   });
 

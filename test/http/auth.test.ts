@@ -33,21 +33,18 @@ function idBytes(key: string): Uint8Array {
 }
 
 describe('a route that names scopes', () => {
-  it.each(API_KEY_SCOPES)(
-    'lets a key with %s alone through where that is needed, and nowhere else [GA-6.19]',
-    async (scope) => {
-      const who = await serveHere();
-      const { key } = await newKey([scope]);
-      for (const other of API_KEY_SCOPES) {
-        const { status, body } = await who.ask(pathOf(other), bearer(key));
-        expect([other, status]).toEqual([other, other === scope ? 200 : 403]);
-        if (other !== scope) {
-          expect(body).toMatchObject({ code: 'FORBIDDEN', details: [{ code: 'MISSING_SCOPE' }] });
-          expect(body.message).toContain(other);
-        }
+  it.each(API_KEY_SCOPES)('lets a key with %s alone through where that is needed, and nowhere else [GA-6.19]', async (scope) => {
+    const who = await serveHere();
+    const { key } = await newKey([scope]);
+    for (const other of API_KEY_SCOPES) {
+      const { status, body } = await who.ask(pathOf(other), bearer(key));
+      expect([other, status]).toEqual([other, other === scope ? 200 : 403]);
+      if (other !== scope) {
+        expect(body).toMatchObject({ code: 'FORBIDDEN', details: [{ code: 'MISSING_SCOPE' }] });
+        expect(body.message).toContain(other);
       }
-    },
-  );
+    }
+  });
 
   it('needs all the permissions that it names [GA-6.19]', async () => {
     const who = await serveHere();
@@ -74,9 +71,7 @@ describe('a route that names scopes', () => {
     const keys = await Promise.all([1, 2, 3, 4].map(() => newKey()));
     const calls = Array.from({ length: 100 }, (_, index) => keys[index % keys.length] as (typeof keys)[number]);
     const answers = await Promise.all(calls.map(({ key }) => who.ask('any', bearer(key))));
-    expect(answers.map(({ body }) => [body.caller.orgId, body.caller.keyId])).toEqual(
-      calls.map(({ orgId, id }) => [orgId, id]),
-    );
+    expect(answers.map(({ body }) => [body.caller.orgId, body.caller.keyId])).toEqual(calls.map(({ orgId, id }) => [orgId, id]));
   });
 });
 

@@ -22,11 +22,7 @@ function isHarmless(value: unknown, depth = 0): boolean {
   return Object.keys(value).every((name) => {
     const member = Object.getOwnPropertyDescriptor(value, name)?.value;
     const isPoison = name === '__proto__' || (name === 'constructor' && Object.hasOwn(Object(member), 'prototype'));
-    return (
-      isWell(name) &&
-      !(isPoison && (name === '__proto__' || typeof member === 'object')) &&
-      isHarmless(member, depth + 1)
-    );
+    return isWell(name) && !(isPoison && (name === '__proto__' || typeof member === 'object')) && isHarmless(member, depth + 1);
   });
 }
 
@@ -48,8 +44,7 @@ const { value: hostileJson } = fc.letrec((tie) => ({
     fc.array(tie('value'), { maxLength: 4 }),
     fc.array(fc.tuple(names, tie('value')), { maxLength: 4 }).map((pairs) => {
       const made = {};
-      for (const [name, value] of pairs)
-        Object.defineProperty(made, name, { value, enumerable: true, configurable: true, writable: true });
+      for (const [name, value] of pairs) Object.defineProperty(made, name, { value, enumerable: true, configurable: true, writable: true });
       return made;
     }),
   ),

@@ -168,20 +168,17 @@ describe('a body that is not plain JSON', () => {
     expect({ status: answer.status, reason: (await bodyOf(answer)).details[0].code }).toEqual({ status: 400, reason });
   });
 
-  it.each([
-    'text/plain',
-    'application/xml',
-    'application/x-www-form-urlencoded',
-    'multipart/form-data; boundary=x',
-    'nonsense',
-  ])('is refused as %s', async (type) => {
-    const { url } = await serve();
-    const answer = await post(`${url}/test/echo`, '{"a":1}', { 'content-type': type });
-    expect({ status: answer.status, body: await bodyOf(answer) }).toMatchObject({
-      status: 400,
-      body: { code: 'INVALID_REQUEST', details: [{ field: 'body', code: 'UNSUPPORTED_MEDIA_TYPE' }] },
-    });
-  });
+  it.each(['text/plain', 'application/xml', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'nonsense'])(
+    'is refused as %s',
+    async (type) => {
+      const { url } = await serve();
+      const answer = await post(`${url}/test/echo`, '{"a":1}', { 'content-type': type });
+      expect({ status: answer.status, body: await bodyOf(answer) }).toMatchObject({
+        status: 400,
+        body: { code: 'INVALID_REQUEST', details: [{ field: 'body', code: 'UNSUPPORTED_MEDIA_TYPE' }] },
+      });
+    },
+  );
 
   it('is accepted with a charset after the type', async () => {
     const { url } = await serve();

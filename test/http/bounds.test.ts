@@ -34,9 +34,7 @@ describe('a body', () => {
   it('that does not say how long it is is cut at the limit', async () => {
     const { port } = await serve();
     const socket = await dial(port);
-    socket.write(
-      'POST /test/echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n',
-    );
+    socket.write('POST /test/echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n');
     const chunk = `400\r\n${'x'.repeat(1_024)}\r\n`;
     for (let sent = 0; sent < 8; sent++) socket.write(chunk);
     await socket.whenClosed;
@@ -48,9 +46,7 @@ describe('a body', () => {
   it('that is refused unread ends its connection, however much of it is still to come', async () => {
     const { port } = await serve();
     const socket = await dial(port);
-    socket.write(
-      'POST /test/echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n',
-    );
+    socket.write('POST /test/echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n');
     socket.write('GET /version HTTP/1.1\r\nhost: x\r\n\r\n');
     await socket.whenClosed;
     expect(socket.received().match(/HTTP\/1\.1/g)).toHaveLength(1);
@@ -87,8 +83,7 @@ describe('a body', () => {
 describe('headers', () => {
   it('may have 16 KiB and no more', async () => {
     const { port, url } = await serve();
-    const headers = (size: number) =>
-      `GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-large: ${'x'.repeat(size)}\r\n\r\n`;
+    const headers = (size: number) => `GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-large: ${'x'.repeat(size)}\r\n\r\n`;
     const small = await dial(port);
     small.write(headers(15 * KIB));
     await small.whenClosed;
@@ -119,9 +114,7 @@ describe('headers', () => {
   it('that promise a body that does not come end the connection too', async () => {
     const { port } = await serve({ headersTimeoutMs: 200, receiveTimeoutMs: 400 });
     const socket = await dial(port);
-    socket.write(
-      'POST /test/echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{',
-    );
+    socket.write('POST /test/echo HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{');
     await socket.whenClosed;
     expect(socket.received()).not.toContain(' 200 ');
   });

@@ -52,16 +52,14 @@ export class Contract {
     const template = this.#templateOf(method, path);
     const at = ['paths', template, method.toLowerCase()];
     const operation = this.document.paths[template]?.[method.toLowerCase()];
-    if (operation?.responses[status] === undefined)
-      throw new Error(`${method} ${template}: ${status} is not documented`);
+    if (operation?.responses[status] === undefined) throw new Error(`${method} ${template}: ${status} is not documented`);
     const types = Object.keys(operation.responses[status]?.content ?? {});
     const type = contentType ?? types[0] ?? 'application/json';
     if (!types.includes(type)) throw new Error(`${method} ${template}: ${status} is not documented as ${type}`);
     this.#validate([...at, 'responses', String(status), 'content', type, 'schema'], body);
     // A batch is answered even where jobs in it are rejected.
     const isAccepted = status >= 200 && status < 300 && !((body as { rejected?: number }).rejected ?? 0);
-    if (isAccepted && sent !== undefined)
-      this.#validate([...at, 'requestBody', 'content', 'application/json', 'schema'], sent);
+    if (isAccepted && sent !== undefined) this.#validate([...at, 'requestBody', 'content', 'application/json', 'schema'], sent);
   }
 
   /** Whether there is such an operation at all. */
@@ -96,13 +94,9 @@ export class Contract {
     const parts = path.split('/');
     const fits = (template: string) => {
       const wanted = template.split('/');
-      return (
-        wanted.length === parts.length && wanted.every((part, index) => part === parts[index] || part.startsWith('{'))
-      );
+      return wanted.length === parts.length && wanted.every((part, index) => part === parts[index] || part.startsWith('{'));
     };
-    return Object.keys(this.document.paths).filter(
-      (each) => fits(each) && this.document.paths[each]?.[method.toLowerCase()] !== undefined,
-    );
+    return Object.keys(this.document.paths).filter((each) => fits(each) && this.document.paths[each]?.[method.toLowerCase()] !== undefined);
   }
 
   #validate(pointer: readonly string[], value: unknown): void {
@@ -110,8 +104,6 @@ export class Contract {
     const validate = this.#validators.get(key) ?? this.#ajv.compile({ $ref: `openapi#/${key}` });
     this.#validators.set(key, validate);
     if (validate(value)) return;
-    throw new Error(
-      `${pointer.join(' ')}: ${this.#ajv.errorsText(validate.errors)}\n${JSON.stringify(value, null, 1).slice(0, 2_000)}`,
-    );
+    throw new Error(`${pointer.join(' ')}: ${this.#ajv.errorsText(validate.errors)}\n${JSON.stringify(value, null, 1).slice(0, 2_000)}`);
   }
 }

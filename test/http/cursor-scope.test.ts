@@ -4,11 +4,7 @@ import { type Caller, useQueue } from './queue-fixture.ts';
 const queue = useQueue();
 
 const refusedCursor = (body: { code: string; details: { field: string; code: string }[] }) =>
-  expect([body.code, body.details[0]?.field, body.details[0]?.code]).toEqual([
-    'INVALID_REQUEST',
-    'cursor',
-    'INVALID_CURSOR',
-  ]);
+  expect([body.code, body.details[0]?.field, body.details[0]?.code]).toEqual(['INVALID_REQUEST', 'cursor', 'INVALID_CURSOR']);
 
 const LISTS = [
   {
@@ -16,12 +12,7 @@ const LISTS = [
     read: (by: Caller, search: object) => by.post('/jobs/search', search),
     filter: { types: ['a', 'b'], states: ['DEAD_LETTER'], tags: { x: '1', y: '2' } },
     alike: { tags: { y: '2', x: '1' }, states: ['DEAD_LETTER', 'DEAD_LETTER'], types: ['b', 'a'], limit: 2 },
-    others: [
-      {},
-      { types: ['a'] },
-      { types: ['a', 'b'], states: ['DEAD_LETTER'] },
-      { created_after: '2020-01-01T00:00:00Z' },
-    ],
+    others: [{}, { types: ['a'] }, { types: ['a', 'b'], states: ['DEAD_LETTER'] }, { created_after: '2020-01-01T00:00:00Z' }],
   },
   {
     name: 'POST /failures/search',
@@ -79,8 +70,7 @@ describe.each(LISTS)('a cursor of $name', ({ read, filter, alike, others }) => {
   it('is refused at every other list', async () => {
     const caller = await callerWithFailures();
     const cursor = await firstCursor(caller);
-    for (const list of LISTS.filter((each) => each.read !== read))
-      refusedCursor((await list.read(caller, { cursor })).body);
+    for (const list of LISTS.filter((each) => each.read !== read)) refusedCursor((await list.read(caller, { cursor })).body);
   });
 });
 

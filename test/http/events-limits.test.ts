@@ -8,8 +8,7 @@ import { dial } from './server-fixture.ts';
 
 const ledger = useLedger();
 
-const ask = (url: string, orgId: string, path = '/events') =>
-  fetch(url + path, { headers: { authorization: `Bearer ${orgId}` } });
+const ask = (url: string, orgId: string, path = '/events') => fetch(url + path, { headers: { authorization: `Bearer ${orgId}` } });
 
 /** Resolves when the org can open a stream again. */
 const untilRoom = (url: string, orgId: string) => {
@@ -90,9 +89,7 @@ test('a server that closes ends its streams and says where to resume', async () 
   await ofJob.take(1);
   const closing = server.http.close();
   expect(await stream.rest()).toMatchObject([{ event: 'error', data: { code: 'SHUTTING_DOWN' } }]);
-  expect(await ofJob.rest()).toMatchObject([
-    { event: 'error', data: { code: 'SHUTTING_DOWN', last_event_id: first?.id } },
-  ]);
+  expect(await ofJob.rest()).toMatchObject([{ event: 'error', data: { code: 'SHUTTING_DOWN', last_event_id: first?.id } }]);
   await closing;
 });
 

@@ -13,11 +13,7 @@ test('an org follows its jobs from submission to their end, each change one even
   const job = await ledger.putJob('dead_letter', { orgId });
   const events = await stream.take(3);
   expect(events.map(({ event }) => event)).toEqual(['job.scheduled', 'job.running', 'job.dead_letter']);
-  expect(pathsOf(events)).toEqual([
-    'PENDING>SCHEDULED:submitted',
-    'SCHEDULED>RUNNING:started',
-    'RUNNING>DEAD_LETTER:attempts_exhausted',
-  ]);
+  expect(pathsOf(events)).toEqual(['PENDING>SCHEDULED:submitted', 'SCHEDULED>RUNNING:started', 'RUNNING>DEAD_LETTER:attempts_exhausted']);
   expect(events[2]?.data).toEqual({
     job_id: job.id,
     type: job.jobType,

@@ -23,11 +23,7 @@ async function muddle(client: TestClient, n: number): Promise<string> {
   const actions = ['cancel', 'retry', 'retry', 'cancel'].slice(n % 3);
   await Promise.all(actions.slice(0, n % 4).map((action) => client.post(`/jobs/${id}/${action}`)));
   await client.reached(id, ...FINAL);
-  await Promise.all([
-    client.post(`/jobs/${id}/retry`),
-    client.post(`/jobs/${id}/cancel`),
-    client.post(`/jobs/${id}/retry`),
-  ]);
+  await Promise.all([client.post(`/jobs/${id}/retry`), client.post(`/jobs/${id}/cancel`), client.post(`/jobs/${id}/retry`)]);
   await client.reached(id, ...FINAL);
   return id;
 }

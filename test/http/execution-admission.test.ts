@@ -11,8 +11,7 @@ import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 
-const { queueSize: QUEUE_SIZE } = loadConfig({ environment: { MILLRACE_LIMITS_QUEUE_SIZE: '5' }, folder: tmpdir() })
-  .config.execution;
+const { queueSize: QUEUE_SIZE } = loadConfig({ environment: { MILLRACE_LIMITS_QUEUE_SIZE: '5' }, folder: tmpdir() }).config.execution;
 
 const server = useExecution({ queueSize: QUEUE_SIZE });
 
@@ -121,9 +120,7 @@ describe('admission', () => {
     const elsewhere = openDatabase({ url: server.ledger.db.url, apiPool: 3 });
     const terms = { profile: server.settings.profile };
     try {
-      const admissions = [server.engine, { database: elsewhere }].map((engine) =>
-        createExecutionAdmission(engine, { queueSize: 8 }),
-      );
+      const admissions = [server.engine, { database: elsewhere }].map((engine) => createExecutionAdmission(engine, { queueSize: 8 }));
       const work = (index: number) => async (client?: pg.ClientBase) => {
         if (index % 5 === 0) throw new AppError('DUPLICATE');
         if (index % 7 === 0) return client?.query('SELECT nothing_of_the_sort');
@@ -150,10 +147,7 @@ describe('admission', () => {
         counts++;
         return database.api.query(config);
       };
-      const admission = createExecutionAdmission(
-        { database: { ...database, api: { query } as unknown as pg.Pool } },
-        { queueSize },
-      );
+      const admission = createExecutionAdmission({ database: { ...database, api: { query } as unknown as pg.Pool } }, { queueSize });
       await admission.admit(async () => {});
       vi.advanceTimersByTime(500);
       await admission.admit(async () => {});

@@ -31,8 +31,7 @@ async function pass(ms: number): Promise<void> {
 }
 
 /** Another process with one slot, so that it takes the next job when it is done with this one. */
-const otherProcess = () =>
-  WorkerProcess.start({ url: ledger.db.url, org: JSON.stringify({ timeScale: 0.001, slots: 1 }), script: SCRIPT });
+const otherProcess = () => WorkerProcess.start({ url: ledger.db.url, org: JSON.stringify({ timeScale: 0.001, slots: 1 }), script: SCRIPT });
 
 /** A job that a worker has claimed and cannot start yet. */
 async function assigned(client: TestClient): Promise<string> {
@@ -99,10 +98,7 @@ describe('a job that a worker has claimed', () => {
     await starts.release();
     const next = await client.submit();
     await client.reached(next, 'SUCCEEDED');
-    expect((await client.path(id)).slice(2)).toEqual([
-      'QUEUED>ASSIGNED:job.assigned',
-      'ASSIGNED>CANCELED:job.canceled',
-    ]);
+    expect((await client.path(id)).slice(2)).toEqual(['QUEUED>ASSIGNED:job.assigned', 'ASSIGNED>CANCELED:job.canceled']);
     expect(await toldMs(client, id)).toBeGreaterThanOrEqual(1_000);
     expect(await rowOf(client, id)).toMatchObject({ attempts_started: 0, worker_id: null });
     expect(begun).toEqual([next]);

@@ -21,8 +21,7 @@ async function refusedSubmission(authorization: string | undefined) {
 
 const unknownKey = () => formatApiKey(randomBytes(API_KEY_RANDOM_BYTES)).key;
 
-const refusalsOf = (requestId: string) =>
-  server.logs.filter((line) => line.message === 'auth failed' && line.request_id === requestId);
+const refusalsOf = (requestId: string) => server.logs.filter((line) => line.message === 'auth failed' && line.request_id === requestId);
 
 describe('without a key', () => {
   it.each([

@@ -18,8 +18,7 @@ it('lets one person with an HTTP client do everything there is to do [FR-04.01] 
     const response = await fetch(`${server.url}/v1${path}`, { method, headers, body });
     return { status: response.status, body: await response.json() };
   };
-  const ended = (id: string) =>
-    until(`job ${id} has ended`, async () => (await call('GET', `/jobs/${id}`)).body.outcome !== null);
+  const ended = (id: string) => until(`job ${id} has ended`, async () => (await call('GET', `/jobs/${id}`)).body.outcome !== null);
 
   const client = await call('POST', '/clients');
   expect(client.status).toBe(201);

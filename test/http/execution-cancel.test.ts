@@ -29,11 +29,7 @@ describe('cancelling a job', () => {
     await server.worker('start');
     const after = await client.submit();
     await client.reached(after, 'SUCCEEDED');
-    expect(await client.path(id)).toEqual([
-      '>CREATED:job.created',
-      'CREATED>QUEUED:job.queued',
-      'QUEUED>CANCELED:job.canceled',
-    ]);
+    expect(await client.path(id)).toEqual(['>CREATED:job.created', 'CREATED>QUEUED:job.queued', 'QUEUED>CANCELED:job.canceled']);
   });
 
   it('that a worker has claimed: it was ASSIGNED and is CANCELED [FR-09.13] [FR-09.16]', async () => {
@@ -44,10 +40,7 @@ describe('cancelling a job', () => {
     expect(await client.state(id)).toBe('ASSIGNED');
     expect((await cancel(client, id)).body.state).toBe('CANCELED');
     await server.worker('start');
-    expect((await client.path(id)).slice(2)).toEqual([
-      'QUEUED>ASSIGNED:job.assigned',
-      'ASSIGNED>CANCELED:job.canceled',
-    ]);
+    expect((await client.path(id)).slice(2)).toEqual(['QUEUED>ASSIGNED:job.assigned', 'ASSIGNED>CANCELED:job.canceled']);
   });
 
   it('that runs: it is CANCELED at once, and its handler is stopped in the background [FR-09.19]', async () => {

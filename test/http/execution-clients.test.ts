@@ -17,9 +17,7 @@ describe('POST /v1/clients', () => {
     expect(status).toBe(201);
     expect(body).toEqual({ client_id: expect.stringMatching(/^[0-9a-f-]{36}$/) });
     const text = 'SELECT slug FROM millrace.orgs JOIN millrace.clients ON org_id = id WHERE id = $1';
-    expect((await server.ledger.db.api.query(text, [body.client_id])).rows).toEqual([
-      { slug: `client-${body.client_id}` },
-    ]);
+    expect((await server.ledger.db.api.query(text, [body.client_id])).rows).toEqual([{ slug: `client-${body.client_id}` }]);
   });
 
   it('takes an empty object for nothing, and refuses members', async () => {
@@ -49,10 +47,7 @@ describe('POST /v1/clients', () => {
 
   it('does not need an Idempotency-Key, and refuses one of more than 256 characters [FR-08.04]', async () => {
     const nobody = server.nobody();
-    const [one, other] = [
-      await nobody.post('/clients'),
-      await nobody.post('/clients', undefined, { [IDEMPOTENCY]: '' }),
-    ];
+    const [one, other] = [await nobody.post('/clients'), await nobody.post('/clients', undefined, { [IDEMPOTENCY]: '' })];
     expect(one.body.client_id).not.toBe(other.body.client_id);
     const long = await nobody.post('/clients', undefined, { [IDEMPOTENCY]: 'k'.repeat(257) });
     expect([long.status, long.body.code]).toEqual([400, 'RFA_JOB_VALIDATION_FAILED']);

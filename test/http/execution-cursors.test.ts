@@ -15,8 +15,7 @@ const newWebhook = async (client: TestClient): Promise<string> =>
 
 async function clientWithJobs(): Promise<TestClient> {
   const client = await server.client();
-  for (let count = 0; count < 3; count++)
-    await client.submit({ type: 'DEFERRED', execution_at: FUTURE, work_kind: 'SUCCESS_FAST' });
+  for (let count = 0; count < 3; count++) await client.submit({ type: 'DEFERRED', execution_at: FUTURE, work_kind: 'SUCCESS_FAST' });
   return client;
 }
 
@@ -31,9 +30,7 @@ describe('a cursor of GET /v1/jobs', () => {
     const client = await clientWithJobs();
     const query = { work_kinds: ['SUCCESS_FAST', 'FAIL_IMMEDIATE'] };
     const cursor = await cursorOf(client, '/jobs', query);
-    expect((await client.get('/jobs', { work_kinds: 'FAIL_IMMEDIATE,SUCCESS_FAST', cursor })).body.jobs).toHaveLength(
-      2,
-    );
+    expect((await client.get('/jobs', { work_kinds: 'FAIL_IMMEDIATE,SUCCESS_FAST', cursor })).body.jobs).toHaveLength(2);
     // The ledger looks for neither of several work kinds, so these two ask it the same question.
     await refused(client, '/jobs', { work_kinds: ['SUCCESS_FAST', 'SUCCESS_SLOW'], cursor });
     for (const other of [{}, { ...query, order: 'updated' }, { ...query, types: 'EXECUTE' }])

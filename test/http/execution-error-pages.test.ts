@@ -11,9 +11,7 @@ describe('GET /docs/errors/<code>, where the type of a problem leads', () => {
     const { url } = await serve();
     for (const code of PROBLEM_CODES) {
       const answer = await fetch(`${url}/docs/errors/${code}`, { headers: HTML });
-      expect([code, answer.status, answer.headers.get('content-type')]).toEqual([
-        ...[code, 200, 'text/html; charset=utf-8'],
-      ]);
+      expect([code, answer.status, answer.headers.get('content-type')]).toEqual([...[code, 200, 'text/html; charset=utf-8']]);
       const html = (await answer.text()).replaceAll('&lt;', '<').replaceAll('&gt;', '>');
       const { status, title, action } = PROBLEMS[code];
       for (const said of [code, title, String(status), action]) expect(html).toContain(said);

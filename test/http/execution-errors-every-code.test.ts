@@ -93,8 +93,7 @@ const CASES: Record<ProblemCode, Provoke> = {
     const body = { ...EXECUTE, callback: `https://example.com/${'a'.repeat(server.settings.bodyBytes)}` };
     return (await server.client()).post('/jobs', body);
   },
-  RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE: async () =>
-    (await server.client()).post('/jobs', 'type=EXECUTE', { 'content-type': 'text/plain' }),
+  RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE: async () => (await server.client()).post('/jobs', 'type=EXECUTE', { 'content-type': 'text/plain' }),
   RFA_REQUEST_RATE_LIMITED: async () => {
     const limiter = new OrgRateLimiter({ database: server.ledger.db, requestsPerMinute: 1 });
     const client = (await server.client()).at(await server.listen({ limiter }));
@@ -114,8 +113,7 @@ const CASES: Record<ProblemCode, Provoke> = {
     await road.close();
     return client.at(url).post('/jobs', EXECUTE);
   },
-  RFA_EXEC_QUEUE_FULL: async () =>
-    (await server.client()).at(await server.listen({ settings: { queueSize: 0 } })).post('/jobs', EXECUTE),
+  RFA_EXEC_QUEUE_FULL: async () => (await server.client()).at(await server.listen({ settings: { queueSize: 0 } })).post('/jobs', EXECUTE),
   RFA_EXEC_WORKER_UNAVAILABLE: async () => {
     await server.worker('none');
     const answer = await server.nobody().get('/health');

@@ -85,8 +85,7 @@ export class TestClient {
     const response = await this.raw(method, path, sent, options);
     const text = await response.text();
     const contentType = (response.headers.get('content-type') ?? '').split(';')[0] as string;
-    const body: unknown =
-      contentType.endsWith('json') && contentType !== 'application/x-ndjson' ? JSON.parse(text) : text;
+    const body: unknown = contentType.endsWith('json') && contentType !== 'application/x-ndjson' ? JSON.parse(text) : text;
     const exchange = { method, path: V1 + path, sent, status: response.status, contentType };
     // A wrong method or path is in no document; what it is answered is still of the shape of all errors.
     const { contract } = this.#server;
@@ -98,12 +97,7 @@ export class TestClient {
   }
 
   /** The answer as it arrives, such as a stream; nothing is checked. */
-  raw(
-    method: string,
-    path: string,
-    sent?: unknown,
-    { headers = {}, search = '' }: SendOptions = {},
-  ): Promise<Response> {
+  raw(method: string, path: string, sent?: unknown, { headers = {}, search = '' }: SendOptions = {}): Promise<Response> {
     return fetch(`${this.#url}${V1}${path}${search}`, {
       method,
       headers: {

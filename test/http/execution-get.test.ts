@@ -66,10 +66,7 @@ describe('GET /v1/jobs/{job_id}', () => {
     const job = (await client.get(`/jobs/${id}`)).body;
     expect(job).toMatchObject({ job_id: id, type: 'DEFERRED', state: 'CANCELED', outcome: 'CANCELED', attempt: 1 });
     expect(job).toMatchObject({ callback: 'https://example.com/', execution_at: FUTURE });
-    expect([job.created_at, job.updated_at]).toEqual([
-      (row.created_at as Date).toISOString(),
-      (row.updated_at as Date).toISOString(),
-    ]);
+    expect([job.created_at, job.updated_at]).toEqual([(row.created_at as Date).toISOString(), (row.updated_at as Date).toISOString()]);
   });
 
   it('says how far a running job is and when it started', async () => {

@@ -29,8 +29,7 @@ describe('a repeated submission', () => {
   it('with the key in the header does the same, and the body decides where both are given [FR-08.25] [FR-07.15]', async () => {
     const client = await server.client();
     const submit = async (header: string, key?: string) =>
-      (await client.post('/jobs', { type: 'EXECUTE', idempotency_key: key }, { 'idempotency-key': header })).body
-        .job_id;
+      (await client.post('/jobs', { type: 'EXECUTE', idempotency_key: key }, { 'idempotency-key': header })).body.job_id;
     const first = await submit('one');
     expect(await submit('one')).toBe(first);
     expect(await submit('two', 'one')).toBe(first);
@@ -65,15 +64,11 @@ describe('a repeated submission', () => {
     const client = await server.client();
     const empty = { 'idempotency-key': '' };
     const submit = async (key?: string) =>
-      (await client.post('/jobs', { type: 'EXECUTE', work_kind: 'SUCCESS_FAST', idempotency_key: key }, empty)).body
-        .job_id;
+      (await client.post('/jobs', { type: 'EXECUTE', work_kind: 'SUCCESS_FAST', idempotency_key: key }, empty)).body.job_id;
     const ids = [await submit(), await submit(), await submit('k'), await submit('k')];
     expect(new Set(ids).size).toBe(3);
     expect(ids[2]).toBe(ids[3]);
-    const clients = [
-      await server.nobody().post('/clients', {}, empty),
-      await server.nobody().post('/clients', {}, empty),
-    ];
+    const clients = [await server.nobody().post('/clients', {}, empty), await server.nobody().post('/clients', {}, empty)];
     expect(clients.map(({ status }) => status)).toEqual([201, 201]);
     expect(clients[0]?.body.client_id).not.toBe(clients[1]?.body.client_id);
   });
@@ -108,9 +103,7 @@ describe('a repeated submission', () => {
     const request = { type: 'DEFERRED', execution_at: FUTURE, idempotency_key: 'k', work_kind: 'SUCCESS_FAST' };
     const first = await client.submit(request);
     expect((await client.post('/jobs', { ...request, ...change })).status).toBe(409);
-    expect(
-      (await client.post('/jobs', { ...request, execution_at: '2040-01-15T10:30:00.000+00:00' })).body.job_id,
-    ).toBe(first);
+    expect((await client.post('/jobs', { ...request, execution_at: '2040-01-15T10:30:00.000+00:00' })).body.job_id).toBe(first);
     expect(await jobsOf(client)).toBe(1);
   });
 

@@ -7,8 +7,7 @@ import { type Answer, type TestClient, useExecution } from './execution-fixture.
 
 const server = useExecution();
 const keysOf = ({ clientId }: { clientId: string }) => `/clients/${clientId}/keys`;
-const codesOf = (answers: readonly Answer[]) =>
-  answers.map(({ status, body }) => `${status} ${body.code ?? ''}`).sort();
+const codesOf = (answers: readonly Answer[]) => answers.map(({ status, body }) => `${status} ${body.code ?? ''}`).sort();
 const works = async (client: TestClient) => (await client.get('/clients/me')).status;
 
 // The note of a key's last use is written by itself and may meet the lock too.
@@ -16,11 +15,7 @@ const WAITING = `SELECT count(*)::int4 AS count FROM pg_stat_activity
   WHERE datname = current_database() AND wait_event_type = 'Lock' AND query NOT LIKE '%last_used_at%'`;
 
 const untilWaiting = (count: number) =>
-  until(
-    `${count} requests wait for the lock`,
-    async () => (await server.ledger.db.maintenance.query(WAITING)).rows[0].count,
-    count,
-  );
+  until(`${count} requests wait for the lock`, async () => (await server.ledger.db.maintenance.query(WAITING)).rows[0].count, count);
 
 /** Holds a row until all the calls wait for it, in their order: each has been let in by what was before. */
 async function inOrder(text: string, id: string, calls: readonly (() => Promise<Answer>)[]): Promise<Answer[]> {

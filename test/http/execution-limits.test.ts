@@ -85,11 +85,7 @@ async function mostAtOnce(ids: readonly string[]): Promise<number> {
   const text = 'SELECT started_at, completed_at FROM millrace.jobs WHERE id = ANY ($1::uuid[])';
   const { rows } = await server.ledger.db.api.query(text, [ids]);
   const spans = rows as { started_at: Date; completed_at: Date }[];
-  return Math.max(
-    ...spans.map(
-      ({ started_at: at }) => spans.filter((span) => span.started_at <= at && at < span.completed_at).length,
-    ),
-  );
+  return Math.max(...spans.map(({ started_at: at }) => spans.filter((span) => span.started_at <= at && at < span.completed_at).length));
 }
 
 describe('the payload of a job', () => {

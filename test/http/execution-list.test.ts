@@ -64,13 +64,9 @@ describe('GET /v1/jobs', () => {
   it('finds by the time of acceptance and of the last change, and orders by either', async () => {
     const { created_at, updated_at } = (await client.get(`/jobs/${jobs.canceled}`)).body;
     expect(await listed({ created_before: created_at })).toEqual(['failed', 'done']);
-    expect(await listed({ created_after: created_at })).toEqual(
-      expect.arrayContaining(['retried', 'emitted', 'waiting']),
-    );
+    expect(await listed({ created_after: created_at })).toEqual(expect.arrayContaining(['retried', 'emitted', 'waiting']));
     expect((await listed({ order: 'updated' })).at(0)).toBe('canceled');
-    expect(await listed({ updated_after: updated_at, order: 'updated' })).toEqual(
-      expect.not.arrayContaining(['done', 'failed']),
-    );
+    expect(await listed({ updated_after: updated_at, order: 'updated' })).toEqual(expect.not.arrayContaining(['done', 'failed']));
   });
 
   it('takes state as another name of states, and includes the states of both', async () => {
@@ -89,28 +85,26 @@ describe('GET /v1/jobs', () => {
     expect(await listed({ ids: 'none' })).toEqual([]);
   });
 
-  it.each([
-    {},
-    { order: 'updated' },
-    { states: ['SUCCEEDED', 'CREATED'] },
-    { work_kinds: 'SUCCESS_FAST,FAIL_IMMEDIATE' },
-  ])('gives page after page, each job once, by %j', async (query) => {
-    const whole = await listed(query as Query);
-    const pages: string[] = [];
-    const names = new Map(Object.entries(jobs).map(([name, id]) => [id, name]));
-    let cursor: string | null = null;
-    do {
-      const { body } = await client.get('/jobs', {
-        ...(query as Query),
-        limit: '1',
-        ...(cursor === null ? {} : { cursor }),
-      });
-      for (const { job_id } of body.jobs) pages.push(names.get(job_id) as string);
-      expect(body.has_more).toBe(body.next_cursor !== null);
-      cursor = body.next_cursor;
-    } while (cursor !== null);
-    expect(pages).toEqual(whole);
-  });
+  it.each([{}, { order: 'updated' }, { states: ['SUCCEEDED', 'CREATED'] }, { work_kinds: 'SUCCESS_FAST,FAIL_IMMEDIATE' }])(
+    'gives page after page, each job once, by %j',
+    async (query) => {
+      const whole = await listed(query as Query);
+      const pages: string[] = [];
+      const names = new Map(Object.entries(jobs).map(([name, id]) => [id, name]));
+      let cursor: string | null = null;
+      do {
+        const { body } = await client.get('/jobs', {
+          ...(query as Query),
+          limit: '1',
+          ...(cursor === null ? {} : { cursor }),
+        });
+        for (const { job_id } of body.jobs) pages.push(names.get(job_id) as string);
+        expect(body.has_more).toBe(body.next_cursor !== null);
+        cursor = body.next_cursor;
+      } while (cursor !== null);
+      expect(pages).toEqual(whole);
+    },
+  );
 
   it.each([
     [{ states: 'DONE' }, 'states'],

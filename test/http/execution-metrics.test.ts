@@ -19,8 +19,7 @@ async function read(series: string): Promise<number> {
 /** By how much the numbers grew while this was done; waits until they grew by as much as expected. */
 async function growth(expected: Record<string, number>, work: () => Promise<unknown>): Promise<void> {
   const names = Object.keys(expected);
-  const measure = async () =>
-    Object.fromEntries(await Promise.all(names.map(async (name) => [name, await read(name)])));
+  const measure = async () => Object.fromEntries(await Promise.all(names.map(async (name) => [name, await read(name)])));
   const before = await measure();
   await work();
   const grown = async () => {
@@ -154,9 +153,7 @@ describe('GET /metrics', () => {
   });
 
   it('has a signal for submissions, executions, failures and webhooks [FR-19.04]', async () => {
-    const names = new Set(
-      (await scrape()).filter((line) => line.startsWith('# TYPE')).map((line) => line.split(' ')[2]),
-    );
+    const names = new Set((await scrape()).filter((line) => line.startsWith('# TYPE')).map((line) => line.split(' ')[2]));
     for (const name of [
       ...['jobs_submitted_total', 'jobs_queued_total', 'jobs_running_total', 'jobs_running', 'job_execution_seconds'],
       ...['jobs_failed_total', 'auth_failures_total', 'database_errors_total'],
@@ -171,8 +168,7 @@ describe('GET /metrics', () => {
     const rows = section.split('\n').filter((line) => line.startsWith('| `'));
     const definitions = server.telemetry.metrics.definitions();
     const expected = definitions.map(
-      ({ name, kind, labels, help }) =>
-        `| \`${name}\` | ${kind} | ${labels.map((label) => `\`${label}\``).join(' ')} | ${help} |`,
+      ({ name, kind, labels, help }) => `| \`${name}\` | ${kind} | ${labels.map((label) => `\`${label}\``).join(' ')} | ${help} |`,
     );
     expect(rows.toSorted()).toEqual(expected.toSorted());
   });

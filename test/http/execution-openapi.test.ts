@@ -10,9 +10,7 @@ const server = useExecution();
 /** The operations of the door without those of webhooks, by name. */
 function operations(): Map<string, Operation & { address: string }> {
   const own = server.contract.operations.filter(({ path }) => path.startsWith('/v1/') && !path.includes('webhook'));
-  return new Map(
-    own.map(({ method, path, operation }) => [operation.operationId, { ...operation, address: `${method} ${path}` }]),
-  );
+  return new Map(own.map(({ method, path, operation }) => [operation.operationId, { ...operation, address: `${method} ${path}` }]));
 }
 
 const statusesOf = ({ responses }: Operation): number[] => Object.keys(responses).map(Number);
@@ -44,19 +42,16 @@ describe('the document of the execution API', () => {
     );
   });
 
-  it.each(Object.entries(TABLE))(
-    '%s needs the key it should and declares its errors [FR-08.03]',
-    (id, [, scope, declared]) => {
-      const operation = operations().get(id) as Operation;
-      expect(operation).toMatchObject({ tags: ['execution'], summary: expect.any(String) });
-      const scopes = operation.security.flatMap(({ bearer = [] }) => bearer);
-      expect(scopes).toEqual(scope === null ? [] : [scope]);
-      expect(API_KEY_SCOPES).toEqual(expect.arrayContaining(scopes));
-      expect(statusesOf(operation)).toEqual(expect.arrayContaining(declared));
-      // Whoever cannot be refused for a key is told of no such refusal.
-      if (id === 'getExecutionHealth') expect(statusesOf(operation)).not.toContain(401);
-    },
-  );
+  it.each(Object.entries(TABLE))('%s needs the key it should and declares its errors [FR-08.03]', (id, [, scope, declared]) => {
+    const operation = operations().get(id) as Operation;
+    expect(operation).toMatchObject({ tags: ['execution'], summary: expect.any(String) });
+    const scopes = operation.security.flatMap(({ bearer = [] }) => bearer);
+    expect(scopes).toEqual(scope === null ? [] : [scope]);
+    expect(API_KEY_SCOPES).toEqual(expect.arrayContaining(scopes));
+    expect(statusesOf(operation)).toEqual(expect.arrayContaining(declared));
+    // Whoever cannot be refused for a key is told of no such refusal.
+    if (id === 'getExecutionHealth') expect(statusesOf(operation)).not.toContain(401);
+  });
 
   it('gives every error as problem details [FR-14.100] [FR-14.106]', () => {
     for (const [id, { responses }] of operations()) {

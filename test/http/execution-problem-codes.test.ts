@@ -8,8 +8,7 @@ const sql = (code: string): AppErrorOptions => ({ cause: Object.assign(new Error
 
 describe('the problems of the execution API', () => {
   it('all begin with RFA_ and a word for what they are about [FR-14.70]', () => {
-    const contexts =
-      /^RFA_(?:REQUEST|JOB|AUTH|CLIENT|KEY|WEBHOOK|EXEC|STORAGE|DEPENDENCY|CONFIG|INTERNAL)(?:_[A-Z]+)*$/;
+    const contexts = /^RFA_(?:REQUEST|JOB|AUTH|CLIENT|KEY|WEBHOOK|EXEC|STORAGE|DEPENDENCY|CONFIG|INTERNAL)(?:_[A-Z]+)*$/;
     for (const code of PROBLEM_CODES) expect(code).toMatch(contexts);
   });
 

@@ -22,27 +22,24 @@ describe('a job of the execution API, at the door of the queue', () => {
     ['priority', { priority: 'HIGH' }],
     ['tags', { tags: {} }],
     ['tags', { tags: null }],
-  ])(
-    'keeps its %s, and so stays where it was made [FR-07.15] [FR-13.06] [FR-13.07] [FR-01.05]',
-    async (field, change) => {
-      const client = await server.client();
-      const request = { type: 'DEFERRED', execution_at: inAnHour(), work_kind: 'SUCCESS_FAST', idempotency_key: 'k' };
-      const id = await client.submit(request);
-      const before = await server.ledger.rowOf({ orgId: client.clientId, id });
-      const { status, body } = await throughQueue(client, 'PATCH', `/jobs/${id}`, { ...change, correlation_id: 'c' });
-      expect([status, body.details]).toMatchObject([400, [{ field, code: 'RESERVED_TYPE' }]]);
-      expect(body.message).toContain('the execution API');
-      expect(await server.ledger.rowOf({ orgId: client.clientId, id })).toEqual(before);
-      expect(await client.submit(request)).toBe(id);
-      await server.ledger.moveClock(3_600_000);
-      await client.reached(id, 'SUCCEEDED');
-      await server.ledger.moveClock(-3_600_000);
-      expect((await client.report(id)).outcome).toBe('SUCCESS');
-      expect((await client.get('/reports', { work_kinds: 'SUCCESS_FAST' })).body.totals.by_outcome).toEqual({
-        SUCCESS: 1,
-      });
-    },
-  );
+  ])('keeps its %s, and so stays where it was made [FR-07.15] [FR-13.06] [FR-13.07] [FR-01.05]', async (field, change) => {
+    const client = await server.client();
+    const request = { type: 'DEFERRED', execution_at: inAnHour(), work_kind: 'SUCCESS_FAST', idempotency_key: 'k' };
+    const id = await client.submit(request);
+    const before = await server.ledger.rowOf({ orgId: client.clientId, id });
+    const { status, body } = await throughQueue(client, 'PATCH', `/jobs/${id}`, { ...change, correlation_id: 'c' });
+    expect([status, body.details]).toMatchObject([400, [{ field, code: 'RESERVED_TYPE' }]]);
+    expect(body.message).toContain('the execution API');
+    expect(await server.ledger.rowOf({ orgId: client.clientId, id })).toEqual(before);
+    expect(await client.submit(request)).toBe(id);
+    await server.ledger.moveClock(3_600_000);
+    await client.reached(id, 'SUCCEEDED');
+    await server.ledger.moveClock(-3_600_000);
+    expect((await client.report(id)).outcome).toBe('SUCCESS');
+    expect((await client.get('/reports', { work_kinds: 'SUCCESS_FAST' })).body.totals.by_outcome).toEqual({
+      SUCCESS: 1,
+    });
+  });
 
   it('names every member that stays, and takes those that nobody else goes by', async () => {
     const client = await server.client();

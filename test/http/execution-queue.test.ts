@@ -144,8 +144,7 @@ describe('a lease', () => {
     await (await idler()).start();
     const id = await client.submit({ work_kind: LONG });
     await client.reached(id, 'RUNNING');
-    const workers =
-      'SELECT beat_at FROM millrace.workers WHERE id = (SELECT worker_id FROM millrace.jobs WHERE id = $1)';
+    const workers = 'SELECT beat_at FROM millrace.workers WHERE id = (SELECT worker_id FROM millrace.jobs WHERE id = $1)';
     const beat = async () => Number((await ledger.db.api.query(workers, [id])).rows[0]?.beat_at ?? 0);
     const first = await beat();
     await until(

@@ -10,9 +10,7 @@ const NOON_MS = (DAY_SECONDS / 2) * 1_000;
 
 /** So that no test meets midnight. */
 async function moveToNoon(): Promise<void> {
-  const { rows } = await server.ledger.db.api.query(
-    'SELECT extract(epoch FROM millrace.clock())::float8 * 1000 AS now',
-  );
+  const { rows } = await server.ledger.db.api.query('SELECT extract(epoch FROM millrace.clock())::float8 * 1000 AS now');
   const dayMs = DAY_SECONDS * 1_000;
   await server.ledger.moveClock(Math.round(dayMs + NOON_MS - (rows[0].now % dayMs)));
 }

@@ -19,9 +19,7 @@ describe('GET /v1/jobs/{job_id}/report', () => {
       ...['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.succeeded'],
     ]);
     expect([body.started_at, body.finished_at]).toEqual([job.started_at, job.finished_at]);
-    expect(Object.keys(body)).toEqual(
-      expect.arrayContaining(['job_id', 'outcome', 'started_at', 'finished_at', 'duration_ms', 'events']),
-    );
+    expect(Object.keys(body)).toEqual(expect.arrayContaining(['job_id', 'outcome', 'started_at', 'finished_at', 'duration_ms', 'events']));
   });
 
   it('gives the times of the attempt and how long it took [FR-08.53] [FR-08.54] [FR-08.55]', async () => {
@@ -51,10 +49,9 @@ describe('GET /v1/jobs/{job_id}/report', () => {
     }
     expect(new Set(report.events.map(({ event_id }: Event) => event_id)).size).toBe(report.events.length);
     expect(report.failure).toMatchObject({ code: 'SIMULATED_FAILURE', retryable: false });
-    const { rows } = await server.ledger.db.api.query(
-      'SELECT count(*)::int4 AS n FROM millrace.records WHERE org_id = $1',
-      [client.clientId],
-    );
+    const { rows } = await server.ledger.db.api.query('SELECT count(*)::int4 AS n FROM millrace.records WHERE org_id = $1', [
+      client.clientId,
+    ]);
     expect(rows[0].n).toBeGreaterThan(0);
     expect(await client.report(id)).toEqual(report);
   });

@@ -115,9 +115,7 @@ describe('GET /v1/reports', () => {
       executionAt: new Date(FUTURE),
       ...{ workKind: null, callback: null, idempotencyKey: null },
     };
-    const submitted = await Promise.all(
-      Array.from({ length: 2_203 }, (_, seed) => submitExecution(server.context, caller, request, seed)),
-    );
+    const submitted = await Promise.all(Array.from({ length: 2_203 }, (_, seed) => submitExecution(server.context, caller, request, seed)));
     const response = await many.raw('GET', '/reports?events=true', undefined, {
       headers: { accept: 'application/x-ndjson' },
     });

@@ -64,11 +64,7 @@ describe('a thousand jobs whose time comes while nothing runs', () => {
     await engine.start();
     const { orgId } = { orgId: client.clientId };
     const text = `SELECT count(*)::int4 AS live FROM millrace.jobs WHERE org_id = $1 AND state <> 'completed'`;
-    await until(
-      'only the later job is left',
-      async () => (await server.ledger.db.api.query(text, [orgId])).rows[0].live,
-      1,
-    );
+    await until('only the later job is left', async () => (await server.ledger.db.api.query(text, [orgId])).rows[0].live, 1);
     await engine.stop();
     expect(await client.state(later)).toBe('CREATED');
     const ids = [...times.keys()];

@@ -59,9 +59,7 @@ describe('retrying a FAILED job', () => {
     const { events } = await client.report(id);
     expect(job).toMatchObject({ state: 'FAILED', attempt: 4 });
     expect(events.at(-1)).toMatchObject({ event_name: 'job.failed_final', next_state: 'FAILED' });
-    expect(await client.path(id)).toSatisfy(
-      (path: string[]) => path.filter((step) => step.endsWith(':job.failed_final')).length === 1,
-    );
+    expect(await client.path(id)).toSatisfy((path: string[]) => path.filter((step) => step.endsWith(':job.failed_final')).length === 1);
     expect(await retry(client, id)).toMatchObject({ status: 409, body: { code: 'RFA_JOB_CONFLICT' } });
     expect((await client.get(`/jobs/${id}`)).body).toEqual(job);
     expect((await client.report(id)).events).toEqual(events);
@@ -93,9 +91,7 @@ describe('retrying a FAILED job', () => {
     await server.worker('none');
     const answers = await Promise.all(Array.from({ length: 20 }, () => retry(client, id)));
     await server.worker('start');
-    expect(answers.map(({ status, body }) => [status, body.state, body.attempt])).toEqual(
-      Array(20).fill([200, 'QUEUED', 2]),
-    );
+    expect(answers.map(({ status, body }) => [status, body.state, body.attempt])).toEqual(Array(20).fill([200, 'QUEUED', 2]));
     await until('the job has failed', () => client.state(id), 'FAILED');
     expect((await client.path(id)).filter((step) => step.endsWith(':job.retried'))).toHaveLength(1);
   });
@@ -133,9 +129,7 @@ describe('retrying a job that would be tried again by itself', () => {
     await until('the job waits for its retry', async () => (await rowOf()).state, 'retrying');
     const dueAt = Number((await rowOf()).run_at);
     const answers = await Promise.all(Array.from({ length: 10 }, () => retry(client, id)));
-    expect(new Set(answers.map(({ status, body }) => `${status} ${body.state} ${body.attempt}`))).toEqual(
-      new Set(['200 QUEUED 2']),
-    );
+    expect(new Set(answers.map(({ status, body }) => `${status} ${body.state} ${body.attempt}`))).toEqual(new Set(['200 QUEUED 2']));
     expect((await client.get(`/jobs/${id}`)).body).toMatchObject({ state: 'QUEUED', outcome: null, attempt: 2 });
     expect(Number((await rowOf()).run_at)).toBe(dueAt);
     await server.ledger.moveClock(120_000);
@@ -205,8 +199,7 @@ describe('retrying a job that is not FAILED', () => {
 });
 
 it('the configuration gives the limit and the backoff, and shipped ones if it says nothing [FR-11.02] [FR-11.03] [FR-11.07] [FR-11.08]', () => {
-  const profileOf = (environment: Record<string, string>) =>
-    loadConfig({ environment, folder: tmpdir() }).config.execution.profile;
+  const profileOf = (environment: Record<string, string>) => loadConfig({ environment, folder: tmpdir() }).config.execution.profile;
   expect(profileOf({})).toMatchObject({ maxAttempts: 4, backoff: { initialDelayMs: 1_000, maxDelayMs: 60_000 } });
   const said = {
     MILLRACE_EXECUTION_MAX_RETRIES: '7',

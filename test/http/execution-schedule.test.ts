@@ -8,8 +8,7 @@ const server = useExecution();
 const { ledger } = server;
 const HOUR = 3_600_000;
 
-const deferred = (client: TestClient, executionAt: string) =>
-  client.submit({ type: 'DEFERRED', execution_at: executionAt });
+const deferred = (client: TestClient, executionAt: string) => client.submit({ type: 'DEFERRED', execution_at: executionAt });
 const stage = () => stageJobs(ledger.db.workers, { limit: 1_000, floor: null });
 
 /** What a test does while the clock stands, at times that it sets itself. */

@@ -10,22 +10,21 @@ const EXECUTE = { type: 'EXECUTE', work_kind: 'SUCCESS_FAST' };
 const portOf = () => Number(new URL(server.url).port);
 
 /** One success of every operation that needs no waiting. */
-const SUCCESSES: Record<string, [status: number, (client: TestClient, jobId: string) => Promise<{ status: number }>]> =
-  {
-    createClient: [201, () => server.nobody().post('/clients')],
-    issueKey: [201, (client) => client.post(`/clients/${client.clientId}/keys`, { rotate: true })],
-    renewKey: [200, (client) => client.post(`/clients/${client.clientId}/keys/renew`, {})],
-    revokeKey: [200, async (client) => client.post(`/clients/${client.clientId}/keys/revoke`, await keyOf(client))],
-    getClient: [200, (client) => client.get('/clients/me')],
-    submitExecution: [202, (client) => client.post('/jobs', EXECUTE)],
-    getExecution: [200, (client, jobId) => client.get(`/jobs/${jobId}`)],
-    getExecutionReport: [200, (client, jobId) => client.get(`/jobs/${jobId}/report`)],
-    listExecutions: [200, (client) => client.get('/jobs')],
-    listExecutionReports: [200, (client) => client.get('/reports')],
-    cancelExecution: [200, (client, jobId) => client.post(`/jobs/${jobId}/cancel`)],
-    retryExecution: [200, (client, jobId) => client.post(`/jobs/${jobId}/retry`)],
-    getExecutionHealth: [200, () => server.nobody().get('/health')],
-  };
+const SUCCESSES: Record<string, [status: number, (client: TestClient, jobId: string) => Promise<{ status: number }>]> = {
+  createClient: [201, () => server.nobody().post('/clients')],
+  issueKey: [201, (client) => client.post(`/clients/${client.clientId}/keys`, { rotate: true })],
+  renewKey: [200, (client) => client.post(`/clients/${client.clientId}/keys/renew`, {})],
+  revokeKey: [200, async (client) => client.post(`/clients/${client.clientId}/keys/revoke`, await keyOf(client))],
+  getClient: [200, (client) => client.get('/clients/me')],
+  submitExecution: [202, (client) => client.post('/jobs', EXECUTE)],
+  getExecution: [200, (client, jobId) => client.get(`/jobs/${jobId}`)],
+  getExecutionReport: [200, (client, jobId) => client.get(`/jobs/${jobId}/report`)],
+  listExecutions: [200, (client) => client.get('/jobs')],
+  listExecutionReports: [200, (client) => client.get('/reports')],
+  cancelExecution: [200, (client, jobId) => client.post(`/jobs/${jobId}/cancel`)],
+  retryExecution: [200, (client, jobId) => client.post(`/jobs/${jobId}/retry`)],
+  getExecutionHealth: [200, () => server.nobody().get('/health')],
+};
 
 async function keyOf(client: TestClient): Promise<{ key_id: string }> {
   const { keys } = (await client.get('/clients/me')).body;
@@ -63,11 +62,7 @@ describe('the statuses of success', () => {
       const successes = Object.entries(operation.responses).filter(([status]) => Number(status) < 300);
       expect(successes.length).toBeGreaterThan(0);
       for (const [status, { content }] of successes) {
-        expect([path, status, Object.keys(content ?? {}).length > 0]).toEqual([
-          path,
-          expect.not.stringMatching('204'),
-          true,
-        ]);
+        expect([path, status, Object.keys(content ?? {}).length > 0]).toEqual([path, expect.not.stringMatching('204'), true]);
       }
     }
   });
@@ -95,9 +90,7 @@ describe('1xx is never sent', () => {
   it('not to Upgrade: the request is answered as any other [FR-14.94]', async () => {
     const socket = await dial(portOf());
     const head = ['GET /v1/health HTTP/1.1', 'Host: a', 'Connection: Upgrade', 'Upgrade: websocket'];
-    socket.write(
-      `${[...head, 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='].join('\r\n')}\r\n\r\n`,
-    );
+    socket.write(`${[...head, 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='].join('\r\n')}\r\n\r\n`);
     const h2c = await dial(portOf());
     h2c.write(
       'GET /v1/health HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n',
@@ -139,9 +132,7 @@ describe('a method that a path does not have', () => {
     for (const [path, methods] of paths) {
       const address = path.replace('/v1', '').replace(/\{\w+\}/g, randomUUID());
       const known = Object.keys(methods).map((method) => method.toUpperCase());
-      for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'].filter(
-        (each) => !known.includes(each),
-      )) {
+      for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'].filter((each) => !known.includes(each))) {
         const body = method === 'POST' || method === 'PUT' ? 'no JSON' : undefined;
         const answer = await server.nobody().send(method, address, body);
         expect([method, path, answer.status]).toEqual([method, path, 405]);

@@ -74,9 +74,7 @@ describe('a job that cannot be stored', () => {
     expect(await rowsOf(client)).toEqual(NOTHING);
     const line = server.logs.find(({ request_id }) => request_id === answer.body.instance);
     expect(line).toMatchObject({ level: 'error', action: 'submit', client_id: client.clientId, recovery_needed: true });
-    expect(await (await fetch(`${server.url}/metrics`)).text()).toMatch(
-      /^database_errors_total\{sqlstate="P0001"\} [1-9]/m,
-    );
+    expect(await (await fetch(`${server.url}/metrics`)).text()).toMatch(/^database_errors_total\{sqlstate="P0001"\} [1-9]/m);
     await heal();
     expect((await client.post('/jobs', EXECUTE)).status).toBe(202);
   });

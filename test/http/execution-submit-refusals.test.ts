@@ -79,13 +79,10 @@ describe('a submission that is refused', () => {
     expect(problem.errors[0]).toMatchObject({ field: 'execution_at', code: 'INVALID_TIMESTAMP' });
   });
 
-  it.each(['2040-01-15T10:30:00+01:00', '2040-01-15T10:30:00-00:30'])(
-    'the time %s is not in UTC [FR-08.23] [FR-10.01]',
-    async (text) => {
-      const problem = await refused({ type: 'DEFERRED', execution_at: text });
-      expect(problem.errors[0]).toMatchObject({ field: 'execution_at', code: 'NOT_UTC' });
-    },
-  );
+  it.each(['2040-01-15T10:30:00+01:00', '2040-01-15T10:30:00-00:30'])('the time %s is not in UTC [FR-08.23] [FR-10.01]', async (text) => {
+    const problem = await refused({ type: 'DEFERRED', execution_at: text });
+    expect(problem.errors[0]).toMatchObject({ field: 'execution_at', code: 'NOT_UTC' });
+  });
 
   it('an instant job with a time [FR-07.02]', async () => {
     const problem = await refused({ type: 'EXECUTE', execution_at: FUTURE });
@@ -150,9 +147,7 @@ describe('a submission that is refused', () => {
     const declared = (path: string, method: string) => Object.keys(paths[path]?.[method]?.responses ?? {});
     const change = ['400', '401', '403', '404', '409', '500', '503'];
     const read = ['401', '403', '404', '500', '503'];
-    expect(declared('/v1/jobs', 'post')).toEqual(
-      expect.arrayContaining(['202', '400', '401', '403', '409', '429', '500', '503']),
-    );
+    expect(declared('/v1/jobs', 'post')).toEqual(expect.arrayContaining(['202', '400', '401', '403', '409', '429', '500', '503']));
     expect(declared('/v1/jobs/{job_id}/cancel', 'post')).toEqual(expect.arrayContaining(['200', ...change]));
     expect(declared('/v1/jobs/{job_id}/retry', 'post')).toEqual(expect.arrayContaining(['200', ...change]));
     expect(declared('/v1/jobs/{job_id}', 'get')).toEqual(expect.arrayContaining(['200', ...read]));

@@ -25,9 +25,7 @@ describe('POST /v1/jobs', () => {
     const { status, body } = await client.get(`/jobs/${accepted.job_id}`);
     expect(status).toBe(200);
     expect(body).toMatchObject({ job_id: accepted.job_id, state: 'CREATED', created_at: accepted.created_at });
-    const { rows } = await server.ledger.db.api.query('SELECT id FROM millrace.jobs WHERE org_id = $1', [
-      client.clientId,
-    ]);
+    const { rows } = await server.ledger.db.api.query('SELECT id FROM millrace.jobs WHERE org_id = $1', [client.clientId]);
     expect(rows).toEqual([{ id: accepted.job_id }]);
   });
 

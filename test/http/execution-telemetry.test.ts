@@ -140,10 +140,7 @@ describe('traces', () => {
     const client = await server.client();
     const jobId = await ended(client, { work_kind: 'RETRY_ON_FAIL' }, 'FAILED');
     await client.post(`/jobs/${jobId}/retry`);
-    await until(
-      'both reports have been recorded',
-      () => namesOf(jobId).filter((name) => name === 'report').length === 2,
-    );
+    await until('both reports have been recorded', () => namesOf(jobId).filter((name) => name === 'report').length === 2);
     // The first attempt may begin before its submission has ended.
     const names = ['submit', 'enqueue', 'assign', 'run', 'report', 'retry', 'assign', 'run', 'report'];
     expect(namesOf(jobId).toSorted()).toEqual(names.toSorted());

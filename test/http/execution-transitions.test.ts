@@ -87,8 +87,7 @@ const TRY: Record<ExecutionState, (subject: Subject, from: ExecutionState) => Pr
   CANCELED: cancel,
 };
 
-const giveBack = (lease: LeasedTestJob) =>
-  returnJobs(ledger.db.workers, { workerId: lease.workerId, jobs: [lease], closedClaims: [] });
+const giveBack = (lease: LeasedTestJob) => returnJobs(ledger.db.workers, { workerId: lease.workerId, jobs: [lease], closedClaims: [] });
 
 const start = (lease: LeasedTestJob) => startJobs(ledger.db.workers, { workerId: lease.workerId, jobs: [lease] });
 

@@ -30,9 +30,7 @@ describe('the limit of an org', () => {
     });
     const limiters = new Map<number, OrgRateLimiter[]>();
     const limitersFor = (limit: number) => {
-      const made =
-        limiters.get(limit) ??
-        [0, 1, 2].map(() => new OrgRateLimiter({ database: ledger.db, requestsPerMinute: limit }));
+      const made = limiters.get(limit) ?? [0, 1, 2].map(() => new OrgRateLimiter({ database: ledger.db, requestsPerMinute: limit }));
       limiters.set(limit, made);
       return made;
     };
@@ -153,16 +151,10 @@ describe('the window', () => {
   });
 
   it('is leased for several orgs in one statement; one that does not exist gets nothing', async () => {
-    const [first, second, missing] = [
-      await ledger.newOrg(),
-      await ledger.newOrg(),
-      '99999999-9999-4999-8999-999999999999',
-    ];
+    const [first, second, missing] = [await ledger.newOrg(), await ledger.newOrg(), '99999999-9999-4999-8999-999999999999'];
     const wants = [second, missing, first].map((orgId) => ({ orgId, wanted: 2 }));
     const leases = await leasePermits(ledger.db.api, wants, 10);
-    expect(new Set(leases.map(({ orgId, granted }) => `${orgId} ${granted}`))).toEqual(
-      new Set([`${first} 2`, `${second} 2`]),
-    );
+    expect(new Set(leases.map(({ orgId, granted }) => `${orgId} ${granted}`))).toEqual(new Set([`${first} 2`, `${second} 2`]));
     expect(await openLimiter(ledger).take(missing)).toMatchObject({ allowed: false });
   });
 });

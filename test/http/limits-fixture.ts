@@ -22,5 +22,4 @@ export async function moveIntoMinute(ledger: TestLedger, wantedMs: number): Prom
 export const takeMany = (limiter: OrgRateLimiter, orgId: string, count: number): Promise<LimitVerdict[]> =>
   Promise.all(Array.from({ length: count }, () => limiter.take(orgId)));
 
-export const allowedOf = (verdicts: readonly LimitVerdict[]): number =>
-  verdicts.filter(({ allowed }) => allowed).length;
+export const allowedOf = (verdicts: readonly LimitVerdict[]): number => verdicts.filter(({ allowed }) => allowed).length;

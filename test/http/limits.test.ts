@@ -74,14 +74,8 @@ describe('beyond the limit', () => {
   it('all keys of the org are meant, and no key of another', async () => {
     const who = await serveLimited(4);
     const orgId = await ledger.newOrg();
-    const [first, second, other] = [
-      await newCaller(['jobs:read'], orgId),
-      await newCaller(['jobs:cancel'], orgId),
-      await newCaller(),
-    ];
-    const answers = await Promise.all(
-      Array.from({ length: 10 }, (_, call) => who.ask('any', call % 2 ? first : second)),
-    );
+    const [first, second, other] = [await newCaller(['jobs:read'], orgId), await newCaller(['jobs:cancel'], orgId), await newCaller()];
+    const answers = await Promise.all(Array.from({ length: 10 }, (_, call) => who.ask('any', call % 2 ? first : second)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(4);
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(6);
     expect((await who.ask('any', other)).status).toBe(200);
@@ -90,9 +84,7 @@ describe('beyond the limit', () => {
   it('two servers let through what one would', async () => {
     const servers = [await serveLimited(30), await serveLimited(30)];
     const caller = await newCaller();
-    const answers = await Promise.all(
-      servers.flatMap((who) => Array.from({ length: 40 }, () => who.ask('any', caller))),
-    );
+    const answers = await Promise.all(servers.flatMap((who) => Array.from({ length: 40 }, () => who.ask('any', caller))));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(30);
     expect(answers.filter(({ status }) => status === 429)).toHaveLength(50);
   });

@@ -68,10 +68,7 @@ describe.each(Object.keys(DOORS) as Door[])('at %s', (door) => {
     const { road, database } = await openRoad(server.ledger.db.url);
     const url = await server.listen({ engine: await server.newEngine(database) });
     // Asleep and not waiting for the lock: no lock_timeout ends it.
-    const heal = await whenWriting(
-      client,
-      `WHILE NOT pg_try_advisory_xact_lock(${LOCK}) LOOP PERFORM pg_sleep(0.01); END LOOP;`,
-    );
+    const heal = await whenWriting(client, `WHILE NOT pg_try_advisory_xact_lock(${LOCK}) LOOP PERFORM pg_sleep(0.01); END LOOP;`);
     const holder = { url: server.ledger.db.url, text: 'SELECT pg_advisory_xact_lock($1)', values: [LOCK] };
     const asked = await whileHolding(holder, async () => {
       const answer = submit(door, client, url);
@@ -88,9 +85,7 @@ describe.each(Object.keys(DOORS) as Door[])('at %s', (door) => {
     await heal();
     const again = await submit(door, client);
     expect(again.status).toBeLessThan(300);
-    const { rows } = await server.ledger.db.maintenance.query('SELECT id FROM millrace.jobs WHERE org_id = $1', [
-      client.clientId,
-    ]);
+    const { rows } = await server.ledger.db.maintenance.query('SELECT id FROM millrace.jobs WHERE org_id = $1', [client.clientId]);
     expect(rows).toEqual([{ id: again.body.job_id }]);
   });
 

@@ -27,9 +27,7 @@ const operationsOf = ({ paths }: Document): Operation[] => Object.values(paths).
 /** Every `$ref` in the document. */
 function refsIn(value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([name, member]) =>
-    name === '$ref' && typeof member === 'string' ? [member] : refsIn(member),
-  );
+  return Object.entries(value).flatMap(([name, member]) => (name === '$ref' && typeof member === 'string' ? [member] : refsIn(member)));
 }
 
 describe('GET /openapi.json', () => {
@@ -49,9 +47,7 @@ describe('GET /openapi.json', () => {
     const { paths } = await documentOf();
     const read = paths['/test/orders/{id}']?.get as Operation;
     expect(read).toMatchObject({ operationId: 'read', tags: ['test'], security: [{ bearer: ['jobs:read'] }] });
-    expect(Object.keys(read.responses)).toEqual(
-      expect.arrayContaining(['400', '401', '403', '404', '429', '500', '503']),
-    );
+    expect(Object.keys(read.responses)).toEqual(expect.arrayContaining(['400', '401', '403', '404', '429', '500', '503']));
     expect(read.responses[503]?.headers).toEqual({
       'Retry-After': { description: 'Seconds to wait.', schema: { type: 'integer', minimum: 1 } },
     });
@@ -98,7 +94,6 @@ describe('the document of the whole API', () => {
     const document = await documentOf(doors);
     const refs = new Set(refsIn(document));
     expect(refs.size).toBeGreaterThan(5);
-    for (const ref of refs)
-      expect(document.components.schemas).toHaveProperty([ref.replace('#/components/schemas/', '')]);
+    for (const ref of refs) expect(document.components.schemas).toHaveProperty([ref.replace('#/components/schemas/', '')]);
   });
 });

@@ -41,8 +41,7 @@ async function serve(bounds: Partial<PoolBounds> = {}) {
 }
 
 /** Nobody reads a job while the work is under way. */
-const whileJobsAreLocked = (work: () => Promise<void>): Promise<void> =>
-  whileHolding({ url: ledger.db.url, text: LOCK_JOBS }, work);
+const whileJobsAreLocked = (work: () => Promise<void>): Promise<void> => whileHolding({ url: ledger.db.url, text: LOCK_JOBS }, work);
 
 async function submit(url: string): Promise<string> {
   const accepted = await fetch(`${url}/jobs`, {

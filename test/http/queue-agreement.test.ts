@@ -11,23 +11,16 @@ const duration = mostly(
   fc.oneof(fc.constantFrom('PT5M', 'PT0.25S', '30s'), fc.integer({ min: 1, max: 99 })),
   fc.oneof(fc.constantFrom('P1D', 'P1M', '', '-PT1S', 0), fc.integer({ min: -2, max: 0 }), fc.boolean()),
 );
-const words = (...list: string[]) =>
-  mostly(fc.constantFrom(...list), fc.constantFrom('OTHER', list[0]?.toLowerCase() ?? '', null, 1));
+const words = (...list: string[]) => mostly(fc.constantFrom(...list), fc.constantFrom('OTHER', list[0]?.toLowerCase() ?? '', null, 1));
 const text = fc.oneof(fc.string({ maxLength: 300 }), fc.constant(null), fc.integer());
 
 const members = fc.record(
   {
     type: mostly(fc.constantFrom('mail', 'report'), fc.oneof(fc.string({ maxLength: 110 }), fc.constant(7))),
-    payload: mostly(
-      fc.dictionary(fc.string({ maxLength: 5 }), fc.jsonValue({ maxDepth: 2 })),
-      fc.jsonValue({ maxDepth: 1 }),
-    ),
+    payload: mostly(fc.dictionary(fc.string({ maxLength: 5 }), fc.jsonValue({ maxDepth: 2 })), fc.jsonValue({ maxDepth: 1 })),
     priority: words('CRITICAL', 'HIGH', 'NORMAL', 'LOW', 'BULK'),
     timeout: duration,
-    max_attempts: mostly(
-      fc.integer({ min: 1, max: 100 }),
-      fc.oneof(fc.integer({ min: -1, max: 102 }), fc.double(), fc.constant('3')),
-    ),
+    max_attempts: mostly(fc.integer({ min: 1, max: 100 }), fc.oneof(fc.integer({ min: -1, max: 102 }), fc.double(), fc.constant('3'))),
     backoff: fc.record(
       {
         strategy: words('CONSTANT', 'LINEAR', 'EXPONENTIAL'),

@@ -5,8 +5,7 @@ const queue = useQueue();
 const valid = { type: 'mail', payload: {} };
 const broken = { type: 'mail', payload: [] };
 
-const countOf = async (caller: Awaited<ReturnType<typeof queue.caller>>) =>
-  (await caller.post('/jobs/search', {})).body.total_count;
+const countOf = async (caller: Awaited<ReturnType<typeof queue.caller>>) => (await caller.post('/jobs/search', {})).body.total_count;
 
 describe('a batch', () => {
   it('is accepted whole and answered in the order given [GA-1.35] [GA-1.40..43]', async () => {
@@ -15,9 +14,7 @@ describe('a batch', () => {
     const { status, body } = await caller.post('/jobs/batch', { jobs });
     expect(status).toBe(200);
     expect(body).toMatchObject({ total: 3, accepted: 3, rejected: 0 });
-    const found = await Promise.all(
-      body.results.map(({ job_id }: { job_id: string }) => caller.get(`/jobs/${job_id}`)),
-    );
+    const found = await Promise.all(body.results.map(({ job_id }: { job_id: string }) => caller.get(`/jobs/${job_id}`)));
     expect(found.map((each) => each.body.type)).toEqual(['a', 'b', 'c']);
     expect(body.results[0]).toMatchObject({ status: 'ACCEPTED', state: 'SCHEDULED' });
   });
@@ -64,11 +61,7 @@ describe('a batch', () => {
   it('rejects the row that the key may not submit, and that row alone [GA-1.38] [GA-1.39]', async () => {
     const caller = await queue.caller();
     const plain = await caller.with('jobs:write', 'jobs:read');
-    const jobs = [
-      valid,
-      { ...valid, priority: 'CRITICAL' },
-      { ...valid, org_id: '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11' },
-    ];
+    const jobs = [valid, { ...valid, priority: 'CRITICAL' }, { ...valid, org_id: '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11' }];
     const loose = await plain.post('/jobs/batch', { jobs, atomic: false });
     expect([loose.status, loose.body.accepted, loose.body.rejected]).toEqual([200, 1, 2]);
     expect(loose.body.results).toMatchObject([

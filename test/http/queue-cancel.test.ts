@@ -114,14 +114,8 @@ describe('a cancellation', () => {
 describe('a cancellation of many', () => {
   it('by ids counts what became of each [GA-3.17] [GA-3.19] [GA-3.22..26]', async () => {
     const caller = await queue.caller();
-    const put = async (state: 'scheduled' | 'completed' | 'running') =>
-      (await queue.ledger.putJob(state, { orgId: caller.orgId })).id;
-    const [ready, done, running, missing] = [
-      await put('scheduled'),
-      await put('completed'),
-      await put('running'),
-      randomUUID(),
-    ];
+    const put = async (state: 'scheduled' | 'completed' | 'running') => (await queue.ledger.putJob(state, { orgId: caller.orgId })).id;
+    const [ready, done, running, missing] = [await put('scheduled'), await put('completed'), await put('running'), randomUUID()];
     const { status, body } = await caller.post('/jobs/cancel', {
       job_ids: [ready, done, running, missing],
       reason: 'stop',
@@ -132,9 +126,9 @@ describe('a cancellation of many', () => {
       errors: [{ job_id: missing, code: 'NOT_FOUND', message: expect.any(String) }],
     });
     expect(await caller.state(ready)).toBe('CANCELLED');
-    expect(
-      (await queue.ledger.eventsOf({ orgId: caller.orgId, seq: await seqOf(caller.orgId, ready) })).at(-1)?.detail,
-    ).toEqual({ reason: 'stop' });
+    expect((await queue.ledger.eventsOf({ orgId: caller.orgId, seq: await seqOf(caller.orgId, ready) })).at(-1)?.detail).toEqual({
+      reason: 'stop',
+    });
   });
 
   it('by filter cancels what matches, in this org alone [GA-3.18]', async () => {
@@ -161,8 +155,7 @@ describe('a cancellation of many', () => {
 
   it('as a dry run tells the same numbers and changes nothing [GA-3.21]', async () => {
     const caller = await queue.caller();
-    for (const state of ['scheduled', 'retrying', 'running', 'failed'] as const)
-      await queue.ledger.putJob(state, { orgId: caller.orgId });
+    for (const state of ['scheduled', 'retrying', 'running', 'failed'] as const) await queue.ledger.putJob(state, { orgId: caller.orgId });
     const before = (await caller.post('/jobs/search', {})).body;
     const dry = await caller.post('/jobs/cancel', { filter: {}, dry_run: true });
     expect(dry.body).toEqual({ requested: 4, cancelled: 3, skipped: 1, failed: 0, errors: [], dry_run: true });

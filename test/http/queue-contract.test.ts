@@ -47,8 +47,7 @@ const CASES: Record<string, Case> = {
   cancelJobs: {
     scope: 'jobs:cancel',
     call: (caller, { id }) => caller.post('/jobs/cancel', { job_ids: [id], force: true }),
-    wrongOrg: ({ body }, { id }) =>
-      expect(body).toMatchObject({ cancelled: 0, failed: 1, errors: [{ job_id: id, code: 'NOT_FOUND' }] }),
+    wrongOrg: ({ body }, { id }) => expect(body).toMatchObject({ cancelled: 0, failed: 1, errors: [{ job_id: id, code: 'NOT_FOUND' }] }),
   },
   getFailure: {
     scope: 'failures:read',
@@ -128,8 +127,7 @@ describe('every operation of the document', () => {
       expect(operation.tags).toEqual(['queue']);
       expect(operation.summary).toMatch(/^[A-Z].{3,60}$/);
       expect(operation.description?.length).toBeGreaterThan(30);
-      for (const response of Object.values(operation.responses))
-        expect(response.description).not.toBe('Default Response');
+      for (const response of Object.values(operation.responses)) expect(response.description).not.toBe('Default Response');
     }
   });
 });

@@ -24,8 +24,7 @@ beforeEach(() => queue.ledger.db.api.query('DELETE FROM millrace.ready'));
 const job = (more: object = {}) => ({ type: 'nobody', payload: {}, ...more });
 const jobs = (count: number, more: object = {}) => Array.from({ length: count }, () => job(more));
 
-const codesOf = ({ results }: { results: { error?: { code: string } }[] }) =>
-  results.map(({ error }) => error?.code ?? null);
+const codesOf = ({ results }: { results: { error?: { code: string } }[] }) => results.map(({ error }) => error?.code ?? null);
 
 async function countOf({ orgId }: { orgId: string }): Promise<number> {
   const text = 'SELECT count(*)::int4 AS jobs FROM millrace.jobs WHERE org_id = $1';
@@ -166,10 +165,7 @@ describe('a batch', () => {
   it('of jobs with dependencies that is not atomic has the same of each [C71]', async () => {
     const caller = await filling(SIZE - 2);
     const done = await caller.submit(job());
-    await queue.ledger.db.api.query(
-      `UPDATE millrace.jobs SET state = 'completed', completed_at = now() WHERE id = $1`,
-      [done],
-    );
+    await queue.ledger.db.api.query(`UPDATE millrace.jobs SET state = 'completed', completed_at = now() WHERE id = $1`, [done]);
     const rows = jobs(3, { depends_on: [done] });
     const { status, body } = await caller.post('/jobs/batch', { jobs: rows, atomic: false });
     expect([status, codesOf(body)]).toEqual([200, [null, 'QUOTA_EXCEEDED', 'QUOTA_EXCEEDED']]);

@@ -27,12 +27,7 @@ describe('category, project and trace', () => {
 
   it('are kept with the job, whatever else it has [AB-contract.04] [AB-contract.13]', async () => {
     const caller = await queue.caller();
-    for (const more of [
-      {},
-      { idempotency_key: 'k' },
-      { tags: { a: 'b' }, correlation_id: 'c' },
-      { queue: 'q:planning' },
-    ])
+    for (const more of [{}, { idempotency_key: 'k' }, { tags: { a: 'b' }, correlation_id: 'c' }, { queue: 'q:planning' }])
       expect(await shown(caller, { ...given, ...more })).toMatchObject({ ...given, ...more });
   });
 
@@ -45,9 +40,7 @@ describe('category, project and trace', () => {
 
   it('are kept for each job of a batch, also next to jobs without one', async () => {
     const caller = await queue.caller();
-    const jobs = [given, {}, { ...given, category: 'maintenance' }, { traceparent: traceparent() }].map((each) =>
-      submission(each),
-    );
+    const jobs = [given, {}, { ...given, category: 'maintenance' }, { traceparent: traceparent() }].map((each) => submission(each));
     const { body } = await caller.post('/jobs/batch', { jobs });
     for (const [index, { job_id }] of body.results.entries()) {
       const { payload: _, ...sent } = jobs[index] as { payload: object };
@@ -79,14 +72,9 @@ describe('category, project and trace', () => {
     const caller = await queue.caller();
     const other = randomUUID();
     const child = (projectId?: string) => ({ type: 'child', payload: {}, projectId });
-    const jobId = await caller.act(
-      async (context) => [await context.spawn(child()), await context.spawn(child(other))],
-      given,
-    );
+    const jobId = await caller.act(async (context) => [await context.spawn(child()), await context.spawn(child(other))], given);
     const parent = await caller.reached(jobId, 'COMPLETED');
-    const [same, moved] = await Promise.all(
-      parent.result.output.map(async (id: string) => (await caller.get(`/jobs/${id}`)).body),
-    );
+    const [same, moved] = await Promise.all(parent.result.output.map(async (id: string) => (await caller.get(`/jobs/${id}`)).body));
     const { project_id, traceparent, request_id, correlation_id } = parent;
     expect(same).toMatchObject({ project_id, traceparent, request_id, correlation_id, category: null });
     expect(moved).toMatchObject({ project_id: other, traceparent, request_id, correlation_id });
@@ -170,8 +158,7 @@ describe('the request of a job', () => {
     expect((await caller.get(`/jobs/${body.job_id}`)).body).toMatchObject(ids);
     const batch = await caller.post('/jobs/batch', { jobs: [submission(), submission()] });
     const request_id = batch.headers.get('x-request-id');
-    for (const { job_id } of batch.body.results)
-      expect((await caller.get(`/jobs/${job_id}`)).body).toMatchObject({ request_id });
+    for (const { job_id } of batch.body.results) expect((await caller.get(`/jobs/${job_id}`)).body).toMatchObject({ request_id });
   });
 
   it('never gives a job an id of the caller’s choice', async () => {

@@ -15,9 +15,7 @@ async function fail(
   type?: string,
 ): Promise<TestJob> {
   const job = await queue.ledger.start(await queue.ledger.submitOne({ orgId: caller.orgId, type }));
-  const reason = (
-    { failed: 'permanent_failure', dead_letter: 'attempts_exhausted', retrying: 'temporary_failure' } as const
-  )[to];
+  const reason = ({ failed: 'permanent_failure', dead_letter: 'attempts_exhausted', retrying: 'temporary_failure' } as const)[to];
   const full = { category: 'PERMANENT', code: 'BROKEN', message: 'it broke', ...failure };
   await queue.ledger.settle(job, {
     to,
@@ -31,11 +29,7 @@ async function fail(
 describe('a search of failures', () => {
   it('finds what failed and was not helped since, newest first [GA-4.30] [GA-4.31]', async () => {
     const caller = await queue.caller();
-    const [first, second, third] = [
-      await fail(caller, {}),
-      await fail(caller, {}, 'dead_letter'),
-      await fail(caller, {}, 'retrying'),
-    ];
+    const [first, second, third] = [await fail(caller, {}), await fail(caller, {}, 'dead_letter'), await fail(caller, {}, 'retrying')];
     const helped = await fail(caller, {});
     await caller.post(`/jobs/${helped.id}/retry`, {});
     await queue.ledger.putJob('completed', { orgId: caller.orgId });
@@ -98,9 +92,7 @@ describe('a search of failures', () => {
     expect(await found({ failure_category: ['TIMEOUT', 'SYSTEM'] })).toEqual(['system', 'retrying']);
     expect(await found({ types: ['mail', 'report'] })).toEqual(['retrying', 'failed']);
     expect(await found({ error_code: 'BUSY' })).toEqual(['dead']);
-    expect(await found({ states: ['DEAD_LETTER'], failure_category: ['SYSTEM'], types: ['report-2'] })).toEqual([
-      'system',
-    ]);
+    expect(await found({ states: ['DEAD_LETTER'], failure_category: ['SYSTEM'], types: ['report-2'] })).toEqual(['system']);
     expect(await found({ states: ['FAILED'], error_code: 'BUSY' })).toEqual([]);
   });
 
@@ -109,8 +101,7 @@ describe('a search of failures', () => {
     const job = await fail(caller, {});
     const failedAt = (await caller.get(`/jobs/${job.id}`)).body.updated_at;
     const next = new Date(Date.parse(failedAt) + 1).toISOString();
-    const found = async (time_range: object) =>
-      (await caller.post('/failures/search', { time_range })).body.total_count;
+    const found = async (time_range: object) => (await caller.post('/failures/search', { time_range })).body.total_count;
     expect(await found({ from: failedAt })).toBe(1);
     expect(await found({ from: next })).toBe(0);
     expect(await found({ to: next })).toBe(1);

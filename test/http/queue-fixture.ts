@@ -135,8 +135,7 @@ export class QueueServer {
   async open(registrations: readonly Registration[]): Promise<void> {
     this.engine = createEngine({ database: this.ledger.db, profile: PROFILES.gopherqueue });
     await this.engine.open();
-    for (const registration of [{ type: ACT, handler: this.#act }, ...registrations])
-      this.engine.registry.register(registration);
+    for (const registration of [{ type: ACT, handler: this.#act }, ...registrations]) this.engine.registry.register(registration);
     await this.engine.start();
     this.url = await this.listen();
     const document = (await (await fetch(`${this.url}/openapi.json`)).json()) as OpenApi;

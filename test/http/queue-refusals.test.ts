@@ -24,49 +24,21 @@ describe('a submission is refused', () => {
     ['a payload over 1 MB', { ...valid, payload: { text: 'x'.repeat(1_048_576) } }, 'payload:PAYLOAD_TOO_LARGE'],
     ['a priority in lower case [GA-1.04]', { ...valid, priority: 'high' }, 'priority:INVALID_VALUE'],
     ['a negative delay [GA-1.05]', { ...valid, delay: -1 }, 'delay:INVALID_DURATION'],
-    [
-      'a time without offset [GA-1.06]',
-      { ...valid, scheduled_at: '2024-01-15T10:30:00' },
-      'scheduled_at:INVALID_TIMESTAMP',
-    ],
-    [
-      'a time between blanks [GA-1.06]',
-      { ...valid, scheduled_at: ' 2030-01-15T10:30:00Z ' },
-      'scheduled_at:INVALID_TIMESTAMP',
-    ],
+    ['a time without offset [GA-1.06]', { ...valid, scheduled_at: '2024-01-15T10:30:00' }, 'scheduled_at:INVALID_TIMESTAMP'],
+    ['a time between blanks [GA-1.06]', { ...valid, scheduled_at: ' 2030-01-15T10:30:00Z ' }, 'scheduled_at:INVALID_TIMESTAMP'],
     ['months as timeout [GA-1.07]', { ...valid, timeout: 'P1M' }, 'timeout:INVALID_DURATION'],
     ['no attempts [GA-1.09]', { ...valid, max_attempts: 0 }, 'max_attempts:OUT_OF_RANGE'],
     ['101 attempts [GA-1.09]', { ...valid, max_attempts: 101 }, 'max_attempts:OUT_OF_RANGE'],
     ['half an attempt [GA-1.08]', { ...valid, max_attempts: 1.5 }, 'max_attempts:OUT_OF_RANGE'],
     ['an unknown strategy [GA-1.17]', { ...valid, backoff: { strategy: 'RANDOM' } }, 'backoff.strategy:INVALID_VALUE'],
-    [
-      'a strategy nobody registered',
-      { ...valid, backoff: { strategy: 'CUSTOM' } },
-      'backoff.strategy:CUSTOM_BACKOFF_UNKNOWN',
-    ],
-    [
-      'a first delay that is none [GA-1.18]',
-      { ...valid, backoff: { initial_delay: 'soon' } },
-      'backoff.initial_delay:INVALID_DURATION',
-    ],
-    [
-      'a longest delay that is none [GA-1.19]',
-      { ...valid, backoff: { max_delay: true } },
-      'backoff.max_delay:INVALID_DURATION',
-    ],
-    [
-      'a multiplier in words [GA-1.20]',
-      { ...valid, backoff: { multiplier: 'two' } },
-      'backoff.multiplier:INVALID_TYPE',
-    ],
+    ['a strategy nobody registered', { ...valid, backoff: { strategy: 'CUSTOM' } }, 'backoff.strategy:CUSTOM_BACKOFF_UNKNOWN'],
+    ['a first delay that is none [GA-1.18]', { ...valid, backoff: { initial_delay: 'soon' } }, 'backoff.initial_delay:INVALID_DURATION'],
+    ['a longest delay that is none [GA-1.19]', { ...valid, backoff: { max_delay: true } }, 'backoff.max_delay:INVALID_DURATION'],
+    ['a multiplier in words [GA-1.20]', { ...valid, backoff: { multiplier: 'two' } }, 'backoff.multiplier:INVALID_TYPE'],
     ['an empty key [GA-1.11]', { ...valid, idempotency_key: '' }, 'idempotency_key:TOO_SHORT'],
     ['a number as correlation [GA-1.12]', { ...valid, correlation_id: 7 }, 'correlation_id:INVALID_TYPE'],
     ['tags that are no strings [GA-1.13]', { ...valid, tags: { a: 1 } }, 'tags.a:INVALID_TYPE'],
-    [
-      '51 tags',
-      { ...valid, tags: Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`t${n}`, ''])) },
-      'tags:TOO_MANY',
-    ],
+    ['51 tags', { ...valid, tags: Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`t${n}`, ''])) }, 'tags:TOO_MANY'],
     ['a dependency that is no id [GA-1.14]', { ...valid, depends_on: ['x'] }, 'depends_on[0]:INVALID_ID'],
     [
       'a dependency nobody has [GA-1.14]',
@@ -92,12 +64,7 @@ describe('a submission is refused', () => {
     const { status, body } = await caller.post('/jobs', { type: '', max_attempts: 0, priority: 'SOON' });
     expect(status).toBe(400);
     expect(body.code).toBe('INVALID_REQUEST');
-    expect(body.details.map(({ field }: Detail) => field).sort()).toEqual([
-      'max_attempts',
-      'payload',
-      'priority',
-      'type',
-    ]);
+    expect(body.details.map(({ field }: Detail) => field).sort()).toEqual(['max_attempts', 'payload', 'priority', 'type']);
     for (const detail of body.details) {
       expect(detail.code).toMatch(/^[A-Z_]+$/);
       expect(detail.message).toContain(detail.field);
@@ -113,15 +80,11 @@ describe('a submission is refused', () => {
     const caller = await queue.caller();
     const { status, body } = await caller.post('/jobs', { ...valid, [member]: 'x' });
     expect(status).toBe(400);
-    expect(body.details).toEqual([
-      { field: member, code: 'UNKNOWN_MEMBER', message: expect.stringContaining(`did you mean ${meant}?`) },
-    ]);
+    expect(body.details).toEqual([{ field: member, code: 'UNKNOWN_MEMBER', message: expect.stringContaining(`did you mean ${meant}?`) }]);
   });
 
   it('with a member of its backoff in the spelling of the library', async () => {
-    expect(await complaints({ ...valid, backoff: { initialDelay: 1 } })).toEqual([
-      'backoff.initialDelay:UNKNOWN_MEMBER',
-    ]);
+    expect(await complaints({ ...valid, backoff: { initialDelay: 1 } })).toEqual(['backoff.initialDelay:UNKNOWN_MEMBER']);
   });
 
   it.each([
@@ -136,12 +99,9 @@ describe('a submission is refused', () => {
 });
 
 describe('a submission is accepted', () => {
-  it.each([['P1DT2H'], ['PT0.5S'], [300], ['90s']])(
-    'with the duration %s, in either form [GA-6.02] [GA-6.03]',
-    async (delay) => {
-      expect(await complaints({ ...valid, delay })).toEqual(['202']);
-    },
-  );
+  it.each([['P1DT2H'], ['PT0.5S'], [300], ['90s']])('with the duration %s, in either form [GA-6.02] [GA-6.03]', async (delay) => {
+    expect(await complaints({ ...valid, delay })).toEqual(['202']);
+  });
 
   it('with both forms of a duration meaning the same [GA-6.03]', async () => {
     const caller = await queue.caller();

@@ -6,19 +6,16 @@ import { useQueue } from './queue-fixture.ts';
 const queue = useQueue();
 
 describe('a manual retry', () => {
-  it.each(['failed', 'dead_letter'] as const)(
-    'of a %s job queues it again [GA-4.36] [GA-4.37] [GA-4.41..44]',
-    async (state) => {
-      const caller = await queue.caller();
-      const { id } = await queue.ledger.putJob(state, { orgId: caller.orgId });
-      const { status, body } = await caller.post(`/jobs/${id}/retry`);
-      expect(status).toBe(200);
-      expect(body).toEqual({ job_id: id, status: 'QUEUED', new_state: 'SCHEDULED', scheduled_for: expect.any(String) });
-      const job = (await caller.get(`/jobs/${id}`, { include_history: 'true' })).body;
-      expect(job).toMatchObject({ state: 'SCHEDULED', completed_at: null });
-      expect(job.history.at(-1)).toMatchObject({ to_state: 'SCHEDULED', reason: 'manual_retry' });
-    },
-  );
+  it.each(['failed', 'dead_letter'] as const)('of a %s job queues it again [GA-4.36] [GA-4.37] [GA-4.41..44]', async (state) => {
+    const caller = await queue.caller();
+    const { id } = await queue.ledger.putJob(state, { orgId: caller.orgId });
+    const { status, body } = await caller.post(`/jobs/${id}/retry`);
+    expect(status).toBe(200);
+    expect(body).toEqual({ job_id: id, status: 'QUEUED', new_state: 'SCHEDULED', scheduled_for: expect.any(String) });
+    const job = (await caller.get(`/jobs/${id}`, { include_history: 'true' })).body;
+    expect(job).toMatchObject({ state: 'SCHEDULED', completed_at: null });
+    expect(job.history.at(-1)).toMatchObject({ to_state: 'SCHEDULED', reason: 'manual_retry' });
+  });
 
   it('runs the job once more, though its attempts were used up [GA-4.36] [GA-4.38]', async () => {
     const caller = await queue.caller();

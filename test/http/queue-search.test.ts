@@ -53,12 +53,7 @@ describe('a search', () => {
     ['all tags [GA-2.39]', { tags: { customer: 'acme', region: 'us' } }, { tags: ['customer:acme', 'region:us'] }, [1]],
     ['whole values of tags [GA-2.39]', { tags: { customer: 'acm' } }, { tags: 'customer:acm' }, []],
     ['tags with a colon', { tags: { customer: 'a:b' } }, { tags: 'customer:a:b' }, [2]],
-    [
-      'all filters at once [GA-2.35]',
-      { types: ['mail'], priorities: ['LOW'] },
-      { types: 'mail', priorities: 'LOW' },
-      [1],
-    ],
+    ['all filters at once [GA-2.35]', { types: ['mail'], priorities: ['LOW'] }, { types: 'mail', priorities: 'LOW' }, [1]],
     ['the other order [GA-2.45]', { order: 'CREATED_ASC' }, { order: 'CREATED_ASC' }, [0, 1, 2, 3]],
     ['the order of change [GA-2.45]', { order: 'UPDATED_DESC' }, { order: 'UPDATED_DESC' }, [0, 3, 2, 1]],
   ] as const)('filters by %s', async (_what, search, query, expected) => {

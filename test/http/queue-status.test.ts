@@ -85,9 +85,7 @@ describe('a job', () => {
     expect(full.result).toMatchObject({ status: 'SUCCESS', output: { sent: 1 } });
     expect(full.history).toHaveLength(3);
     expect((await caller.get(`/jobs/${jobId}`, { include_result: 'perhaps' })).status).toBe(400);
-    expect((await caller.get(`/jobs/${jobId}`, { include_results: 'true' })).body.details[0].message).toContain(
-      'include_result?',
-    );
+    expect((await caller.get(`/jobs/${jobId}`, { include_results: 'true' })).body.details[0].message).toContain('include_result?');
   });
 
   it('that does not exist, belongs to another org, or has an invalid id is 404 [GA-2.01] [GA-6.14]', async () => {

@@ -79,8 +79,7 @@ describe('an accepted job', () => {
     const pausesWith = async (backoff: object) => {
       const jobId = await caller.act(fails, { backoff: { jitter: false, initial_delay: 'PT0.3S', ...backoff } });
       const { history } = await caller.reached(jobId, 'DEAD_LETTER');
-      const timesOf = (state: string) =>
-        history.filter((each: { to_state: string }) => each.to_state === state).map(timeOf) as number[];
+      const timesOf = (state: string) => history.filter((each: { to_state: string }) => each.to_state === state).map(timeOf) as number[];
       const [, ...readied] = timesOf('SCHEDULED');
       return timesOf('RETRYING').map((at, index) => (readied[index] as number) - at);
     };

@@ -30,8 +30,7 @@ describe('jobs with reserved names from before the rule', () => {
     expectUntouched();
     expect(status).toBe(200);
     expect(Object.keys(body.by_type).toSorted()).toEqual(NAMES.toSorted());
-    for (const counts of Object.values(body.by_type))
-      expect(counts).toEqual({ pending: 1, running: 0, completed: 0, failed: 0 });
+    for (const counts of Object.values(body.by_type)) expect(counts).toEqual({ pending: 1, running: 0, completed: 0, failed: 0 });
     const other = await queue.caller();
     const jobId = await other.act(() => 'done');
     expect(await other.reached(jobId, 'COMPLETED')).toMatchObject({ state: 'COMPLETED' });

@@ -32,9 +32,7 @@ async function serveOver(url: string, options: Partial<ServerOptions> = {}): Pro
   const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   closing.push(() => database.close());
-  await ledger.db.api.query(`INSERT INTO millrace.orgs (id, slug) VALUES ($1, 'caller') ON CONFLICT DO NOTHING`, [
-    IDENTITY.orgId,
-  ]);
+  await ledger.db.api.query(`INSERT INTO millrace.orgs (id, slug) VALUES ($1, 'caller') ON CONFLICT DO NOTHING`, [IDENTITY.orgId]);
   return serve({ engine, doors: [queueDoor], ...options });
 }
 

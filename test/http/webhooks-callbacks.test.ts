@@ -20,14 +20,9 @@ const URLS = [
 ] as const;
 
 /** Spellings that can be told by their text; where names lead is looked at when they are called. */
-const SPELLINGS = HOSTILE.filter(({ dns }) => dns === undefined).map(({ spelling }) =>
-  spelling.replace('{port}', '8484'),
-);
+const SPELLINGS = HOSTILE.filter(({ dns }) => dns === undefined).map(({ spelling }) => spelling.replace('{port}', '8484'));
 
-async function queue(
-  client: TestClient,
-  { method = 'POST', path = '/jobs', body }: { method?: string; path?: string; body: object },
-) {
+async function queue(client: TestClient, { method = 'POST', path = '/jobs', body }: { method?: string; path?: string; body: object }) {
   const response = await fetch(`${server.url}/queue/v1${path}`, {
     method,
     headers: { authorization: `Bearer ${client.key}`, 'content-type': 'application/json' },
@@ -44,9 +39,7 @@ describe('a callback of a job of the execution API', () => {
   it.each(URLS)('%s is refused: %s [FR-14.18] [FR-08.24]', async (callback, code) => {
     const client = await server.client();
     const { status, body } = await client.post('/jobs', { type: 'EXECUTE', callback });
-    expect([status, body.code, body.errors.map(faultOf)]).toEqual([
-      ...[400, 'RFA_JOB_VALIDATION_FAILED', [['callback', code]]],
-    ]);
+    expect([status, body.code, body.errors.map(faultOf)]).toEqual([...[400, 'RFA_JOB_VALIDATION_FAILED', [['callback', code]]]]);
     expect((await client.get('/jobs')).body.jobs).toEqual([]);
   });
 

@@ -86,9 +86,7 @@ describe('GET /v1/webhooks/{webhook_id}/deliveries', () => {
     await tested(client, webhook_id, 1);
     const [test] = await deliveriesOf(client, webhook_id, 3);
     const listed = async (query: Record<string, string>) =>
-      (await client.get(`/webhooks/${webhook_id}/deliveries`, query)).body.deliveries.map(
-        ({ event }: { event: string }) => event,
-      );
+      (await client.get(`/webhooks/${webhook_id}/deliveries`, query)).body.deliveries.map(({ event }: { event: string }) => event);
     expect((await listed({})).sort()).toEqual(['job.created', 'job.succeeded', 'webhook.test']);
     expect(await listed({ event: 'job.created' })).toEqual(['job.created']);
     expect(await listed({ state: 'failed' })).toEqual([]);

@@ -123,9 +123,7 @@ describe('DELETE /v1/webhooks/{webhook_id}', () => {
   it('is done once by many at once [FR-08.65]', async () => {
     const client = await server.client();
     const { webhook_id } = await register(client);
-    const answers = await Promise.all(
-      Array.from({ length: 5 }, () => client.send('DELETE', `/webhooks/${webhook_id}`)),
-    );
+    const answers = await Promise.all(Array.from({ length: 5 }, () => client.send('DELETE', `/webhooks/${webhook_id}`)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, 404, 404, 404, 404]);
   });
 
@@ -174,17 +172,14 @@ describe('secrets', () => {
     expect(rows).toEqual([{ secret: bytesOf(second), old_secret: bytesOf(first) }]);
   });
 
-  it.each([{ overlap: 'soon' }, { overlap: '31d' }, { overlap: -1 }, { overlap: 1.5 }, { secret: 'mine' }])(
-    'refuse %j',
-    async (sent) => {
-      const client = await server.client();
-      const { webhook_id } = await register(client);
-      for (const path of [`/webhooks/${webhook_id}/secret/rotate`, '/webhooks/callbacks/secret']) {
-        const { status, body } = await client.post(path, sent);
-        expect([status, body.errors[0].field]).toEqual([400, Object.keys(sent)[0]]);
-      }
-    },
-  );
+  it.each([{ overlap: 'soon' }, { overlap: '31d' }, { overlap: -1 }, { overlap: 1.5 }, { secret: 'mine' }])('refuse %j', async (sent) => {
+    const client = await server.client();
+    const { webhook_id } = await register(client);
+    for (const path of [`/webhooks/${webhook_id}/secret/rotate`, '/webhooks/callbacks/secret']) {
+      const { status, body } = await client.post(path, sent);
+      expect([status, body.errors[0].field]).toEqual([400, Object.keys(sent)[0]]);
+    }
+  });
 
   it('are in no answer but the one that made them, and in no log', async () => {
     const client = await server.client();

@@ -22,14 +22,7 @@ describe('a message', () => {
     const gone = await register(client, server.receiver.url('gone', randomId()), 'job.failed');
     await client.post(`/webhooks/${gone}/test`);
     const types = () => new Set(sentTo(label).map((body) => JSON.parse(body).type));
-    const wanted = [
-      'job.created',
-      'job.succeeded',
-      'job.event_emitted',
-      'job.failed',
-      'webhook.test',
-      'webhook.disabled',
-    ];
+    const wanted = ['job.created', 'job.succeeded', 'job.event_emitted', 'job.failed', 'webhook.test', 'webhook.disabled'];
     await until('every kind of event has been received', () => wanted.every((type) => types().has(type)));
     for (const body of sentTo(label)) server.contract.checkShape('WebhookMessage', JSON.parse(body));
     expect(() => server.contract.checkShape('WebhookMessage', { type: 'job.succeeded' })).toThrow();
@@ -42,8 +35,7 @@ describe('a message', () => {
     await client.submit();
     await deliveriesOf(client, id, 1);
     const [message] = sentTo(label).map((body) => JSON.parse(body));
-    for (const time of [message.timestamp, message.data.timestamp])
-      expect(time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    for (const time of [message.timestamp, message.data.timestamp]) expect(time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   });
 
   it('is in the document as a webhook, with its headers and what may be answered', () => {

@@ -21,18 +21,12 @@ const TABLE: Record<string, Described> = {
   rotateCallbackSecret: ['POST /v1/webhooks/callbacks/secret', 'jobs:write', 200, [400, 401, 403, 500, 503]],
   testWebhook: ['POST /v1/webhooks/{webhook_id}/test', 'jobs:write', 202, [401, 403, 404, 409, 500, 503]],
   listDeliveries: ['GET /v1/webhooks/{webhook_id}/deliveries', 'jobs:read', 200, [400, 401, 403, 404, 500, 503]],
-  getDelivery: [
-    ...(['GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}', 'jobs:read', 200] as const),
-    [401, 403, 404, 500, 503],
-  ],
+  getDelivery: [...(['GET /v1/webhooks/{webhook_id}/deliveries/{delivery_id}', 'jobs:read', 200] as const), [401, 403, 404, 500, 503]],
   redeliver: [
     ...(['POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver', 'jobs:write', 202] as const),
     [401, 403, 404, 409, 500, 503],
   ],
-  redeliverFailed: [
-    ...(['POST /v1/webhooks/{webhook_id}/redeliver', 'jobs:write', 202] as const),
-    [400, 401, 403, 404, 500, 503],
-  ],
+  redeliverFailed: [...(['POST /v1/webhooks/{webhook_id}/redeliver', 'jobs:write', 202] as const), [400, 401, 403, 404, 500, 503]],
 };
 
 /** What any route may answer whatever it does: a wrong type, too much, too often, too late. */
@@ -46,9 +40,7 @@ const BODIES: Record<string, object> = {
 
 function operations(): Map<string, Operation & { address: string }> {
   const own = server.contract.operations.filter(({ path }) => path.includes('webhook'));
-  return new Map(
-    own.map(({ method, path, operation }) => [operation.operationId, { ...operation, address: `${method} ${path}` }]),
-  );
+  return new Map(own.map(({ method, path, operation }) => [operation.operationId, { ...operation, address: `${method} ${path}` }]));
 }
 
 /** The operation on this webhook, as an address that can be asked. */
@@ -86,30 +78,27 @@ describe('the document of webhooks', () => {
 });
 
 describe('whose webhook it is', () => {
-  it.each(ON_ONE)(
-    '%s is refused to another client, to a key without the scope and to nobody [FR-08.65]',
-    async (id) => {
-      const [owner, other] = [await server.client(), await server.client()];
-      const { webhook_id: webhookId } = await register(owner);
-      const { delivery_id: deliveryId } = (await owner.post(`/webhooks/${webhookId}/test`)).body;
-      const before = (await owner.get(`/webhooks/${webhookId}`)).body;
-      const { method, path, body } = requestOf(id, { webhookId, deliveryId });
-      const answers = [
-        [other, 403, 'RFA_AUTH_FORBIDDEN'],
-        [await owner.with('jobs:cancel'), 403, 'RFA_AUTH_FORBIDDEN'],
-        [server.nobody(), 401, 'RFA_AUTH_INVALID_CREDENTIALS'],
-        [other.at(await server.listen({ settings: { hideForeignJobs: true } })), 404, 'RFA_WEBHOOK_NOT_FOUND'],
-      ] as const;
-      for (const [client, status, code] of answers) {
-        const refused = await client.send(method, path, body);
-        expect([refused.status, refused.body.code]).toEqual([status, code]);
-        expect(JSON.stringify(refused.body)).not.toContain(owner.clientId);
-      }
-      expect((await owner.get(`/webhooks/${webhookId}`)).body).toEqual(before);
-      const refusals = server.logs.filter((line) => line.message === 'access refused' && line.webhook_id === webhookId);
-      expect(refusals).toEqual([expect.objectContaining({ client_id: other.clientId })]);
-    },
-  );
+  it.each(ON_ONE)('%s is refused to another client, to a key without the scope and to nobody [FR-08.65]', async (id) => {
+    const [owner, other] = [await server.client(), await server.client()];
+    const { webhook_id: webhookId } = await register(owner);
+    const { delivery_id: deliveryId } = (await owner.post(`/webhooks/${webhookId}/test`)).body;
+    const before = (await owner.get(`/webhooks/${webhookId}`)).body;
+    const { method, path, body } = requestOf(id, { webhookId, deliveryId });
+    const answers = [
+      [other, 403, 'RFA_AUTH_FORBIDDEN'],
+      [await owner.with('jobs:cancel'), 403, 'RFA_AUTH_FORBIDDEN'],
+      [server.nobody(), 401, 'RFA_AUTH_INVALID_CREDENTIALS'],
+      [other.at(await server.listen({ settings: { hideForeignJobs: true } })), 404, 'RFA_WEBHOOK_NOT_FOUND'],
+    ] as const;
+    for (const [client, status, code] of answers) {
+      const refused = await client.send(method, path, body);
+      expect([refused.status, refused.body.code]).toEqual([status, code]);
+      expect(JSON.stringify(refused.body)).not.toContain(owner.clientId);
+    }
+    expect((await owner.get(`/webhooks/${webhookId}`)).body).toEqual(before);
+    const refusals = server.logs.filter((line) => line.message === 'access refused' && line.webhook_id === webhookId);
+    expect(refusals).toEqual([expect.objectContaining({ client_id: other.clientId })]);
+  });
 
   it.each(ON_ONE)('%s answers 404 for an unknown webhook and for an invalid id [FR-08.65]', async (id) => {
     const client = await server.client();
@@ -120,15 +109,12 @@ describe('whose webhook it is', () => {
     }
   });
 
-  it.each(['registerWebhook', 'listWebhooks', 'rotateCallbackSecret'])(
-    '%s needs a key with its scope [FR-08.61]',
-    async (id) => {
-      const owner = await server.client();
-      const { method, path, body } = requestOf(id, { webhookId: '', deliveryId: '' });
-      expect((await server.nobody().send(method, path, body)).status).toBe(401);
-      expect((await (await owner.with('jobs:cancel')).send(method, path, body)).status).toBe(403);
-    },
-  );
+  it.each(['registerWebhook', 'listWebhooks', 'rotateCallbackSecret'])('%s needs a key with its scope [FR-08.61]', async (id) => {
+    const owner = await server.client();
+    const { method, path, body } = requestOf(id, { webhookId: '', deliveryId: '' });
+    expect((await server.nobody().send(method, path, body)).status).toBe(401);
+    expect((await (await owner.with('jobs:cancel')).send(method, path, body)).status).toBe(403);
+  });
 
   it('is in no list of another client', async () => {
     const [owner, other] = [await server.client(), await server.client()];

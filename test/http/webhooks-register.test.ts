@@ -47,9 +47,7 @@ describe('POST /v1/webhooks', () => {
   ])('refuses %j: %s [FR-14.54] [FR-08.61]', async (url, code) => {
     const client = await server.client();
     const { status, body } = await client.post('/webhooks', { url, events: ['*'] });
-    expect([status, body.code, body.errors[0].field, body.errors[0].code]).toEqual([
-      ...[400, 'RFA_JOB_VALIDATION_FAILED', 'url', code],
-    ]);
+    expect([status, body.code, body.errors[0].field, body.errors[0].code]).toEqual([...[400, 'RFA_JOB_VALIDATION_FAILED', 'url', code]]);
     expect(await countOf(client)).toBe(0);
   });
 
@@ -111,9 +109,7 @@ describe('POST /v1/webhooks', () => {
 
   it('makes one of many equal registrations at once [FR-08.61]', async () => {
     const client = await server.client();
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, () => client.post('/webhooks', { url: PUBLIC_URL, events: ['*'] })),
-    );
+    const answers = await Promise.all(Array.from({ length: 8 }, () => client.post('/webhooks', { url: PUBLIC_URL, events: ['*'] })));
     expect(answers.map(({ status }) => status).sort()).toEqual([201, ...Array.from({ length: 7 }, () => 409)]);
     expect(await countOf(client)).toBe(1);
   });
@@ -135,9 +131,7 @@ describe('POST /v1/webhooks', () => {
   it('shows the secret to one of many requests with the same key at once [FR-08.04]', async () => {
     const client = await server.client();
     const sent = { url: PUBLIC_URL, events: ['*'] };
-    const answers = await Promise.all(
-      Array.from({ length: 8 }, () => client.post('/webhooks', sent, { [KEY]: 'race' })),
-    );
+    const answers = await Promise.all(Array.from({ length: 8 }, () => client.post('/webhooks', sent, { [KEY]: 'race' })));
     expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 201));
     expect(new Set(answers.map(({ body }) => body.webhook_id)).size).toBe(1);
     expect(answers.filter(({ body }) => body.secret !== null)).toHaveLength(1);

@@ -12,8 +12,7 @@ async function registered(client: TestClient, mode: ReceiverMode) {
   return { label, webhookId: await register(client, server.receiver.url(mode, label), '*') };
 }
 
-const receivedBy = (label: string) =>
-  server.receiver.received().filter(({ path }) => path.split('?')[0]?.endsWith(`/${label}`));
+const receivedBy = (label: string) => server.receiver.received().filter(({ path }) => path.split('?')[0]?.endsWith(`/${label}`));
 
 const messagesOf = (label: string) => receivedBy(label).map(({ messageId }) => messageId);
 
@@ -30,8 +29,7 @@ const messageOf = (deliveryId: string) => `msg_${deliveryId.replaceAll('-', '')}
 const stateOf = async (client: TestClient, webhookId: string, id: string) =>
   (await client.get(`/webhooks/${webhookId}/deliveries/${id}`)).body.state;
 
-const enable = (client: TestClient, webhookId: string, enabled: boolean) =>
-  client.send('PATCH', `/webhooks/${webhookId}`, { enabled });
+const enable = (client: TestClient, webhookId: string, enabled: boolean) => client.send('PATCH', `/webhooks/${webhookId}`, { enabled });
 
 describe('deliveries again', () => {
   it('send one that was delivered with the same message id, once for many requests at once', async () => {
@@ -86,11 +84,7 @@ describe('deliveries again', () => {
     expect([status, body]).toEqual([202, { queued: 4 }]);
     await server.receiver.until(() => receivedBy(`${label}-ok`).length === 4);
     expect(messagesOf(`${label}-ok`)).toEqual(failed.map(messageOf));
-    await until(
-      'the replayed delivery has arrived',
-      () => stateOf(client, webhookId, failed.at(-1) as string),
-      'delivered',
-    );
+    await until('the replayed delivery has arrived', () => stateOf(client, webhookId, failed.at(-1) as string), 'delivered');
     expect(await stateOf(client, webhookId, old)).toBe('failed');
     expect((await client.post(`/webhooks/${webhookId}/redeliver`, { since })).body).toEqual({ queued: 0 });
     expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ consecutive_failures: 0, queued: 0 });
@@ -130,20 +124,13 @@ describe('a webhook that is disabled', () => {
     const client = await server.client();
     const { webhookId, label } = await registered(client, 'gone');
     await tested(client, webhookId, 2);
-    await until(
-      'the webhook has been disabled',
-      async () => !(await client.get(`/webhooks/${webhookId}`)).body.enabled,
-    );
+    await until('the webhook has been disabled', async () => !(await client.get(`/webhooks/${webhookId}`)).body.enabled);
     expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ disabled_reason: 'gone', queued: 2 });
     expect((await client.post(`/webhooks/${webhookId}/test`)).status).toBe(409);
     const url = server.receiver.url('ok', label);
     const { body } = await client.send('PATCH', `/webhooks/${webhookId}`, { url, enabled: true });
     expect(body).toMatchObject({ url, enabled: true, disabled_reason: null, consecutive_failures: 0 });
-    await until(
-      'both events have been delivered',
-      async () => (await client.get(`/webhooks/${webhookId}`)).body.totals.delivered,
-      2,
-    );
+    await until('both events have been delivered', async () => (await client.get(`/webhooks/${webhookId}`)).body.totals.delivered, 2);
     expect(receivedBy(label).map(({ body: sent }) => JSON.parse(sent).type)).toContain('webhook.disabled');
   });
 });
@@ -157,11 +144,7 @@ describe('a webhook that is deleted', () => {
     expect((await client.send('DELETE', `/webhooks/${webhookId}`)).body).toEqual({ deleted: true });
     const text = `SELECT count(*) FILTER (WHERE state IN ('queued', 'live'))::int4 AS open FROM millrace.webhook_deliveries
       WHERE webhook_id = $1`;
-    await until(
-      'no delivery is open',
-      async () => (await server.ledger.db.api.query(text, [webhookId])).rows[0].open,
-      0,
-    );
+    await until('no delivery is open', async () => (await server.ledger.db.api.query(text, [webhookId])).rows[0].open, 0);
     const lane = 'SELECT live_delivery, due_at FROM millrace.webhook_lanes WHERE webhook_id = $1';
     expect((await server.ledger.db.api.query(lane, [webhookId])).rows).toEqual([{ live_delivery: null, due_at: null }]);
     expect(receivedBy(label)).toHaveLength(1);

@@ -9,14 +9,10 @@ const MIGRATIONS = new URL('../../src/ledger/migrations/', import.meta.url);
 
 /** Files that take or release an advisory lock by SQL of their own. */
 const takersIn = (files: Iterable<readonly [string, string]>): string[] =>
-  Array.from(files, ([path, text]) => (path !== HOME && TAKEN.test(text) ? path : null)).filter(
-    (path) => path !== null,
-  );
+  Array.from(files, ([path, text]) => (path !== HOME && TAKEN.test(text) ? path : null)).filter((path) => path !== null);
 
 test('only advisory-locks.ts takes advisory locks', () => {
-  const migrations = readdirSync(MIGRATIONS).map(
-    (file) => [file, readFileSync(new URL(file, MIGRATIONS), 'utf8')] as const,
-  );
+  const migrations = readdirSync(MIGRATIONS).map((file) => [file, readFileSync(new URL(file, MIGRATIONS), 'utf8')] as const);
   expect(takersIn([...readSourceTree('src'), ...migrations])).toEqual([]);
   expect(readSourceTree('src').get(HOME)).toMatch(TAKEN);
 });

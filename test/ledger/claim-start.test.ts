@@ -66,9 +66,7 @@ describe('a claim', () => {
     for (let count = 0; count < 10; count++) await ledger.submitOne({ orgId, type });
     const workers = await Promise.all([ledger.registerWorker(), ledger.registerWorker()]);
     const claims = await Promise.all(
-      workers.map((workerId) =>
-        claimJobs(db(), { workerId, ranges: rangesOf({ jobType: type }), limit: 10, claimNo: 1 }),
-      ),
+      workers.map((workerId) => claimJobs(db(), { workerId, ranges: rangesOf({ jobType: type }), limit: 10, claimNo: 1 })),
     );
     const seqs = claims.flatMap(({ jobs }) => jobs.map((job) => job.seq));
     expect(new Set(seqs).size).toBe(seqs.length);
@@ -139,9 +137,7 @@ describe('a parent that spawns', () => {
       joinedSeqs: [middle.seq, top.seq],
       origin: { requestId: middle.id, correlationId: middle.id, projectId: null, traceparent: null },
     });
-    const refused = await inTransaction(ledger.db.api, (client) =>
-      lockParent(client, { ...middle, leaseSeq: top.leaseSeq }),
-    );
+    const refused = await inTransaction(ledger.db.api, (client) => lockParent(client, { ...middle, leaseSeq: top.leaseSeq }));
     expect(refused).toEqual({ landed: false });
   });
 

@@ -8,11 +8,9 @@ const NO_ROOM_NEEDED = { types: new Map(), orgs: new Map() };
 
 const CLAIMS = {
   claimAndStart: async (params: ClaimParams) => (await claimAndStart(ledger.db.workers, params)).jobs,
-  claimAndStartCapped: async (params: ClaimParams) =>
-    (await claimAndStartCapped(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
+  claimAndStartCapped: async (params: ClaimParams) => (await claimAndStartCapped(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
   claimJobs: async (params: ClaimParams) => (await claimJobs(ledger.db.workers, params)).jobs,
-  claimCappedJobs: async (params: ClaimParams) =>
-    (await claimCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
+  claimCappedJobs: async (params: ClaimParams) => (await claimCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
 } as const;
 
 describe.each(Object.entries(CLAIMS))('%s', (_, claim) => {
@@ -26,9 +24,7 @@ describe.each(Object.entries(CLAIMS))('%s', (_, claim) => {
     const workerId = await ledger.registerWorker();
     let claimNo = 0;
     const take = async (ranks: Record<'q:a' | 'q:b', number>, limit: number) => {
-      const queues = Object.entries(ranks).flatMap(([queue, rank]) =>
-        [0, 2].map((priority) => ({ queue, rank, priority })),
-      );
+      const queues = Object.entries(ranks).flatMap(([queue, rank]) => [0, 2].map((priority) => ({ queue, rank, priority })));
       const ranges = queues.map((range) => ({ ...range, jobType: type, floor: 0 }));
       return (await claim({ workerId, ranges, limit, claimNo: ++claimNo })).map(({ seq }) => seq).sort((x, y) => x - y);
     };

@@ -2,12 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { API_KEY_RANDOM_BYTES, DEFAULT_SCOPES, formatApiKey, formatApiKeyWithId } from '../../src/core/api-key.ts';
 import { createApiKey, findApiKeys } from '../../src/ledger/access/api-keys.ts';
-import {
-  issueFirstKey,
-  renewClientKey,
-  revokeClientKey,
-  rotateClientKey,
-} from '../../src/ledger/access/client-keys.ts';
+import { issueFirstKey, renewClientKey, revokeClientKey, rotateClientKey } from '../../src/ledger/access/client-keys.ts';
 import { createClient, findClient } from '../../src/ledger/access/clients.ts';
 import { claimReply, findReply } from '../../src/ledger/access/create-replies.ts';
 import { useQuota } from '../../src/ledger/access/quota.ts';
@@ -39,8 +34,7 @@ async function newKey(orgId: string, scopes: readonly string[] = DEFAULT_SCOPES)
   return { id, secretHash };
 }
 
-const rowOf = async (id: string) =>
-  (await ledger.db.api.query('SELECT * FROM millrace.clients WHERE org_id = $1', [id])).rows[0];
+const rowOf = async (id: string) => (await ledger.db.api.query('SELECT * FROM millrace.clients WHERE org_id = $1', [id])).rows[0];
 
 const found = async (id: string) => (await findApiKeys(ledger.db.api, [id]))[0];
 
@@ -123,11 +117,7 @@ describe('a key', () => {
     const greater = await newKey(orgId, ['jobs:read', 'operator']);
     const foreign = await newKey(await newClient());
     const revoke = (id: string) => revokeClientKey(ledger.db.api, { orgId, id, byId: me.id });
-    expect(await Promise.all([revoke(lesser.id), revoke(greater.id), revoke(foreign.id)])).toEqual([
-      true,
-      false,
-      false,
-    ]);
+    expect(await Promise.all([revoke(lesser.id), revoke(greater.id), revoke(foreign.id)])).toEqual([true, false, false]);
     expect(await found(lesser.id)).toMatchObject({ isRevoked: true });
     expect(await found(greater.id)).toMatchObject({ isRevoked: false });
     expect(await found(foreign.id)).toMatchObject({ isRevoked: false });
@@ -155,9 +145,7 @@ describe('a reply to a creation', () => {
 
   it('is kept for the first who asks with a key; the others read it until it expires', async () => {
     const scope = randomUUID();
-    const claims = ['a', 'b', 'c'].map((text) =>
-      inTransaction(ledger.db.api, (client) => claimReply(client, reply(scope, text))),
-    );
+    const claims = ['a', 'b', 'c'].map((text) => inTransaction(ledger.db.api, (client) => claimReply(client, reply(scope, text))));
     expect((await Promise.all(claims)).filter(Boolean)).toHaveLength(1);
     const kept = await findReply(ledger.db.api, { scope, key: 'k' });
     expect(kept?.reply).toEqual({ text: kept?.fingerprint });

@@ -110,8 +110,7 @@ describe('a transaction that lost a race', () => {
 
 describe('the statements of a transaction', () => {
   it('may be given less time than those of their pool, and the next transaction has the usual', async () => {
-    const read = async (client: pg.PoolClient) =>
-      (await client.query('SHOW statement_timeout')).rows[0].statement_timeout;
+    const read = async (client: pg.PoolClient) => (await client.query('SHOW statement_timeout')).rows[0].statement_timeout;
     const one = new pg.Pool({ connectionString: ledger.db.url, statement_timeout: 5_000, max: 1 });
     expect(await inTransaction(one, read, { statementTimeoutMs: 2_000 })).toBe('2s');
     expect(await inTransaction(one, read)).toBe('5s');

@@ -58,9 +58,7 @@ test.each([
 
 test('a page ends earlier where its deliveries would take too many bytes', { timeout: 60_000 }, async () => {
   const orgId = await ledger.newOrg();
-  const ids = await Promise.all(
-    Array.from({ length: 20 }, () => webhooks.register(orgId, { events: ['job.created'] })),
-  );
+  const ids = await Promise.all(Array.from({ length: 20 }, () => webhooks.register(orgId, { events: ['job.created'] })));
   await submitLarge(orgId, { records: 1, jobs: 1_600 });
   const rounds = await webhooks.dispatch();
   // 32 000 deliveries of some 350 bytes each: a page of 8 MB does not hold them all.

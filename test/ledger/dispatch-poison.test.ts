@@ -44,17 +44,13 @@ test('where one target refuses an event, the other targets get it', async () => 
     await webhooks.register(orgId, { events: ['job.created'] }),
     await webhooks.register(orgId, { events: ['job.created'] }),
   ];
-  await webhooks.sql(
-    `ALTER TABLE millrace.webhook_deliveries ADD CONSTRAINT refused CHECK (webhook_id <> '${bad}') NOT VALID`,
-  );
+  await webhooks.sql(`ALTER TABLE millrace.webhook_deliveries ADD CONSTRAINT refused CHECK (webhook_id <> '${bad}') NOT VALID`);
   onTestFinished(async () => {
     await webhooks.sql('ALTER TABLE millrace.webhook_deliveries DROP CONSTRAINT refused');
   });
   const jobs = [await ledger.submitOne({ orgId }), await ledger.submitOne({ orgId })];
   await webhooks.dispatch();
-  expect((await webhooks.deliveries({ webhookId: good })).map(({ job_id }) => job_id)).toEqual(
-    jobs.map(({ id }) => id),
-  );
+  expect((await webhooks.deliveries({ webhookId: good })).map(({ job_id }) => job_id)).toEqual(jobs.map(({ id }) => id));
   const aside = await setAside(orgId);
   expect(aside.map(({ seq, webhook_id }) => [seq, webhook_id])).toEqual(jobs.map(({ seq }) => [seq, bad]));
   // The checker reports the missing deliveries, since no one was told of these events.

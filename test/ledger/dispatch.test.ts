@@ -27,13 +27,7 @@ describe('a registered webhook', () => {
     await webhooks.dispatch();
     await webhooks.dispatch();
     const told = await webhooks.deliveries({ webhookId: id });
-    expect(told.map(({ event }) => event)).toEqual([
-      'job.created',
-      'job.queued',
-      'job.assigned',
-      'job.running',
-      'job.succeeded',
-    ]);
+    expect(told.map(({ event }) => event)).toEqual(['job.created', 'job.queued', 'job.assigned', 'job.running', 'job.succeeded']);
     expect(told.every(({ job_id, state }) => job_id === job.id && state === 'queued')).toBe(true);
     expect(await webhooks.events(foreign)).toEqual([]);
   });
@@ -137,7 +131,7 @@ describe('the order of events', () => {
     }
   });
 
-  test('a transaction of the projector, which writes no event, holds none back', async () => {
+  test('a transaction of the rollup writer, which writes no event, holds none back', async () => {
     const orgId = await ledger.newOrg();
     const id = await webhooks.register(orgId, { events: ['job.created'] });
     const projecting = await ledger.db.projecting.connect();

@@ -17,10 +17,7 @@ const envelope = (more: Partial<Envelope> = {}): Envelope => ({
 });
 
 /** Writes jobs with these envelopes in one statement and answers them as they are read. */
-async function written(
-  envelopes: readonly (Envelope | null)[],
-  options: { type?: string; queue?: string; key?: true },
-) {
+async function written(envelopes: readonly (Envelope | null)[], options: { type?: string; queue?: string; key?: true }) {
   const orgId = await ledger.newOrg();
   const { type, queue = 'q:default' } = options;
   const entries = [];
@@ -38,32 +35,26 @@ test.each([
   ['with keys', { key: true }],
   ['in a fair queue', { queue: 'q:fair' }],
   ['with keys in a fair queue', { queue: 'q:fair', key: true }],
-] as const)(
-  'jobs %s keep what they came with, each its own [AB-contract.04] [AB-contract.07] [AB-contract.13]',
-  async (_, kind) => {
-    await ledger.db.api.query(
-      `INSERT INTO millrace.queues (name, claim_order) VALUES ('q:fair', 'fair') ON CONFLICT DO NOTHING`,
-    );
-    const shared = { category: 'maintenance', projectId: randomUUID() };
-    for (const given of [
-      [envelope(shared), envelope(shared), envelope(shared)],
-      [envelope(), null, envelope({ requestId: null, projectId: null })],
-    ]) {
-      const jobs = await written(given, kind);
-      for (const [index, job] of jobs.entries()) {
-        const none = { category: null, projectId: null, traceparent: null };
-        const { requestId, ...rest } = given[index] ?? { ...none, requestId: null };
-        const expected = { requestId: requestId ?? job?.id, correlationId: requestId ?? job?.id };
-        expect(job).toMatchObject({ ...rest, ...expected });
-      }
+] as const)('jobs %s keep what they came with, each its own [AB-contract.04] [AB-contract.07] [AB-contract.13]', async (_, kind) => {
+  await ledger.db.api.query(`INSERT INTO millrace.queues (name, claim_order) VALUES ('q:fair', 'fair') ON CONFLICT DO NOTHING`);
+  const shared = { category: 'maintenance', projectId: randomUUID() };
+  for (const given of [
+    [envelope(shared), envelope(shared), envelope(shared)],
+    [envelope(), null, envelope({ requestId: null, projectId: null })],
+  ]) {
+    const jobs = await written(given, kind);
+    for (const [index, job] of jobs.entries()) {
+      const none = { category: null, projectId: null, traceparent: null };
+      const { requestId, ...rest } = given[index] ?? { ...none, requestId: null };
+      const expected = { requestId: requestId ?? job?.id, correlationId: requestId ?? job?.id };
+      expect(job).toMatchObject({ ...rest, ...expected });
     }
-  },
-);
+  }
+});
 
 test('a key of a project is removed with its job', async () => {
   const orgId = await ledger.newOrg();
-  const keys = async () =>
-    (await ledger.db.api.query('SELECT key FROM millrace.idempotency_keys WHERE org_id = $1', [orgId])).rows.length;
+  const keys = async () => (await ledger.db.api.query('SELECT key FROM millrace.idempotency_keys WHERE org_id = $1', [orgId])).rows.length;
   await ledger.putJob('completed', {
     ...{ orgId, policy: { retentionMs: DAY, keyWindowMs: 90 * DAY } },
     job: { idempotencyKey: 'k', fingerprint: 'f', envelope: envelope() },

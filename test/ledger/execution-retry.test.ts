@@ -22,10 +22,7 @@ async function waitMs(job: TestJob): Promise<number> {
 
 const failedAfter = async (attempts: number): Promise<TestJob> => {
   const job = await ledger.putJob('failed', { policy });
-  await ledger.db.api.query('UPDATE millrace.jobs SET attempts_started = $2, attempt_slot = $2 WHERE id = $1', [
-    job.id,
-    attempts,
-  ]);
+  await ledger.db.api.query('UPDATE millrace.jobs SET attempts_started = $2, attempt_slot = $2 WHERE id = $1', [job.id, attempts]);
   return job;
 };
 
@@ -97,10 +94,7 @@ describe('a manual retry within the limit', () => {
     const answers = await Promise.all(Array.from({ length: 10 }, () => retry(job, { takesOver: true })));
     expect(answers.filter(({ kind }) => kind === 'queued')).toMatchObject([{ attemptSlot: 2 }]);
     expect((await ledger.rowOf(job)).run_at).toEqual(run_at);
-    expect((await ledger.pathOf(job)).slice(-2)).toEqual([
-      'retrying>failed:retry_dropped',
-      'failed>delayed:manual_retry',
-    ]);
+    expect((await ledger.pathOf(job)).slice(-2)).toEqual(['retrying>failed:retry_dropped', 'failed>delayed:manual_retry']);
     await ledger.moveClock(120_000);
     await stageJobs(ledger.db.maintenance, { limit: 1_000, floor: null });
     await ledger.moveClock(-120_000);

@@ -90,10 +90,10 @@ test('a token from before a manual retry is dropped and the job lives on', async
   await expire();
   const { orgId, id } = job;
   await retryJob(ledger.db.api, { orgId, id, resetAttempts: true, priority: null, delayMs: null, actor: null });
-  await ledger.db.api.query(
-    `INSERT INTO millrace.waiting (dies_at, seq, org_id) VALUES (millrace.clock() - interval '1 s', $1, $2)`,
-    [job.seq, orgId],
-  );
+  await ledger.db.api.query(`INSERT INTO millrace.waiting (dies_at, seq, org_id) VALUES (millrace.clock() - interval '1 s', $1, $2)`, [
+    job.seq,
+    orgId,
+  ]);
   expect(await expire()).toMatchObject({ expired: 0 });
   expect([await ledger.stateOf(job), await ledger.tokensOf(job, 'waiting')]).toEqual(['scheduled', 0]);
   expect(await ledger.tokensOf(job, 'ready')).toBe(1);

@@ -102,9 +102,7 @@ export class TestLedger {
 
   /** The newest beat of a worker, as a rescuer sees it; null when there is no such worker. */
   async beatOf(workerId: number): Promise<number | null> {
-    const { rows } = await this.db.api.query(`SELECT ${BEAT} AS beat FROM millrace.workers w WHERE id = $1`, [
-      workerId,
-    ]);
+    const { rows } = await this.db.api.query(`SELECT ${BEAT} AS beat FROM millrace.workers w WHERE id = $1`, [workerId]);
     return rows[0]?.beat ?? null;
   }
 
@@ -226,10 +224,10 @@ export class TestLedger {
   }
 
   async eventsOf(job: { orgId: string; seq: number }): Promise<EventRow[]> {
-    const { rows } = await this.db.api.query(
-      'SELECT * FROM millrace.events WHERE org_id = $1 AND job_seq = $2 ORDER BY n',
-      [job.orgId, job.seq],
-    );
+    const { rows } = await this.db.api.query('SELECT * FROM millrace.events WHERE org_id = $1 AND job_seq = $2 ORDER BY n', [
+      job.orgId,
+      job.seq,
+    ]);
     return rows;
   }
 
@@ -246,10 +244,7 @@ export class TestLedger {
     return events.map((event) => `${event.from_state ?? ''}>${event.to_state}:${event.reason}`);
   }
 
-  async tokensOf(
-    job: { orgId: string; seq: number },
-    table: 'ready' | 'timers' | 'waiting' | 'releases',
-  ): Promise<number> {
+  async tokensOf(job: { orgId: string; seq: number }, table: 'ready' | 'timers' | 'waiting' | 'releases'): Promise<number> {
     const source = table === 'ready' ? 'ready_jobs' : table;
     const text = `SELECT count(*)::int4 AS count FROM millrace.${source} WHERE org_id = $1 AND seq = $2`;
     return (await this.db.api.query(text, [job.orgId, job.seq])).rows[0].count;

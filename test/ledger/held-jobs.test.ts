@@ -42,11 +42,7 @@ test('the stager passes held jobs by, lets the others go first, and comes back t
 
 test('the end of a lifetime passes held jobs by, and comes back to them', async () => {
   const mortal = { policy: { lifetimeMs: MINUTE } };
-  const held = [
-    await ledger.putJob('scheduled', mortal),
-    await ledger.putJob('retrying', mortal),
-    await ledger.putJob('pending', mortal),
-  ];
+  const held = [await ledger.putJob('scheduled', mortal), await ledger.putJob('retrying', mortal), await ledger.putJob('pending', mortal)];
   const free = await ledger.putJob('scheduled', mortal);
   await ledger.moveClock(MINUTE + 1);
   const expire = () => expireJobs(ledger.db.maintenance, 1_000);
@@ -70,9 +66,7 @@ test('a caller whose job is held waits alone and gets 503; the others get their 
       .cancel(wanted(held))
       .catch((error: unknown) => error)
       .finally(() => order.push('held'));
-    const answers = await Promise.all(
-      free.map((job) => canceller.cancel(wanted(job)).finally(() => order.push('free'))),
-    );
+    const answers = await Promise.all(free.map((job) => canceller.cancel(wanted(job)).finally(() => order.push('free'))));
     expect(answers.map(({ kind }) => kind)).toEqual(['cancelled', 'cancelled', 'cancelled']);
     expect(await refused).toMatchObject({ code: 'UNAVAILABLE', retryAfterMs: 1_000, cause: { code: '55P03' } });
     expect(order).toEqual(['free', 'free', 'free', 'held']);
@@ -99,9 +93,7 @@ test('callers who change a held job take few connections, and get 503', async ()
   const heldJobs = new HeldJobs({ database: ledger.db });
   const [held, free] = [await ledger.submitOne(), await ledger.submitOne()];
   const change = ({ orgId, id }: TestJob) =>
-    heldJobs
-      .run((client) => updateJob(client, { orgId, id, change: { priority: 0 } }))
-      .catch((error: unknown) => error);
+    heldJobs.run((client) => updateJob(client, { orgId, id, change: { priority: 0 } })).catch((error: unknown) => error);
   await whileHeld([held], async () => {
     const refused = Promise.all(Array.from({ length: 30 }, () => change(held)));
     await ledger.untilBlocked();

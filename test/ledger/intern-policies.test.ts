@@ -44,9 +44,7 @@ test('a number that has expired is asked for again, and is another one if the po
   const [lasting, passing] = [new PolicyCache(ledger.db.api), new PolicyCache(db, { lifeMs: 0 })];
   const id = await passing.idOf(policy);
   expect(passing.known(policy)).toBeUndefined();
-  await ledger.db.api.query(`UPDATE millrace.policies SET last_used_at = now() - interval '3 days' WHERE id = $1`, [
-    id,
-  ]);
+  await ledger.db.api.query(`UPDATE millrace.policies SET last_used_at = now() - interval '3 days' WHERE id = $1`, [id]);
   expect([await passing.idOf(policy), count()]).toEqual([id, 2]);
   const isUsed = `SELECT last_used_at > now() - interval '1 hour' AS used FROM millrace.policies WHERE id = $1`;
   const { rows } = await ledger.db.api.query(isUsed, [id]);

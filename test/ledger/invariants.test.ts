@@ -20,12 +20,7 @@ afterEach(async () => {
   await ledger.db.maintenance.query(EMPTY);
 });
 
-async function expectFound(
-  job: TestJob,
-  invariant: Violation['invariant'],
-  what: RegExp,
-  orgId = job.orgId,
-): Promise<void> {
+async function expectFound(job: TestJob, invariant: Violation['invariant'], what: RegExp, orgId = job.orgId): Promise<void> {
   const found = await check();
   expect(found).toContainEqual({ invariant, orgId, jobId: job.id, what: expect.stringMatching(what) });
 }

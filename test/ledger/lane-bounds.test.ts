@@ -98,8 +98,7 @@ describe('calls under way are bounded', () => {
 
   test('for failing and unknown targets; healthy targets need no share', async () => {
     const lanes: string[] = [];
-    for (let count = 0; count < 9; count++)
-      lanes.push(...(await callbacks(await ledger.newOrg(), ['https://a.example/'])));
+    for (let count = 0; count < 9; count++) lanes.push(...(await callbacks(await ledger.newOrg(), ['https://a.example/'])));
     const [sound, bad] = [lanes.slice(0, 3), lanes.slice(3, 6)];
     await set(sound, 'standing = 0, delivered_total = 1');
     await set(bad, 'standing = 2, failures = 1, failing_since = millrace.clock()');
@@ -114,8 +113,7 @@ describe('calls under way are bounded', () => {
 
   test('and lanes that only wait for their next attempt take no room', async () => {
     const lanes: string[] = [];
-    for (let count = 0; count < 3; count++)
-      lanes.push(...(await callbacks(await ledger.newOrg(), ['https://a.example/'])));
+    for (let count = 0; count < 3; count++) lanes.push(...(await callbacks(await ledger.newOrg(), ['https://a.example/'])));
     const [waiting, recovering] = [lanes.slice(0, 2), lanes.slice(2)];
     await set(lanes, 'standing = 2, failures = 3, failing_since = millrace.clock()');
     await set(waiting, `due_at = millrace.clock() + interval '1 hour', is_ready = false`);

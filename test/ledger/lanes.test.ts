@@ -49,9 +49,7 @@ describe('lanes', () => {
       await queued(await ledger.newOrg()),
     ];
     await set(open, `failures = 5, failing_since = millrace.clock(), next_at = millrace.clock() + interval '1 hour'`);
-    await webhooks.sql(`UPDATE millrace.webhooks SET disabled_at = now(), disabled_reason = 'manual' WHERE id = $1`, [
-      disabled,
-    ]);
+    await webhooks.sql(`UPDATE millrace.webhooks SET disabled_at = now(), disabled_reason = 'manual' WHERE id = $1`, [disabled]);
     expect(await makeLanesDue(ledger.db.api, null)).toBe(2);
     expect(await makeLanesDue(ledger.db.api, null)).toBe(0);
     expect(await lock()).toEqual([plain]);
@@ -91,10 +89,7 @@ describe('lanes', () => {
 describe('retention', () => {
   const prune = () => pruneDeliveries(ledger.db.maintenance, { retentionMs: DAY, limit: 100 });
   const age = (webhookId: string) =>
-    webhooks.sql(
-      `UPDATE millrace.webhook_deliveries SET created_at = created_at - interval '2 days' WHERE webhook_id = $1`,
-      [webhookId],
-    );
+    webhooks.sql(`UPDATE millrace.webhook_deliveries SET created_at = created_at - interval '2 days' WHERE webhook_id = $1`, [webhookId]);
 
   test('keeps the deliveries of a job as long as the job, and removes them after it', async () => {
     const orgId = await ledger.newOrg();
@@ -124,9 +119,7 @@ describe('retention', () => {
       );
     const [kept, used] = await callbacks();
     expect([kept?.url, used?.url]).toEqual(['https://example.com/kept', 'https://example.com/used']);
-    await webhooks.sql(`UPDATE millrace.webhooks SET disabled_at = now(), disabled_reason = 'manual' WHERE id = $1`, [
-      kept?.id,
-    ]);
+    await webhooks.sql(`UPDATE millrace.webhooks SET disabled_at = now(), disabled_reason = 'manual' WHERE id = $1`, [kept?.id]);
     for (const id of [webhook, kept?.id, used?.id]) await age(id as string);
     await prune();
     expect(await callbacks()).toHaveLength(2);

@@ -22,11 +22,9 @@ afterEach(async () => {
 const cancel = ({ orgId, id }: LeasedTestJob, on: Queryable = ledger.db.api) =>
   cancelJobs(on, { orgId, ids: [id], reason: 'no longer needed', actor: 'user:1', force: false });
 
-const giveBack = (job: LeasedTestJob, on: Queryable = db()) =>
-  returnJobs(on, { workerId: job.workerId, jobs: [job], closedClaims: [] });
+const giveBack = (job: LeasedTestJob, on: Queryable = db()) => returnJobs(on, { workerId: job.workerId, jobs: [job], closedClaims: [] });
 
-const complete = (job: LeasedTestJob) =>
-  completeLateJobs(db(), { workerId: job.workerId, finished: [lateJob(job)], closedClaims: [] });
+const complete = (job: LeasedTestJob) => completeLateJobs(db(), { workerId: job.workerId, finished: [lateJob(job)], closedClaims: [] });
 
 const requestsOf = async ({ seq }: LeasedTestJob) =>
   (await ledger.db.api.query('SELECT FROM millrace.cancel_requests WHERE seq = $1', [seq])).rowCount;

@@ -15,10 +15,7 @@ export async function leaseOneAhead(ledger: TestLedger, job: TestJob, workerId?:
 }
 
 /** A worker leases a new job ahead. */
-export async function newJobAhead(
-  ledger: TestLedger,
-  overrides: Parameters<TestLedger['submitOne']>[0] = {},
-): Promise<LeasedTestJob> {
+export async function newJobAhead(ledger: TestLedger, overrides: Parameters<TestLedger['submitOne']>[0] = {}): Promise<LeasedTestJob> {
   return leaseOneAhead(ledger, await ledger.submitOne(overrides));
 }
 

@@ -25,9 +25,7 @@ test('whether a day may go costs a step for each org, however many jobs there ar
     await session.query(`PREPARE spoken_of AS ${text}`);
     const found = async () => (await session.query(`EXECUTE spoken_of (${DAYS_AGO(2)})`)).rows[0].found as boolean;
     const blocks = async () => {
-      const { rows } = await session.query(
-        `EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE spoken_of (${DAYS_AGO(2)})`,
-      );
+      const { rows } = await session.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE spoken_of (${DAYS_AGO(2)})`);
       const [{ Plan: plan }] = rows[0]['QUERY PLAN'];
       return plan['Shared Hit Blocks'] + plan['Shared Read Blocks'];
     };

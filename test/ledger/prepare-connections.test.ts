@@ -15,13 +15,9 @@ test('statements that are sent ahead succeed and write nothing', async () => {
   expect(sent.filter(({ failed }) => failed)).toEqual([]);
   expect(new Set(sent.map(({ name }) => name))).toEqual(
     new Set(
-      [
-        'submit_alike_jobs',
-        'submit_alike_jobs_unflushed',
-        'submit_started_job',
-        'claim_and_start',
-        'complete_jobs',
-      ].map((name) => `millrace_${name}`),
+      ['submit_alike_jobs', 'submit_alike_jobs_unflushed', 'submit_started_job', 'claim_and_start', 'complete_jobs'].map(
+        (name) => `millrace_${name}`,
+      ),
     ),
   );
   expect(await contents()).toEqual(before);
@@ -31,8 +27,6 @@ test('statements that are sent ahead succeed and write nothing', async () => {
 async function contents(): Promise<unknown> {
   const tables = ['jobs', 'ready', 'claims', 'records', 'releases'];
   const rows = tables.map((table) => `(SELECT count(*) FROM millrace.${table}) AS ${table}`);
-  const numbers = ['job_seq', 'lease_seq', 'record_id'].map(
-    (name) => `(SELECT is_called FROM millrace.${name}) AS ${name}`,
-  );
+  const numbers = ['job_seq', 'lease_seq', 'record_id'].map((name) => `(SELECT is_called FROM millrace.${name}) AS ${name}`);
   return (await ledger.db.maintenance.query(`SELECT ${[...rows, ...numbers].join(', ')}`)).rows[0];
 }

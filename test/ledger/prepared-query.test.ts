@@ -103,9 +103,7 @@ describe('with a version of pg that lacks one of them', () => {
     const pipeline = new Pipeline({ connectionString: ledger.db.url }, {});
     for (let time = 0; time < 3; time++) expect((await pipeline.query(ASKED)).rows).toEqual(ROWS);
     await pipeline.close();
-    const warnings = warn.mock.calls
-      .map(([message]) => String(message))
-      .filter((message) => message.includes('pg lacks'));
+    const warnings = warn.mock.calls.map(([message]) => String(message)).filter((message) => message.includes('pg lacks'));
     expect(warnings).toEqual([
       'This version of pg lacks Query.prepare, Query.handleRowDescription, Query._result.addFields. Millrace works, but each statement costs more.',
     ]);

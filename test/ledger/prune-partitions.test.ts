@@ -42,10 +42,7 @@ test('a day is bounded by midnight in UTC', async () => {
   const day = await today();
   const bound = await inTransaction(ledger.db.api, async (client) => {
     await client.query(`SET LOCAL timezone = 'UTC'`);
-    const { rows } = await client.query(
-      'SELECT pg_get_expr(relpartbound, oid) AS bound FROM pg_class WHERE relname = $1',
-      [day],
-    );
+    const { rows } = await client.query('SELECT pg_get_expr(relpartbound, oid) AS bound FROM pg_class WHERE relname = $1', [day]);
     return rows[0].bound;
   });
   expect(bound).toMatch(/FROM \('[-\d]+ 00:00:00\+00'\) TO \('[-\d]+ 00:00:00\+00'\)/);

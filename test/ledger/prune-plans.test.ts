@@ -30,8 +30,7 @@ type Node = Record<string, unknown> & { Plans?: Node[] };
 /** What each scan of a table read in all, by the table's name. */
 function* rowsRead(node: Node): Generator<[table: string, rows: number]> {
   const [rows, removed] = [Number(node['Actual Rows'] ?? 0), Number(node['Rows Removed by Filter'] ?? 0)];
-  if (node['Relation Name'] !== undefined)
-    yield [String(node['Relation Name']), (rows + removed) * Number(node['Actual Loops'] ?? 0)];
+  if (node['Relation Name'] !== undefined) yield [String(node['Relation Name']), (rows + removed) * Number(node['Actual Loops'] ?? 0)];
   for (const child of node.Plans ?? []) yield* rowsRead(child);
 }
 
@@ -58,9 +57,7 @@ test('what a round of pruning reads does not grow with what it keeps, even by a 
     await session.query(`BEGIN; ${PRUNE_PLANNER}`);
     const read = (await explain('ANALYZE')).flatMap((plan) => [...rowsRead(plan)]);
     expect(read.filter(([, count]) => count > MAX_ROWS)).toEqual([]);
-    expect(read.map(([table]) => table)).toEqual(
-      expect.arrayContaining(['jobs', 'dependencies', 'progress', 'releases']),
-    );
+    expect(read.map(([table]) => table)).toEqual(expect.arrayContaining(['jobs', 'dependencies', 'progress', 'releases']));
     const { rows: left } = await session.query('SELECT count(*)::int4 AS jobs FROM millrace.jobs');
     expect(left).toEqual([{ jobs: 7_995 }]);
   } finally {

@@ -49,9 +49,7 @@ test('spans go when the oldest job is two days younger', async () => {
   await sql(span, [job.orgId, '3 days', 1]);
   await sql(span, [job.orgId, '1 day', 2]);
   const left = async () =>
-    (await sql('SELECT changed_seq FROM millrace.seq_spans WHERE org_id = $1', [job.orgId])).map(({ changed_seq }) =>
-      Number(changed_seq),
-    );
+    (await sql('SELECT changed_seq FROM millrace.seq_spans WHERE org_id = $1', [job.orgId])).map(({ changed_seq }) => Number(changed_seq));
   await sql(`UPDATE millrace.jobs SET created_at = created_at - interval '2 days' WHERE id = $1`, [job.id]);
   expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(0);
   await sql(`UPDATE millrace.jobs SET created_at = created_at + interval '2 days' WHERE id = $1`, [job.id]);
@@ -66,8 +64,7 @@ test('the jobs of a tag are forgotten once no job up to the last one is left', a
   await sql(tagged, [job.orgId, 'team=gone', job.seq - 2, job.seq - 1]);
   await sql(tagged, [job.orgId, 'team=half', job.seq - 1, job.seq]);
   expect(await pruneRollups(ledger.db.maintenance, EVERYTHING)).toBe(1);
-  const tags = async () =>
-    (await sql('SELECT tag FROM millrace.tagged_jobs WHERE org_id = $1', [job.orgId])).map((row) => row.tag);
+  const tags = async () => (await sql('SELECT tag FROM millrace.tagged_jobs WHERE org_id = $1', [job.orgId])).map((row) => row.tag);
   expect(await tags()).toEqual(['team=half']);
   await sql('DELETE FROM millrace.jobs WHERE org_id = $1', [job.orgId]);
   await ledger.submitOne();

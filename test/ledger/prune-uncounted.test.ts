@@ -9,10 +9,10 @@ const ledger = useLedger();
 const completedOf = async (orgId: string): Promise<number> =>
   (await countJobs(ledger.db.api, orgId, { sinceMs: 3_600_000 })).states.completed;
 
-test('a job whose retention is over stays until the projector has counted it, so no sum loses it', async () => {
+test('a job whose retention is over stays until the rollup writer has counted it, so no sum loses it', async () => {
   const orgId = await ledger.newOrg();
   const job = await ledger.putJob('completed', { orgId, policy: { retentionMs: 0 } });
-  // A projector that is stopped, or waits for its lock.
+  // A rollup writer that is stopped, or waits for its lock.
   const holding = await ledger.db.workers.connect();
   try {
     await holding.query(`BEGIN; SELECT FROM millrace.projections WHERE name = 'rollups' FOR UPDATE`);

@@ -44,15 +44,8 @@ test('everything that speaks of a pruned job goes with it', async () => {
   await reportProgress(ledger.db.workers, { ...job, percent: 1, message: null });
   await saveCheckpoint(ledger.db.workers, { ...job, state: new Uint8Array([1]) });
   await ledger.settle(job, { to: 'completed', reason: 'succeeded' });
-  await ledger.db.api.query('INSERT INTO millrace.dependencies VALUES ($1, $2, $3)', [
-    job.orgId,
-    job.seq,
-    dependency.seq,
-  ]);
-  await ledger.db.api.query('INSERT INTO millrace.cancel_requests VALUES ($1, $2, false, NULL, NULL, now())', [
-    job.orgId,
-    job.seq,
-  ]);
+  await ledger.db.api.query('INSERT INTO millrace.dependencies VALUES ($1, $2, $3)', [job.orgId, job.seq, dependency.seq]);
+  await ledger.db.api.query('INSERT INTO millrace.cancel_requests VALUES ($1, $2, false, NULL, NULL, now())', [job.orgId, job.seq]);
   const left = async () => {
     const tables = {
       progress: 'seq',
@@ -122,10 +115,7 @@ test('keys go when they expire, requests to cancel when their job has ended', as
   const ended = await ledger.start(await ledger.submitOne({ orgId }));
   await ledger.settle(ended, { to: 'completed', reason: 'succeeded' });
   for (const job of [running, ended]) {
-    await ledger.db.api.query('INSERT INTO millrace.cancel_requests VALUES ($1, $2, false, NULL, NULL, now())', [
-      orgId,
-      job.seq,
-    ]);
+    await ledger.db.api.query('INSERT INTO millrace.cancel_requests VALUES ($1, $2, false, NULL, NULL, now())', [orgId, job.seq]);
   }
   expect(await prune()).toMatchObject({ idempotencyKeys: 0, cancelRequests: 1 });
   expect((await getJob(ledger.db.api, orgId, running.id))?.cancelRequestedAt).toBeInstanceOf(Date);

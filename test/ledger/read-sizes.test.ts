@@ -47,9 +47,7 @@ test('a search for payloads moves them and no results', async () => {
   const { orgId } = await largeJobs();
   const bytes = await bytesOf(async (client) => {
     const { jobs } = await searchJobsWithPayload(client, orgId, {});
-    expect(jobs.map(({ payload }) => payload.kind === 'json' && payload.text.length)).toEqual(
-      jobs.map(() => LARGE + 2),
-    );
+    expect(jobs.map(({ payload }) => payload.kind === 'json' && payload.text.length)).toEqual(jobs.map(() => LARGE + 2));
   });
   expect(bytes).toBeGreaterThan(JOBS * LARGE);
   expect(bytes).toBeLessThan(1.2 * JOBS * LARGE);

@@ -1,4 +1,4 @@
-/** Searches while the projector is far behind, and while jobs are being submitted: nothing is left out. */
+/** Searches while the rollup writer is far behind, and while jobs are being submitted: nothing is left out. */
 import { describe, expect, test } from 'vitest';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import type { JobFilter } from '../../src/ledger/search/job-filter.ts';
@@ -117,10 +117,10 @@ describe('in ascending order', () => {
       await slow.query('BEGIN');
       const late = await ledger.toWrite(orgId);
       await submitJobs(slow, [late]);
-      await slow.query(
-        `UPDATE millrace.jobs SET state = 'completed', completed_at = millrace.clock() WHERE org_id = $1 AND id = $2`,
-        [orgId, late.id],
-      );
+      await slow.query(`UPDATE millrace.jobs SET state = 'completed', completed_at = millrace.clock() WHERE org_id = $1 AND id = $2`, [
+        orgId,
+        late.id,
+      ]);
       for (let slice = 0; slice < 9; slice++) await ledger.db.maintenance.query(FILL, [orgId, 3_600, true]);
       const page = { order: 'CREATED_ASC', limit: 3, total: false } as const;
       const first = await searchJobs(ledger.db.api, orgId, completed, page);

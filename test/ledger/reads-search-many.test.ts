@@ -72,12 +72,7 @@ const filters = fc.record(
     types: some(['rare', 'etl', 'mail', 'unknown']),
     states: some(JOB_STATES),
     priorities: some(PRIORITIES),
-    tags: fc.constantFrom<Record<string, string>>(
-      { env: 'prod' },
-      { customer: '42' },
-      { env: 'prod', customer: '42' },
-      { env: '' },
-    ),
+    tags: fc.constantFrom<Record<string, string>>({ env: 'prod' }, { customer: '42' }, { env: 'prod', customer: '42' }, { env: '' }),
     createdAfter: moment,
     createdBefore: moment,
     updatedAfter: moment,
@@ -96,11 +91,7 @@ test('every search finds exactly what fits, in order, page by page [GA-2.35] [GA
 
 test('a first page of few among many is full of them and their number exact [GA-2.46] [GA-2.47] [GA-2.49]', async () => {
   for (const order of SEARCH_ORDERS) {
-    for (const filter of [
-      { types: ['rare'] },
-      { states: ['dead_letter'] },
-      { tags: { customer: '42' } },
-    ] as JobFilter[]) {
+    for (const filter of [{ types: ['rare'] }, { states: ['dead_letter'] }, { tags: { customer: '42' } }] as JobFilter[]) {
       const page = await searchJobs(ledger.db.api, orgId, filter, { order });
       const ids = await bruteForce(filter, order);
       expect(page.jobs.map((job) => job.id)).toEqual(ids);
@@ -116,11 +107,7 @@ test('what is changed of a job later is found too, behind any number of jobs [GA
     const change = { type: 'second-name', priority: 4, tags: { team: 'blue' } };
     await updateJob(ledger.db.api, { orgId, id, change });
   }
-  for (const filter of [
-    { types: ['second-name'] },
-    { tags: { team: 'blue' } },
-    { priorities: ['BULK'] },
-  ] as JobFilter[]) {
+  for (const filter of [{ types: ['second-name'] }, { tags: { team: 'blue' } }, { priorities: ['BULK'] }] as JobFilter[]) {
     const { jobs } = await searchJobs(ledger.db.api, orgId, filter);
     expect(jobs.map((job) => job.id)).toEqual([recent.id, oldestId]);
   }

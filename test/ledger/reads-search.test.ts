@@ -7,8 +7,7 @@ import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
 
-const search = (orgId: string, filter: JobFilter = {}, page: SearchPage = {}) =>
-  searchJobs(ledger.db.api, orgId, filter, page);
+const search = (orgId: string, filter: JobFilter = {}, page: SearchPage = {}) => searchJobs(ledger.db.api, orgId, filter, page);
 const idsOf = async (orgId: string, filter: JobFilter) => (await search(orgId, filter)).jobs.map((job) => job.id);
 
 async function submitMany(orgId: string, count: number): Promise<string[]> {
@@ -47,9 +46,7 @@ describe('filters', () => {
     expect(await idsOf(orgId, { tags: { team: 'blue' } })).toEqual([tagged.id]);
     expect(await idsOf(orgId, { tags: { team: 'blue', env: 'live' } })).toEqual([]);
     expect(await idsOf(orgId, { ids: [plain.id, running.id] })).toEqual([running.id, plain.id]);
-    expect(await idsOf(orgId, { types: ['report'], states: ['scheduled'], tags: { env: 'test' } })).toEqual([
-      tagged.id,
-    ]);
+    expect(await idsOf(orgId, { types: ['report'], states: ['scheduled'], tags: { env: 'test' } })).toEqual([tagged.id]);
     expect(await idsOf(orgId, { types: ['report'], states: ['running'] })).toEqual([]);
   });
 
@@ -76,17 +73,14 @@ describe('pages', () => {
   test.each([
     ['CREATED_DESC', (ids: string[]) => ids.toReversed()],
     ['CREATED_ASC', (ids: string[]) => ids],
-  ] as const)(
-    'walk every job once in the order %s [GA-2.43] [GA-2.45] [GA-2.46] [GA-2.48] [GA-2.49]',
-    async (order, sorted) => {
-      const orgId = await ledger.newOrg();
-      const ids = await submitMany(orgId, 7);
-      await ledger.moveClock(10_000);
-      const pages = await walk(orgId, { order, limit: 3 });
-      expect(pages.map((page) => page.length)).toEqual([3, 3, 1]);
-      expect(pages.flat()).toEqual(sorted(ids));
-    },
-  );
+  ] as const)('walk every job once in the order %s [GA-2.43] [GA-2.45] [GA-2.46] [GA-2.48] [GA-2.49]', async (order, sorted) => {
+    const orgId = await ledger.newOrg();
+    const ids = await submitMany(orgId, 7);
+    await ledger.moveClock(10_000);
+    const pages = await walk(orgId, { order, limit: 3 });
+    expect(pages.map((page) => page.length)).toEqual([3, 3, 1]);
+    expect(pages.flat()).toEqual(sorted(ids));
+  });
 
   test('the order of change shows what moved last first, also within one moment [GA-2.45]', async () => {
     const orgId = await ledger.newOrg();

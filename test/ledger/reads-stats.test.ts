@@ -30,11 +30,9 @@ describe('countJobs', () => {
 
   test('the time range bounds what has ended and the rates, not what is live [GA-2.51] [GA-2.59] [GA-2.60] [GA-2.61]', async () => {
     const orgId = await ledger.newOrg();
-    for (const state of ['completed', 'failed', 'dead_letter', 'scheduled'] as const)
-      await ledger.putJob(state, { orgId });
+    for (const state of ['completed', 'failed', 'dead_letter', 'scheduled'] as const) await ledger.putJob(state, { orgId });
     await ledger.moveClock(HOUR);
-    for (const state of ['completed', 'completed', 'failed', 'dead_letter'] as const)
-      await ledger.putJob(state, { orgId });
+    for (const state of ['completed', 'completed', 'failed', 'dead_letter'] as const) await ledger.putJob(state, { orgId });
     const counts = await countJobs(ledger.db.api, orgId, { sinceMs: 100_000 });
     expect(counts.states).toMatchObject({ completed: 2, failed: 1, dead_letter: 1, scheduled: 1 });
     expect(counts.submissionRate).toBeCloseTo(0.04);

@@ -95,17 +95,14 @@ describe('getJob', () => {
     expect(output?.kind === 'bytes' && [...output.bytes]).toEqual([0, 255]);
   });
 
-  test.each(['failed', 'dead_letter'] as const)(
-    'a %s job has a failure as result [GA-2.14] [GA-2.24]',
-    async (state) => {
-      const job = await read(await ledger.putJob(state));
-      expect(job.result).toMatchObject({
-        status: 'FAILURE',
-        output: null,
-        error: { code: 'BOOM', message: 'it broke' },
-      });
-    },
-  );
+  test.each(['failed', 'dead_letter'] as const)('a %s job has a failure as result [GA-2.14] [GA-2.24]', async (state) => {
+    const job = await read(await ledger.putJob(state));
+    expect(job.result).toMatchObject({
+      status: 'FAILURE',
+      output: null,
+      error: { code: 'BOOM', message: 'it broke' },
+    });
+  });
 
   test('a cancelled job has a result only if an attempt ran, which lasted as long as it ran [GA-2.14] [GA-2.25]', async () => {
     expect((await read(await ledger.putJob('cancelled'))).result).toBeUndefined();
@@ -238,9 +235,7 @@ describe('jobAttempts', () => {
       failure: JSON.stringify(timeout),
       delayMs: 1_000,
     });
-    expect(await jobAttempts(ledger.db.api, slow.orgId, slow.id)).toMatchObject([
-      { result: 'TIMEOUT', failure: timeout },
-    ]);
+    expect(await jobAttempts(ledger.db.api, slow.orgId, slow.id)).toMatchObject([{ result: 'TIMEOUT', failure: timeout }]);
     const stopped = await ledger.start(await ledger.submitOne());
     await ledger.settle(stopped, { to: 'cancelled', reason: 'cancelled' });
     expect(await jobAttempts(ledger.db.api, stopped.orgId, stopped.id)).toMatchObject([

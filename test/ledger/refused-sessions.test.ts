@@ -52,13 +52,9 @@ describe.each(CASES)('%s behind %s', (sizes, refusal) => {
     const database = openDatabase({ url: await openPooler(ledger.db.url, present), ...SIZES[sizes] });
     onTestFinished(() => database.close());
 
-    for (const outcome of await Promise.allSettled(askAll(database)))
-      expect(outcome).toMatchObject({ status: 'rejected', reason: error });
-    for (const name of POOLS)
-      expect([name, countsOf(database[name])]).toEqual([name, { totalCount: 0, idleCount: 0, waitingCount: 0 }]);
-    await until('the new server processes have ended', async () =>
-      [...(await processes())].every((pid) => before.has(pid)),
-    );
+    for (const outcome of await Promise.allSettled(askAll(database))) expect(outcome).toMatchObject({ status: 'rejected', reason: error });
+    for (const name of POOLS) expect([name, countsOf(database[name])]).toEqual([name, { totalCount: 0, idleCount: 0, waitingCount: 0 }]);
+    await until('the new server processes have ended', async () => [...(await processes())].every((pid) => before.has(pid)));
 
     Object.assign(present, { makesUpIds: false, dropsSettings: false, hangsUp: false });
     await Promise.all(askAll(database));

@@ -51,13 +51,7 @@ describe('heartbeat', () => {
   test('one beat tells which jobs were lost and which are to be cancelled [GA-3.11] [GA-3.12]', async () => {
     const workerId = await ledger.registerWorker();
     const start = async () => ledger.start(await ledger.submitOne(), workerId);
-    const [kept, soft, forced, ended, taken] = [
-      await start(),
-      await start(),
-      await start(),
-      await start(),
-      await start(),
-    ];
+    const [kept, soft, forced, ended, taken] = [await start(), await start(), await start(), await start(), await start()];
     const leased = await ledger.lease(await ledger.submitOne(), workerId);
     await cancel(soft, false);
     await cancel(forced, true);
@@ -75,9 +69,7 @@ describe('heartbeat', () => {
   test('a job presented under the wrong org or by the wrong worker is not held', async () => {
     const job = await ledger.start(await ledger.submitOne());
     const stranger = { ...job, orgId: await ledger.newOrg() };
-    expect((await heartbeat(ledger.db.workers, { workerId: job.workerId, jobs: [stranger] })).lost).toEqual([
-      job.leaseSeq,
-    ]);
+    expect((await heartbeat(ledger.db.workers, { workerId: job.workerId, jobs: [stranger] })).lost).toEqual([job.leaseSeq]);
     const other = await ledger.registerWorker();
     expect((await heartbeat(ledger.db.workers, { workerId: other, jobs: [job] })).lost).toEqual([job.leaseSeq]);
   });

@@ -5,13 +5,7 @@ import { createOrg, DEFAULT_ORG_ID, hasOrgCaps, setOrgCap } from '../../src/ledg
 import { claimAndStartCapped } from '../../src/ledger/attempts/claim-and-start.ts';
 import { lockRoom } from '../../src/ledger/attempts/claim-room.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
-import {
-  announceType,
-  pauseType,
-  readTypes,
-  resumeType,
-  setTypeConcurrency,
-} from '../../src/ledger/queues/job-types.ts';
+import { announceType, pauseType, readTypes, resumeType, setTypeConcurrency } from '../../src/ledger/queues/job-types.ts';
 import { configureQueue, raiseVirtualTime, readQueues } from '../../src/ledger/queues/queues.ts';
 import {
   advanceSchedule,

@@ -30,8 +30,7 @@ type Node = Record<string, unknown> & { Plans?: Node[] };
 
 function* rowsRead(node: Node): Generator<[table: string, rows: number]> {
   const [rows, removed] = [Number(node['Actual Rows'] ?? 0), Number(node['Rows Removed by Filter'] ?? 0)];
-  if (node['Relation Name'] !== undefined)
-    yield [String(node['Relation Name']), (rows + removed) * Number(node['Actual Loops'] ?? 0)];
+  if (node['Relation Name'] !== undefined) yield [String(node['Relation Name']), (rows + removed) * Number(node['Actual Loops'] ?? 0)];
   for (const child of node.Plans ?? []) yield* rowsRead(child);
 }
 

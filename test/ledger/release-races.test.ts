@@ -26,10 +26,7 @@ const complete = (client: pg.PoolClient | pg.Pool, job: LeasedTestJob) =>
   settleJobs(client, { workerId: job.workerId, jobs: [settled(job, SUCCESS)], by: 'handler', closedClaims: [] });
 
 /** Runs `meanwhile` in the middle of an open transaction that `begin` wrote in. */
-async function interleave<B, T>(
-  begin: (client: pg.PoolClient) => Promise<B>,
-  meanwhile: (begun: B) => Promise<T>,
-): Promise<T> {
+async function interleave<B, T>(begin: (client: pg.PoolClient) => Promise<B>, meanwhile: (begun: B) => Promise<T>): Promise<T> {
   const client = await ledger.db.api.connect();
   try {
     await client.query('BEGIN');
@@ -41,8 +38,7 @@ async function interleave<B, T>(
   }
 }
 
-const hold = (job: TestJob) => (client: pg.PoolClient) =>
-  client.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [job.id]);
+const hold = (job: TestJob) => (client: pg.PoolClient) => client.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [job.id]);
 
 /** A job that waits for two others, which run. */
 async function twoAndOne() {
@@ -182,10 +178,7 @@ test('a dependent that is cancelled while its release is under way stays cancell
   const { first, second, job } = await twoAndOne();
   await complete(ledger.db.workers, first);
   await complete(ledger.db.workers, second);
-  await interleave(
-    (client) => cancelJobs(client, { orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false }),
-    release,
-  );
+  await interleave((client) => cancelJobs(client, { orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false }), release);
   await drainLater();
   expect((await ledger.pathOf(job)).at(-1)).toBe('pending>cancelled:cancelled');
 });

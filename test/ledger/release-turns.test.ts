@@ -42,12 +42,8 @@ async function dependents(job: TestJob, count: number): Promise<void> {
 }
 
 const pendingOf = async ({ orgId }: TestJob): Promise<number> =>
-  (
-    await ledger.db.api.query(
-      `SELECT count(*)::int4 AS count FROM millrace.jobs WHERE org_id = $1 AND state = 'pending'`,
-      [orgId],
-    )
-  ).rows[0].count;
+  (await ledger.db.api.query(`SELECT count(*)::int4 AS count FROM millrace.jobs WHERE org_id = $1 AND state = 'pending'`, [orgId])).rows[0]
+    .count;
 
 describe('a job with more dependents than one turn moves', () => {
   test('wakes them in pages, each dependent once', async () => {
@@ -62,10 +58,9 @@ describe('a job with more dependents than one turn moves', () => {
       left.push(await pendingOf(job));
     } while (left.at(-1) !== 0 && left.length < 10);
     expect(left).toEqual([count - TURN, count - 2 * TURN, 0]);
-    const { rows } = await ledger.db.api.query(
-      `SELECT DISTINCT state, event_count FROM millrace.jobs WHERE org_id = $1 AND depth = 1`,
-      [job.orgId],
-    );
+    const { rows } = await ledger.db.api.query(`SELECT DISTINCT state, event_count FROM millrace.jobs WHERE org_id = $1 AND depth = 1`, [
+      job.orgId,
+    ]);
     expect(rows).toEqual([{ state: 'scheduled', event_count: 2 }]);
     expect((await release()).consumed).toBe(0);
   });
@@ -115,9 +110,7 @@ test('a release that fails is tried alone, put off and reported, and the others 
   expect([await pendingOf(bad), await pendingOf(good)]).toEqual([2, 0]);
   const { rows } = await ledger.db.api.query('SELECT seq, failures, due_at > now() AS is_later FROM millrace.releases');
   expect(rows).toEqual([{ seq: bad.seq, failures: 1, is_later: true }]);
-  await ledger.db.maintenance.query(
-    `DROP TRIGGER refuse ON millrace.jobs; UPDATE millrace.releases SET due_at = '-infinity'`,
-  );
+  await ledger.db.maintenance.query(`DROP TRIGGER refuse ON millrace.jobs; UPDATE millrace.releases SET due_at = '-infinity'`);
   expect((await release()).failed).toEqual([]);
   expect(await pendingOf(bad)).toBe(0);
 });
@@ -131,8 +124,7 @@ test('postponed releases do not keep the releaser busy, however many orgs have s
 });
 
 describe('the number of dependents of a job', () => {
-  const countOf = async (job: TestJob) =>
-    (await lockDependencies(ledger.db.api, { orgId: job.orgId, ids: [job.id] }))[0]?.dependents;
+  const countOf = async (job: TestJob) => (await lockDependencies(ledger.db.api, { orgId: job.orgId, ids: [job.id] }))[0]?.dependents;
 
   test('is known before and after the releaser has counted them', async () => {
     const job = await ledger.submitOne();
@@ -143,9 +135,7 @@ describe('the number of dependents of a job', () => {
     await dependents(job, 2);
     expect(await countOf(job)).toBe(5);
     await drain();
-    const { rows } = await ledger.db.api.query('SELECT dependents FROM millrace.dependent_counts WHERE seq = $1', [
-      job.seq,
-    ]);
+    const { rows } = await ledger.db.api.query('SELECT dependents FROM millrace.dependent_counts WHERE seq = $1', [job.seq]);
     expect(rows).toEqual([{ dependents: 5 }]);
   });
 

@@ -59,25 +59,22 @@ describe('AFTER', () => {
     expect([await ledger.tokensOf(job, 'timers'), await ledger.tokensOf(job, 'ready')]).toEqual([1, 0]);
   });
 
-  test.each(BAD_ENDS)(
-    'shares the fate of a dependency that is $end, without an attempt $id',
-    async ({ end, reason }) => {
-      const first = await ledger.submitOne();
-      const second = await ledger.submitOne({ orgId: first.orgId });
-      const job = await ledger.submitOne({ orgId: first.orgId, dependsOn: [first, second] });
-      await finish(first, end);
-      await drain();
-      const row = await ledger.rowOf(job);
-      expect(row).toMatchObject({ state: end, attempts_started: 0, event_count: 2 });
-      expect(row.last_error).toMatchObject({ category: 'PERMANENT', code: 'DEPENDENCY_FAILED' });
-      expect(row.completed_at).toEqual(row.updated_at);
-      expect((await ledger.eventsOf(job)).at(-1)).toMatchObject({ n: 2, reason, detail: row.last_error });
-      expect(await ledger.tokensOf(job, 'waiting')).toBe(0);
-      await finish(second, 'completed');
-      await drain();
-      expect(await ledger.eventsOf(job)).toHaveLength(2);
-    },
-  );
+  test.each(BAD_ENDS)('shares the fate of a dependency that is $end, without an attempt $id', async ({ end, reason }) => {
+    const first = await ledger.submitOne();
+    const second = await ledger.submitOne({ orgId: first.orgId });
+    const job = await ledger.submitOne({ orgId: first.orgId, dependsOn: [first, second] });
+    await finish(first, end);
+    await drain();
+    const row = await ledger.rowOf(job);
+    expect(row).toMatchObject({ state: end, attempts_started: 0, event_count: 2 });
+    expect(row.last_error).toMatchObject({ category: 'PERMANENT', code: 'DEPENDENCY_FAILED' });
+    expect(row.completed_at).toEqual(row.updated_at);
+    expect((await ledger.eventsOf(job)).at(-1)).toMatchObject({ n: 2, reason, detail: row.last_error });
+    expect(await ledger.tokensOf(job, 'waiting')).toBe(0);
+    await finish(second, 'completed');
+    await drain();
+    expect(await ledger.eventsOf(job)).toHaveLength(2);
+  });
 
   test('is not revived by a manual retry of the dependency', async () => {
     const first = await ledger.submitOne();
@@ -158,9 +155,7 @@ describe('a cascade', () => {
     const first = await ledger.submitOne();
     const { orgId } = first;
     const placement = { priority: 2, depth: 1, parentSeq: null, joinsParent: false, waits: true };
-    const entries = await Promise.all(
-      Array.from({ length: 501 }, () => ledger.toWrite(orgId, { dependencyType, type: 'many' })),
-    );
+    const entries = await Promise.all(Array.from({ length: 501 }, () => ledger.toWrite(orgId, { dependencyType, type: 'many' })));
     await inTransaction(ledger.db.api, async (client) => {
       await lockDependencies(client, { orgId, ids: [first.id] });
       const jobs = entries.map((entry) => ({ ...entry, placement: { ...placement, dependsOnSeqs: [first.seq] } }));
@@ -211,11 +206,7 @@ test('dependencies come in order of submission with what decides about the new j
 test('a job that depends on others marks them once it is committed, except those that never end again', async () => {
   const done = await ledger.putJob('completed');
   const { orgId } = done;
-  const others = [
-    await ledger.putJob('cancelled', { orgId }),
-    await ledger.putJob('failed', { orgId }),
-    await ledger.submitOne({ orgId }),
-  ];
+  const others = [await ledger.putJob('cancelled', { orgId }), await ledger.putJob('failed', { orgId }), await ledger.submitOne({ orgId })];
   const jobs = [done, ...others];
   await ledger.submitOne({ orgId, dependsOn: jobs });
   const marks = () => Promise.all(jobs.map(async (job) => (await ledger.rowOf(job)).has_dependents));

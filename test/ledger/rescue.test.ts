@@ -72,9 +72,7 @@ describe('an orphan', () => {
 
   test('is found at once when its worker stopped, and when its worker is unknown', async () => {
     const stopped = await running();
-    await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [
-      stopped.workerId,
-    ]);
+    await ledger.db.api.query('UPDATE millrace.workers SET stopped_at = millrace.clock() WHERE id = $1', [stopped.workerId]);
     expect(await orphansOf(stopped.workerId)).toHaveLength(1);
     const unknown = await running();
     await ledger.db.api.query('DELETE FROM millrace.workers WHERE id = $1', [unknown.workerId]);
@@ -104,10 +102,7 @@ describe('the rescue', () => {
       worker_id: null,
       max_attempts: 3,
     });
-    expect((await ledger.pathOf(job)).slice(-2)).toEqual([
-      'running>retrying:worker_lost',
-      'retrying>scheduled:worker_lost',
-    ]);
+    expect((await ledger.pathOf(job)).slice(-2)).toEqual(['running>retrying:worker_lost', 'retrying>scheduled:worker_lost']);
     expect((await ledger.start(job)).started.attemptsStarted).toBe(2);
   });
 

@@ -68,20 +68,14 @@ test('a follower that kept its place before the restore gets every later event o
   const after = { txid: Number(rows[0].txid) + 1, recordId: 0, jobSeq: 0, n: 0 };
   const job = await ledger.putJob('completed', { orgId });
   const { events } = await readFeed(ledger.db.api, [orgId], { after, limit: 1_000 });
-  expect(events.filter(({ jobId }) => jobId === job.id).map(({ to }) => to)).toEqual([
-    'scheduled',
-    'running',
-    'completed',
-  ]);
+  expect(events.filter(({ jobId }) => jobId === job.id).map(({ to }) => to)).toEqual(['scheduled', 'running', 'completed']);
 });
 
 test('a process that opens the ledger recognises the restore before it writes', async () => {
   const { ledger } = restored;
   const before = await offsetOf(ledger);
   // As after another restore: all rows were written by another transaction than they say.
-  await ledger.db.maintenance.query(
-    'UPDATE millrace.records SET actor = actor; UPDATE millrace.cluster SET since = now()',
-  );
+  await ledger.db.maintenance.query('UPDATE millrace.records SET actor = actor; UPDATE millrace.cluster SET since = now()');
   await checkSchema(ledger.db.maintenance);
   expect(await offsetOf(ledger)).toBeGreaterThan(before);
 });

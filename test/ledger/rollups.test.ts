@@ -12,8 +12,7 @@ import { type TestJob, useLedger } from './fixture.ts';
 const ledger = useLedger();
 const HOUR = 3_600_000;
 
-const stats = (orgId: string) =>
-  countJobs(ledger.db.api, orgId, { sinceMs: HOUR, breakdownBy: ['TYPE', 'PRIORITY', 'STATE'] });
+const stats = (orgId: string) => countJobs(ledger.db.api, orgId, { sinceMs: HOUR, breakdownBy: ['TYPE', 'PRIORITY', 'STATE'] });
 
 /** Until every event is counted: transactions of other databases on the server hold the horizon back, too. */
 async function projectAll(): Promise<number> {
@@ -34,7 +33,7 @@ async function sumOf(orgId: string, column: string): Promise<number> {
   return (await ledger.db.api.query(text, [orgId])).rows[0].sum;
 }
 
-describe('the projector', () => {
+describe('the rollup writer', () => {
   test('an event that commits after later ones is counted, once', async () => {
     const orgId = await ledger.newOrg();
     const slow = await ledger.db.workers.connect();
@@ -73,7 +72,7 @@ describe('the projector', () => {
     const orgId = await ledger.newOrg();
     await ledger.putJob('completed', { orgId });
     const { rows } = await ledger.db.api.query(`SELECT txid::text FROM millrace.projections WHERE name = 'rollups'`);
-    // The lock is all that is left of a projector whose connection was cut; the server takes it back with the transaction.
+    // The lock is all that is left of a rollup writer whose connection was cut; the server takes it back with the transaction.
     const dying = await ledger.db.maintenance.connect();
     await dying.query('BEGIN');
     await dying.query(`UPDATE millrace.projections SET txid = pg_current_xact_id() WHERE name = 'rollups'`);
@@ -89,15 +88,13 @@ describe('the projector', () => {
   test('several at once count every event once', async () => {
     const orgId = await ledger.newOrg();
     for (let made = 0; made < 20; made++) await ledger.putJob('completed', { orgId });
-    const projector = async () => {
+    const writer = async () => {
       for (let round = 0; round < 40; round++) await projectRollups(ledger.db.maintenance, 2);
     };
-    await Promise.all([projector(), projector(), projector()]);
+    await Promise.all([writer(), writer(), writer()]);
     await projectAll();
     expect([await sumOf(orgId, 'submitted'), await sumOf(orgId, 'completed')]).toEqual([20, 20]);
-    const { rows } = await ledger.db.api.query('SELECT state, jobs FROM millrace.live_totals WHERE org_id = $1', [
-      orgId,
-    ]);
+    const { rows } = await ledger.db.api.query('SELECT state, jobs FROM millrace.live_totals WHERE org_id = $1', [orgId]);
     expect(rows.filter((row) => Number(row.jobs) !== 0)).toEqual([]);
   });
 });
@@ -108,17 +105,7 @@ const PRIORITIES = [0, 1, 2, 3, 4];
 const history = fc.array(
   fc.record({
     step: fc.constantFrom<Step>(
-      ...([
-        'pending',
-        'delayed',
-        'scheduled',
-        'running',
-        'retrying',
-        'completed',
-        'failed',
-        'dead_letter',
-        'cancelled',
-      ] as const),
+      ...(['pending', 'delayed', 'scheduled', 'running', 'retrying', 'completed', 'failed', 'dead_letter', 'cancelled'] as const),
       ...(['completed after a retry', 'retried by hand', 'later'] as const),
     ),
     type: fc.constantFrom('mail', 'report'),

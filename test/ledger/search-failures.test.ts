@@ -9,8 +9,7 @@ const ledger = useLedger();
 async function orgWithFailures(count: number): Promise<{ orgId: string; ids: string[] }> {
   const orgId = await ledger.newOrg();
   const ids: string[] = [];
-  for (let made = 0; made < count; made++)
-    ids.push((await ledger.putJob('failed', { orgId, type: `type-${made}` })).id);
+  for (let made = 0; made < count; made++) ids.push((await ledger.putJob('failed', { orgId, type: `type-${made}` })).id);
   return { orgId, ids: ids.toReversed() };
 }
 
@@ -46,10 +45,7 @@ describe('a search of failures', () => {
     const job = await ledger.putJob('retrying', { orgId });
     const found = () => searchFailures(ledger.db.api, orgId, { filter: {}, limit: 5, cursor: null });
     expect((await found()).failures).toMatchObject([{ jobId: job.id, state: 'retrying', totalAttempts: 1 }]);
-    await ledger.db.api.query(
-      `UPDATE millrace.jobs SET event_count = event_count + 1, state = 'scheduled' WHERE org_id = $1`,
-      [orgId],
-    );
+    await ledger.db.api.query(`UPDATE millrace.jobs SET event_count = event_count + 1, state = 'scheduled' WHERE org_id = $1`, [orgId]);
     expect((await found()).failures).toEqual([]);
   });
 });

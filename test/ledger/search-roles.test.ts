@@ -54,7 +54,7 @@ test('a transaction of another role that stays open hides no job from before it'
   const orgId = await ledger.newOrg();
   const old: string[] = [];
   for (let n = 0; n < 5; n++) old.push((await ledger.submitOne({ orgId })).id);
-  // As two rounds of the projector do.
+  // As two rounds of the rollup writer do.
   await noteSettled(ledger.db.maintenance);
   await noteSettled(ledger.db.maintenance);
   const slow = await ledger.db.workers.connect();
@@ -78,14 +78,14 @@ test('a transaction of another role that stays open hides no job from before it'
   }
 });
 
-test('a session of another role that takes the name of the projector holds events back as any other does', async () => {
+test('a session of another role that takes the name of the rollup writer holds events back as any other does', async () => {
   const orgId = await ledger.newOrg();
   const id = await webhooks.register(orgId, { events: ['job.created'] });
   await ledger.db.maintenance.query(`GRANT ALL ON ALL TABLES IN SCHEMA millrace TO ${role};
     GRANT ALL ON ALL SEQUENCES IN SCHEMA millrace TO ${role}`);
   const forged = await searching.connect();
   try {
-    await forged.query(`SET application_name = 'millrace projector'; BEGIN`);
+    await forged.query(`SET application_name = 'millrace rollup writer'; BEGIN`);
     const late = await ledger.submitOneOn(forged, { orgId });
     const quick = await ledger.submitOne({ orgId });
     await dispatchEvents(ledger.db.maintenance);

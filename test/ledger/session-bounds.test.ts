@@ -27,10 +27,7 @@ describe('a session of ours', () => {
   it.each(KINDS)('has its time limits and planner settings: %s', async (kind) => {
     const limits = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'jit'];
     const shown = await Promise.all(limits.map((name) => show(ledger.db[kind], name)));
-    const statements = { searching: '2s', claiming: '2s', maintenance: '30s', projecting: '30s' } as Record<
-      string,
-      string
-    >;
+    const statements = { searching: '2s', claiming: '2s', maintenance: '30s', projecting: '30s' } as Record<string, string>;
     const locks = kind === 'claiming' || kind === 'finishing' ? '50ms' : '2s';
     expect(shown).toEqual([statements[kind] ?? '5s', locks, '3s', 'off']);
   });

@@ -24,11 +24,7 @@ describe('where an attempt leaves its job', () => {
     expect(row.completed_at).toEqual(row.updated_at);
     const last = (await ledger.eventsOf(job)).at(-1);
     expect(last).toMatchObject({ n: 3, attempt: 1, lease_seq: job.leaseSeq, worker_id: job.workerId, actor: null });
-    expect(await ledger.pathOf(job)).toEqual([
-      'pending>scheduled:submitted',
-      'scheduled>running:started',
-      'running>completed:succeeded',
-    ]);
+    expect(await ledger.pathOf(job)).toEqual(['pending>scheduled:submitted', 'scheduled>running:started', 'running>completed:succeeded']);
   });
 
   test('a result of bytes is stored as bytes', async () => {
@@ -100,10 +96,7 @@ describe('a release by a worker that stops', () => {
   test('a failure without a wait counts its backoff as elapsed [GM-2.19]', async () => {
     const job = await running();
     await ledger.settle(job, { to: 'retrying', reason: 'temporary_failure', delayMs: 0, failure: FAILURE });
-    expect((await ledger.pathOf(job)).slice(-2)).toEqual([
-      'running>retrying:temporary_failure',
-      'retrying>scheduled:backoff_elapsed',
-    ]);
+    expect((await ledger.pathOf(job)).slice(-2)).toEqual(['running>retrying:temporary_failure', 'retrying>scheduled:backoff_elapsed']);
   });
 });
 

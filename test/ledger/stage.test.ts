@@ -44,10 +44,7 @@ describe('a timer that is due', () => {
 
   test('does not start a job whose own time is later', async () => {
     const job = await ledger.putJob('delayed');
-    await ledger.db.api.query('INSERT INTO millrace.timers (run_at, seq, org_id) VALUES (millrace.clock(), $1, $2)', [
-      job.seq,
-      job.orgId,
-    ]);
+    await ledger.db.api.query('INSERT INTO millrace.timers (run_at, seq, org_id) VALUES (millrace.clock(), $1, $2)', [job.seq, job.orgId]);
     expect(await stage()).toMatchObject({ staged: 0 });
     expect([await ledger.stateOf(job), await ledger.tokensOf(job, 'timers')]).toEqual(['delayed', 1]);
   });

@@ -7,8 +7,7 @@ import { useLedger } from './fixture.ts';
 const ledger = useLedger();
 const LEDGER = new URL('../../src/ledger/', import.meta.url);
 
-const files = (): string[] =>
-  readdirSync(LEDGER, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+const files = (): string[] => readdirSync(LEDGER, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
 
 async function importLedger(): Promise<void> {
   await Promise.all(files().map((file) => import(new URL(file, LEDGER).href)));
@@ -18,10 +17,7 @@ async function importLedger(): Promise<void> {
 const namesInSources = (): string[] =>
   files().flatMap((file) => {
     const text = readFileSync(new URL(file, LEDGER), 'utf8');
-    return Array.from(
-      text.matchAll(/\b(?:statement|namedStatement|flushVariants)\(\s*'(\w+)'/g),
-      ([, name]) => `millrace_${name}`,
-    );
+    return Array.from(text.matchAll(/\b(?:statement|namedStatement|flushVariants)\(\s*'(\w+)'/g), ([, name]) => `millrace_${name}`);
   });
 
 test('every statement of the ledger can be prepared on a migrated database', async () => {
@@ -33,9 +29,7 @@ test('every statement of the ledger can be prepared on a migrated database', asy
   const client = await ledger.db.maintenance.connect();
   const refused: string[] = [];
   for (const { name, text } of statements) {
-    await client
-      .query(`PREPARE "${name}" AS ${text}`)
-      .catch((error: Error) => refused.push(`${name}: ${error.message}`));
+    await client.query(`PREPARE "${name}" AS ${text}`).catch((error: Error) => refused.push(`${name}: ${error.message}`));
   }
   const { rows } = await client.query('SELECT count(*)::int4 AS prepared FROM pg_prepared_statements');
   client.release(true);

@@ -54,11 +54,7 @@ describe('a job that is written started', () => {
     const stale = { ...job!, leaseSeq: job!.leaseSeq - 1, workerId };
     expect(await ledger.settle(stale, end)).toBe(false);
     expect(await ledger.settle({ ...settled(job!, end), ...job!, workerId }, end)).toBe(true);
-    expect(await ledger.pathOf(job!)).toEqual([
-      'pending>scheduled:submitted',
-      'scheduled>running:started',
-      'running>completed:succeeded',
-    ]);
+    expect(await ledger.pathOf(job!)).toEqual(['pending>scheduled:submitted', 'scheduled>running:started', 'running>completed:succeeded']);
   });
 });
 

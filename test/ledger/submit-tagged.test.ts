@@ -33,33 +33,29 @@ async function written(given: readonly Tags[], requestId?: string) {
 test.each([
   ['alone', undefined],
   ['and came with a request', `r-${randomUUID()}`],
-])(
-  'jobs of one kind that are tagged %s keep their own tags and are found by them at once and later',
-  async (_, requestId) => {
-    const given: Tags[] = [{ team: 'blue', n: '1' }, { team: 'red' }, NAMES_TO_QUOTE, {}, { team: 'blue' }];
-    const { orgId, ids, names } = await written(given, requestId);
-    expect(names).toEqual([expect.stringMatching(/^millrace_submit_alike_tagged_/)]);
-    for (const [index, id] of ids.entries()) {
-      const job = await getJob(ledger.db.api, orgId, id);
-      expect(job).toMatchObject({ tags: given[index], requestId: requestId ?? id });
-    }
-    const find = async (tags: Record<string, string>) =>
-      (await searchJobs(ledger.db.api, orgId, { tags }, {})).jobs.map((job) => job.id).toSorted();
-    for (const isProjected of [false, true]) {
-      if (isProjected) await projectRollups(ledger.db.maintenance, 1_000);
-      expect(await find({ team: 'blue' })).toEqual([ids[0], ids[4]].toSorted());
-      expect(await find({ 'a "b"': 'c\\d' })).toEqual([ids[2]]);
-    }
-  },
-);
+])('jobs of one kind that are tagged %s keep their own tags and are found by them at once and later', async (_, requestId) => {
+  const given: Tags[] = [{ team: 'blue', n: '1' }, { team: 'red' }, NAMES_TO_QUOTE, {}, { team: 'blue' }];
+  const { orgId, ids, names } = await written(given, requestId);
+  expect(names).toEqual([expect.stringMatching(/^millrace_submit_alike_tagged_/)]);
+  for (const [index, id] of ids.entries()) {
+    const job = await getJob(ledger.db.api, orgId, id);
+    expect(job).toMatchObject({ tags: given[index], requestId: requestId ?? id });
+  }
+  const find = async (tags: Record<string, string>) =>
+    (await searchJobs(ledger.db.api, orgId, { tags }, {})).jobs.map((job) => job.id).toSorted();
+  for (const isProjected of [false, true]) {
+    if (isProjected) await projectRollups(ledger.db.maintenance, 1_000);
+    expect(await find({ team: 'blue' })).toEqual([ids[0], ids[4]].toSorted());
+    expect(await find({ 'a "b"': 'c\\d' })).toEqual([ids[2]]);
+  }
+});
 
 test('a job without tags is not written as a tagged one in a batch with tagged jobs', async () => {
   const { orgId, ids, names } = await written([{ team: 'blue' }, null]);
   expect(names).toEqual(['millrace_submit_jobs']);
-  const { rows } = await ledger.db.api.query(
-    'SELECT is_tagged, cardinality(seqs) AS jobs FROM millrace.records WHERE org_id = $1',
-    [orgId],
-  );
+  const { rows } = await ledger.db.api.query('SELECT is_tagged, cardinality(seqs) AS jobs FROM millrace.records WHERE org_id = $1', [
+    orgId,
+  ]);
   expect(rows.toSorted((a, b) => Number(a.is_tagged) - Number(b.is_tagged))).toEqual([
     { is_tagged: false, jobs: 1 },
     { is_tagged: true, jobs: 1 },

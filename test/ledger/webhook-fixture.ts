@@ -35,10 +35,7 @@ export class TestWebhooks {
     this.#ledger = ledger;
   }
 
-  async register(
-    orgId: string,
-    { url = 'https://example.com/hook', events = ['*'] as readonly string[] } = {},
-  ): Promise<string> {
+  async register(orgId: string, { url = 'https://example.com/hook', events = ['*'] as readonly string[] } = {}): Promise<string> {
     const id = randomUUID();
     const text = `WITH made AS (
       INSERT INTO millrace.webhooks (id, org_id, kind, url, events, created_at, updated_at)

@@ -1,11 +1,6 @@
 import pg from 'pg';
 import { expect, onTestFinished, test } from 'vitest';
-import {
-  declareDead,
-  holdWorkerLock,
-  type WatchedWorker,
-  watchWorkers,
-} from '../../src/ledger/attempts/watch-workers.ts';
+import { declareDead, holdWorkerLock, type WatchedWorker, watchWorkers } from '../../src/ledger/attempts/watch-workers.ts';
 import { WorkerSession } from '../../src/ledger/attempts/worker-session.ts';
 import { stopWorker } from '../../src/ledger/attempts/workers.ts';
 import { until } from '../until.ts';

@@ -17,14 +17,8 @@ describe('submitMany', () => {
     const batch = [job({ tags: { n: '0' } }), job({ delay: '1h', tags: { n: '1' } }), job({ tags: { n: '2' } })];
     const answer = await millrace.submitMany(batch);
     expect(answer).toMatchObject({ total: 3, accepted: 3, rejected: 0 });
-    expect(answer.results.map((result) => result.status === 'ACCEPTED' && result.state)).toEqual([
-      'scheduled',
-      'delayed',
-      'scheduled',
-    ]);
-    const tags = await Promise.all(
-      answer.results.map(async ({ jobId }) => (await millrace.get(jobId as string))?.tags?.n),
-    );
+    expect(answer.results.map((result) => result.status === 'ACCEPTED' && result.state)).toEqual(['scheduled', 'delayed', 'scheduled']);
+    const tags = await Promise.all(answer.results.map(async ({ jobId }) => (await millrace.get(jobId as string))?.tags?.n));
     expect(tags).toEqual(['0', '1', '2']);
   });
 
@@ -60,10 +54,7 @@ describe('submitMany', () => {
     ]);
     await millrace.submit(job({ idempotencyKey: 'taken', tags: { first: 'yes' } }));
     const { results } = await millrace.submitMany([job(), job({ idempotencyKey: 'taken' })]);
-    expect(results).toMatchObject([
-      { error: { details: [{ code: 'BATCH_ABORTED' }] } },
-      { error: { code: 'DUPLICATE' } },
-    ]);
+    expect(results).toMatchObject([{ error: { details: [{ code: 'BATCH_ABORTED' }] } }, { error: { code: 'DUPLICATE' } }]);
   });
 
   it('does not wait in a ring with another that names the same dependencies in another order', async () => {
@@ -94,22 +85,10 @@ describe('submitMany', () => {
   it('accepts the valid jobs and reports the others when it is not atomic [GA-1.39]', async () => {
     const { millrace, count } = await open();
     await millrace.submit(job({ idempotencyKey: 'taken', tags: { first: 'yes' } }));
-    const batch = [
-      job(),
-      job({ maxAttempts: 0 }),
-      job({ dependsOn: [UNKNOWN] }),
-      job({ idempotencyKey: 'taken' }),
-      job(),
-    ];
+    const batch = [job(), job({ maxAttempts: 0 }), job({ dependsOn: [UNKNOWN] }), job({ idempotencyKey: 'taken' }), job()];
     const answer = await millrace.submitMany(batch, { atomic: false });
     expect(answer).toMatchObject({ total: 5, accepted: 2, rejected: 3 });
-    expect(answer.results.map(({ status }) => status)).toEqual([
-      'ACCEPTED',
-      'REJECTED',
-      'REJECTED',
-      'REJECTED',
-      'ACCEPTED',
-    ]);
+    expect(answer.results.map(({ status }) => status)).toEqual(['ACCEPTED', 'REJECTED', 'REJECTED', 'REJECTED', 'ACCEPTED']);
     expect(await count()).toBe(3);
   });
 });

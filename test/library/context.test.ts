@@ -22,9 +22,7 @@ describe('the context of a handler', () => {
   });
 
   it('has the id of the job as correlation, and no tags and no trace, where none were given [AB-contract.08]', async () => {
-    const job = await stage.end(
-      await stage.act(({ correlationId, tags, traceparent }) => ({ correlationId, tags, traceparent })),
-    );
+    const job = await stage.end(await stage.act(({ correlationId, tags, traceparent }) => ({ correlationId, tags, traceparent })));
     expect(job.result?.output).toEqual({ correlationId: job.id, tags: {}, traceparent: null });
     expect(job).toMatchObject({ correlationId: job.id, requestId: job.id, category: null, projectId: null });
   });
@@ -38,18 +36,12 @@ describe('the context of a handler', () => {
     await stage.end(jobId);
     expect(seen.map(({ attempt }) => attempt)).toEqual([1, 2, 3]);
     expect(new Set(seen.map(({ attemptId }) => attemptId)).size).toBe(3);
-    expect(seen.map(({ previousAttemptId }) => previousAttemptId)).toEqual([
-      null,
-      seen[0]?.attemptId,
-      seen[1]?.attemptId,
-    ]);
+    expect(seen.map(({ previousAttemptId }) => previousAttemptId)).toEqual([null, seen[0]?.attemptId, seen[1]?.attemptId]);
     expect(seen.map(({ token }) => token)).toEqual(seen.map(({ token }) => token).toSorted((a, b) => a - b));
   });
 
   it('always has an idempotency key: the one submitted, else one that is the same for every attempt [GM-7.05]', async () => {
-    const given = await stage.end(
-      await stage.act(({ idempotencyKey }) => idempotencyKey, { idempotencyKey: 'order-7' }),
-    );
+    const given = await stage.end(await stage.act(({ idempotencyKey }) => idempotencyKey, { idempotencyKey: 'order-7' }));
     expect(given.result?.output).toBe('order-7');
     const derived = new Set<string>();
     const jobId = await stage.act(({ attempt, idempotencyKey }) => {
@@ -127,9 +119,7 @@ describe('progress', () => {
 
   it('is heard by listeners in the process', async () => {
     const heard: unknown[] = [];
-    const stop = stage.millrace.on('progress', ({ jobId, percent, message }) =>
-      heard.push({ jobId, percent, message }),
-    );
+    const stop = stage.millrace.on('progress', ({ jobId, percent, message }) => heard.push({ jobId, percent, message }));
     const jobId = await stage.act((context) => context.reportProgress(5, 'begun'));
     await stage.end(jobId);
     stop();
@@ -218,9 +208,7 @@ describe('spawn', () => {
   it('refuses a child that is not valid, and nothing of it exists', async () => {
     const jobId = await stage.act((context) => context.spawn({ ...stage.acting(() => 1), maxAttempts: 0 }));
     expect((await stage.end(jobId)).lastFailure).toMatchObject({ category: 'PERMANENT', code: 'INVALID_REQUEST' });
-    const { rows } = await stage.ledger.db.api.query(
-      'SELECT FROM millrace.jobs WHERE parent_seq IS NOT NULL AND max_attempts = 0',
-    );
+    const { rows } = await stage.ledger.db.api.query('SELECT FROM millrace.jobs WHERE parent_seq IS NOT NULL AND max_attempts = 0');
     expect(rows).toEqual([]);
   });
 });

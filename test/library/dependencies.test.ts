@@ -36,10 +36,7 @@ describe('a job that depends on others', () => {
     const job = await stage.end(waiting.jobId);
     expect(job).toMatchObject({ state: 'completed', dependsOn: [first, second], dependencyType: 'AFTER' });
     expect(job.startedAt?.getTime()).toBeGreaterThanOrEqual((await stage.end(second)).completedAt?.getTime() as number);
-    expect((await stage.path(waiting.jobId)).slice(0, 2)).toEqual([
-      '>pending:submitted',
-      'pending>scheduled:dependencies_met',
-    ]);
+    expect((await stage.path(waiting.jobId)).slice(0, 2)).toEqual(['>pending:submitted', 'pending>scheduled:dependencies_met']);
   });
 
   it('runs at once when they are completed already', async () => {
@@ -51,25 +48,22 @@ describe('a job that depends on others', () => {
   it.each([
     { state: 'failed', proves: '[GM-6.14]' },
     { state: 'dead_letter', proves: '[GM-6.15]' },
-  ] as const)(
-    'goes to $state with its dependency, as does what depends on it, without an attempt $proves',
-    async ({ state }) => {
-      const gate = new Gate();
-      const first = await ending(state, gate);
-      const second = await dependent([first]);
-      const third = await dependent([second.jobId]);
-      gate.open();
-      for (const { jobId } of [second, third]) {
-        const job = await stage.end(jobId);
-        expect(job).toMatchObject({
-          state,
-          attemptsStarted: 0,
-          lastFailure: { category: 'PERMANENT', code: 'DEPENDENCY_FAILED' },
-        });
-        expect((await stage.path(jobId)).at(-1)).toBe(`pending>${state}:dependency_${state}`);
-      }
-    },
-  );
+  ] as const)('goes to $state with its dependency, as does what depends on it, without an attempt $proves', async ({ state }) => {
+    const gate = new Gate();
+    const first = await ending(state, gate);
+    const second = await dependent([first]);
+    const third = await dependent([second.jobId]);
+    gate.open();
+    for (const { jobId } of [second, third]) {
+      const job = await stage.end(jobId);
+      expect(job).toMatchObject({
+        state,
+        attemptsStarted: 0,
+        lastFailure: { category: 'PERMANENT', code: 'DEPENDENCY_FAILED' },
+      });
+      expect((await stage.path(jobId)).at(-1)).toBe(`pending>${state}:dependency_${state}`);
+    }
+  });
 
   it('goes to cancelled with its dependency [GM-6.16]', async () => {
     const { jobId: first } = await stage.millrace.submit(stage.acting(() => 1, { delay: '1h' }));

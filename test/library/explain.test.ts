@@ -67,9 +67,7 @@ describe('explain', () => {
     await gate.reached();
     const last = results[3]?.jobId as string;
     await until('two jobs are ahead in the line', async () => (await millrace.explain(last))?.facts.aheadInLine, 2);
-    expect((await millrace.explain(last))?.obstacles).toEqual([
-      { code: 'BEHIND_OTHERS', message: '2 ready jobs go before it.' },
-    ]);
+    expect((await millrace.explain(last))?.obstacles).toEqual([{ code: 'BEHIND_OTHERS', message: '2 ready jobs go before it.' }]);
     gate.open();
   });
 

@@ -134,9 +134,7 @@ export const allEnded = (
   submitted: readonly (string | { readonly jobId: string | null })[],
   timeout = '60s',
 ): Promise<JobView[]> =>
-  Promise.all(
-    submitted.map((each) => millrace.waitFor(typeof each === 'string' ? each : (each.jobId as string), { timeout })),
-  );
+  Promise.all(submitted.map((each) => millrace.waitFor(typeof each === 'string' ? each : (each.jobId as string), { timeout })));
 
 /** A gate that handlers wait at, and the number that came to it. */
 export class Gate {

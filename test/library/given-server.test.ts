@@ -50,9 +50,7 @@ describe('a server that is given', () => {
     expect((await millrace.waitFor(flaky.jobId)).result).toMatchObject({ output: 2, attempt: 2 });
     expect(await millrace.waitFor(broken.jobId)).toMatchObject({ state: 'failed', lastFailure: { code: 'NEVER' } });
     expect(await millrace.cancel(later.jobId)).toMatchObject({ status: 'CANCELLED', previousState: 'delayed' });
-    const batch = await millrace.submitMany(
-      Array.from({ length: 200 }, (_, i) => ({ type: 'add', payload: { a: i, b: i } })),
-    );
+    const batch = await millrace.submitMany(Array.from({ length: 200 }, (_, i) => ({ type: 'add', payload: { a: i, b: i } })));
     await allEnded(millrace, batch.results);
     expect((await millrace.stats()).states.completed).toBe(203);
     await millrace.close();

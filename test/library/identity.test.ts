@@ -71,9 +71,7 @@ describe('an idempotency key', () => {
     expect((await millrace.get(jobId))?.idempotencyKey).toBe(key);
     const bare = await millrace.submit({ type: 'keyed', payload: {} });
     expect((await millrace.get(bare.jobId))?.idempotencyKey).toBeNull();
-    await expect(
-      millrace.submit({ type: 'keyed', payload: {}, idempotencyKey: 'k'.repeat(257) }),
-    ).rejects.toMatchObject({
+    await expect(millrace.submit({ type: 'keyed', payload: {}, idempotencyKey: 'k'.repeat(257) })).rejects.toMatchObject({
       details: [{ field: 'idempotencyKey' }],
     });
   });
@@ -81,9 +79,7 @@ describe('an idempotency key', () => {
   it('gives one job to fifty callers at once, in two processes [GM-1.14]', async () => {
     const [one, two] = [await bench.open(), await bench.open()];
     const submission = { type: 'once', payload: { n: 1 }, idempotencyKey: 'same' };
-    const answers = await Promise.all(
-      Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? one : two).submit(submission)),
-    );
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, n) => (n % 2 === 0 ? one : two).submit(submission)));
     expect(new Set(answers.map(({ jobId }) => jobId)).size).toBe(1);
     expect(answers.filter(({ status }) => status === 'ACCEPTED')).toHaveLength(1);
     const repeat = answers.find(({ status }) => status === 'DUPLICATE');

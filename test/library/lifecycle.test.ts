@@ -152,8 +152,7 @@ describe('what a handler throws', () => {
 
   it('may say when to come back [GM-8.20] [GM-8.21]', async () => {
     const jobId = await stage.act(({ attempt }) => {
-      if (attempt === 1)
-        throw new TemporaryError('limit', { retryAfter: { ms: 400 }, cause: { code: 'RATE_LIMITED' } });
+      if (attempt === 1) throw new TemporaryError('limit', { retryAfter: { ms: 400 }, cause: { code: 'RATE_LIMITED' } });
     });
     const job = await stage.end(jobId);
     const history = (await stage.millrace.get(jobId, { includeHistory: true }))?.history ?? [];

@@ -65,9 +65,7 @@ describe('a payload', () => {
   });
 
   it('cannot be changed: a corrected job is submitted and the first one cancelled [GM-9.06] [GM-9.07]', async () => {
-    const { jobId: wrong } = await stage.millrace.submit(
-      stage.acting((_, seen) => seen, { payload: { amount: 10 }, delay: '1h' }),
-    );
+    const { jobId: wrong } = await stage.millrace.submit(stage.acting((_, seen) => seen, { payload: { amount: 10 }, delay: '1h' }));
     const right = await stage.act((_, seen) => seen, { payload: { amount: 100 } });
     expect(await stage.millrace.cancel(wrong, { reason: `replaced by ${right}` })).toMatchObject({
       status: 'CANCELLED',

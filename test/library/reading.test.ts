@@ -149,10 +149,7 @@ describe('search', () => {
       const seen: number[] = [];
       let cursor: string | null = null;
       do {
-        const page: Awaited<ReturnType<typeof millrace.search>> = await millrace.search(
-          {},
-          { cursor, limit: 10, order },
-        );
+        const page: Awaited<ReturnType<typeof millrace.search>> = await millrace.search({}, { cursor, limit: 10, order });
         seen.push(...page.jobs.map(({ seq }) => seq));
         expect(page.totalCount).toBe(25);
         expect(page.hasMore).toBe(page.nextCursor !== null);
@@ -161,8 +158,7 @@ describe('search', () => {
       expect(seen).toHaveLength(25);
       expect(seen).toEqual([...new Set(seen)].toSorted((a, b) => b - a));
     }
-    for (const limit of [0, 1_001])
-      await expect(millrace.search({}, { limit })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    for (const limit of [0, 1_001]) await expect(millrace.search({}, { limit })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
   });
 });
 

@@ -69,9 +69,7 @@ describe('retry', () => {
 
   it('does not revive what failed with the job', async () => {
     const gate = new Gate();
-    const first = await stage.act(({ attempt }) =>
-      gate.pass().then(() => (attempt === 1 ? Promise.reject(new PermanentError('no')) : 1)),
-    );
+    const first = await stage.act(({ attempt }) => gate.pass().then(() => (attempt === 1 ? Promise.reject(new PermanentError('no')) : 1)));
     const second = await stage.act(() => 1, { dependsOn: [first] });
     gate.open();
     expect((await stage.end(second)).state).toBe('failed');

@@ -126,10 +126,7 @@ describe('the submission timeout', () => {
 describe('backoff', () => {
   const delays = async (backoff: object, attempts: number): Promise<number[]> => {
     const failed: number[] = [];
-    const stop = stage.millrace.on(
-      'failed',
-      ({ jobId: id, delayMs }) => id === jobId && delayMs !== null && failed.push(delayMs),
-    );
+    const stop = stage.millrace.on('failed', ({ jobId: id, delayMs }) => id === jobId && delayMs !== null && failed.push(delayMs));
     let jobId = '';
     const gate = new Gate();
     jobId = await stage.act(
@@ -148,9 +145,7 @@ describe('backoff', () => {
   it('grows by the strategy chosen and stops at the maximum [GM-5.06] [GM-5.07] [GM-5.08]', async () => {
     expect(await delays({ strategy: 'CONSTANT', initialDelay: '2ms' }, 4)).toEqual([2, 2, 2]);
     expect(await delays({ strategy: 'LINEAR', initialDelay: '2ms', maxDelay: '5ms' }, 4)).toEqual([2, 4, 5]);
-    expect(await delays({ strategy: 'EXPONENTIAL', initialDelay: '2ms', maxDelay: '9ms', multiplier: 2 }, 5)).toEqual([
-      2, 4, 8, 9,
-    ]);
+    expect(await delays({ strategy: 'EXPONENTIAL', initialDelay: '2ms', maxDelay: '9ms', multiplier: 2 }, 5)).toEqual([2, 4, 8, 9]);
   });
 
   it('may be a function of the application [GM-5.09]', async () => {
@@ -167,9 +162,7 @@ describe('backoff', () => {
     const { jobId } = await millrace.submit({ type: 'custom', payload: {} });
     await millrace.waitFor(jobId);
     expect(asked).toHaveLength(2);
-    await expect(
-      millrace.submit({ type: 'nobody', payload: {}, backoff: { strategy: 'CUSTOM' } }),
-    ).rejects.toMatchObject({
+    await expect(millrace.submit({ type: 'nobody', payload: {}, backoff: { strategy: 'CUSTOM' } })).rejects.toMatchObject({
       details: [{ field: 'backoff.strategy' }],
     });
   });
@@ -195,9 +188,7 @@ describe('backoff', () => {
     const heard: number[] = [];
     const stop = stage.millrace.on('failed', ({ delayMs }) => heard.push(delayMs ?? 0));
     const submission = { backoff: undefined, maxAttempts: 2 };
-    const ids = await Promise.all(
-      Array.from({ length: 8 }, () => stage.act(() => Promise.reject(new Error('x')), submission)),
-    );
+    const ids = await Promise.all(Array.from({ length: 8 }, () => stage.act(() => Promise.reject(new Error('x')), submission)));
     await until(
       'eight events have been received',
       () => heard.length,

@@ -29,8 +29,7 @@ describe('of a map of job types', () => {
     compiled(async (millrace) => {
       const job = await millrace.get('7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11');
       expectTypeOf(job?.payload).toEqualTypeOf<{ to: string } | { file: string } | undefined>();
-      if (job?.type === 'resize')
-        expectTypeOf(job.result?.output).toEqualTypeOf<{ bytes: number } | null | undefined>();
+      if (job?.type === 'resize') expectTypeOf(job.result?.output).toEqualTypeOf<{ bytes: number } | null | undefined>();
       // @ts-expect-error it may be an email
       job?.payload.file;
       const named = await millrace.waitFor<'resize'>('7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11');

@@ -24,11 +24,7 @@ type Ties = Pick<Submitted, 'dependsOn' | 'dependencyType' | 'parent'> & { key?:
 const UNTIED: Ties = { dependsOn: [], dependencyType: 'AFTER', parent: null };
 
 /** The same submission for both sides. */
-async function prepare(
-  system: System,
-  wanted: Wanted,
-  ties: Ties,
-): Promise<{ entry: JobToWrite; submitted: Submitted }> {
+async function prepare(system: System, wanted: Wanted, ties: Ties): Promise<{ entry: JobToWrite; submitted: Submitted }> {
   const submission: Submission = {
     type: wanted.type,
     payload: wanted.payload,

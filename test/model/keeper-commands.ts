@@ -49,18 +49,7 @@ export const expire = commandOf({
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
 /** Mostly within leases and past backoffs; at times past the leases, the lifetimes, and rarely a day. */
-const SPANS = [
-  1,
-  SECOND,
-  5 * SECOND,
-  30 * SECOND,
-  61 * SECOND,
-  61 * SECOND,
-  11 * MINUTE,
-  61 * MINUTE,
-  130 * MINUTE,
-  25 * 60 * MINUTE,
-];
+const SPANS = [1, SECOND, 5 * SECOND, 30 * SECOND, 61 * SECOND, 61 * SECOND, 11 * MINUTE, 61 * MINUTE, 130 * MINUTE, 25 * 60 * MINUTE];
 
 /** The workers of the mask keep beating meanwhile; the others seem dead, until they come back with a beat or a write. */
 export const pass = commandOf({

@@ -80,8 +80,7 @@ export function lateRaceProperty(ledger: TestLedger, tally: LateTally, wire: Wir
     expect(landed.length, 'deeds that landed').toBeLessThanOrEqual(1);
     const beaten = rest[others.indexOf('beat')];
     for (const each of presumptions)
-      if (beaten !== undefined && beaten.doneAt < each.wroteAt)
-        expect(each.landed, 'a rescue after a beat').toBe(false);
+      if (beaten !== undefined && beaten.doneAt < each.wroteAt) expect(each.landed, 'a rescue after a beat').toBe(false);
     if (!presumptions.some((each) => each.landed)) expect(acted.landed, 'deeds that landed').toBe(true);
     const isSettled = rescues.some(({ settled }) => settled?.landed === true);
     const path = acted.landed ? the(OWN, own).path : isSettled ? RESCUED : 'started';

@@ -32,25 +32,10 @@ test('of what a worker does with a lease and its rescues at most one lands, what
 const IS_HELD = "j.state = 'scheduled' AND j.worker_id = $1::int8";
 
 test.each([
-  [
-    'millrace_complete_late_jobs',
-    'whether the job has not started',
-    [MAY_RUN],
-    /deeds that landed|the way that the job went/,
-  ],
-  [
-    'millrace_start_jobs',
-    'whether the job has not started',
-    [IS_HELD],
-    /deeds that landed|impossible_rows_are_refused/,
-  ],
+  ['millrace_complete_late_jobs', 'whether the job has not started', [MAY_RUN], /deeds that landed|the way that the job went/],
+  ['millrace_start_jobs', 'whether the job has not started', [IS_HELD], /deeds that landed|impossible_rows_are_refused/],
   ['millrace_presume_started', 'whether the job has not started', [MAY_RUN, IS_HELD], /deeds that landed/],
-  [
-    'millrace_presume_started',
-    'whether the worker is still silent',
-    [IS_SILENT],
-    /a rescue after a beat|deeds that landed/,
-  ],
+  ['millrace_presume_started', 'whether the worker is still silent', [IS_SILENT], /a rescue after a beat|deeds that landed/],
 ])('a race notices that %s no longer looks %s', async (name, _, conditions, wrong) => {
   const without = (text: string, condition: string) => text.replaceAll(condition, () => '$1::int8 IS NOT NULL');
   const wire = spoiled(name, (text) => conditions.reduce(without, text));

@@ -19,8 +19,7 @@ export function lifecycleProperty(ledger: TestLedger, { mix = EVERYTHING, wire, 
     await settleDown(model, real);
     await compareRows(model, real);
     await compareHistories(model, real);
-    for (const { from, to, reason } of model.jobs.flatMap((job) => job.history))
-      performed.edges.add(`${from}>${to}:${reason}`);
+    for (const { from, to, reason } of model.jobs.flatMap((job) => job.history)) performed.edges.add(`${from}>${to}:${reason}`);
     const stuck = model.jobs.filter((job) => job.holder !== null || ['delayed', 'retrying'].includes(job.state));
     expect(stuck, 'jobs that nobody will move').toEqual([]);
   });

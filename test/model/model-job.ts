@@ -55,8 +55,7 @@ const ENDS: readonly JobState[] = ['completed', 'failed', 'dead_letter', 'cancel
 export const hasEnded = (job: ModelJob): boolean => ENDS.includes(job.state);
 
 /** Whether the lease is still the one that its worker holds the job by. */
-export const isHeldBy = ({ job, leaseSeq, workerId }: GivenLease): boolean =>
-  job.leaseSeq === leaseSeq && job.holder === workerId;
+export const isHeldBy = ({ job, leaseSeq, workerId }: GivenLease): boolean => job.leaseSeq === leaseSeq && job.holder === workerId;
 
 /** Whether its worker may have called the handler although no start is written. */
 export const mayRun = ({ state, holder, claimedAtMs }: ModelJob): boolean =>

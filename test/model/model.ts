@@ -3,17 +3,7 @@ import type { DependencyType } from '../../src/core/dependencies.ts';
 import type { Policy } from '../../src/core/policy.ts';
 import type { JobState } from '../../src/core/states.ts';
 import type { Reason } from '../../src/core/transitions.ts';
-import {
-  type Entry,
-  type GivenLease,
-  hasEnded,
-  isHeldBy,
-  type ModelJob,
-  mayRun,
-  mayRunBy,
-  runsBy,
-  verdictOf,
-} from './model-job.ts';
+import { type Entry, type GivenLease, hasEnded, isHeldBy, type ModelJob, mayRun, mayRunBy, runsBy, verdictOf } from './model-job.ts';
 
 export type Submitted = {
   id: string;
@@ -134,8 +124,7 @@ export class Model {
   /** Start and completion at once, for each that may run. The starts of one type and priority share the latest of their times. */
   completeLate(ends: readonly LateEnd[]): GivenLease[] {
     const landed = ends.filter(({ lease }) => mayRunBy(lease));
-    for (const { lease, agoMs } of landed)
-      lease.job.startedAtMs = Math.max(this.nowMs - agoMs, readySinceMs(lease.job));
+    for (const { lease, agoMs } of landed) lease.job.startedAtMs = Math.max(this.nowMs - agoMs, readySinceMs(lease.job));
     const groups = Map.groupBy(landed, ({ lease: { job } }) => `${job.type} ${job.priority}`);
     for (const group of groups.values()) {
       const atMs = Math.max(...group.map(({ lease }) => lease.job.startedAtMs ?? 0));
@@ -234,9 +223,7 @@ export class Model {
   }
 
   stage(): number {
-    const due = this.jobs.filter(
-      (job) => (job.state === 'delayed' || job.state === 'retrying') && job.runAtMs <= this.nowMs,
-    );
+    const due = this.jobs.filter((job) => (job.state === 'delayed' || job.state === 'retrying') && job.runAtMs <= this.nowMs);
     for (const job of due) this.#move(job, 'scheduled', job.state === 'delayed' ? 'delay_elapsed' : 'backoff_elapsed');
     return due.length;
   }
@@ -287,10 +274,7 @@ export class Model {
     if (hasEnded(job)) this.news.add(job);
   }
 
-  #note(
-    { leaseSeq, attempts, round, history }: ModelJob,
-    entry: Pick<Entry, 'from' | 'to' | 'reason'> & Partial<Entry>,
-  ): void {
+  #note({ leaseSeq, attempts, round, history }: ModelJob, entry: Pick<Entry, 'from' | 'to' | 'reason'> & Partial<Entry>): void {
     const now = { leaseSeq, attempt: attempts, round, atMs: this.nowMs };
     history.push({ workerId: null, presumed: false, ...now, ...entry });
   }

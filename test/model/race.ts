@@ -99,10 +99,7 @@ export class Stage {
   }
 
   /** BEGIN, the deed and COMMIT, each when the scheduler says so. */
-  async act(
-    scheduler: fc.Scheduler,
-    { name, deed, job }: { name: string; deed: Deed; job: AbandonedJob },
-  ): Promise<Acted> {
+  async act(scheduler: fc.Scheduler, { name, deed, job }: { name: string; deed: Deed; job: AbandonedJob }): Promise<Acted> {
     const client = (await this.#ledger.db.workers.connect()) as pg.PoolClient & { processID: number };
     const step = async <T>(what: string, run: () => Promise<T>) => {
       await scheduler.schedule(Promise.resolve(), `${name} ${what}`);
@@ -113,11 +110,7 @@ export class Stage {
     };
     try {
       await step('begins', () => client.query('BEGIN'));
-      const {
-        answer: landed,
-        beganAt: wroteAt,
-        endedAt: answeredAt,
-      } = await step('writes', () => deed(this.#wire(client), job));
+      const { answer: landed, beganAt: wroteAt, endedAt: answeredAt } = await step('writes', () => deed(this.#wire(client), job));
       const { beganAt: committedAt, endedAt: doneAt } = await step('commits', () => client.query('COMMIT'));
       return { landed, wroteAt, answeredAt, committedAt, doneAt };
     } catch (error) {
@@ -129,8 +122,7 @@ export class Stage {
   }
 
   async untilQuiet(): Promise<void> {
-    const text =
-      'SELECT count(DISTINCT pid)::int4 AS blocked FROM pg_locks WHERE NOT granted AND pid = ANY ($1::int4[])';
+    const text = 'SELECT count(DISTINCT pid)::int4 AS blocked FROM pg_locks WHERE NOT granted AND pid = ANY ($1::int4[])';
     for (;;) {
       await new Promise(setImmediate);
       const pids = [...this.#underWay];
@@ -184,8 +176,7 @@ export function raceProperty(ledger: TestLedger, tally: Tally, wire: Wire = (db)
     await checkState(ledger, job, { state, asked: others.includes('ask') });
     const beaten = rest[others.indexOf('beat')];
     for (const each of rescues) {
-      if (beaten !== undefined && beaten.doneAt < each.wroteAt)
-        expect(each.landed, 'a rescue after a beat').toBe(false);
+      if (beaten !== undefined && beaten.doneAt < each.wroteAt) expect(each.landed, 'a rescue after a beat').toBe(false);
     }
   });
 }
@@ -197,11 +188,7 @@ function count(tally: Tally, end: Acted, rescues: readonly Acted[]): void {
 }
 
 /** Whoever landed decided the state. A cancel that was asked for, whenever that was, ends what would live on. */
-async function checkState(
-  ledger: TestLedger,
-  job: LeasedTestJob,
-  { state, asked }: { state: JobState; asked: boolean },
-) {
+async function checkState(ledger: TestLedger, job: LeasedTestJob, { state, asked }: { state: JobState; asked: boolean }) {
   const found = await ledger.stateOf(job);
   expect(found, 'the state it is in').toBe(asked && !isTerminal(state) ? 'cancelled' : state);
   const ends = (await ledger.eventsOf(job)).filter((event) => isTerminal(event.to_state));

@@ -45,9 +45,7 @@ export const rescue = commandOf({
     if (interference === 'beat') await beatOf(model, system, lease.workerId);
     if (interference === 'complete') await completionOf(model, system, lease);
     if (interference === 'start') await startOf(model, system, lease);
-    const beats = new Map(
-      orphans.map(({ workerId, worker }) => [workerId, worker.kind === 'gone' ? null : worker.beat]),
-    );
+    const beats = new Map(orphans.map(({ workerId, worker }) => [workerId, worker.kind === 'gone' ? null : worker.beat]));
     for (const [workerId, own] of Map.groupBy(taken, (each) => each.lease.workerId)) {
       const deed = { workerId, beat: beats.get(workerId) ?? null, taken: own, random };
       await takeBack(model, system, { ...deed, dies: interference === 'death' });
@@ -70,9 +68,7 @@ async function look(model: Model, { ledger }: System): Promise<Orphan[]> {
       lifetimeLeftMs: job.deadlineMs === null ? null : job.deadlineMs - model.nowMs,
       cancelRequested: job.cancel !== null,
     }));
-  const found = orphans.map(
-    ({ orgId, seq, policyId, jobType, tags, createdAtMs, worker, leaseMs, ...orphan }) => orphan,
-  );
+  const found = orphans.map(({ orgId, seq, policyId, jobType, tags, createdAtMs, worker, leaseMs, ...orphan }) => orphan);
   const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1);
   expect(found.toSorted(byId), 'the orphans').toEqual(expected.toSorted(byId));
   return orphans;
@@ -120,12 +116,7 @@ export async function takeBack(model: Model, system: System, deed: Deed): Promis
 
 type Hold = Pick<Deed, 'workerId' | 'beat'>;
 
-async function putBack(
-  model: Model,
-  { ledger, orgId }: System,
-  { workerId, beat }: Hold,
-  leases: readonly GivenLease[],
-): Promise<void> {
+async function putBack(model: Model, { ledger, orgId }: System, { workerId, beat }: Hold, leases: readonly GivenLease[]): Promise<void> {
   const jobs = leases.map((lease) => ({ orgId, ...lease }));
   const { landed, cancelled } = await returnExpired(ledger.db.maintenance, { workerId, beat, jobs });
   const fates = Map.groupBy(leases, (lease) => model.giveBack(lease, 'dead_worker'));

@@ -30,9 +30,7 @@ test('a worker that lost a job and got it again holds it once, by its newer clai
   const first = await ledger.start(job);
   await ledger.settle(first, { to: 'retrying', reason: 'temporary_failure', delayMs: 0 });
   const second = await ledger.start(job, first.workerId);
-  const { rows } = await ledger.db.api.query('SELECT claim_no FROM millrace.claims WHERE worker_id = $1 ORDER BY 1', [
-    first.workerId,
-  ]);
+  const { rows } = await ledger.db.api.query('SELECT claim_no FROM millrace.claims WHERE worker_id = $1 ORDER BY 1', [first.workerId]);
   expect(rows).toHaveLength(2);
   const owned = await ownedJobs(ledger.db.workers, first.workerId);
   expect(owned).toMatchObject([{ id: job.id, leaseSeq: second.leaseSeq, claimNo: rows[1].claim_no }]);

@@ -32,8 +32,7 @@ export async function claimFor(model: Model, system: System, { workerId, types, 
 export const claim = commandOf({
   name: 'claim',
   given: fc.record({ worker: anyOf, types: typesOf, limit: fc.integer({ min: 1, max: 3 }) }),
-  run: ({ worker, types, limit }, model, system) =>
-    claimFor(model, system, { workerId: pick(workerIds(model), worker), types, limit }),
+  run: ({ worker, types, limit }, model, system) => claimFor(model, system, { workerId: pick(workerIds(model), worker), types, limit }),
 });
 
 /** A handler of a job that was leased ahead may have run for a while. */
@@ -108,11 +107,7 @@ const outcomeOf = fc.constantFrom<Outcome>(
 );
 
 /** How the attempt ends by the same rules that the engine decides by. */
-export function endingOf(
-  model: Model,
-  { job }: GivenLease,
-  params: { outcome: Outcome; random: number; holds: boolean },
-) {
+export function endingOf(model: Model, { job }: GivenLease, params: { outcome: Outcome; random: number; holds: boolean }) {
   const { outcome, random, holds } = params;
   const { transition, delayMs, failure } = decide({
     outcome,
@@ -156,8 +151,7 @@ export const settle = commandOf({
     const hadEnded = endedItself(lease);
     const isOurs = model.settle(lease, ending);
     expect([...landed], 'attempts that were ended').toEqual(isOurs ? [leaseSeq] : []);
-    if (!isOurs)
-      expect([...(await checkLanded(system.workers, [toLease(system, lease)]))]).toEqual(hadEnded ? [leaseSeq] : []);
+    if (!isOurs) expect([...(await checkLanded(system.workers, [toLease(system, lease)]))]).toEqual(hadEnded ? [leaseSeq] : []);
     system.letGo(lease);
   },
 });
@@ -166,10 +160,7 @@ export const settle = commandOf({
 export function endedItself({ job, leaseSeq }: GivenLease): boolean {
   const newestStart = job.history.findLast((entry) => entry.to === 'running');
   if (newestStart?.leaseSeq !== leaseSeq) return false;
-  return (
-    job.held ||
-    job.history.some((entry) => entry.from === 'running' && entry.leaseSeq === leaseSeq && entry.workerId !== null)
-  );
+  return job.held || job.history.some((entry) => entry.from === 'running' && entry.leaseSeq === leaseSeq && entry.workerId !== null);
 }
 
 export async function giveBackFor(model: Model, system: System, lease: GivenLease): Promise<void> {

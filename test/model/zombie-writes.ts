@@ -94,10 +94,7 @@ const finishLate =
     });
   };
 
-type GiveBack = (
-  db: Queryable,
-  params: { workerId: number; jobs: LeasedTestJob[]; closedClaims: [] },
-) => Promise<unknown>;
+type GiveBack = (db: Queryable, params: { workerId: number; jobs: LeasedTestJob[]; closedClaims: [] }) => Promise<unknown>;
 
 const giveBackBy =
   (giveBack: GiveBack, bear: (ledger: TestLedger) => Promise<Reborn>): Check =>

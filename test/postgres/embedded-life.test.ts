@@ -38,10 +38,7 @@ describe('the embedded server', () => {
       ...['fsync', 'synchronous_commit', 'full_page_writes', 'listen_addresses', 'unix_socket_directories'],
       ...['shared_buffers', 'max_wal_size', 'max_connections', 'server_encoding', 'data_checksums'],
     ];
-    const [settings] = await query(
-      server.url,
-      `SELECT ${names.map((name) => `current_setting('${name}') AS ${name}`).join(', ')}`,
-    );
+    const [settings] = await query(server.url, `SELECT ${names.map((name) => `current_setting('${name}') AS ${name}`).join(', ')}`);
     expect(settings).toEqual({
       ...{ fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' },
       ...{ listen_addresses: '127.0.0.1', unix_socket_directories: '' },

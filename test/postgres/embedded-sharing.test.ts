@@ -106,10 +106,7 @@ describe('after a crash', () => {
     const identity = account === null ? {} : { uid: account.uid, gid: account.gid };
     const bystander = spawn('sleep', ['600'], { ...identity, cwd: '/', stdio: 'ignore' });
     const file = join(dataFolder, 'postmaster.pid');
-    await writeFile(
-      file,
-      `${bystander.pid}\n${dataFolder}\n1700000000\n5432\n\n127.0.0.1\n  1234567  7654321\nready   \n`,
-    );
+    await writeFile(file, `${bystander.pid}\n${dataFolder}\n1700000000\n5432\n\n127.0.0.1\n  1234567  7654321\nready   \n`);
     if (account !== null) await chown(file, account.uid, account.gid);
     const server = await openEmbedded({ home, onNotice: silent });
     expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);

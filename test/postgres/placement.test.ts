@@ -55,14 +55,7 @@ describe('the account that runs the server', () => {
     if (isRoot) await chown(home, uid, uid);
     const server = await openEmbedded({ home, onNotice: silent });
     await server.close();
-    for (const name of [
-      'postgres',
-      'postgres-password',
-      'postgres-port',
-      'postgres-users',
-      'postgres.lock',
-      'postgres.log',
-    ]) {
+    for (const name of ['postgres', 'postgres-password', 'postgres-port', 'postgres-users', 'postgres.lock', 'postgres.log']) {
       expect((await stat(join(home, name))).uid, name).toBe(uid);
     }
   });

@@ -73,9 +73,7 @@ describe('a server that cannot start', () => {
   });
 
   it('is explained when the platform has no programs or they do not run', async () => {
-    expect(() => locateNative('sunos', 'sparc')).toThrow(
-      expect.objectContaining({ code: 'EMBEDDED_UNSUPPORTED_PLATFORM' }),
-    );
+    expect(() => locateNative('sunos', 'sparc')).toThrow(expect.objectContaining({ code: 'EMBEDDED_UNSUPPORTED_PLATFORM' }));
     const native = await scriptedNative(scratch.fresh('package'), { postgres: 'echo wrong libc >&2; exit 127' });
     const machine = { native: () => native };
     await expectRefusal({ home: scratch.fresh(), code: 'EMBEDDED_UNSUPPORTED_PLATFORM', says: 'wrong libc', machine });

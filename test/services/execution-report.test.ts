@@ -20,14 +20,7 @@ const job = (state: JobState, lastFailure: Failure | null = null) => ({
 
 describe('a report', () => {
   it('tells the attempt that gave the outcome', () => {
-    const events = eventsOf(
-      BORN,
-      STARTED,
-      FAILED,
-      'failed>scheduled manual_retry',
-      STARTED,
-      'running>completed succeeded',
-    );
+    const events = eventsOf(BORN, STARTED, FAILED, 'failed>scheduled manual_retry', STARTED, 'running>completed succeeded');
     expect(reportOf(job('completed'), events)).toEqual({
       jobId: JOB,
       outcome: 'SUCCESS',
@@ -45,8 +38,7 @@ describe('a report', () => {
       job('cancelled'),
       eventsOf(BORN, STARTED, FAILED, 'failed>scheduled manual_retry', 'scheduled>cancelled cancelled'),
     );
-    for (const report of [early, later])
-      expect(report).toMatchObject({ outcome: 'CANCELED', startedAt: null, durationMs: 0 });
+    for (const report of [early, later]) expect(report).toMatchObject({ outcome: 'CANCELED', startedAt: null, durationMs: 0 });
     expect(later?.finishedAt).toEqual(new Date(START_MS + 4_000));
   });
 

@@ -47,9 +47,7 @@ describe('keys', () => {
   it('are stored as a hash: the ledger holds the secret nowhere', async () => {
     const orgId = await ledger.newOrg();
     const { id, key } = await createKey(ledger.db, { orgId, scopes: API_KEY_SCOPES });
-    const { rows } = await ledger.db.api.query('SELECT k.*, k::text AS all FROM millrace.api_keys k WHERE id = $1', [
-      id,
-    ]);
+    const { rows } = await ledger.db.api.query('SELECT k.*, k::text AS all FROM millrace.api_keys k WHERE id = $1', [id]);
     expect(rows[0].secret_hash).toEqual(Buffer.from(parseApiKey(key)?.secretHash ?? []));
     const secret = key.split('_')[2] as string;
     expect(rows[0].all).not.toContain(secret.slice(0, 12));

@@ -11,9 +11,7 @@ test('a delayed job runs when the clock has been moved to its time, not before [
   expect(await mill.run()).toEqual([]);
   expect(await mill.advance('59m')).toEqual([]);
   expect((await mill.millrace.get(jobId))?.state).toBe('delayed');
-  expect(await mill.advance('1m')).toEqual([
-    { jobId, type: 'remind', attempt: 1, state: 'completed', output: 'reminded' },
-  ]);
+  expect(await mill.advance('1m')).toEqual([{ jobId, type: 'remind', attempt: 1, state: 'completed', output: 'reminded' }]);
 });
 
 test('the clock stands until it is moved, and the ledger writes what it says', async () => {

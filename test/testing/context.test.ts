@@ -114,7 +114,5 @@ test('a handler that was asked to stop is cancelled at its next checkpoint and n
     },
   });
   await mill.submit({ type: 'obedient', payload: {} });
-  expect(await mill.fastForward()).toMatchObject([
-    { state: 'cancelled', attempt: 1, failure: { category: 'CANCELLED' } },
-  ]);
+  expect(await mill.fastForward()).toMatchObject([{ state: 'cancelled', attempt: 1, failure: { category: 'CANCELLED' } }]);
 });

@@ -125,8 +125,6 @@ test('await using closes it at the end of the block', async () => {
 async function hasDatabase(name: string): Promise<boolean> {
   const client = new pg.Client({ connectionString: inject('postgresUrl') });
   await client.connect();
-  const { rowCount } = await client
-    .query('SELECT FROM pg_database WHERE datname = $1', [name])
-    .finally(() => client.end());
+  const { rowCount } = await client.query('SELECT FROM pg_database WHERE datname = $1', [name]).finally(() => client.end());
   return rowCount === 1;
 }

@@ -20,8 +20,7 @@ async function run({ values }: Invocation<typeof OPTIONS>): Promise<number> {
   const script = join(import.meta.dirname, '..', '..', '..', 'bench', 'run.ts');
   if (!existsSync(script)) {
     throw new AppError('UNAVAILABLE', {
-      message:
-        'This package does not include the benchmark. Clone the source repository and run "npm run bench" there.',
+      message: 'This package does not include the benchmark. Clone the source repository and run "npm run bench" there.',
     });
   }
   const env = { ...process.env };

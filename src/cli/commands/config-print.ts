@@ -31,12 +31,10 @@ async function run({ values, out }: Invocation): Promise<number> {
   return EXIT.ok;
 }
 
-const masked = (value: string, secret: 'whole' | 'password'): string =>
-  secret === 'whole' ? '***' : maskPassword(value);
+const masked = (value: string, secret: 'whole' | 'password'): string => (secret === 'whole' ? '***' : maskPassword(value));
 
 function settingOf(name: string): Setting {
   const [section, key] = [name.slice(0, name.indexOf('.')), name.slice(name.lastIndexOf('.') + 1)];
-  const settings: Readonly<Record<string, Setting>> =
-    section === 'queues' ? QUEUE_SETTINGS : settingsIn(section as Section);
+  const settings: Readonly<Record<string, Setting>> = section === 'queues' ? QUEUE_SETTINGS : settingsIn(section as Section);
   return lookUp(settings, key) as Setting;
 }

@@ -20,10 +20,7 @@ export const jobsCancel = defineCommand({
   maxArgs: 1_000,
   options: OPTIONS,
   details: 'A waiting job is cancelled at once. A running job is asked to stop.',
-  examples: [
-    'millrace jobs cancel ID --reason "sent by mistake"',
-    'millrace jobs cancel --state scheduled --type email.send --dry-run',
-  ],
+  examples: ['millrace jobs cancel ID --reason "sent by mistake"', 'millrace jobs cancel --state scheduled --type email.send --dry-run'],
   run,
 });
 
@@ -49,12 +46,7 @@ async function cancelEach(invocation: Call, ids: readonly string[]): Promise<num
     for (const id of ids) gathered.push(await millrace.cancel(id, { reason, force }));
     return gathered;
   });
-  const rows = results.map(({ jobId, status, previousState, message }) => [
-    jobId,
-    status,
-    previousState ?? '',
-    message,
-  ]);
+  const rows = results.map(({ jobId, status, previousState, message }) => [jobId, status, previousState ?? '', message]);
   invocation.out.answer({ results }, () => textTable(['id', 'status', 'was', ''], rows));
   return results.some(({ status }) => status === 'NOT_FOUND') ? EXIT.failed : EXIT.ok;
 }
@@ -65,10 +57,7 @@ async function cancelAll(
 ): Promise<number> {
   const { reason, force, 'dry-run': dryRun } = invocation.values;
   const total = await withMillrace(invocation, (millrace) => millrace.cancelMany(target, { reason, force, dryRun }));
-  invocation.out.answer(total, () => [
-    sentenceOf(total),
-    ...total.errors.map(({ jobId, message }) => `${jobId}: ${message}`),
-  ]);
+  invocation.out.answer(total, () => [sentenceOf(total), ...total.errors.map(({ jobId, message }) => `${jobId}: ${message}`)]);
   return total.failed > 0 ? EXIT.failed : EXIT.ok;
 }
 

@@ -19,10 +19,7 @@ export const jobsGet = defineCommand({
   minArgs: 1,
   maxArgs: 1,
   options: OPTIONS,
-  examples: [
-    'millrace jobs get 3f2b8c1e-5d4a-4f6b-9c7d-8e9f0a1b2c3d',
-    'millrace jobs get ID --history --attempts --json',
-  ],
+  examples: ['millrace jobs get 3f2b8c1e-5d4a-4f6b-9c7d-8e9f0a1b2c3d', 'millrace jobs get ID --history --attempts --json'],
   run: get,
 });
 

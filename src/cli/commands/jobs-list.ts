@@ -38,12 +38,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     if (found.jobs.length === 0) return ['No job matches.'];
     const count = `${found.jobs.length} of ${found.totalIsEstimate ? 'about ' : ''}${found.totalCount}`;
     const more = found.nextCursor === null ? [] : [`Next page: --cursor ${found.nextCursor}`];
-    return [
-      ...textTable(['id', 'state', 'type', 'queue', 'priority', 'attempt', 'created'], found.jobs.map(rowOf)),
-      '',
-      count,
-      ...more,
-    ];
+    return [...textTable(['id', 'state', 'type', 'queue', 'priority', 'attempt', 'created'], found.jobs.map(rowOf)), '', count, ...more];
   });
   return EXIT.ok;
 }

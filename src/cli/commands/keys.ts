@@ -106,9 +106,7 @@ export const keysList = defineCommand({
       key.scopes.join(','),
     ]);
     invocation.out.answer({ keys }, () =>
-      rows.length === 0
-        ? [`Org ${slug} has no keys.`]
-        : textTable(['id', 'name', 'status', 'expires', 'last used', 'scopes'], rows),
+      rows.length === 0 ? [`Org ${slug} has no keys.`] : textTable(['id', 'name', 'status', 'expires', 'last used', 'scopes'], rows),
     );
     return EXIT.ok;
   },

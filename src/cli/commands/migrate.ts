@@ -5,8 +5,7 @@ import { withDatabase } from '../connection.ts';
 export const migrate = defineCommand({
   name: 'migrate',
   summary: 'bring the schema of the database up to date',
-  details:
-    'Several processes may run it at the same time; one of them migrates. It refuses a schema of a newer version.',
+  details: 'Several processes may run it at the same time; one of them migrates. It refuses a schema of a newer version.',
   examples: ['millrace migrate', 'millrace migrate --database postgres://user@host/db'],
   run,
 });

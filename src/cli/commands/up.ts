@@ -16,11 +16,7 @@ export const up = defineCommand({
     'the data folder. SIGTERM or SIGINT lets requests and running jobs finish within workers.drain_grace. A second signal ends the',
     'process at once.',
   ].join('\n'),
-  examples: [
-    'millrace up',
-    'millrace up --port 9000 --home /var/lib/millrace',
-    'DATABASE_URL=postgres://user@host/db millrace up',
-  ],
+  examples: ['millrace up', 'millrace up --port 9000 --home /var/lib/millrace', 'DATABASE_URL=postgres://user@host/db millrace up'],
   isLongRunning: true,
   run: (invocation: Invocation<typeof LISTEN_OPTIONS>) =>
     runServer(invocation, { runsJobs: true, greet: (started) => greet(started, invocation.out) }),

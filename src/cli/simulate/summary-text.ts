@@ -86,8 +86,5 @@ function verdict(summary: Summary, out: Pick<Output, 'paint'>): string {
     const what = `${kinds.length} kinds, ${driven} scenarios, ${jobs} jobs in ${took}`;
     return out.paint('green', `As the catalogue says: ${what}.`);
   }
-  return out.paint(
-    'red',
-    `${driven - asExpected} of ${driven} scenarios differ (${problemCount} problems) in ${took}.`,
-  );
+  return out.paint('red', `${driven - asExpected} of ${driven} scenarios differ (${problemCount} problems) in ${took}.`);
 }

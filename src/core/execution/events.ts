@@ -69,8 +69,8 @@ export function projectEvents({ scenario, ...params }: ProjectParams): Execution
 
 /** The events of each transition: usually one, sometimes none or two. */
 export function projectSteps(params: HistoryParams): StateChange[][] {
-  const projector = new EventBuilder(params);
-  return params.history.map((transition) => projector.add(transition));
+  const builder = new EventBuilder(params);
+  return params.history.map((transition) => builder.add(transition));
 }
 
 type Detail = { readonly reason?: ExecutionEventReason; readonly retriesExhausted?: true };

@@ -2,15 +2,7 @@ import type { Failure } from '../failure.ts';
 import type { Job } from '../job.ts';
 import { JOB_STATES, type JobState } from '../states.ts';
 
-export const EXECUTION_STATES = [
-  'CREATED',
-  'QUEUED',
-  'ASSIGNED',
-  'RUNNING',
-  'SUCCEEDED',
-  'FAILED',
-  'CANCELED',
-] as const;
+export const EXECUTION_STATES = ['CREATED', 'QUEUED', 'ASSIGNED', 'RUNNING', 'SUCCEEDED', 'FAILED', 'CANCELED'] as const;
 
 export type ExecutionState = (typeof EXECUTION_STATES)[number];
 

@@ -27,8 +27,7 @@ function decode(cursor: string): unknown[] {
   try {
     const value: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());
     if (Array.isArray(value) && value.length === 5) return value;
-    if (Array.isArray(value) && value.length === 4 && value[0] === OLD_VERSION)
-      return [VERSION, value[1], 0, ...value.slice(2)];
+    if (Array.isArray(value) && value.length === 4 && value[0] === OLD_VERSION) return [VERSION, value[1], 0, ...value.slice(2)];
   } catch {
     // All invalid cursors get the same error below.
   }

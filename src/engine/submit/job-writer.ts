@@ -22,8 +22,7 @@ const ROW_HELD =
 
 export const keyHeld = (): AppError => new AppError('UNAVAILABLE', { message: KEY_HELD, retryAfterMs: 1_000 });
 
-export const rowHeld = (cause: unknown): AppError =>
-  new AppError('UNAVAILABLE', { message: ROW_HELD, retryAfterMs: 1_000, cause });
+export const rowHeld = (cause: unknown): AppError => new AppError('UNAVAILABLE', { message: ROW_HELD, retryAfterMs: 1_000, cause });
 
 export const lengthOfEntry = ({ job: { payload } }: JobToWrite): number => lengthOf(payload);
 
@@ -143,17 +142,10 @@ export class JobWriter {
   }
 
   /** Other sessions cannot see the jobs of an open transaction, so workers are woken when it ends. */
-  reportAccepted(
-    written: readonly Attempted[],
-    entries: readonly JobToWrite[],
-    client?: pg.ClientBase | OwnedTransaction,
-  ): void {
+  reportAccepted(written: readonly Attempted[], entries: readonly JobToWrite[], client?: pg.ClientBase | OwnedTransaction): void {
     const accepted = acceptedJobs(written, entries);
     if (client === undefined) this.#options.onAccepted(accepted);
-    else
-      onTransactionEnd(client instanceof OwnedTransaction ? client.client : client, () =>
-        this.#options.onAccepted(accepted),
-      );
+    else onTransactionEnd(client instanceof OwnedTransaction ? client.client : client, () => this.#options.onAccepted(accepted));
   }
 
   /** Runs the work in a separate transaction. If it meets a lock, it rolls back and retries, and holds no lock while it waits. */
@@ -182,8 +174,7 @@ type Together = {
 
 const isUntied = ({ job }: JobToWrite): boolean => job.dependsOn.length === 0 && job.idempotencyKey === null;
 
-const isHeld = (result: Attempted | AppError): result is { kind: 'held' } =>
-  !(result instanceof AppError) && result.kind === 'held';
+const isHeld = (result: Attempted | AppError): result is { kind: 'held' } => !(result instanceof AppError) && result.kind === 'held';
 
 function asResult(error: unknown): AppError {
   if (error instanceof AppError) return error;

@@ -88,8 +88,7 @@ export class LockRetries {
   }
 }
 
-const refused = (message: string, cause?: unknown): AppError =>
-  new AppError('UNAVAILABLE', { message, retryAfterMs: 1_000, cause });
+const refused = (message: string, cause?: unknown): AppError => new AppError('UNAVAILABLE', { message, retryAfterMs: 1_000, cause });
 
 /** Tasks of many orgs, taken from each org in turn. */
 class OrgTurns {

@@ -100,8 +100,7 @@ export async function placeChild(client: Queryable, entry: JobToWrite, place: Pa
   const placement = entry.placement ?? placementOf(entry, [], { depth: 0, waits: false });
   if (parent.join) await refuseCycle(client, entry, { dependsOnSeqs: placement.dependsOnSeqs, ...place });
   const depth = Math.max(placement.depth, place.depth + 1);
-  if (depth > MAX_DEPTH)
-    throw refusal('spawn', 'DEPENDENCY_DEPTH', `Spawned jobs may be nested at most ${MAX_DEPTH} deep.`);
+  if (depth > MAX_DEPTH) throw refusal('spawn', 'DEPENDENCY_DEPTH', `Spawned jobs may be nested at most ${MAX_DEPTH} deep.`);
   const priority = place.inheritsPriority ? inheritPriority(place.priority, [placement.priority]) : placement.priority;
   entry.placement = { ...placement, priority, depth, parentSeq: parent.seq, joinsParent: parent.join };
 }

@@ -48,11 +48,7 @@ export class Spawner {
   }
 
   /** With a transaction, the child is written in it and exists when it commits. */
-  async write(
-    parent: ParentLease,
-    spawned: Spawned,
-    transaction: OwnedTransaction | null = null,
-  ): Promise<SpawnResult> {
+  async write(parent: ParentLease, spawned: Spawned, transaction: OwnedTransaction | null = null): Promise<SpawnResult> {
     const { entry } = spawned;
     const { writer } = this.#options;
     await writer.stamp([entry]);
@@ -65,11 +61,7 @@ export class Spawner {
   }
 }
 
-async function spawnIn(
-  client: pg.ClientBase | OwnedTransaction,
-  parent: ParentLease,
-  spawned: Spawned,
-): Promise<SpawnResult> {
+async function spawnIn(client: pg.ClientBase | OwnedTransaction, parent: ParentLease, spawned: Spawned): Promise<SpawnResult> {
   const own = client instanceof OwnedTransaction ? client : null;
   const guard = await lockParent(client, parent, own?.id ?? null);
   if (!guard.landed) return { kind: guard.transactionEnded ? 'transaction_ended' : 'lost' };

@@ -126,11 +126,7 @@ const FEW = 8;
  * Writes jobs and returns when they are durable. If they are few, other processes see them before they are flushed to
  * disk. `followUp` sends further statements on the same connection, right behind the write.
  */
-async function writeAndFlush(
-  db: Queryable,
-  entries: readonly JobToWrite[],
-  followUp: () => void,
-): Promise<Attempted[]> {
+async function writeAndFlush(db: Queryable, entries: readonly JobToWrite[], followUp: () => void): Promise<Attempted[]> {
   if (entries.length > FEW) {
     const writing = submitShared(db, entries);
     followUp();

@@ -86,9 +86,7 @@ export class PolicySweeper {
       case 'awaiting_transactions': {
         const { is_settled, is_foreign } = await sinceMark(maintenance, state.txid);
         if (is_foreign) return [IDLE, LOOK_EVERY_MS];
-        return is_settled
-          ? [{ kind: 'looking', unused: state.unused, after: FIRST_WINDOW }, 0]
-          : [state, TRANSACTIONS_EVERY_MS];
+        return is_settled ? [{ kind: 'looking', unused: state.unused, after: FIRST_WINDOW }, 0] : [state, TRANSACTIONS_EVERY_MS];
       }
       case 'looking':
         return this.#look(state);

@@ -118,13 +118,7 @@ export class Promoter extends LoopGroup {
 const failingOf = (lanes: readonly LockedLane[]): ReadonlySet<string> =>
   new Set(lanes.filter(({ isFailing }) => isFailing).map(({ webhookId }) => webhookId));
 
-function lanesOf(
-  webhookIds: readonly string[],
-  taken: readonly TakenDelivery[],
-  entries: readonly JobToWrite[],
-): LiveLane[] {
-  const live = new Map(
-    taken.map(({ id, webhookId }, at) => [webhookId, { deliveryId: id, jobId: (entries[at] as JobToWrite).id }]),
-  );
+function lanesOf(webhookIds: readonly string[], taken: readonly TakenDelivery[], entries: readonly JobToWrite[]): LiveLane[] {
+  const live = new Map(taken.map(({ id, webhookId }, at) => [webhookId, { deliveryId: id, jobId: (entries[at] as JobToWrite).id }]));
   return webhookIds.map((webhookId) => ({ webhookId, live: live.get(webhookId) ?? null }));
 }

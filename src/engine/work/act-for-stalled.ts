@@ -18,10 +18,7 @@ export async function actForStalled(params: StalledParams): Promise<void> {
 }
 
 /** Starts jobs that were leased ahead and whose handlers run. Returns the others, so that other workers can run them. */
-async function settleLeasedAhead(
-  { session, workerId, lateStartLeases }: StalledParams,
-  owned: readonly OwnedJob[],
-): Promise<void> {
+async function settleLeasedAhead({ session, workerId, lateStartLeases }: StalledParams, owned: readonly OwnedJob[]): Promise<void> {
   const withHandler = lateStartLeasesIn(lateStartLeases);
   const ahead = owned.filter((job) => job.mayRun);
   const running = ahead.filter((job) => withHandler.has(job.leaseSeq));
@@ -37,10 +34,7 @@ async function endOverdue({ session, workerId }: StalledParams, owned: readonly 
   for (const job of owned) {
     const policy = await policies.policyOf(job.policyId);
     if (job.state !== 'running' || job.runningMs === null || job.runningMs < policy.timeoutMs) continue;
-    const failure = classify(
-      new Error('the handler blocked the event loop of its process past its timeout'),
-      'timeout',
-    );
+    const failure = classify(new Error('the handler blocked the event loop of its process past its timeout'), 'timeout');
     rows.push(settlement({ job, policy, outcome: { kind: 'failed', failure }, elapsedMs: 0 }).row);
   }
   if (rows.length > 0) await settleJobs(session, { workerId, jobs: rows, by: 'lease', closedClaims: [] });

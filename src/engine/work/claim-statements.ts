@@ -1,9 +1,4 @@
-import {
-  type Claimed,
-  type ClaimParams,
-  claimAndStart,
-  claimAndStartCapped,
-} from '../../ledger/attempts/claim-and-start.ts';
+import { type Claimed, type ClaimParams, claimAndStart, claimAndStartCapped } from '../../ledger/attempts/claim-and-start.ts';
 import { claimCappedJobs, claimJobs, leaseAhead } from '../../ledger/attempts/claim-jobs.ts';
 import { lockRoom } from '../../ledger/attempts/claim-room.ts';
 import { CLAIM_TIMEOUT_MS, type Database, inTransaction } from '../../ledger/driver/database.ts';

@@ -168,11 +168,7 @@ export class CompletionWriter {
     }
   }
 
-  async #passOn(
-    batch: readonly Completion[],
-    { landed, held }: Written,
-    refused: ReadonlySet<Completion>,
-  ): Promise<void> {
+  async #passOn(batch: readonly Completion[], { landed, held }: Written, refused: ReadonlySet<Completion>): Promise<void> {
     const missing: Completion[] = [];
     const locked: Completion[] = [];
     for (const completion of batch) {

@@ -46,12 +46,9 @@ async function validated(schema: NonNullable<RunningAttempt['registered']['schem
   if (result.issues === undefined) return result.value;
   const first = result.issues[0];
   const path = first?.path?.map((part) => (typeof part === 'object' ? part.key : part)).join('.') ?? '';
-  throw new PermanentError(
-    `The payload is not valid: ${path === '' ? '' : `${path}: `}${first?.message ?? 'unknown issue'}`,
-    {
-      code: 'INVALID_PAYLOAD',
-    },
-  );
+  throw new PermanentError(`The payload is not valid: ${path === '' ? '' : `${path}: `}${first?.message ?? 'unknown issue'}`, {
+    code: 'INVALID_PAYLOAD',
+  });
 }
 
 function outcomeOf(attempt: RunningAttempt, value: unknown): HandlerOutcome {

@@ -5,13 +5,7 @@ import { attemptIdOf } from '../../core/ids.ts';
 import { encodeOutput, MAX_CHECKPOINT_BYTES } from '../../core/payload.ts';
 import type { Submission } from '../../core/submission.ts';
 import { FIELD_LIMITS } from '../../core/submission-fields.ts';
-import {
-  assertOwned,
-  type FencedAnswer,
-  loadCheckpoint,
-  reportProgress,
-  saveCheckpoint,
-} from '../../ledger/attempts/fenced-writes.ts';
+import { assertOwned, type FencedAnswer, loadCheckpoint, reportProgress, saveCheckpoint } from '../../ledger/attempts/fenced-writes.ts';
 import { settleJobs } from '../../ledger/attempts/settle-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { currentTransaction, isNeverSent, OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
@@ -42,8 +36,7 @@ export type ContextServices = {
 const PATIENCE_MS = 6_000;
 const MAX_PAUSE_MS = 200;
 
-const COMPLETED =
-  'completeIn has completed the job in this transaction. Report progress, save checkpoints and spawn jobs before it.';
+const COMPLETED = 'completeIn has completed the job in this transaction. Report progress, save checkpoints and spawn jobs before it.';
 
 /** The context of one attempt. Values are computed when they are read, because most handlers read few of them. */
 export class HandlerContext implements JobContext {
@@ -163,8 +156,7 @@ export class HandlerContext implements JobContext {
   async completeIn(client: Queryable, result?: unknown): Promise<void> {
     await this.#ensureStarted();
     const encoded = encodeOutput(result);
-    if (!encoded.ok)
-      throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
+    if (!encoded.ok) throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
     const { landed } = await settleJobs(client, {
       workerId: this.#services.workerId(),
       by: 'handler',

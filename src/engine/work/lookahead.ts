@@ -44,8 +44,7 @@ export class Lookahead {
     if (!hasMore) {
       this.#jobs = 0;
       this.#seen = 0;
-    } else if (this.#ended > 0 && elapsedMs >= WINDOW_MS)
-      this.#jobs = nowMs < this.#offUntilMs ? 0 : this.#fitting(elapsedMs);
+    } else if (this.#ended > 0 && elapsedMs >= WINDOW_MS) this.#jobs = nowMs < this.#offUntilMs ? 0 : this.#fitting(elapsedMs);
     if (elapsedMs < WINDOW_MS) return;
     this.#ended = 0;
     this.#ranMs = 0;

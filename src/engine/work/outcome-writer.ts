@@ -59,8 +59,7 @@ export class OutcomeWriter {
     this.#batcher = createBatcher<SettledJob, WriteResult>({
       send: (rows) => this.#settle(rows),
       maxItems: MAX_PER_STATEMENT,
-      lengthOf: ({ result, resultBytes, failure }) =>
-        (result?.length ?? 0) + (resultBytes?.byteLength ?? 0) + (failure?.length ?? 0),
+      lengthOf: ({ result, resultBytes, failure }) => (result?.length ?? 0) + (resultBytes?.byteLength ?? 0) + (failure?.length ?? 0),
       maxInFlight: 1,
       maxWaiting: Number.POSITIVE_INFINITY,
       overflow: neverRefused,
@@ -176,8 +175,7 @@ export class OutcomeWriter {
 
   #completed(attempt: RunningAttempt, output: unknown): void {
     this.#options.claims.done(attempt.claimNo, attempt.job.leaseSeq);
-    if (this.#options.events.hasListeners('completed'))
-      this.#options.events.emit('completed', { ...attempt.facts, output });
+    if (this.#options.events.hasListeners('completed')) this.#options.events.emit('completed', { ...attempt.facts, output });
   }
 
   /** A write that did not land may have landed before, if the response was lost. */

@@ -180,8 +180,7 @@ export class Producer {
     }
     this.#failures = 0;
     await this.#options.onClaimed(claimed.jobs, { claimNo, sentMs, isAhead });
-    if (sentMs < this.#reconcileUntilMs && this.#inFlight === 1)
-      await this.#options.reconcile().catch((error) => this.#report(error));
+    if (sentMs < this.#reconcileUntilMs && this.#inFlight === 1) await this.#options.reconcile().catch((error) => this.#report(error));
     this.#observe(claimed, sent);
     this.#inFlight--;
     // The next statement is sent before these jobs run, so that the database works while handlers do.

@@ -80,10 +80,7 @@ export class HandlerRegistry {
   }
 }
 
-function readRegistration(
-  given: Registration,
-  profile: Policy,
-): { entry: RegisteredHandler | null; issues: readonly Issue[] } {
+function readRegistration(given: Registration, profile: Policy): { entry: RegisteredHandler | null; issues: readonly Issue[] } {
   const issues = new Issues();
   if (typeof given !== 'object' || given === null) {
     issues.add('registration', 'INVALID_TYPE', 'must be an object');

@@ -114,8 +114,7 @@ export class Starter {
     const isToReturn = order === 'return' || this.#isToReturn(batch, isRetry);
     const result = isToReturn ? await this.#return(jobs) : await this.#start(jobs);
     const { started, returned, cancelled } = result;
-    const isAnswered = ({ leaseSeq }: ClaimedJob) =>
-      started.has(leaseSeq) || returned.has(leaseSeq) || cancelled.has(leaseSeq);
+    const isAnswered = ({ leaseSeq }: ClaimedJob) => started.has(leaseSeq) || returned.has(leaseSeq) || cancelled.has(leaseSeq);
     const missing = isRetry && order === 'start' ? jobs.filter((job) => !isAnswered(job)) : [];
     if (missing.length === 0) return result;
     const before = await startedBefore(database.workers, { workerId, jobs: missing });
@@ -141,10 +140,7 @@ export class Starter {
     return { started: new Map(), returned: landed, cancelled };
   }
 
-  #conclude(
-    batch: readonly LeasedJob[],
-    { started, returned, cancelled, sentMs }: StartResult & { sentMs: number },
-  ): void {
+  #conclude(batch: readonly LeasedJob[], { started, returned, cancelled, sentMs }: StartResult & { sentMs: number }): void {
     const { onStarted, onReturned, onGone, events } = this.#options;
     for (const each of batch) {
       const attempt = started.get(each.job.leaseSeq);

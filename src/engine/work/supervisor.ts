@@ -11,10 +11,7 @@ import { Heartbeat } from './heartbeat.ts';
 import type { RunningAttempt } from './running-attempt.ts';
 import { Worker, type WorkerOptions } from './worker.ts';
 
-export type SupervisorOptions = Omit<
-  WorkerOptions,
-  'workerId' | 'fairQueues' | 'hasCaps' | 'contextOf' | 'onStarted'
-> & {
+export type SupervisorOptions = Omit<WorkerOptions, 'workerId' | 'fairQueues' | 'hasCaps' | 'contextOf' | 'onStarted'> & {
   catalogue: Catalogue;
   profile: Policy;
   name: string;
@@ -135,13 +132,10 @@ export class Supervisor {
     for (const job of started) {
       const policy = policies.cached(job.policyId);
       if (policy !== undefined) this.#heartbeat?.shorten(policy.leaseMs);
-      if (catalogue.fairQueues.has(job.queue))
-        stamps.set(job.queue, Math.max(stamps.get(job.queue) ?? 0, job.orderKey));
+      if (catalogue.fairQueues.has(job.queue)) stamps.set(job.queue, Math.max(stamps.get(job.queue) ?? 0, job.orderKey));
     }
     for (const [queue, stamp] of stamps) {
-      raiseVirtualTime(database.workers, queue, stamp).catch((error) =>
-        events.emit('error', { error, where: 'fair queue' }),
-      );
+      raiseVirtualTime(database.workers, queue, stamp).catch((error) => events.emit('error', { error, where: 'fair queue' }));
     }
   }
 

@@ -66,8 +66,7 @@ export function executionDoor(context: ExecutionContext, parts: ExecutionParts):
   return {
     prefix: '/v1',
     tag: 'execution',
-    description:
-      'Simulated work: clients and their keys, jobs with an outcome and a report, and webhooks for their events.',
+    description: 'Simulated work: clients and their keys, jobs with an outcome and a report, and webhooks for their events.',
     isFinalOnly: true,
     webhooks: WEBHOOK_CALLS,
     register(http) {
@@ -114,11 +113,7 @@ function admittanceOf(
       return quota?.take(identity.orgId).then((verdict) => demand(verdict, 'quota', 'requests per day'));
     }
     if (isOpenCall) {
-      demand(
-        addressLimiter.take(request.ip),
-        'open_calls_per_minute',
-        'requests without a key per minute from one address',
-      );
+      demand(addressLimiter.take(request.ip), 'open_calls_per_minute', 'requests without a key per minute from one address');
     }
   };
   return (request, _reply, done) => {

@@ -6,21 +6,9 @@ const problem = (status: number, title: string, action: string): Problem => ({ s
 
 /** Every error of the execution API: its status, its title and what the caller can do about it. */
 export const PROBLEMS = {
-  RFA_REQUEST_MALFORMED: problem(
-    400,
-    'Malformed request',
-    'Send JSON of the documented shape with every required member.',
-  ),
-  RFA_JOB_VALIDATION_FAILED: problem(
-    400,
-    'Validation failed',
-    'Correct the members named in errors and send the request again.',
-  ),
-  RFA_AUTH_INVALID_CREDENTIALS: problem(
-    401,
-    'Invalid credentials',
-    'Send a valid API key as Authorization: Bearer <key>.',
-  ),
+  RFA_REQUEST_MALFORMED: problem(400, 'Malformed request', 'Send JSON of the documented shape with every required member.'),
+  RFA_JOB_VALIDATION_FAILED: problem(400, 'Validation failed', 'Correct the members named in errors and send the request again.'),
+  RFA_AUTH_INVALID_CREDENTIALS: problem(401, 'Invalid credentials', 'Send a valid API key as Authorization: Bearer <key>.'),
   RFA_AUTH_TOKEN_EXPIRED: problem(401, 'Credentials expired', 'Use another key of the client, or issue a new one.'),
   RFA_AUTH_FORBIDDEN: problem(403, 'Forbidden', 'Use a key of the owning client that has the required scope.'),
   RFA_AUTH_API_KEY_DISABLED: problem(403, 'API key disabled', 'Use another key: this one is revoked.'),
@@ -31,24 +19,12 @@ export const PROBLEMS = {
   ),
   RFA_CLIENT_NOT_FOUND: problem(404, 'Client not found', 'Check the client id.'),
   RFA_KEY_NOT_FOUND: problem(404, 'Key not found', 'Check the key id.'),
-  RFA_WEBHOOK_NOT_FOUND: problem(
-    404,
-    'Webhook not found',
-    'Check the ids. Deliveries are deleted after their retention.',
-  ),
+  RFA_WEBHOOK_NOT_FOUND: problem(404, 'Webhook not found', 'Check the ids. Deliveries are deleted after their retention.'),
   RFA_REQUEST_NOT_FOUND: problem(404, 'Path not found', 'Check the path against the documentation of the API.'),
   RFA_REQUEST_METHOD_NOT_ALLOWED: problem(405, 'Method not allowed', 'Use a method named in the Allow header.'),
   RFA_REQUEST_NOT_ACCEPTABLE: problem(406, 'Not acceptable', 'Accept application/json, or omit the Accept header.'),
-  RFA_JOB_CONFLICT: problem(
-    409,
-    'Conflict',
-    'Read the job to see its state. If it has no attempts left, submit it as a new job.',
-  ),
-  RFA_KEY_CONFLICT: problem(
-    409,
-    'Key conflict',
-    'Another request changed the key first: use the key that it returned.',
-  ),
+  RFA_JOB_CONFLICT: problem(409, 'Conflict', 'Read the job to see its state. If it has no attempts left, submit it as a new job.'),
+  RFA_KEY_CONFLICT: problem(409, 'Key conflict', 'Another request changed the key first: use the key that it returned.'),
   RFA_WEBHOOK_CONFLICT: problem(409, 'Webhook conflict', 'Read the webhook to see its current state.'),
   RFA_EXEC_IDEMPOTENCY_CONFLICT: problem(
     409,
@@ -56,48 +32,20 @@ export const PROBLEMS = {
     'Use a new key for new work, or repeat the first request unchanged.',
   ),
   RFA_REQUEST_PAYLOAD_TOO_LARGE: problem(413, 'Payload too large', 'Send a smaller body.'),
-  RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE: problem(
-    415,
-    'Unsupported media type',
-    'Send the body as application/json, uncompressed.',
-  ),
-  RFA_REQUEST_RATE_LIMITED: problem(
-    429,
-    'Too many requests',
-    'Wait for the seconds given in Retry-After, then send fewer requests.',
-  ),
-  RFA_INTERNAL: problem(
-    500,
-    'Internal error',
-    'Retry later. If the error persists, report it with the value of instance.',
-  ),
+  RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE: problem(415, 'Unsupported media type', 'Send the body as application/json, uncompressed.'),
+  RFA_REQUEST_RATE_LIMITED: problem(429, 'Too many requests', 'Wait for the seconds given in Retry-After, then send fewer requests.'),
+  RFA_INTERNAL: problem(500, 'Internal error', 'Retry later. If the error persists, report it with the value of instance.'),
   RFA_STORAGE_DB_ERROR: problem(503, 'Database error', 'Retry later: nothing was changed.'),
   RFA_STORAGE_UNAVAILABLE: problem(
     503,
     'Storage unavailable',
     'Retry later, with the same idempotency key if the request creates something.',
   ),
-  RFA_EXEC_QUEUE_FULL: problem(
-    503,
-    'Queue full',
-    'Retry after the seconds given in Retry-After, lower the load, or add workers.',
-  ),
-  RFA_EXEC_WORKER_UNAVAILABLE: problem(
-    503,
-    'No worker available',
-    'Start a worker. Jobs stay queued until a worker runs.',
-  ),
+  RFA_EXEC_QUEUE_FULL: problem(503, 'Queue full', 'Retry after the seconds given in Retry-After, lower the load, or add workers.'),
+  RFA_EXEC_WORKER_UNAVAILABLE: problem(503, 'No worker available', 'Start a worker. Jobs stay queued until a worker runs.'),
   RFA_CONFIG_INVALID: problem(503, 'Server misconfigured', 'Ask the operator to correct the configuration.'),
-  RFA_EXEC_TIMEOUT: problem(
-    504,
-    'Timed out',
-    'Retry later, with the same idempotency key if the request creates something.',
-  ),
-  RFA_DEPENDENCY_TIMEOUT: problem(
-    504,
-    'Dependency timed out',
-    'Retry later. If the error persists, check the database.',
-  ),
+  RFA_EXEC_TIMEOUT: problem(504, 'Timed out', 'Retry later, with the same idempotency key if the request creates something.'),
+  RFA_DEPENDENCY_TIMEOUT: problem(504, 'Dependency timed out', 'Retry later. If the error persists, check the database.'),
 };
 
 export type ProblemCode = keyof typeof PROBLEMS;

@@ -54,8 +54,7 @@ function fieldsOf(request: FastifyRequest, reply: FastifyReply) {
 const isWriteInDoubt = ({ method, problem }: FastifyRequest): boolean =>
   method !== 'GET' && method !== 'HEAD' && problem?.code.startsWith('RFA_STORAGE_') === true;
 
-const VERBS =
-  /^(?:submit|cancel|retry|get|list|create|issue|renew|revoke|register|change|delete|rotate|test|redeliver)/;
+const VERBS = /^(?:submit|cancel|retry|get|list|create|issue|renew|revoke|register|change|delete|rotate|test|redeliver)/;
 
 /** The action of the request in one word: submit, cancel, retry, get, report and so on. */
 function actionOf({ routeOptions, method }: FastifyRequest): string {

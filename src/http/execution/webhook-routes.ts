@@ -4,13 +4,7 @@ import { AppError } from '../../core/errors.ts';
 import { Issues, readTimestamp } from '../../core/submission-fields.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
-import {
-  listDeliveries,
-  readDelivery,
-  redeliver,
-  redeliverFailed,
-  testWebhook,
-} from '../../services/webhooks/deliveries.ts';
+import { listDeliveries, readDelivery, redeliver, redeliverFailed, testWebhook } from '../../services/webhooks/deliveries.ts';
 import { listWebhooks, readWebhook } from '../../services/webhooks/read-webhook.ts';
 import { changeWebhook, deleteWebhook, registerWebhook } from '../../services/webhooks/register-webhook.ts';
 import { rotateSecret, rotateSecretOfCallbacks } from '../../services/webhooks/rotate-secret.ts';

@@ -51,22 +51,18 @@ const retrySchema = {
 };
 
 export function retryJobRoute(http: Http, engine: Engine): void {
-  http.post(
-    '/jobs/:id/retry',
-    { schema: retrySchema, ...needs('jobs:write'), ...bodyMayBeAbsent },
-    async (request, reply) => {
-      const { identity, orgId, actor } = callerOf(request);
-      const { reset_attempts: resetAttempts = false, priority, delay } = request.body;
-      requirePriority(identity, priority);
-      const retried = await retryJob(engine, { orgId, id: request.params.id, actor, resetAttempts, priority, delay });
-      const { jobId, status, newState, scheduledFor } = retried;
-      const body = {
-        job_id: jobId,
-        new_state: newState === null ? null : STATE_WORDS[newState],
-        scheduled_for: timeOrNull(scheduledFor),
-      };
-      if (status !== 'NOT_FOUND') return reply.send({ ...body, status });
-      return reply.code(404).send({ ...body, status, ...renderError(noSuchJob(jobId), request.id) });
-    },
-  );
+  http.post('/jobs/:id/retry', { schema: retrySchema, ...needs('jobs:write'), ...bodyMayBeAbsent }, async (request, reply) => {
+    const { identity, orgId, actor } = callerOf(request);
+    const { reset_attempts: resetAttempts = false, priority, delay } = request.body;
+    requirePriority(identity, priority);
+    const retried = await retryJob(engine, { orgId, id: request.params.id, actor, resetAttempts, priority, delay });
+    const { jobId, status, newState, scheduledFor } = retried;
+    const body = {
+      job_id: jobId,
+      new_state: newState === null ? null : STATE_WORDS[newState],
+      scheduled_for: timeOrNull(scheduledFor),
+    };
+    if (status !== 'NOT_FOUND') return reply.send({ ...body, status });
+    return reply.code(404).send({ ...body, status, ...renderError(noSuchJob(jobId), request.id) });
+  });
 }

@@ -36,8 +36,7 @@ export function sendEventStream(reply: FastifyReply, text: AsyncGenerator<string
 }
 
 /** Sends the start position, so that a client that disconnects before the first event can resume without a gap. */
-const opening = (position: FeedPosition): string =>
-  `retry: ${RETRY_MS}\nid: ${writeFeedCursor(position)}\n: connected\n\n`;
+const opening = (position: FeedPosition): string => `retry: ${RETRY_MS}\nid: ${writeFeedCursor(position)}\n: connected\n\n`;
 
 /** Keeps the connection alive, and moves the resume position past events that the filter excludes. */
 const heartbeat = (position: FeedPosition): string => `id: ${writeFeedCursor(position)}\n: heartbeat\n\n`;

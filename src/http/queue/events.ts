@@ -48,8 +48,7 @@ const ORG_STREAM = {
 
 const JOB_STREAM = {
   summary: 'Follow one job to its end',
-  description:
-    'Sends the whole history of the job, then each change as it happens. The stream ends after the last event of the job.',
+  description: 'Sends the whole history of the job, then each change as it happens. The stream ends after the last event of the job.',
   operationId: 'followJob',
   params: JobParams,
   querystring: ResumeQuery,

@@ -11,13 +11,7 @@ import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
 import { readFailureSearch } from './read-filter.ts';
 import { renderFailure, type Sight } from './render.ts';
 import { answer, errorResponses } from './schemas/error.ts';
-import {
-  type AttemptInfo,
-  FailureDetails,
-  type FailureInfo,
-  FailureSearch,
-  FailureSearchResult,
-} from './schemas/failure.ts';
+import { type AttemptInfo, FailureDetails, type FailureInfo, FailureSearch, FailureSearchResult } from './schemas/failure.ts';
 import { JobParams, named } from './schemas/shapes.ts';
 import { CATEGORY_WORDS, STATE_WORDS } from './words.ts';
 
@@ -41,8 +35,7 @@ export function getFailureRoute(http: Http, engine: Engine): void {
     const { id } = request.params;
     const inspected = await inspectFailure(engine, { orgId, id, includeAllAttempts });
     if (inspected.kind === 'not_found') throw noSuchJob(id);
-    if (inspected.kind === 'never_failed')
-      throw new AppError('NOT_FOUND', { message: `Job ${id} exists and has not failed.` });
+    if (inspected.kind === 'never_failed') throw new AppError('NOT_FOUND', { message: `Job ${id} exists and has not failed.` });
     return renderDetails(inspected.details, sight);
   });
 }
@@ -57,14 +50,10 @@ const searchSchema = {
 };
 
 export function searchFailuresRoute(http: Http, engine: Engine): void {
-  http.post(
-    '/failures/search',
-    { schema: searchSchema, ...needs('failures:read'), ...bodyMayBeAbsent },
-    async (request) => {
-      const { orgId, sight } = callerOf(request);
-      return renderFailures(await searchFailures(engine, { orgId, ...readFailureSearch(request.body) }), sight);
-    },
-  );
+  http.post('/failures/search', { schema: searchSchema, ...needs('failures:read'), ...bodyMayBeAbsent }, async (request) => {
+    const { orgId, sight } = callerOf(request);
+    return renderFailures(await searchFailures(engine, { orgId, ...readFailureSearch(request.body) }), sight);
+  });
 }
 
 type Attempt = NonNullable<Details['attempts']>[number];

@@ -18,5 +18,4 @@ export const askerOf = (request: FastifyRequest): Asker => ({
 
 export { bodyMayBeAbsent, judgedByService, needs } from '../shared/route-options.ts';
 
-export const noSuchJob = (id: string): AppError =>
-  new AppError('NOT_FOUND', { message: `Job ${id.slice(0, 100)} does not exist.` });
+export const noSuchJob = (id: string): AppError => new AppError('NOT_FOUND', { message: `Job ${id.slice(0, 100)} does not exist.` });

@@ -19,9 +19,7 @@ const getSchema = {
   params: JobParams,
   querystring: Type.Object(
     {
-      include_result: Type.Optional(
-        Type.Boolean({ default: false, description: 'Add the result, if the job has one.' }),
-      ),
+      include_result: Type.Optional(Type.Boolean({ default: false, description: 'Add the result, if the job has one.' })),
       include_history: Type.Optional(Type.Boolean({ default: false, description: 'Add every state change.' })),
     },
     { additionalProperties: false },
@@ -75,7 +73,5 @@ export function searchJobsRoutes(http: Http, engine: Engine): void {
   http.post('/jobs/search', { schema: searchSchema, ...needs('jobs:read'), ...bodyMayBeAbsent }, (request) =>
     search(request, readSearch(request.body)),
   );
-  http.get('/jobs', { schema: listSchema, ...needs('jobs:read') }, (request) =>
-    search(request, readSearchQuery(request.query)),
-  );
+  http.get('/jobs', { schema: listSchema, ...needs('jobs:read') }, (request) => search(request, readSearchQuery(request.query)));
 }

@@ -34,8 +34,7 @@ export function readSubmission(body: unknown, { identity, traceparent }: Asker):
   return { submission: submission as unknown as Submission, issues: issues.list };
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 type Renaming = { members: Members; prefix: string; issues: Issues };
 

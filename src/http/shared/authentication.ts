@@ -1,14 +1,7 @@
 import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify';
 import { AppError } from '../../core/errors.ts';
 import type { Http } from '../door.ts';
-import {
-  type Authenticator,
-  type Identity,
-  type LimitVerdict,
-  type RateLimiter,
-  refusedTo,
-  type Scope,
-} from './identity.ts';
+import { type Authenticator, type Identity, type LimitVerdict, type RateLimiter, refusedTo, type Scope } from './identity.ts';
 import { RATE_WINDOW_SECONDS } from './rate-limiter.ts';
 
 const LIMIT_NAME = 'requests_per_minute';
@@ -63,8 +56,7 @@ function gateOf({ authenticator, limiter }: Guards, { scopes, isOpenCall }: Gate
 
 /** Adds the WWW-Authenticate header to a 401 response. */
 function withChallenge(error: Error, reply: FastifyReply): Error {
-  if (error instanceof AppError && error.code === 'UNAUTHORIZED')
-    reply.header('www-authenticate', 'Bearer realm="millrace"');
+  if (error instanceof AppError && error.code === 'UNAUTHORIZED') reply.header('www-authenticate', 'Bearer realm="millrace"');
   return error;
 }
 

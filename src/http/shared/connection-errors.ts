@@ -26,10 +26,8 @@ export function answerConnectionError(error: ConnectionError, socket: Socket): v
 }
 
 function describe(code: string | undefined): { status: number; message: string } {
-  if (code === 'HPE_HEADER_OVERFLOW')
-    return { status: 431, message: 'The headers are larger than 16 KiB. Send fewer or shorter ones.' };
-  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return { status: 408, message: 'The request did not arrive in time. Send it again.' };
+  if (code === 'HPE_HEADER_OVERFLOW') return { status: 431, message: 'The headers are larger than 16 KiB. Send fewer or shorter ones.' };
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return { status: 408, message: 'The request did not arrive in time. Send it again.' };
   return {
     status: 400,
     message: 'This is not a valid HTTP request. Check that the client uses HTTP/1.1 without TLS on this port.',

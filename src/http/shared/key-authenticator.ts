@@ -60,8 +60,7 @@ export class KeyAuthenticator implements Authenticator {
   recall(authorization: string | undefined): Identity | null {
     const met = authorization === undefined ? undefined : this.#met.get(authorization);
     const reading = met === undefined ? undefined : this.#trusted(met.id);
-    if (met === undefined || reading === undefined || !isSameSecret(met.secretHash, reading.key.secretHash))
-      return null;
+    if (met === undefined || reading === undefined || !isSameSecret(met.secretHash, reading.key.secretHash)) return null;
     return reading.key.isRevoked || isExpired(reading) ? null : reading.identity;
   }
 

@@ -96,9 +96,7 @@ function errorResponses(schema: FastifySchema, { scopes, isProbe }: FastifyConte
     ...([500] as const),
     ...(isProbe === true ? [] : ([503] as const)),
   ];
-  return Object.fromEntries(
-    statuses.map((status) => [status, { $ref: 'Error#', ...ERROR_RESPONSES[status] }] as const),
-  );
+  return Object.fromEntries(statuses.map((status) => [status, { $ref: 'Error#', ...ERROR_RESPONSES[status] }] as const));
 }
 
 /** `GET /queue/v1/jobs/{id}` as `getQueueV1JobsId`. */

@@ -15,8 +15,7 @@ export function installQueryValues(http: Http): void {
     if (readers.length === 0) return;
     const convert = async (request: FastifyRequest) => {
       const query = request.query as Record<string, unknown>;
-      for (const reader of readers)
-        if (Object.hasOwn(query, reader.name)) query[reader.name] = read(query[reader.name], reader);
+      for (const reader of readers) if (Object.hasOwn(query, reader.name)) query[reader.name] = read(query[reader.name], reader);
     };
     route.preValidation = [convert, ...[route.preValidation ?? []].flat()];
   });

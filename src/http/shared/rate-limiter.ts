@@ -60,8 +60,7 @@ export class OrgRateLimiter implements RateLimiter {
     if (nowMs >= share.endsAtMs) return null;
     if (share.permits === 0) return isUsedUp(share) ? verdictOf(share, { allowed: false, nowMs }) : null;
     share.permits--;
-    if (share.permits <= share.block / 2 && !isUsedUp(share) && !this.#isFailing())
-      this.#lease(orgId, share).catch(() => {});
+    if (share.permits <= share.block / 2 && !isUsedUp(share) && !this.#isFailing()) this.#lease(orgId, share).catch(() => {});
     return verdictOf(share, { allowed: true, nowMs });
   }
 

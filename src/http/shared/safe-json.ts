@@ -83,8 +83,7 @@ function inspectMember(owner: Record<string, unknown>, name: string, path: strin
   inspectText(name, path);
   const value = Object.getOwnPropertyDescriptor(owner, name)?.value;
   const isPoison =
-    name === '__proto__' ||
-    (name === 'constructor' && typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype'));
+    name === '__proto__' || (name === 'constructor' && typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype'));
   const below = path === '' ? name : `${path}.${name}`;
   if (isPoison) throw refuse('FORBIDDEN_MEMBER', 'is not an accepted name: rename the member', below);
   inspect(value, below);

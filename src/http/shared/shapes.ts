@@ -11,8 +11,7 @@ export const wordOrNull = <const Word extends string>(words: readonly Word[], de
     ...(description === undefined ? {} : { description }),
   });
 
-export const textOrNull = (description: string) =>
-  Type.Unsafe<string | null>({ type: ['string', 'null'], description });
+export const textOrNull = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description });
 
 /** A shape with a name in the document. Use it with `named`, and export it from its module. */
 export const shape = <const Id extends string, P extends Record<string, TSchema>>(
@@ -41,12 +40,10 @@ export const named = <T extends TSchema & { $id: string }>(schema: T, options: {
   Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#`, ...options });
 
 /** A response with a description. */
-export const answer = <T extends TSchema & { $id: string }>(schema: T, description: string) =>
-  named(schema, { description });
+export const answer = <T extends TSchema & { $id: string }>(schema: T, description: string) => named(schema, { description });
 
 /** A time as responses show it. Requests may use any offset and omit seconds. */
-export const timestamp = (description: string) =>
-  Type.String({ format: 'date-time', description, examples: ['2024-01-15T10:30:00.000Z'] });
+export const timestamp = (description: string) => Type.String({ format: 'date-time', description, examples: ['2024-01-15T10:30:00.000Z'] });
 
 export const timestampOrNull = (description: string) =>
   Type.Unsafe<string | null>({

@@ -55,9 +55,7 @@ function withoutAlternatives(violations: readonly Violation[]): Violation[] {
 }
 
 const isDeeper = (each: Violation, union: Violation): boolean =>
-  each.instancePath.length > union.instancePath.length ||
-  each.keyword === 'required' ||
-  each.keyword === 'additionalProperties';
+  each.instancePath.length > union.instancePath.length || each.keyword === 'required' || each.keyword === 'additionalProperties';
 
 function summary(union: Violation, below: readonly Violation[]): Violation {
   const words = below.filter((each) => each.keyword === 'const').map((each) => each.params.allowedValue);

@@ -76,9 +76,7 @@ function serveFile(http: Http, name: string, type: string): void {
 
 async function compressed(name: string): Promise<Buffer> {
   try {
-    return await readFile(new URL(`${name}.gz`, BUILT)).catch(async () =>
-      promisify(gzip)(await readFile(new URL(name, INSTALLED))),
-    );
+    return await readFile(new URL(`${name}.gz`, BUILT)).catch(async () => promisify(gzip)(await readFile(new URL(name, INSTALLED))));
   } catch (cause) {
     const message = 'The files of the API page are not installed. Install the development dependencies with npm ci.';
     throw new AppError('NOT_FOUND', { message, cause });

@@ -89,10 +89,7 @@ export async function renewClientKey(db: Queryable, orgId: string, next: NextSec
 }
 
 /** Returns false if the key does not exist or has scopes that the calling key lacks. Revoking again changes nothing. */
-export async function revokeClientKey(
-  db: Queryable,
-  { orgId, id, byId }: { orgId: string; id: string; byId: string },
-): Promise<boolean> {
+export async function revokeClientKey(db: Queryable, { orgId, id, byId }: { orgId: string; id: string; byId: string }): Promise<boolean> {
   return (await run(db, REVOKE, [orgId, id, byId])).length === 1;
 }
 

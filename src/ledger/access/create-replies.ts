@@ -21,10 +21,7 @@ export type ReplyKey = { scope: string; key: string };
 export type NewReply = ReplyKey & { fingerprint: string; reply: object; lifetimeMs: number };
 
 /** Whether this is the first creation with the key. Call it in the transaction that creates. */
-export async function claimReply(
-  db: Queryable,
-  { scope, key, fingerprint, reply, lifetimeMs }: NewReply,
-): Promise<boolean> {
+export async function claimReply(db: Queryable, { scope, key, fingerprint, reply, lifetimeMs }: NewReply): Promise<boolean> {
   const rows = await run(db, CLAIM, [scope, key, fingerprint, JSON.stringify(reply), lifetimeMs]);
   return rows.length === 1;
 }

@@ -8,25 +8,13 @@ const CREATE = statement(
    ON CONFLICT DO NOTHING RETURNING id`,
 );
 
-const FIND = statement(
-  'find_org',
-  'SELECT id, slug, requests_per_minute AS "requestsPerMinute" FROM millrace.orgs WHERE slug = $1',
-);
+const FIND = statement('find_org', 'SELECT id, slug, requests_per_minute AS "requestsPerMinute" FROM millrace.orgs WHERE slug = $1');
 
-const SET_CAP = statement(
-  'set_org_cap',
-  'UPDATE millrace.orgs SET max_running = $2::int4 WHERE id = $1::uuid RETURNING id',
-);
+const SET_CAP = statement('set_org_cap', 'UPDATE millrace.orgs SET max_running = $2::int4 WHERE id = $1::uuid RETURNING id');
 
-const SET_RATE = statement(
-  'set_org_rate',
-  'UPDATE millrace.orgs SET requests_per_minute = $2::int4 WHERE id = $1::uuid RETURNING id',
-);
+const SET_RATE = statement('set_org_rate', 'UPDATE millrace.orgs SET requests_per_minute = $2::int4 WHERE id = $1::uuid RETURNING id');
 
-const HAS_CAPS = statement(
-  'has_org_caps',
-  'SELECT EXISTS (SELECT FROM millrace.orgs WHERE max_running IS NOT NULL) AS capped',
-);
+const HAS_CAPS = statement('has_org_caps', 'SELECT EXISTS (SELECT FROM millrace.orgs WHERE max_running IS NOT NULL) AS capped');
 
 /** Returns false if the id or the slug is taken. */
 export async function createOrg(db: Queryable, { id, slug }: { id: string; slug: string }): Promise<boolean> {

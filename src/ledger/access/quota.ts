@@ -25,8 +25,5 @@ export type QuotaUse = {
 
 /** Counts requests of orgs, each org once. An org that does not exist is missing from the result. */
 export async function useQuota(db: Queryable, uses: readonly { orgId: string; wanted: number }[]): Promise<QuotaUse[]> {
-  return run<QuotaUse>(db, USE, [
-    uuidArray(uses.map(({ orgId }) => orgId)),
-    int4Array(uses.map(({ wanted }) => wanted)),
-  ]);
+  return run<QuotaUse>(db, USE, [uuidArray(uses.map(({ orgId }) => orgId)), int4Array(uses.map(({ wanted }) => wanted))]);
 }

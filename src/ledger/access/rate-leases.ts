@@ -41,11 +41,7 @@ export type RateLease = {
  * Takes permits of the current minute for orgs, each org once. The permits granted to all callers in one minute never exceed the org's
  * maximum. An org that does not exist is missing from the result.
  */
-export async function leasePermits(
-  db: Queryable,
-  wants: readonly WantedPermits[],
-  defaultMaximum: number,
-): Promise<RateLease[]> {
+export async function leasePermits(db: Queryable, wants: readonly WantedPermits[], defaultMaximum: number): Promise<RateLease[]> {
   return run<RateLease>(db, LEASE, [
     uuidArray(wants.map(({ orgId }) => orgId)),
     int4Array(wants.map(({ wanted }) => wanted)),

@@ -1,14 +1,7 @@
 import { int2Array, int8Array, textArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
-import {
-  candidatesText,
-  cappedCandidatesText,
-  cappedRangesText,
-  IS_STILL_THERE,
-  leasedText,
-  rangesText,
-} from './claim-text.ts';
+import { candidatesText, cappedCandidatesText, cappedRangesText, IS_STILL_THERE, leasedText, rangesText } from './claim-text.ts';
 
 // The hot path in: takes ready jobs, leases and starts them in one statement. It runs in parallel with `complete-jobs.ts`, on another
 // connection. Measured on 2 cores with full history and 64 slots: 30 000 to 37 000 jobs/s drained, 29 000 to 32 000 when one statement
@@ -75,9 +68,7 @@ const RETURNED_COLUMNS = STARTED_COLUMNS.replace(/\w+/g, (column) => {
 });
 
 /** The columns that a statement returns when it gives jobs to a worker. Their names match the members, so that no row is copied. */
-export const startedText = (
-  previousLease: string,
-): string => `org_id AS "orgId", seq AS "seq", id AS "id", lease_seq AS "leaseSeq",
+export const startedText = (previousLease: string): string => `org_id AS "orgId", seq AS "seq", id AS "id", lease_seq AS "leaseSeq",
   ${previousLease} AS "previousLeaseSeq", job_type AS "jobType", queue AS "queue", priority AS "priority", order_key AS "orderKey",
   attempts_started AS "attemptsStarted", max_attempts AS "maxAttempts", policy_id AS "policyId",
   date_part('epoch', created_at) * 1000 AS "createdAtMs",
@@ -152,20 +143,13 @@ const UNLIMITED = 0x7fff_ffff;
 
 /** The same within the caps that `claim-room.ts` read and keeps locked. */
 export async function claimAndStartCapped(db: Queryable, params: ClaimParams, room: Room): Promise<Claimed> {
-  return takenOf(
-    await run<StartedJob>(db, CLAIM_AND_START_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]),
-  );
+  return takenOf(await run<StartedJob>(db, CLAIM_AND_START_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
 }
 
 /** The four parameters of `cappedRangesText` and `cappedCandidatesText`. */
 export function roomParametersOf({ ranges }: ClaimParams, room: Room): unknown[] {
   const full = [...room.orgs].filter(([, left]) => left <= 0).map(([orgId]) => orgId);
-  return [
-    ranges.map((range) => room.types.get(range.jobType) ?? UNLIMITED),
-    [...room.orgs.keys()],
-    [...room.orgs.values()],
-    full,
-  ];
+  return [ranges.map((range) => room.types.get(range.jobType) ?? UNLIMITED), [...room.orgs.keys()], [...room.orgs.values()], full];
 }
 
 /** The nine parameters of every statement that gives jobs to a worker. */

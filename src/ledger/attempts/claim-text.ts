@@ -8,8 +8,7 @@ const IS_OPEN = `NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = l.queu
 const withSpare = (limit: number): string => `$${limit}::int4 + least($${limit}::int4, 100)`;
 
 /** Four parameters from `first` on: queues, types, priorities, floors. */
-const rangeArrays = (first: number): string =>
-  `$${first}::text[], $${first + 1}::text[], $${first + 2}::int2[], $${first + 3}::int8[]`;
+const rangeArrays = (first: number): string => `$${first}::text[], $${first + 1}::text[], $${first + 2}::int2[], $${first + 3}::int8[]`;
 
 /** For a statement that checks whether any job is ready, in any order. */
 export const openRangesText = (first: number): string => `

@@ -42,8 +42,7 @@ const PLAIN: Variant = {
 
 // A record has one time for all starts of a statement. It is the latest of them, so that no job seems to start before it was ready.
 const LATE: Variant = {
-  input:
-    '$2::uuid[], $3::int8[], $4::int8[], $5::json[], $7::float4[], $8::float4[]) AS f(org_id, seq, lease_seq, result, ago_ms, ran_ms',
+  input: '$2::uuid[], $3::int8[], $4::int8[], $5::json[], $7::float4[], $8::float4[]) AS f(org_id, seq, lease_seq, result, ago_ms, ran_ms',
   condition: MAY_RUN,
   start: `${startedAtText(`greatest(millrace.clock() - f.ago_ms * interval '1 ms', j.scheduled_at)`)}, `,
   events: 2,
@@ -119,21 +118,13 @@ type Options = { skipsLocked?: boolean };
 /**
  * Completes jobs, each by its lease. With `skipsLocked` it does not wait for row locks; without, it throws if a lock lasts too long.
  */
-export async function completeJobs(
-  db: Queryable,
-  params: CompleteParams,
-  { skipsLocked = false }: Options = {},
-): Promise<Completed> {
+export async function completeJobs(db: Queryable, params: CompleteParams, { skipsLocked = false }: Options = {}): Promise<Completed> {
   const text = skipsLocked ? COMPLETE_UNLOCKED : COMPLETE;
   return completedOf(await run<Row>(db, text, valuesOf(params), { maxTries: 1 }));
 }
 
 /** The same for jobs whose start was not written. It writes the start and the end, with the time at which each handler was called. */
-export async function completeLateJobs(
-  db: Queryable,
-  params: Params<LateJob>,
-  { skipsLocked = false }: Options = {},
-): Promise<Completed> {
+export async function completeLateJobs(db: Queryable, params: Params<LateJob>, { skipsLocked = false }: Options = {}): Promise<Completed> {
   const text = skipsLocked ? COMPLETE_LATE_UNLOCKED : COMPLETE_LATE;
   const { finished } = params;
   const times = [float4Array(finished.map((job) => job.agoMs)), float4Array(finished.map((job) => job.ranMs))];
@@ -156,5 +147,4 @@ const completedOf = ([row]: readonly Row[]): Completed => ({
 });
 
 /** Parses a list of lease numbers that a statement returned. */
-export const leasesIn = (list: string | null | undefined): Set<number> =>
-  new Set(list == null ? [] : list.split(',').map(Number));
+export const leasesIn = (list: string | null | undefined): Set<number> => new Set(list == null ? [] : list.split(',').map(Number));

@@ -21,8 +21,7 @@ const fencedText = (transactionId: string, write: string): string => `WITH place
    LEFT JOIN millrace.cancel_requests c ON c.org_id = w.org_id AND c.seq = w.seq`;
 
 /** Whether the session is in the transaction of a parameter. A null parameter stands for any transaction. */
-export const isInTransaction = (id: string): string =>
-  `${id}::xid8 IS NULL OR (${id}::xid8 = pg_current_xact_id_if_assigned()) IS TRUE`;
+export const isInTransaction = (id: string): string => `${id}::xid8 IS NULL OR (${id}::xid8 = pg_current_xact_id_if_assigned()) IS TRUE`;
 
 const REPORT = statement(
   'report_progress',

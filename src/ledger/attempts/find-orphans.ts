@@ -71,11 +71,7 @@ type Row = Omit<Orphan, 'worker'> & {
 export type OrphanCursor = Pick<Orphan, 'workerId' | 'seq'>;
 
 /** Reads without locks. The caller must check an orphan again under the worker's lock. */
-export async function findOrphans(
-  db: Queryable,
-  limit: number,
-  after: OrphanCursor = { workerId: -1, seq: -1 },
-): Promise<Orphan[]> {
+export async function findOrphans(db: Queryable, limit: number, after: OrphanCursor = { workerId: -1, seq: -1 }): Promise<Orphan[]> {
   const rows = await run<Row>(db, FIND, [limit, after.workerId, after.seq]);
   return rows.map(({ is_gone, is_stopped, beat, beat_ms, is_beat_ahead, ...orphan }) => ({
     ...orphan,

@@ -125,9 +125,6 @@ export type RescueParams = {
 };
 
 /** The same for a worker that fell silent, unless it sent a beat since. */
-export async function returnExpired(
-  db: Queryable,
-  { workerId, beat, jobs }: RescueParams & { jobs: readonly Lease[] },
-): Promise<Returned> {
+export async function returnExpired(db: Queryable, { workerId, beat, jobs }: RescueParams & { jobs: readonly Lease[] }): Promise<Returned> {
   return returnedOf(await run<ReturnedRow>(db, RETURN_EXPIRED, [workerId, ...leaseArrays(jobs), beat]));
 }

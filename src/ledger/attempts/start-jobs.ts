@@ -18,9 +18,7 @@ const ASSIGNED_MS = tookText('j.claimed_at', 'j.started_at');
 export const MAY_RUN = `j.state = 'scheduled' AND j.worker_id IS NOT NULL AND j.claimed_at IS NULL`;
 
 /** The columns of a job that the start of an attempt sets. */
-export const startedAtText = (
-  startedAt: string,
-): string => `previous_lease_seq = j.started_lease_seq, started_lease_seq = j.lease_seq,
+export const startedAtText = (startedAt: string): string => `previous_lease_seq = j.started_lease_seq, started_lease_seq = j.lease_seq,
     started_at = ${startedAt}, attempts_started = j.attempts_started + 1`;
 
 /** The difference between a worker that starts its jobs and a rescuer that presumes the start of a dead worker's job. */
@@ -69,9 +67,7 @@ const LEASED = `FROM unnest($2::uuid[], $3::int8[], $4::int8[]) AS i(org_id, seq
 const START_FREE = statement(
   'start_free_jobs',
   startText({
-    before: [
-      `free AS MATERIALIZED (SELECT j.org_id, j.seq ${LEASED} ORDER BY j.seq FOR NO KEY UPDATE OF j SKIP LOCKED)`,
-    ],
+    before: [`free AS MATERIALIZED (SELECT j.org_id, j.seq ${LEASED} ORDER BY j.seq FOR NO KEY UPDATE OF j SKIP LOCKED)`],
     condition: 'AND EXISTS (SELECT FROM free f WHERE f.org_id = j.org_id AND f.seq = j.seq)',
     detail: DETAIL,
   }),

@@ -78,10 +78,7 @@ const HOLD = statement(
  * Takes a lock for the worker that lasts as long as this session. `processId` is the id that the server sent when the client connected.
  * If it is not the session's, a pooler is in between and the lock would not belong to this client. Returns false if no lock is held.
  */
-export async function holdWorkerLock(
-  db: Queryable,
-  { workerId, processId }: { workerId: number; processId: number },
-): Promise<boolean> {
+export async function holdWorkerLock(db: Queryable, { workerId, processId }: { workerId: number; processId: number }): Promise<boolean> {
   const [row] = await run<{ isHeld: boolean }>(db, HOLD, [workerId, processId]);
   return row?.isHeld === true;
 }

@@ -127,8 +127,7 @@ export function byteaArray(values: readonly (Uint8Array | null)[]): Buffer {
   return buffer;
 }
 
-export const uuidArray = (values: readonly (string | null)[]): Buffer =>
-  fixedArray(values, { oid: OID.uuid, width: 16, write: writeUuid });
+export const uuidArray = (values: readonly (string | null)[]): Buffer => fixedArray(values, { oid: OID.uuid, width: 16, write: writeUuid });
 
 let lastUuid = '';
 const lastUuidBytes = Buffer.alloc(16);
@@ -170,8 +169,7 @@ export const int4Array = (values: readonly (number | null)[]): Buffer =>
   fixedArray(values, { oid: OID.int4, width: 4, write: (buffer, value, offset) => buffer.writeInt32BE(value, offset) });
 
 /** Safe integers only: sequences of the ledger stay far below 2^53. */
-export const int8Array = (values: readonly (number | null)[]): Buffer =>
-  fixedArray(values, { oid: OID.int8, width: 8, write: writeInt8 });
+export const int8Array = (values: readonly (number | null)[]): Buffer => fixedArray(values, { oid: OID.int8, width: 8, write: writeInt8 });
 
 function writeInt8(buffer: Buffer, value: number, offset: number): void {
   const high = Math.floor(value / 0x1_0000_0000);

@@ -46,9 +46,7 @@ export class BoundedPool extends pg.Pool {
       this.#enter(ready);
       return undefined;
     }
-    return new Promise((resolve, reject) =>
-      this.#enter((error, client) => (client === undefined ? reject(error) : resolve(client))),
-    );
+    return new Promise((resolve, reject) => this.#enter((error, client) => (client === undefined ? reject(error) : resolve(client))));
   }
 
   #enter(ready: Ready): void {

@@ -39,9 +39,7 @@ const writtenHere = (txid: string, row: string): string => `${txid} < ${NEXT_TXI
 
 // A tool that rewrites tables also changes the writer of the row. In that case the oldest and the newest record that were read still
 // have their writers.
-const readRecord = (
-  direction: 'ASC' | 'DESC',
-): string => `(SELECT ${isWriter('r.txid', 'r')} AS is_own FROM millrace.records r
+const readRecord = (direction: 'ASC' | 'DESC'): string => `(SELECT ${isWriter('r.txid', 'r')} AS is_own FROM millrace.records r
      WHERE r.txid < (SELECT min(txid) FROM millrace.projections) ORDER BY r.txid ${direction} LIMIT 1)`;
 
 const CONTINUED = statement(

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { BoundedPool, type PoolBounds } from './bounded-pool.ts';
-import { PROJECTOR } from './horizon.ts';
+import { ROLLUP_WRITER } from './horizon.ts';
 import { Pipeline } from './pipeline.ts';
 import { SESSION_BOUNDS, type SessionSettings, toOptions, verifySession } from './session-bounds.ts';
 import { isContended, isUnanswered, MAX_TRIES, pauseAfter, translated } from './statement.ts';
@@ -13,7 +13,7 @@ export type Database = {
   readonly searching: pg.Pool;
   readonly workers: pg.Pool;
   readonly maintenance: pg.Pool;
-  /** Only for the projector: see `horizon.ts`. */
+  /** Only for the rollup writer: see `horizon.ts`. */
   readonly projecting: pg.Pool;
   /** The submitter, the producer and the completer keep one each, because they send one statement after another. */
   readonly submitting: Pipeline;
@@ -79,13 +79,7 @@ const LOCK_TIMEOUT_MS = 2_000;
 // A process that is frozen between two statements loses its locks before the sessions that wait for them give up.
 const IDLE_IN_TRANSACTION_MS = 3_000;
 
-export function openDatabase({
-  url,
-  apiPool,
-  workerPool,
-  sharesSessions = false,
-  apiBounds,
-}: DatabaseParams): Database {
+export function openDatabase({ url, apiPool, workerPool, sharesSessions = false, apiBounds }: DatabaseParams): Database {
   const shared = sharesSessions ? new SharedSessions(1) : null;
   const pool = (params: PoolParams) => openPool(url, params);
   const pipeline = (kind: Kind) => new Pipeline(configOf(url, kind), inForce(kind));
@@ -99,7 +93,7 @@ export function openDatabase({
   const workers = pool({ ...work, name: 'workers', max: workerPool ?? shared ?? DEFAULT_POOL });
   const upkeep = { statementTimeoutMs: 30_000, settings: LONG_STATEMENTS };
   const maintenance = pool({ ...upkeep, name: 'maintenance', max: shared ?? MAINTENANCE_POOL });
-  const projecting = pool({ ...upkeep, name: PROJECTOR, max: 1 });
+  const projecting = pool({ ...upkeep, name: ROLLUP_WRITER, max: 1 });
   const submitting = pipeline({ ...requests, name: 'submitter' });
   const submittingMore = pipeline({ ...requests, name: 'submitter' });
   const shares = { settings: PLANNER, lockTimeoutMs: SHARED_LOCK_TIMEOUT_MS };
@@ -124,10 +118,7 @@ export function openDatabase({
   };
 }
 
-function configOf(
-  url: string,
-  { name, statementTimeoutMs, lockTimeoutMs = LOCK_TIMEOUT_MS, settings }: Kind,
-): pg.ClientConfig {
+function configOf(url: string, { name, statementTimeoutMs, lockTimeoutMs = LOCK_TIMEOUT_MS, settings }: Kind): pg.ClientConfig {
   return {
     connectionString: url,
     application_name: `millrace ${name}`,
@@ -218,8 +209,7 @@ export async function inTransaction<T>(
   }
 }
 
-const bound = (setting: string, ms: number | undefined): string =>
-  ms === undefined ? '' : `; SET LOCAL ${setting} = ${Math.round(ms)}`;
+const bound = (setting: string, ms: number | undefined): string => (ms === undefined ? '' : `; SET LOCAL ${setting} = ${Math.round(ms)}`);
 
 async function transact<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
   const client = await pool.connect();

@@ -22,10 +22,7 @@ function readMigrations(): Migration[] {
 }
 
 /** Migrates the schema to this program's version. Several processes may call it at once, and one of them migrates. */
-export async function migrate(
-  pool: pg.Pool,
-  migrations: readonly Migration[] = readMigrations(),
-): Promise<MigrationReport> {
+export async function migrate(pool: pg.Pool, migrations: readonly Migration[] = readMigrations()): Promise<MigrationReport> {
   const report = await applyMissing(pool, migrations);
   await afterRestore(pool);
   return report;
@@ -60,10 +57,7 @@ async function apply(client: pg.PoolClient, migration: Migration): Promise<void>
   } catch (cause) {
     throw new AppError('MIGRATION_FAILED', { message: `Migration ${migration.name} could not be applied.`, cause });
   }
-  await client.query('INSERT INTO millrace.migrations (version, name) VALUES ($1, $2)', [
-    migration.version,
-    migration.name,
-  ]);
+  await client.query('INSERT INTO millrace.migrations (version, name) VALUES ($1, $2)', [migration.version, migration.name]);
 }
 
 /** Refuses a schema that a newer program created, because an old process must not guess what new columns mean. */

@@ -39,8 +39,7 @@ export function missingMembers({ Query, Connection }: { Query: unknown; Connecti
 const missing = missingMembers(pg);
 /** False with a version of node-postgres that works differently. Statements then take its public and slower way. */
 export const canPrepareOnce = missing.length === 0;
-if (!canPrepareOnce)
-  process.emitWarning(`This version of pg lacks ${missing.join(', ')}. Millrace works, but each statement costs more.`);
+if (!canPrepareOnce) process.emitWarning(`This version of pg lacks ${missing.join(', ')}. Millrace works, but each statement costs more.`);
 
 const Base = (canPrepareOnce ? pg.Query : class {}) as unknown as Constructor;
 

@@ -38,11 +38,7 @@ export function namedStatement<Params extends object, Row>(name: string, text: s
   return { ...statement(name, numbered), parameters: parameters as (keyof Params & string)[] };
 }
 
-export function runNamed<Params extends object, Row>(
-  db: Queryable,
-  made: NamedStatement<Params, Row>,
-  params: Params,
-): Promise<Row[]> {
+export function runNamed<Params extends object, Row>(db: Queryable, made: NamedStatement<Params, Row>, params: Params): Promise<Row[]> {
   const values = made.parameters.map((name) => {
     const value = params[name];
     if (value === undefined) throw new TypeError(`${made.name} needs a value for $${name}.`);
@@ -137,9 +133,7 @@ export function translated(error: unknown, { mayHaveHappened = false } = {}): un
     const message = 'The database was lost before it answered: what was asked for may have happened.';
     return new AppError('UNAVAILABLE', { message, ...facts });
   }
-  const message = isContended(error)
-    ? 'Another transaction holds a lock that this needs.'
-    : 'The database does not respond.';
+  const message = isContended(error) ? 'Another transaction holds a lock that this needs.' : 'The database does not respond.';
   return new AppError('UNAVAILABLE', { message, ...facts });
 }
 

@@ -84,8 +84,7 @@ function* checkRow({ state, eventCount, leaseSeq, workerId, events }: CheckedJob
     return;
   }
   if (last.to !== state) yield { invariant: 'I5', what: `the job is ${state}, its last event says ${last.to}` };
-  if (last.n !== eventCount)
-    yield { invariant: 'I5', what: `the job counts ${eventCount} events, its last is ${last.n}` };
+  if (last.n !== eventCount) yield { invariant: 'I5', what: `the job counts ${eventCount} events, its last is ${last.n}` };
   if (state !== 'running' || last.to !== 'running') return;
   if (last.leaseSeq !== leaseSeq || (workerId !== null && workerId !== last.workerId)) {
     yield {

@@ -28,5 +28,4 @@ export async function flushLog(db: Queryable): Promise<void> {
   }
 }
 
-const causeOf = (error: unknown): unknown =>
-  error instanceof Error && error.cause !== undefined ? error.cause : error;
+const causeOf = (error: unknown): unknown => (error instanceof Error && error.cause !== undefined ? error.cause : error);

@@ -10,8 +10,7 @@ export const countedText = (job = 'j', events: 1 | 2 = 1): string =>
   `event_count = ${job}.event_count + ${events}, record_ids = ${job}.record_ids${` || ${RECORD_ID}`.repeat(events)}`;
 
 /** The milliseconds between two times, as records store them. */
-export const tookText = (since: string, until = 'millrace.clock()'): string =>
-  `(date_part('epoch', ${until} - ${since}) * 1000)::real`;
+export const tookText = (since: string, until = 'millrace.clock()'): string => `(date_part('epoch', ${until} - ${since}) * 1000)::real`;
 
 /** SQL expressions over the rows of `source`. An absent one is the same for all rows, or null. */
 export type RecordedParams = {

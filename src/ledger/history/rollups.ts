@@ -9,8 +9,7 @@ import { isDataError, type SetAside, writeSetAside } from './set-aside.ts';
 const FIRST_BUCKET_MS = 0.01;
 const BUCKET_GROWTH = 1.04;
 
-export const bucketMiddleMs = (bucket: number): number =>
-  bucket === 0 ? 0 : FIRST_BUCKET_MS * BUCKET_GROWTH ** (bucket - 0.5);
+export const bucketMiddleMs = (bucket: number): number => (bucket === 0 ? 0 : FIRST_BUCKET_MS * BUCKET_GROWTH ** (bucket - 0.5));
 
 const bucketText = (ms: string) =>
   `CASE WHEN ${ms} <= ${FIRST_BUCKET_MS} THEN 0 ELSE least(ceil(ln(${ms} / ${FIRST_BUCKET_MS}) / ln(${BUCKET_GROWTH})), 32767) END::int2`;
@@ -65,7 +64,7 @@ const TAGGED = `
   CROSS JOIN LATERAL (SELECT j.tags FROM millrace.jobs j WHERE j.org_id = b.org_id AND j.seq = u.seq OFFSET 0) j
   CROSS JOIN LATERAL jsonb_each_text(j.tags) t WHERE b.is_tagged GROUP BY 1, 2`;
 
-// One statement moves the position and adds the sums, so a projector that dies leaves both unchanged. Its snapshot may be older than the
+// One statement moves the position and adds the sums, so a rollup writer that dies leaves both unchanged. Its snapshot may be older than the
 // position that it reads under the lock. Then there is no record between the two, and it counts none.
 // A batch looks at a limited number of records. It ends before the record that would exceed the limit of events, even in the middle of
 // a transaction. Records that share an id are counted together, so that the position shows readers what has been counted.
@@ -169,10 +168,7 @@ const FIRST_UNREAD = statement(
   `SELECT r.id, (r.txid::text::int8)::text AS txid FROM millrace.records r WHERE ${unreadRecords('rollups')} ORDER BY r.txid, r.id LIMIT 1`,
 );
 
-const LOCK = statement(
-  'lock_rollups',
-  `SELECT name FROM millrace.projections WHERE name = 'rollups' FOR UPDATE SKIP LOCKED`,
-);
+const LOCK = statement('lock_rollups', `SELECT name FROM millrace.projections WHERE name = 'rollups' FOR UPDATE SKIP LOCKED`);
 
 const STEP_OVER = statement(
   'step_over_record',

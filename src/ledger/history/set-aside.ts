@@ -25,8 +25,7 @@ const DATA_ERROR = /^(?:22|23|54)/;
 export class Unprocessable extends Error {}
 
 /** Whether the data caused the error, and not the database, its schema or another transaction. */
-export const isDataError = (error: unknown): boolean =>
-  error instanceof Unprocessable || DATA_ERROR.test(sqlStateOf(error) ?? '');
+export const isDataError = (error: unknown): boolean => error instanceof Unprocessable || DATA_ERROR.test(sqlStateOf(error) ?? '');
 
 /** Records an item that was skipped. Call it in the transaction that moves the position. */
 export async function writeSetAside(db: Queryable, item: SetAside): Promise<void> {

@@ -101,9 +101,7 @@ export async function cancelFreeJobs(db: Queryable, params: CancelParams): Promi
 
 function resultFor(id: string, row: Row | undefined): CancelledJob {
   if (row === undefined) return { id, kind: 'not_found', previousState: null };
-  const kind = row.is_held
-    ? 'cancelled'
-    : KINDS[decideCancellation(row.may_run ? 'running' : row.state, row.at_once).kind];
+  const kind = row.is_held ? 'cancelled' : KINDS[decideCancellation(row.may_run ? 'running' : row.state, row.at_once).kind];
   return { id, kind, previousState: row.state };
 }
 

@@ -35,11 +35,7 @@ export async function findKey(db: Queryable, orgId: string, sought: SoughtKey): 
 type Row = { ord: number; job_id: string; fingerprint: string };
 
 /** Returns one result for each key, in order. */
-export async function findKeys(
-  db: Queryable,
-  orgId: string,
-  sought: readonly SoughtKey[],
-): Promise<(KeyedJob | null)[]> {
+export async function findKeys(db: Queryable, orgId: string, sought: readonly SoughtKey[]): Promise<(KeyedJob | null)[]> {
   const rows = await run<Row>(db, FIND, [orgId, sought.map(({ scope }) => scope), sought.map(({ key }) => key)]);
   const found: (KeyedJob | null)[] = sought.map(() => null);
   for (const { ord, job_id, fingerprint } of rows) found[ord - 1] = { jobId: job_id, fingerprint };

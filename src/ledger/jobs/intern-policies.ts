@@ -20,8 +20,7 @@ type New = { hash: string; policy: Policy };
 const MAX_BATCH = 1_000;
 const MAX_WAITING = 20_000;
 
-const tooMany = (): AppError =>
-  new AppError('UNAVAILABLE', { message: 'Too many new policies wait to be written.', retryAfterMs: 1_000 });
+const tooMany = (): AppError => new AppError('UNAVAILABLE', { message: 'Too many new policies wait to be written.', retryAfterMs: 1_000 });
 
 async function intern(db: Queryable, wanted: readonly New[]): Promise<number[]> {
   const hashes = wanted.map(({ hash }) => hash);

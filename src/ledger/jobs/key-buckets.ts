@@ -16,8 +16,7 @@ import { keyBucketLock, releaseSessionLock, shareLock, trySessionLock } from '..
 /** How long a shared statement waits for a key whose transaction announced it too late. */
 const LOCK_WAIT_MS = 100;
 
-const bucketText = (scope: string): string =>
-  keyBucketLock(`(uuid_hash(i.org_id) << 6) | (hashtext(${scope} || chr(10) || i.key) & 63)`);
+const bucketText = (scope: string): string => keyBucketLock(`(uuid_hash(i.org_id) << 6) | (hashtext(${scope} || chr(10) || i.key) & 63)`);
 
 /** A statement either announces the keys that it writes, or leaves out announced keys. */
 export type KeyMode = 'announce' | 'leave_held';

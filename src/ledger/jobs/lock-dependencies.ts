@@ -29,10 +29,7 @@ const LOCK = statement(
  * Returns the jobs that a new job depends on. They cannot be removed before the caller's transaction ends, but may run and end. Jobs of
  * other orgs are not found.
  */
-export async function lockDependencies(
-  client: Queryable,
-  params: { orgId: string; ids: readonly string[] },
-): Promise<LockedDependency[]> {
+export async function lockDependencies(client: Queryable, params: { orgId: string; ids: readonly string[] }): Promise<LockedDependency[]> {
   const rows = await run<LockedDependency>(client, LOCK, [params.orgId, params.ids]);
   // A user's client may return bigints as text.
   return rows.map((row) => ({ ...row, seq: Number(row.seq) }));

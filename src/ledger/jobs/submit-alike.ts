@@ -54,10 +54,7 @@ SELECT date_part('epoch', millrace.clock()) * 1000 AS at_ms`;
 }
 
 const written = (variant: Variant): Record<Flush, Statement> =>
-  flushVariants(
-    `submit_alike${variant.tagged ? '_tagged' : ''}${variant.enveloped ? '_enveloped' : ''}_jobs`,
-    submitText(variant),
-  );
+  flushVariants(`submit_alike${variant.tagged ? '_tagged' : ''}${variant.enveloped ? '_enveloped' : ''}_jobs`, submitText(variant));
 
 const PLAIN = written({ tagged: false, enveloped: false });
 const ENVELOPED = written({ tagged: false, enveloped: true });
@@ -79,8 +76,7 @@ export const isBare = (entry: JobToWrite): boolean => entry.job.tags === null &&
 
 // Request ids and traces may differ from job to job. Category and project must be equal, and either all jobs or none have an envelope.
 const hasLikeEnvelope = (one: Envelope | null, other: Envelope | null): boolean =>
-  one === other ||
-  (one !== null && other !== null && one.category === other.category && one.projectId === other.projectId);
+  one === other || (one !== null && other !== null && one.category === other.category && one.projectId === other.projectId);
 
 /** Whether the jobs differ only in their ids, payloads, tags and origins, and have no other rare member. */
 export function areAlike(jobs: readonly JobToWrite[]): boolean {
@@ -102,11 +98,7 @@ export function areAlike(jobs: readonly JobToWrite[]): boolean {
 
 /** Runs the statement without a job. It writes no row, but PostgreSQL plans it. */
 export const submitNone = (db: Queryable): Promise<unknown> =>
-  Promise.all(
-    [PLAIN.flushed, PLAIN.unflushed].map((made) =>
-      run(db, made, [...Array(8).fill(null), uuidArray([]), jsonArray([])]),
-    ),
-  );
+  Promise.all([PLAIN.flushed, PLAIN.unflushed].map((made) => run(db, made, [...Array(8).fill(null), uuidArray([]), jsonArray([])])));
 
 /** Writes jobs for which `areAlike` holds, ready to run. Returns the time of the write, by the ledger's clock. */
 export async function submitAlike(db: Queryable, jobs: readonly JobToWrite[], how: HowToSubmit): Promise<number> {

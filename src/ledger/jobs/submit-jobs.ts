@@ -100,17 +100,14 @@ SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms, N
        NULL::uuid AS existing_id, false AS same, false AS is_held
 UNION ALL
 SELECT ord::int4, NULL, extract(epoch FROM run_at)::float8 * 1000, extra->>'waits' IS NOT NULL, ${
-    keys === null
-      ? 'NULL, false, false FROM input'
-      : `existing_id, existing_fingerprint = extra->>'fingerprint', is_held FROM fresh`
+    keys === null ? 'NULL, false, false FROM input' : `existing_id, existing_fingerprint = extra->>'fingerprint', is_held FROM fresh`
   }
 WHERE extra IS NOT NULL`;
 }
 
 const KEYED = { announce: '_announced', leave_held: '_keyed' } as const satisfies Record<KeyMode, string>;
 
-const nameOf = ({ keys, enveloped }: Variant): string =>
-  `submit${keys === null ? '' : KEYED[keys]}${enveloped ? '_enveloped' : ''}_jobs`;
+const nameOf = ({ keys, enveloped }: Variant): string => `submit${keys === null ? '' : KEYED[keys]}${enveloped ? '_enveloped' : ''}_jobs`;
 
 const STATEMENTS: ReadonlyMap<string, Record<Flush, Statement>> = new Map(
   ([null, 'announce', 'leave_held'] as const).flatMap((keys) =>
@@ -170,12 +167,7 @@ const HELD: Attempted = Object.freeze({ kind: 'held' });
 
 const isKeyed = ({ job }: JobToWrite): boolean => job.idempotencyKey !== null;
 
-async function submit(
-  db: Queryable,
-  jobs: readonly JobToWrite[],
-  keys: KeyMode,
-  how: HowToSubmit,
-): Promise<Attempted[]> {
+async function submit(db: Queryable, jobs: readonly JobToWrite[], keys: KeyMode, how: HowToSubmit): Promise<Attempted[]> {
   if (areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs, how));
   const extras = jobs.map(extraOf);
   const enveloped = jobs.some((entry) => entry.job.envelope !== null);
@@ -255,9 +247,7 @@ function extraOf({ job, actor, placement, stamp }: JobToWrite): string | null {
 
 function placementExtra(job: NewJob, placement: Placement): Record<string, unknown> {
   return {
-    ...(placement.dependsOnSeqs.length === 0
-      ? {}
-      : { depends_on: placement.dependsOnSeqs, dependency_type: job.dependencyType }),
+    ...(placement.dependsOnSeqs.length === 0 ? {} : { depends_on: placement.dependsOnSeqs, dependency_type: job.dependencyType }),
     ...(placement.waits ? { waits: true } : {}),
     ...(placement.parentSeq === null ? {} : { parent_seq: placement.parentSeq, joins_parent: placement.joinsParent }),
     depth: placement.depth,

@@ -62,14 +62,7 @@ export async function submitStarted(db: Queryable, entry: JobToWrite, params: Cl
 
 /** Runs the statement without a range. It writes no row, but PostgreSQL plans it. */
 export const startNone = (db: Queryable): Promise<unknown> =>
-  run(db, SUBMIT, [
-    ...Array(12).fill(null),
-    textArray([]),
-    textArray([]),
-    int2Array([]),
-    int8Array([]),
-    ...Array(4).fill(null),
-  ]);
+  run(db, SUBMIT, [...Array(12).fill(null), textArray([]), textArray([]), int2Array([]), int8Array([]), ...Array(4).fill(null)]);
 
 const textOf = ({ job: { payload } }: JobToWrite): string | null => (payload.kind === 'json' ? payload.text : null);
 

@@ -63,10 +63,7 @@ export type UpdateParams = {
   reservedPrefixes?: readonly string[];
 };
 
-export async function updateJob(
-  db: Queryable,
-  { orgId, id, change, reservedPrefixes = [] }: UpdateParams,
-): Promise<UpdatedJob> {
+export async function updateJob(db: Queryable, { orgId, id, change, reservedPrefixes = [] }: UpdateParams): Promise<UpdatedJob> {
   const { type, priority, tags, correlationId, callbackUrl } = change;
   const [row] = await run<Row>(db, UPDATE, [
     ...[orgId, id, type ?? null, priority ?? null],

@@ -17,10 +17,7 @@ const PAUSE = statement(
    ON CONFLICT (name) DO UPDATE SET paused_at = coalesce(t.paused_at, excluded.paused_at)`,
 );
 
-const RESUME = statement(
-  'resume_type',
-  'UPDATE millrace.job_types SET paused_at = NULL WHERE name = $1 AND paused_at IS NOT NULL',
-);
+const RESUME = statement('resume_type', 'UPDATE millrace.job_types SET paused_at = NULL WHERE name = $1 AND paused_at IS NOT NULL');
 
 const SET_CONCURRENCY = statement(
   'set_type_concurrency',

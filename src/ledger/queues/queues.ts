@@ -51,11 +51,7 @@ export async function configureQueue(db: Queryable, { name, order, paused }: Que
 }
 
 /** Creates new queues up to the limit. Returns which of the names are queues now. */
-export async function introduceQueues(
-  db: Queryable,
-  names: readonly string[],
-  most: number = MAX_QUEUES,
-): Promise<Set<string>> {
+export async function introduceQueues(db: Queryable, names: readonly string[], most: number = MAX_QUEUES): Promise<Set<string>> {
   const rows = await run<{ name: string }>(db, INTRODUCE, [names, most]);
   return new Set(rows.map(({ name }) => name));
 }

@@ -14,15 +14,9 @@ const PUT = statement(
    RETURNING ${COLUMNS}`,
 );
 
-const REMOVE = statement(
-  'remove_schedule',
-  'DELETE FROM millrace.schedules WHERE org_id = $1::uuid AND key = $2 RETURNING key',
-);
+const REMOVE = statement('remove_schedule', 'DELETE FROM millrace.schedules WHERE org_id = $1::uuid AND key = $2 RETURNING key');
 
-const LIST = statement(
-  'list_schedules',
-  `SELECT ${COLUMNS} FROM millrace.schedules WHERE org_id = $1::uuid ORDER BY key`,
-);
+const LIST = statement('list_schedules', `SELECT ${COLUMNS} FROM millrace.schedules WHERE org_id = $1::uuid ORDER BY key`);
 
 const DUE = statement(
   'due_schedules',
@@ -96,9 +90,6 @@ export async function lockDueSchedule(client: Queryable, { orgId, key }: DueRefe
 
 export type ScheduleAdvance = { orgId: string; key: string; nextAt: Date; firedAt: Date | null };
 
-export async function advanceSchedule(
-  client: Queryable,
-  { orgId, key, nextAt, firedAt }: ScheduleAdvance,
-): Promise<void> {
+export async function advanceSchedule(client: Queryable, { orgId, key, nextAt, firedAt }: ScheduleAdvance): Promise<void> {
   await run(client, ADVANCE, [orgId, key, nextAt, firedAt]);
 }

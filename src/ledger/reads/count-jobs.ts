@@ -5,7 +5,7 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import { unreadRecords } from '../history/positions.ts';
 import { bucketMiddleMs, CELLS, COUNTED, COUNTED_COLUMNS, LATENCIES, LIVE, MOVED } from '../history/rollups.ts';
 
-/** How many records after the projector's position are read. There are more only if the projector is far behind. */
+/** How many records after the rollup writer's position are read. There are more only if the rollup writer is far behind. */
 const TAIL_RECORDS = 20_000;
 /** How many tokens of each kind are counted one by one. `ready` has the tokens of all orgs, the other tables those of one. */
 const MAX_TOKENS = 5_000;
@@ -18,8 +18,8 @@ const inRange = (table: string, columns: string) => `
   SELECT ${columns} FROM ranges g CROSS JOIN LATERAL (SELECT * FROM millrace.${table} r WHERE r.org_id = $1::uuid
     AND r.width = g.width AND r.started_at >= g.low AND r.started_at < g.high OFFSET 0) r`;
 
-// One snapshot reads the rollups up to the projector's position and the records after it. Live jobs are counted by their tokens, each
-// checked against the job's row. If there are too many tokens of one kind, the totals of the projector are used.
+// One snapshot reads the rollups up to the rollup writer's position and the records after it. Live jobs are counted by their tokens, each
+// checked against the job's row. If there are too many tokens of one kind, the totals of the rollup writer are used.
 const COUNT = statement(
   'count_jobs',
   `WITH since AS MATERIALIZED (
@@ -136,9 +136,7 @@ export async function countJobs(
     queueLatency: latencyOf(rows, 'queue'),
     executionTime: latencyOf(rows, 'execution'),
     ...(breakdownBy.includes('TYPE') ? { byType: breakdown(groups, (group) => group.type) } : {}),
-    ...(breakdownBy.includes('PRIORITY')
-      ? { byPriority: breakdown(groups, (group) => priorityName(group.priority)) }
-      : {}),
+    ...(breakdownBy.includes('PRIORITY') ? { byPriority: breakdown(groups, (group) => priorityName(group.priority)) } : {}),
     ...(breakdownBy.includes('STATE') ? { byState: stateBreakdown(states) } : {}),
   };
 }
@@ -159,11 +157,7 @@ function grouped(rows: readonly Row[]): { groups: Group[]; states: Record<JobSta
 }
 
 /** Scales a sample of the jobs in a state up to the total. */
-function scale(
-  { groups, states }: { groups: Group[]; states: Record<JobState, number> },
-  state: JobState,
-  total: number,
-): void {
+function scale({ groups, states }: { groups: Group[]; states: Record<JobState, number> }, state: JobState, total: number): void {
   const counted = states[state];
   if (total <= counted) return;
   for (const group of groups) {
@@ -172,10 +166,7 @@ function scale(
   states[state] = total;
 }
 
-function breakdown<Name extends string>(
-  groups: readonly Group[],
-  nameOf: (group: Group) => Name,
-): Record<Name, Counts> {
+function breakdown<Name extends string>(groups: readonly Group[], nameOf: (group: Group) => Name): Record<Name, Counts> {
   const counts = new Map<Name, Counts>();
   for (const group of groups) {
     if (group.jobs === 0) continue;
@@ -201,9 +192,7 @@ function stateBreakdown(states: Record<JobState, number>): Record<JobState, Coun
 
 /** Percentiles from the buckets, within 2 %. The maximum is exact. */
 function latencyOf(rows: readonly Row[], name: 'queue' | 'execution'): LatencyStats | null {
-  const buckets = rows
-    .flatMap((row) => (row.kind === 'latency' && row.name === name ? [row] : []))
-    .toSorted((a, b) => a.number - b.number);
+  const buckets = rows.flatMap((row) => (row.kind === 'latency' && row.name === name ? [row] : [])).toSorted((a, b) => a.number - b.number);
   const total = buckets.reduce((sum, bucket) => sum + bucket.jobs, 0);
   if (total === 0) return null;
   const maxMs = Math.max(...buckets.map((bucket) => bucket.max_ms));

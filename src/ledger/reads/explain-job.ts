@@ -134,8 +134,7 @@ export async function explainJob(db: Queryable, orgId: string, id: string): Prom
     servingWorkers: row.workers,
     aheadInLine: row.ahead,
     holder: holderOf(row),
-    cancelRequest:
-      row.cancel_requested_at === null ? null : { requestedAt: row.cancel_requested_at, force: row.is_forced === true },
+    cancelRequest: row.cancel_requested_at === null ? null : { requestedAt: row.cancel_requested_at, force: row.is_forced === true },
     heldForChildren: row.is_held ? row.open_children : null,
   };
 }

@@ -14,9 +14,6 @@ const FIND = statement(
 
 /** Returns the positions in `wanted` of jobs that have ended or do not exist in their org. */
 export async function findEnded(db: Queryable, wanted: readonly WantedJob[]): Promise<number[]> {
-  const rows = await run<{ ord: number }>(db, FIND, [
-    uuidArray(wanted.map(({ orgId }) => orgId)),
-    uuidArray(wanted.map(({ id }) => id)),
-  ]);
+  const rows = await run<{ ord: number }>(db, FIND, [uuidArray(wanted.map(({ orgId }) => orgId)), uuidArray(wanted.map(({ id }) => id))]);
   return rows.map(({ ord }) => Number(ord) - 1);
 }

@@ -64,12 +64,7 @@ export async function getJobsOfOrgs(db: Queryable, wanted: readonly WantedJob[])
 /** Returns a job, or null if the org has no such job. */
 export async function getJob(db: Queryable, orgId: string, id: string, parts: WithPayload): Promise<Job | null>;
 export async function getJob(db: Queryable, orgId: string, id: string, parts?: JobParts): Promise<JobSummary | null>;
-export async function getJob(
-  db: Queryable,
-  orgId: string,
-  id: string,
-  parts: JobParts = {},
-): Promise<JobSummary | null> {
+export async function getJob(db: Queryable, orgId: string, id: string, parts: JobParts = {}): Promise<JobSummary | null> {
   const [job] = await getJobsOfOrgs(db, [{ orgId, id, ...parts }]);
   return job ?? null;
 }
@@ -102,10 +97,7 @@ function resultOf(row: Row, job: JobSummary): JobResult {
   };
 }
 
-const OWNER = statement(
-  'job_owner',
-  'SELECT org_id AS "orgId", job_type AS "jobType" FROM millrace.jobs WHERE id = $1::uuid',
-);
+const OWNER = statement('job_owner', 'SELECT org_id AS "orgId", job_type AS "jobType" FROM millrace.jobs WHERE id = $1::uuid');
 
 /** Returns the org and the type of any job, or null. For doors that distinguish a job of another org from a missing one. */
 export async function jobOwner(db: Queryable, id: string): Promise<{ orgId: string; jobType: string } | null> {

@@ -6,22 +6,16 @@ import { type FilterParams, filterParams, type JobFilter } from './job-filter.ts
 /** A list this short is used at once: another filter could hardly save more than its search costs. */
 const FEW_ENOUGH = 200;
 const MAX_SEARCHES = 6;
-/** How many records after the projector's position are read. */
+/** How many records after the rollup writer's position are read. */
 const TAIL_RECORDS = 20_000;
 
 type Params = FilterParams & { orgId: string; limit: number; tag: string };
 type Row = { jobs: number; seqs: string };
 
 const few = (name: string, seqs: string): NamedStatement<Params, Row> =>
-  namedStatement(
-    name,
-    `SELECT count(*)::int4 AS jobs, coalesce(array_agg(f.seq), '{}')::text AS seqs FROM (${seqs} LIMIT $limit::int4) f`,
-  );
+  namedStatement(name, `SELECT count(*)::int4 AS jobs, coalesce(array_agg(f.seq), '{}')::text AS seqs FROM (${seqs} LIMIT $limit::int4) f`);
 
-const byId = few(
-  'jobs_by_ids',
-  'SELECT j.seq FROM millrace.jobs j WHERE j.id = ANY ($ids::uuid[]) AND (j.org_id = $orgId::uuid) IS TRUE',
-);
+const byId = few('jobs_by_ids', 'SELECT j.seq FROM millrace.jobs j WHERE j.id = ANY ($ids::uuid[]) AND (j.org_id = $orgId::uuid) IS TRUE');
 
 // Each pair of priority and type is one range of the index. So are all types of one priority.
 const byType = few(
@@ -40,7 +34,7 @@ const byPriority = few(
      UNION ALL SELECT c.seq FROM millrace.changed_jobs c WHERE c.org_id = $orgId AND c.priority = p.n) s`,
 );
 
-// Finds jobs that the projector has not read yet by their records. If there are too many records, the tag counts as too frequent.
+// Finds jobs that the rollup writer has not read yet by their records. If there are too many records, the tag counts as too frequent.
 const byTag = namedStatement<Params, Row>(
   'jobs_by_tag',
   `WITH tail AS MATERIALIZED (

@@ -41,7 +41,7 @@ const HIGHEST = `(SELECT max(seq) + 1 FROM (
       WHERE org_id = $orgId AND width = 86400 AND started_at < ${floorOf(86_400, '$before')}
     UNION ALL SELECT max_seq FROM tail WHERE org_id = $orgId AND is_birth AND at < $before) b)`;
 
-// Reads spans of whole days, spans of minutes for the first and last day, and records that the projector has not read yet.
+// Reads spans of whole days, spans of minutes for the first and last day, and records that the rollup writer has not read yet.
 const BOUNDS = namedStatement<Params, Row>(
   'search_bounds',
   `WITH tail AS MATERIALIZED (

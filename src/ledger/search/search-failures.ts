@@ -183,8 +183,7 @@ export async function tallyFailures(
   { filter, maxLooked = MAX_LOOKED }: Pick<FailureSearch, 'filter' | 'maxLooked'>,
 ): Promise<FailureTally> {
   const rows = await runNamed(db, TALLY, paramsOf(orgId, filter, maxLooked));
-  const mapOf = (kind: Count['kind']) =>
-    dictionary(rows.filter((row) => row.kind === kind).map(({ name, jobs }) => [name, jobs] as const));
+  const mapOf = (kind: Count['kind']) => dictionary(rows.filter((row) => row.kind === kind).map(({ name, jobs }) => [name, jobs] as const));
   const countOf = (kind: Count['kind']) => rows.find((row) => row.kind === kind)?.jobs ?? 0;
   return {
     totalCount: countOf('found'),

@@ -34,8 +34,7 @@ const DEFAULT_LIMIT = 100;
 /** How many jobs a page looks at before it is returned short, with `hasMore`. */
 const BUDGET = 8_000;
 /** If many jobs match, a first look with this budget fills the page. */
-const firstBudget = (limit: number, order: SearchOrder) =>
-  Math.min(10 * limit + 1_000, BUDGET / 2) * (order === 'UPDATED_DESC' ? 2 : 1);
+const firstBudget = (limit: number, order: SearchOrder) => Math.min(10 * limit + 1_000, BUDGET / 2) * (order === 'UPDATED_DESC' ? 2 : 1);
 /** How many jobs a count looks at. Jobs of a list lie far apart in the table, so each costs more. */
 const COUNT_BUDGET = { all: 5_000, few: 1_000 };
 /** The longest list that is used. In the order of change, the whole list is looked up and sorted. */
@@ -63,21 +62,11 @@ type Search = {
  * Filters are combined with AND. An empty filter finds every job of the org. A page that would cost too much to fill is returned
  * short or empty, with `hasMore` and a cursor.
  */
-export function searchJobs(
-  db: Queryable,
-  orgId: string,
-  filter: JobFilter = {},
-  page: SearchPage = {},
-): Promise<FoundJobs> {
+export function searchJobs(db: Queryable, orgId: string, filter: JobFilter = {}, page: SearchPage = {}): Promise<FoundJobs> {
   return find({ db, orgId, filter, payload: false }, page);
 }
 
-export function searchJobsWithPayload(
-  db: Queryable,
-  orgId: string,
-  filter: JobFilter,
-  page: SearchPage = {},
-): Promise<FoundJobs<Job>> {
+export function searchJobsWithPayload(db: Queryable, orgId: string, filter: JobFilter, page: SearchPage = {}): Promise<FoundJobs<Job>> {
   return find({ db, orgId, filter, payload: true }, page) as Promise<FoundJobs<Job>>;
 }
 

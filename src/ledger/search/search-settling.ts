@@ -9,7 +9,7 @@ const WRITERS = `pg_locks l
      AND l.mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')`;
 
 // A statement of our pools draws its numbers within its timeout of 5 s. If this role cannot see when a transaction began, no time is
-// safe. Then only the number that the projector noted counts.
+// safe. Then only the number that the rollup writer noted counts.
 const HORIZON = statement(
   'search_horizon',
   `SELECT CASE WHEN bool_or(w.began_at IS NULL) THEN NULL
@@ -47,10 +47,7 @@ export async function noteSettled(db: Queryable): Promise<void> {
 
 const PAUSES_MS = [0, 2, 8, 30] as const;
 
-const RUNNING = statement(
-  'search_running',
-  `SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM ${WRITERS}) AS writers`,
-);
+const RUNNING = statement('search_running', `SELECT ARRAY(SELECT DISTINCT l.virtualtransaction FROM ${WRITERS}) AS writers`);
 
 /** Returns whether every transaction that ran at the time of the call has ended. It waits up to 40 ms, since most are short. */
 export async function hasEnded(db: Queryable): Promise<boolean> {

@@ -37,8 +37,7 @@ type Direction = 'down' | 'up';
  * The tables of a page. `matched` has the jobs that match the filter, as far as the frontier. `frontier` has one row with `place`: the
  * last job that was looked at, or null if no job is left beyond it.
  */
-const tablesOf = (source: Source, direction: Direction): string =>
-  source === 'all' ? allText(direction) : fewText(direction);
+const tablesOf = (source: Source, direction: Direction): string => (source === 'all' ? allText(direction) : fewText(direction));
 
 const RANGE = 'j.org_id = $orgId::uuid AND j.seq > $low::int8 AND j.seq < $high::int8';
 

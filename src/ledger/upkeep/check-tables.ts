@@ -76,12 +76,7 @@ const EVERY_LEASE_HAS_A_CLAIM = statement(
    LIMIT ${MOST}`,
 );
 
-const CHECKS: readonly Statement[] = [
-  ONE_JOB_PER_KEY,
-  NO_MIXED_ORGS,
-  EVERY_WAITER_HAS_A_TOKEN,
-  EVERY_LEASE_HAS_A_CLAIM,
-];
+const CHECKS: readonly Statement[] = [ONE_JOB_PER_KEY, NO_MIXED_ORGS, EVERY_WAITER_HAS_A_TOKEN, EVERY_LEASE_HAS_A_CLAIM];
 
 export type TableRow = { invariant: 'I3' | 'I8' | 'T1' | 'T2'; org_id: string; job_id: string; what: string };
 

@@ -10,8 +10,7 @@ import { releasedText } from '../tokens.ts';
 const dyingText = (table: 'ready' | 'timers' | 'waiting', seqs = 'ARRAY[seq]') => `
   SELECT ctid AS tid, org_id, ${seqs} AS seqs FROM millrace.${table} WHERE dies_at < millrace.clock() LIMIT $1::int4 FOR UPDATE SKIP LOCKED`;
 
-const isHeldText = (token: string) =>
-  `EXISTS (SELECT FROM held h WHERE h.org_id = ${token}.org_id AND h.seq = ANY (${token}.seqs))`;
+const isHeldText = (token: string) => `EXISTS (SELECT FROM held h WHERE h.org_id = ${token}.org_id AND h.seq = ANY (${token}.seqs))`;
 
 const removedText = (table: 'ready' | 'timers' | 'waiting') => `${table}_removed AS (
   DELETE FROM millrace.${table} t USING dying_${table} d WHERE t.ctid = d.tid AND NOT ${isHeldText('d')}

@@ -19,7 +19,7 @@ const isDoneText = (job: string): string => `NOT EXISTS (
        AND NOT EXISTS (SELECT FROM millrace.releases r WHERE r.org_id = ${job}.org_id AND r.seq = ${job}.seq OFFSET 0)`;
 
 // Walks the jobs of each org from the oldest on, in windows of the index. It leaves the org at the first window that ends with a job
-// too young for any retention. So the cost depends on what is removed and not on what is kept. A job stays until the projector has
+// too young for any retention. So the cost depends on what is removed and not on what is kept. A job stays until the rollup writer has
 // counted it and its end was dispatched to webhooks and callbacks: both read the history, and the outbox also reads the job. A job or
 // key that another transaction holds is left for a later round: a submission holds the jobs that it depends on and the key that it
 // repeats. The end is checked again under the row lock, so a manual retry in between keeps the job.
@@ -169,10 +169,7 @@ async function pruneWindow(db: pg.Pool, values: unknown[]): Promise<(Locked & { 
     const [locked] = await run<Locked>(client, LOCK_JOBS, values);
     if (locked === undefined) return null;
     if (locked.seqs === null || locked.org_ids === null) return { ...locked, gone: 0 };
-    const [row] = await run<{ gone: number }>(client, PRUNE_JOBS, [
-      uuidArray(locked.org_ids),
-      int8Array(locked.seqs.map(Number)),
-    ]);
+    const [row] = await run<{ gone: number }>(client, PRUNE_JOBS, [uuidArray(locked.org_ids), int8Array(locked.seqs.map(Number))]);
     return { ...locked, gone: row?.gone ?? 0 };
   });
 }

@@ -7,15 +7,7 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
 import { readyText, releasedText, timedText } from '../tokens.ts';
 import { adoptDependents } from './adopt-dependents.ts';
-import {
-  arraysOf,
-  type FailedRelease,
-  FIRST_ORG,
-  type JobRef,
-  laterText,
-  type Release,
-  takeTurn,
-} from './take-releases.ts';
+import { arraysOf, type FailedRelease, FIRST_ORG, type JobRef, laterText, type Release, takeTurn } from './take-releases.ts';
 
 // Why no wake-up is lost. A submission adds a new release of its job. The releaser first marks the dependencies of the job and commits.
 // From then on, each of them adds a release when it ends. Only then does the releaser check the job. A check locks the waiting jobs,
@@ -157,10 +149,7 @@ export async function releaseDependents(db: pg.Pool, limit: number, position = S
   };
 }
 
-async function lookAtAll(
-  client: Queryable,
-  releases: readonly Release[],
-): Promise<{ moved: number; again: boolean; putOff: boolean }> {
+async function lookAtAll(client: Queryable, releases: readonly Release[]): Promise<{ moved: number; again: boolean; putOff: boolean }> {
   const page = Math.max(LEAST_PAGE, Math.floor(TURN_DEPENDENTS / releases.length));
   const ids = int8Array(releases.map((release) => release.id));
   const positions = int8Array(releases.map((release) => release.after_seq));
@@ -190,10 +179,7 @@ function unfinished(release: Release, found: readonly Found[], page: number): Om
 /** All orgs share one sequence of numbers. */
 const unique = (found: readonly Found[]): JobRef[] => [...new Map(found.map((job) => [job.seq, job])).values()];
 
-async function moveAll(
-  client: Queryable,
-  candidates: readonly JobRef[],
-): Promise<{ moved: number; cascades: boolean; held: JobRef[] }> {
+async function moveAll(client: Queryable, candidates: readonly JobRef[]): Promise<{ moved: number; cascades: boolean; held: JobRef[] }> {
   const tried = await run<JobRef & { is_locked: boolean }>(client, LOCK, arraysOf(candidates));
   const held = tried.filter((job) => !job.is_locked);
   const locked = tried.filter((job) => job.is_locked);

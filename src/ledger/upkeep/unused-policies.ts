@@ -43,10 +43,7 @@ const REMOVE = statement(
 export type SweepStart = { everyMs: number; unusedMs: number; minCandidates: number };
 
 /** Whether this process should sweep: no process did so lately, and there are enough candidates to justify reading all jobs. */
-export async function beginPolicySweep(
-  db: Queryable,
-  { everyMs, unusedMs, minCandidates }: SweepStart,
-): Promise<boolean> {
+export async function beginPolicySweep(db: Queryable, { everyMs, unusedMs, minCandidates }: SweepStart): Promise<boolean> {
   return (await run(db, BEGIN, [everyMs, unusedMs, minCandidates])).length > 0;
 }
 
@@ -78,11 +75,7 @@ export type JobWindow = { orgId: string; seq: number; policyIds: number[] };
 export const FIRST_WINDOW = { orgId: '00000000-0000-0000-0000-000000000000', seq: -1 };
 
 /** Returns the policies of the next jobs after a position and the position to continue from, or null after the last job. */
-export async function policiesInUse(
-  db: Queryable,
-  after: { orgId: string; seq: number },
-  limit: number,
-): Promise<JobWindow | null> {
+export async function policiesInUse(db: Queryable, after: { orgId: string; seq: number }, limit: number): Promise<JobWindow | null> {
   const [row] = await run<JobWindow>(db, WINDOW, [after.orgId, after.seq, limit]);
   return row ?? null;
 }

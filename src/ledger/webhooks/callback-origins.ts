@@ -47,11 +47,7 @@ export async function isSoundOrigin(client: Queryable, { orgId, url }: CallbackO
 /**
  * Updates the health of an origin. Its row stays locked until the transaction ends, and is always locked after the lane and the job.
  */
-export async function changeOrigin(
-  client: Queryable,
-  { orgId, url }: CallbackOrigin,
-  change: (health: Health) => Health,
-): Promise<void> {
+export async function changeOrigin(client: Queryable, { orgId, url }: CallbackOrigin, change: (health: Health) => Health): Promise<void> {
   await run(client, ENSURE, [orgId, url]);
   type Row = { failures: number; failing_since: Date | string | null; next_at: Date | string | null };
   const [row] = await run<Row>(client, LOCK, [orgId, url]);

@@ -1,10 +1,4 @@
-import {
-  matchDeliveries,
-  type OutboxJob,
-  type PublicEvent,
-  publicEventsOf,
-  type Webhook,
-} from '../../core/delivery-match.ts';
+import { matchDeliveries, type OutboxJob, type PublicEvent, publicEventsOf, type Webhook } from '../../core/delivery-match.ts';
 import { isTerminal } from '../../core/states.ts';
 import { uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
@@ -82,9 +76,7 @@ export async function checkDeliveries(db: Queryable): Promise<DeliveryFinding[]>
   const lanes = await run<{ org_id: string; job_id: string; what: string }>(db, LANES);
   const findings: DeliveryFinding[] = lanes.map((row) => finding(row.org_id, row.job_id, row.what));
   for (const row of await run<{ org_id: string; seq: number; to_state: string }>(db, UNTOLD))
-    findings.push(
-      finding(row.org_id, `number ${row.seq}`, `is gone before it was told that it became ${row.to_state}`),
-    );
+    findings.push(finding(row.org_id, `number ${row.seq}`, `is gone before it was told that it became ${row.to_state}`));
   for (const target of await run<Target>(db, TARGETS)) {
     for (let after = -1; ; ) {
       const rows = await run<{ seq: number }>(db, JOBS, [target.org_id, after, BATCH]);
@@ -105,8 +97,7 @@ function* judge(job: OutboxJob, deliveries: readonly Delivery[], target: Target)
   const wanted = expected(job, events, target);
   const made = new Set(deliveries.flatMap((delivery) => [keyOf(delivery), callbackKeyOf(delivery)]));
   for (const [key, event] of wanted) {
-    if (!made.has(key))
-      yield finding(job.orgId, job.jobId, `${event.name} (event ${event.n}) was never queued for ${key.split(' ')[0]}`);
+    if (!made.has(key)) yield finding(job.orgId, job.jobId, `${event.name} (event ${event.n}) was never queued for ${key.split(' ')[0]}`);
   }
   const known = new Map(events.map((event) => [`${event.n}:${event.index}`, event]));
   const lastN = job.history.at(-1)?.n ?? 0;
@@ -115,8 +106,7 @@ function* judge(job: OutboxJob, deliveries: readonly Delivery[], target: Target)
     // Deliveries that came after the history was read, or whose record was removed, are not checked.
     if (delivery.n > lastN || delivery.n < firstN) continue;
     const event = known.get(`${delivery.n}:${delivery.index}`);
-    if (event === undefined)
-      yield finding(job.orgId, job.jobId, `event ${delivery.n} tells nothing that could be delivered`);
+    if (event === undefined) yield finding(job.orgId, job.jobId, `event ${delivery.n} tells nothing that could be delivered`);
     else if (isUnasked(event, delivery, target))
       yield finding(job.orgId, job.jobId, `${event.name} (event ${event.n}) is not for webhook ${delivery.webhook_id}`);
   }
@@ -130,8 +120,7 @@ function expected(job: OutboxJob, events: readonly PublicEvent[], target: Target
   for (const { event, webhookId, url } of matchDeliveries(dispatched, target.webhooks)) {
     const { n, index } = event;
     if (webhookId !== undefined) wanted.set(keyOf({ webhook_id: webhookId, n, index }), event);
-    else if (last !== undefined && isTerminal(last.to) && n === last.n)
-      wanted.set(callbackKeyOf({ url, n, index }), event);
+    else if (last !== undefined && isTerminal(last.to) && n === last.n) wanted.set(callbackKeyOf({ url, n, index }), event);
   }
   return wanted;
 }
@@ -143,8 +132,7 @@ function isUnasked(event: PublicEvent, { kind, webhook_id }: Delivery, { webhook
   return matchDeliveries([{ ...event, callbackUrl: null }], [webhook]).length === 0;
 }
 
-const keyOf = ({ webhook_id, n, index }: Pick<Delivery, 'webhook_id' | 'n' | 'index'>): string =>
-  `${webhook_id} ${n}:${index}`;
+const keyOf = ({ webhook_id, n, index }: Pick<Delivery, 'webhook_id' | 'n' | 'index'>): string => `${webhook_id} ${n}:${index}`;
 const callbackKeyOf = ({ url, n, index }: Pick<Delivery, 'url' | 'n' | 'index'>): string => `${url} ${n}:${index}`;
 
 const finding = (orgId: string, jobId: string, what: string): DeliveryFinding => ({

@@ -1,13 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
-import {
-  type Match,
-  matchDeliveries,
-  type OutboxJob,
-  type PublicEvent,
-  publicEventsOf,
-  type Webhook,
-} from '../../core/delivery-match.ts';
+import { type Match, matchDeliveries, type OutboxJob, type PublicEvent, publicEventsOf, type Webhook } from '../../core/delivery-match.ts';
 import { uuidArray } from '../driver/binary-array.ts';
 import { inTransaction } from '../driver/database.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
@@ -168,10 +161,7 @@ async function writePage(pool: pg.Pool, from: Position, { page, matches }: Match
   return dispatched(page, { webhookIds });
 }
 
-function dispatched(
-  page: OutboxPage,
-  done: { webhookIds: readonly string[]; setAside?: readonly SetAside[] },
-): Dispatched {
+function dispatched(page: OutboxPage, done: { webhookIds: readonly string[]; setAside?: readonly SetAside[] }): Dispatched {
   const { hasTargets, hasMore } = page;
   const { webhookIds, setAside = [] } = done;
   const events = page.occurrences.length;
@@ -195,13 +185,11 @@ async function passOver(pool: pg.Pool, from: Position, { error, limits }: Failed
   const webhookIds = new Set<string>();
   const items: SetAside[] = [];
   for (const delivery of deliveries) {
-    const written = await queueDeliveries(pool, { deliveries: [delivery], from, to: from, hasMore: true }).catch(
-      (cause: unknown) => {
-        if (!isDataError(cause)) throw cause;
-        items.push({ ...item, webhookId: delivery.webhookId, error: cause });
-        return [];
-      },
-    );
+    const written = await queueDeliveries(pool, { deliveries: [delivery], from, to: from, hasMore: true }).catch((cause: unknown) => {
+      if (!isDataError(cause)) throw cause;
+      items.push({ ...item, webhookId: delivery.webhookId, error: cause });
+      return [];
+    });
     if (written === null) return { kind: 'busy' };
     for (const id of written) webhookIds.add(id);
   }

@@ -50,20 +50,12 @@ type EventRow = {
 export type JobKey = { readonly orgId: string; readonly seq: number };
 
 /** Returns the jobs that may have targets, each with its remaining history. */
-export async function outboxJobs(
-  db: Queryable,
-  keys: readonly JobKey[],
-  orgsWithWebhooks: readonly string[],
-): Promise<OutboxJob[]> {
+export async function outboxJobs(db: Queryable, keys: readonly JobKey[], orgsWithWebhooks: readonly string[]): Promise<OutboxJob[]> {
   return withHistories(db, await outboxRows(db, keys, orgsWithWebhooks));
 }
 
 /** The same without the histories, which `withHistories` adds. So a caller can first see how long they are. */
-export function outboxRows(
-  db: Queryable,
-  keys: readonly JobKey[],
-  orgsWithWebhooks: readonly string[],
-): Promise<OutboxRow[]> {
+export function outboxRows(db: Queryable, keys: readonly JobKey[], orgsWithWebhooks: readonly string[]): Promise<OutboxRow[]> {
   return run<OutboxRow>(db, JOBS, [
     uuidArray(keys.map(({ orgId }) => orgId)),
     int8Array(keys.map(({ seq }) => seq)),

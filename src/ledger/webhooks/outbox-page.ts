@@ -109,10 +109,7 @@ export async function peekOutbox(db: Queryable): Promise<Peeked> {
 }
 
 /** Reserves the next page for this process, or extends the reservation. Returns false if another process works on it. */
-export async function holdOutbox(
-  db: Queryable,
-  { holder, forMs }: { holder: string; forMs: number },
-): Promise<boolean> {
+export async function holdOutbox(db: Queryable, { holder, forMs }: { holder: string; forMs: number }): Promise<boolean> {
   return (await run(db, HOLD, [holder, forMs])).length === 1;
 }
 
@@ -134,8 +131,6 @@ export async function readOutboxPage(
   const { has_targets: hasTargets, has_more } = first;
   const occurrences = found.slice(0, limits.events);
   const isCut = found.length > limits.events;
-  const end = isCut
-    ? (occurrences.at(-1) as Position)
-    : { txid: first.end_txid, recordId: first.end_record_id, seq: 0, n: 0 };
+  const end = isCut ? (occurrences.at(-1) as Position) : { txid: first.end_txid, recordId: first.end_record_id, seq: 0, n: 0 };
   return { occurrences, end, hasMore: has_more || isCut, hasTargets };
 }

@@ -83,10 +83,7 @@ export type Callback = { readonly orgId: string; readonly url: string };
 const keyOf = ({ orgId, url }: Callback): string => `${orgId} ${url}`;
 
 /** Creates targets for callbacks where needed, and returns a function that finds them. */
-export async function targetsOf(
-  db: Queryable,
-  callbacks: readonly Callback[],
-): Promise<(callback: Callback) => string> {
+export async function targetsOf(db: Queryable, callbacks: readonly Callback[]): Promise<(callback: Callback) => string> {
   const distinct = [...new Map(callbacks.map((callback) => [keyOf(callback), callback])).values()];
   if (distinct.length === 0) return () => '';
   const values = [uuidArray(distinct.map(({ orgId }) => orgId)), textArray(distinct.map(({ url }) => url))];

@@ -59,10 +59,7 @@ export async function findDeadDeliveries(db: Queryable, limit: number): Promise<
 }
 
 /** Removes old deliveries of removed jobs, callbacks without deliveries, and deleted targets without deliveries. */
-export async function pruneDeliveries(
-  pool: pg.Pool,
-  { retentionMs, limit }: { retentionMs: number; limit: number },
-): Promise<number> {
+export async function pruneDeliveries(pool: pg.Pool, { retentionMs, limit }: { retentionMs: number; limit: number }): Promise<number> {
   return inTransaction(pool, async (client) => {
     // The server may keep a plan that was made for small tables, also for a foreign key.
     await client.query('SET LOCAL enable_seqscan = off');

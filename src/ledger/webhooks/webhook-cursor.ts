@@ -10,8 +10,7 @@ type WebhookScope = CursorScope & { readonly list: 'WEBHOOKS' | 'DELIVERIES' };
 export const microseconds = (time: string): string => `(extract(epoch FROM ${time}) * 1000000)::int8`;
 
 /** The time of a parameter in microseconds, or infinity if the parameter is null. */
-export const momentOf = (us: string): string =>
-  `coalesce(timestamptz 'epoch' + ${us}::int8 * interval '1 microsecond', 'infinity')`;
+export const momentOf = (us: string): string => `coalesce(timestamptz 'epoch' + ${us}::int8 * interval '1 microsecond', 'infinity')`;
 
 export const LAST_ID = "'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid";
 

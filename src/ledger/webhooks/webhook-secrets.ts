@@ -45,11 +45,7 @@ export async function rotateWebhookSecret(
 }
 
 /** Replaces the secret that signs the callbacks of an org. Returns when the previous secret ends, or null if there was none. */
-export async function rotateCallbackSecret(
-  db: Queryable,
-  orgId: string,
-  { secret, overlapMs }: NextWebhookSecret,
-): Promise<Date | null> {
+export async function rotateCallbackSecret(db: Queryable, orgId: string, { secret, overlapMs }: NextWebhookSecret): Promise<Date | null> {
   const [row] = await run<{ expiresAt: Date | null }>(db, ROTATE_CALLBACK, [orgId, Buffer.from(secret), overlapMs]);
   return row?.expiresAt ?? null;
 }

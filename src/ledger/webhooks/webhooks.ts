@@ -67,10 +67,7 @@ const LIST = statement(
    ORDER BY w.created_at DESC, w.id DESC LIMIT $5::int4`,
 );
 
-const OWNER = statement(
-  'webhook_owner',
-  'SELECT org_id AS "orgId" FROM millrace.webhooks WHERE id = $1::uuid AND deleted_at IS NULL',
-);
+const OWNER = statement('webhook_owner', 'SELECT org_id AS "orgId" FROM millrace.webhooks WHERE id = $1::uuid AND deleted_at IS NULL');
 
 export type NewWebhook = {
   readonly id: string;

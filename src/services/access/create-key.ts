@@ -70,8 +70,7 @@ function checkKey({ orgId, name, scopes, projectId, lifetimeMs }: Required<Creat
       message: `the name must have 1 to ${MAX_NAME_LENGTH} characters`,
     });
   }
-  if (scopes.length === 0)
-    issues.push({ field: 'scopes', code: 'REQUIRED', message: 'a key needs at least one scope' });
+  if (scopes.length === 0) issues.push({ field: 'scopes', code: 'REQUIRED', message: 'a key needs at least one scope' });
   for (const scope of scopes) {
     if ((API_KEY_SCOPES as readonly string[]).includes(scope)) continue;
     const message = `there is no scope "${scope}"${suggestion(scope, API_KEY_SCOPES)}`;

@@ -38,7 +38,6 @@ export async function createOrg(
 /** Throws NOT_FOUND if there is no such org. */
 export async function requireOrg(database: Database, { slug }: { slug: string }): Promise<Org> {
   const org = await findOrg(database.api, slug);
-  if (org === null)
-    throw new AppError('NOT_FOUND', { message: `There is no org "${slug}". Create it with "millrace orgs create".` });
+  if (org === null) throw new AppError('NOT_FOUND', { message: `There is no org "${slug}". Create it with "millrace orgs create".` });
   return org;
 }

@@ -25,8 +25,7 @@ export function createKeyLookup(database: Database): KeyLookup {
     maxItems: 200,
     maxInFlight: 1,
     maxWaiting: MAX_WAITING,
-    overflow: () =>
-      new AppError('UNAVAILABLE', { message: 'Too many concurrent requests. Retry in a second.', retryAfterMs: 1_000 }),
+    overflow: () => new AppError('UNAVAILABLE', { message: 'Too many concurrent requests. Retry in a second.', retryAfterMs: 1_000 }),
   });
   return { find: (id) => batcher.add(id), noteUse: (ids) => touchApiKeys(database.api, ids) };
 }

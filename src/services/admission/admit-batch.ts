@@ -21,19 +21,14 @@ export function admitBatch(admission: Admission | undefined, batch: BatchToWrite
   if (admission === undefined) return batch.write(batch.entries);
   return admission.admit<Outcome[]>(
     (client, room = 0) =>
-      client === undefined
-        ? batch.write(batch.entries)
-        : writeFitting({ client, room, refusal: admission.refusal(room) }, batch),
+      client === undefined ? batch.write(batch.entries) : writeFitting({ client, room, refusal: admission.refusal(room) }, batch),
     { jobs: batch.entries.length, least: 0 },
   );
 }
 
 type Place = { client: pg.ClientBase; room: number; refusal: AppError };
 
-async function writeFitting(
-  { client, room, refusal }: Place,
-  { orgId, entries, isWhole, write }: BatchToWrite,
-): Promise<Outcome[]> {
+async function writeFitting({ client, room, refusal }: Place, { orgId, entries, isWhole, write }: BatchToWrite): Promise<Outcome[]> {
   const fitting = await fittingOf(client, { orgId, entries, room });
   if (isWhole && fitting.length < entries.length) throw refusal;
   if (fitting.length === 0) return entries.map(() => refusal);

@@ -11,5 +11,4 @@ export async function within<T>(limitMs: number, result: Promise<T>): Promise<T>
   });
 }
 
-export const unavailable = (): AppError =>
-  new AppError('UNAVAILABLE', { message: 'The database does not respond.', retryAfterMs: 1_000 });
+export const unavailable = (): AppError => new AppError('UNAVAILABLE', { message: 'The database does not respond.', retryAfterMs: 1_000 });

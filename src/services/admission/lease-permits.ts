@@ -12,10 +12,7 @@ export type PermitLeases = { lease(wanted: WantedPermits): Promise<RateLease | n
 const MAX_WAITING = 2_000;
 
 /** Takes permits from the limits of the current minute. Orgs that ask at the same time share one statement. */
-export function createPermitLeases(
-  database: Database,
-  { requestsPerMinute }: { requestsPerMinute: number },
-): PermitLeases {
+export function createPermitLeases(database: Database, { requestsPerMinute }: { requestsPerMinute: number }): PermitLeases {
   const batcher = createBatcher<WantedPermits, RateLease | null>({
     async send(wants) {
       const leases = await within(LONGEST_STATEMENT_MS, leasePermits(database.api, wants, requestsPerMinute));

@@ -11,10 +11,7 @@ const RETRY_AFTER_MS = 1_000;
 const OTHER_TYPES = [EXECUTION_TYPE, DELIVERY_TYPE];
 
 /** The limit of the queue API: refuses jobs with QUOTA_EXCEEDED when `queueSize` jobs wait for a worker. */
-export function createQueueAdmission(
-  engine: Pick<Engine, 'database'>,
-  { queueSize }: { queueSize: number },
-): Admission {
+export function createQueueAdmission(engine: Pick<Engine, 'database'>, { queueSize }: { queueSize: number }): Admission {
   const waiting = { types: OTHER_TYPES, atMost: queueSize };
   return new Admission(engine, {
     queueSize,
@@ -32,10 +29,7 @@ function queueFull({ current, maximum, cause }: { current: number; maximum: numb
 }
 
 /** The limit of the execution API: refuses jobs with RFA_EXEC_QUEUE_FULL when `queueSize` executions wait for a worker. */
-export function createExecutionAdmission(
-  engine: Pick<Engine, 'database'>,
-  { queueSize }: { queueSize: number },
-): Admission {
+export function createExecutionAdmission(engine: Pick<Engine, 'database'>, { queueSize }: { queueSize: number }): Admission {
   const waiting = { queue: 'q:default', jobType: EXECUTION_TYPE, atMost: queueSize };
   return new Admission(engine, {
     queueSize,

@@ -13,9 +13,7 @@ const SILENT_AFTER_MS = 30_000;
 const RETRY_AFTER_MS = 1_000;
 
 /** Whether a job could run now: the database responds in time, and a worker for these jobs is alive. */
-export async function checkExecutionHealth({
-  engine,
-}: Pick<ExecutionContext, 'engine'>): Promise<{ workers: number; latencyMs: number }> {
+export async function checkExecutionHealth({ engine }: Pick<ExecutionContext, 'engine'>): Promise<{ workers: number; latencyMs: number }> {
   const startedAtMs = performance.now();
   const known = await raceWithTimeout(listWorkers(engine.database.maintenance), LEDGER_MS, late);
   const workers = known.filter(isAlive).length;
@@ -44,9 +42,6 @@ const MAX_DEPTH = 1_000_000;
 /** How many jobs of the execution API wait, and how many workers of all processes are alive. */
 export async function measureLoad(engine: Engine): Promise<{ queueDepth: number; workers: number | null }> {
   const waiting = { queue: DEFAULT_QUEUE, jobType: EXECUTION_TYPE, atMost: MAX_DEPTH };
-  const [{ workers }, depth] = await Promise.all([
-    checkReadiness(engine),
-    queueDepth(engine.database.maintenance, waiting),
-  ]);
+  const [{ workers }, depth] = await Promise.all([checkReadiness(engine), queueDepth(engine.database.maintenance, waiting)]);
   return { queueDepth: depth, workers };
 }

@@ -10,9 +10,7 @@ import type { Caller, ExecutionContext } from './context.ts';
 export async function requireOwnClient({ engine }: ExecutionContext, caller: Caller, clientId: string): Promise<void> {
   if (caller.clientId === clientId.toLowerCase()) return;
   const client = isUuid(clientId) ? await findClient(engine.database.api, clientId) : null;
-  throw client === null
-    ? noSuchClient(clientId)
-    : refused('FORBIDDEN', 'FOREIGN', 'The API key belongs to another client.');
+  throw client === null ? noSuchClient(clientId) : refused('FORBIDDEN', 'FOREIGN', 'The API key belongs to another client.');
 }
 
 /** Checks the bootstrap token, if registration requires one. */
@@ -44,15 +42,10 @@ export const noSuchClient = (id: string): AppError =>
 export const noSuchKey = (id: string): AppError =>
   new AppError('NOT_FOUND', { message: `Key ${id.slice(0, 100)} does not exist.`, problem: 'RFA_KEY_NOT_FOUND' });
 
-export const keyConflict = (message: string): AppError =>
-  new AppError('CONFLICT', { message, problem: 'RFA_KEY_CONFLICT' });
+export const keyConflict = (message: string): AppError => new AppError('CONFLICT', { message, problem: 'RFA_KEY_CONFLICT' });
 
 export const missingKey = (): AppError =>
-  refused(
-    'UNAUTHORIZED',
-    'MISSING',
-    'An API key of the client is required: send it as "Authorization: Bearer mr_...".',
-  );
+  refused('UNAUTHORIZED', 'MISSING', 'An API key of the client is required: send it as "Authorization: Bearer mr_...".');
 
 export const endedKey = (reason: 'REVOKED' | 'EXPIRED'): AppError =>
   reason === 'REVOKED'

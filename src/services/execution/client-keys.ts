@@ -18,15 +18,7 @@ import {
   rotateClientKey,
 } from '../../ledger/access/client-keys.ts';
 import { findClient } from '../../ledger/access/clients.ts';
-import {
-  endedKey,
-  keyConflict,
-  missingKey,
-  noSuchClient,
-  noSuchKey,
-  requireOwnClient,
-  requireRegistration,
-} from './client-checks.ts';
+import { endedKey, keyConflict, missingKey, noSuchClient, noSuchKey, requireOwnClient, requireRegistration } from './client-checks.ts';
 import type { Caller, ExecutionContext } from './context.ts';
 import { createOnce, findRepeat } from './create-once.ts';
 import { keyWork, traced } from './traced.ts';

@@ -53,10 +53,7 @@ export async function readClient(
   { engine, settings }: ExecutionContext,
   { caller: { clientId } }: { readonly caller: Caller },
 ): Promise<ClientView> {
-  const [client, keys] = await Promise.all([
-    findClient(engine.database.api, clientId),
-    listKeys(engine.database, { orgId: clientId }),
-  ]);
+  const [client, keys] = await Promise.all([findClient(engine.database.api, clientId), listKeys(engine.database, { orgId: clientId })]);
   if (client === null) throw noSuchClient(clientId);
   const { quota, queueSize, activeJobs, payloadBytes, maxRuntimeMs } = settings;
   const { createdAt, requestsPerMinute } = client;

@@ -39,10 +39,7 @@ export async function createOnce<T>(database: Database, creation: Creation<T>): 
 }
 
 /** The stored reply of an earlier creation with the key; null if there was none. */
-export async function findRepeat(
-  database: Database,
-  { scope, key, request }: Repeatable,
-): Promise<Record<string, unknown> | null> {
+export async function findRepeat(database: Database, { scope, key, request }: Repeatable): Promise<Record<string, unknown> | null> {
   const found = key === undefined ? null : await findReply(database.api, { scope, key });
   if (found === null) return null;
   if (found.fingerprint !== fingerprint(request)) throw new AppError('DUPLICATE');

@@ -1,11 +1,5 @@
 import { EXECUTION_TYPE, type ExecutionType, type WorkKind } from '../../core/execution/kinds.ts';
-import {
-  coreStatesOf,
-  EXECUTION_STATES,
-  type ExecutionOutcome,
-  type ExecutionState,
-  outcomeOf,
-} from '../../core/execution/states.ts';
+import { coreStatesOf, EXECUTION_STATES, type ExecutionOutcome, type ExecutionState, outcomeOf } from '../../core/execution/states.ts';
 import type { JobFilter } from '../../ledger/search/job-filter.ts';
 import type { ExecutionView } from './read-execution.ts';
 

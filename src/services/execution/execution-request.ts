@@ -41,10 +41,7 @@ export function readExecutionRequest(body: unknown, params: ReadRequestParams): 
     type,
     workKind: given.work_kind == null ? null : readKind(given.work_kind, type, issues),
     executionAt: given.execution_at == null ? null : readTime(given.execution_at, type, issues),
-    callback:
-      given.callback == null
-        ? null
-        : readUrl(given.callback, { field: 'callback', addresses: params.addresses }, issues),
+    callback: given.callback == null ? null : readUrl(given.callback, { field: 'callback', addresses: params.addresses }, issues),
     idempotencyKey: readKey(given.idempotency_key ?? params.headerKey, issues),
   };
   if (issues.list.length > 0 || type === null) return { ok: false, kind: 'invalid', issues: issues.list };
@@ -64,11 +61,7 @@ function findMalformed(body: unknown): readonly Issue[] {
   }
   if (given.type == null) issues.add('type', 'REQUIRED', `is required: one of ${EXECUTION_TYPES.join(', ')}`);
   if (given.type === 'DEFERRED' && given.execution_at == null) {
-    issues.add(
-      'execution_at',
-      'REQUIRED',
-      'is required for DEFERRED: give the time to run at, such as 2024-01-15T10:30:00Z',
-    );
+    issues.add('execution_at', 'REQUIRED', 'is required for DEFERRED: give the time to run at, such as 2024-01-15T10:30:00Z');
   }
   return issues.list;
 }
@@ -101,11 +94,7 @@ function readKind(value: unknown, type: ExecutionType | null, issues: Issues): W
 
 function readTime(value: string, type: ExecutionType | null, issues: Issues): Date | null {
   if (type === 'EXECUTE') {
-    issues.add(
-      'execution_at',
-      'NOT_ALLOWED',
-      'must be absent for EXECUTE, which runs at once: use DEFERRED to run at a time',
-    );
+    issues.add('execution_at', 'NOT_ALLOWED', 'must be absent for EXECUTE, which runs at once: use DEFERRED to run at a time');
     return null;
   }
   const date = readTimestamp(value, 'execution_at', issues);

@@ -53,8 +53,7 @@ export async function findExecutions(
       if (matches(view, filter)) jobs.push({ job, view });
     }
     nextCursor = found.nextCursor;
-    if (!found.hasMore || jobs.length === limit || look === MAX_LOOKS)
-      return { jobs, nextCursor, hasMore: found.hasMore };
+    if (!found.hasMore || jobs.length === limit || look === MAX_LOOKS) return { jobs, nextCursor, hasMore: found.hasMore };
   }
 }
 

@@ -1,10 +1,6 @@
 import { fingerprint } from '../../core/canonical-json.ts';
 import { AppError } from '../../core/errors.ts';
-import {
-  type ExecutionDefinition,
-  type ExecutionPayload,
-  generateDefinition,
-} from '../../core/execution/definition.ts';
+import { type ExecutionDefinition, type ExecutionPayload, generateDefinition } from '../../core/execution/definition.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import { type ExecutionState, executionStateOf } from '../../core/execution/states.ts';
 import type { Policy } from '../../core/policy.ts';
@@ -154,10 +150,7 @@ function profileFor({ settings }: ExecutionContext, { idempotencyKey }: Executio
   return { ...profile, keyWindowMs: duplicateWindowMs };
 }
 
-function submissionFor(
-  { request, definition, traceparent }: Writing,
-  key: string | null,
-): Submission<ExecutionPayload> {
+function submissionFor({ request, definition, traceparent }: Writing, key: string | null): Submission<ExecutionPayload> {
   return {
     type: EXECUTION_TYPE,
     payload: { ...definition, traceparent },
@@ -173,11 +166,7 @@ function bornAs({ jobId, createdAt, state }: SubmissionResult): SubmittedExecuti
   return { jobId, createdAt, state: born, isDuplicate: false };
 }
 
-async function repeated(
-  c: ExecutionContext,
-  caller: Caller,
-  { jobId, createdAt }: SubmissionResult,
-): Promise<SubmittedExecution> {
+async function repeated(c: ExecutionContext, caller: Caller, { jobId, createdAt }: SubmissionResult): Promise<SubmittedExecution> {
   const job = await ownedExecution(c, { caller, jobId });
   return { jobId, createdAt, state: executionStateOf(job), isDuplicate: true };
 }

@@ -28,8 +28,7 @@ export function createQuota(database: Database, quota: number): ClientQuota {
     maxItems: 500,
     maxInFlight: 1,
     maxWaiting: MAX_WAITING,
-    overflow: () =>
-      new AppError('UNAVAILABLE', { message: 'Too many concurrent requests. Retry in a second.', retryAfterMs: 1_000 }),
+    overflow: () => new AppError('UNAVAILABLE', { message: 'Too many concurrent requests. Retry in a second.', retryAfterMs: 1_000 }),
   });
   return {
     async take(orgId) {

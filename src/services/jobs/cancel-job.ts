@@ -69,9 +69,7 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
     dryRun: params.dryRun,
   };
   for await (const ids of pages(engine, params)) {
-    const results = params.dryRun
-      ? await preview(engine, ids, params.orgId)
-      : await cancelIds(engine, { ...params, ids });
+    const results = params.dryRun ? await preview(engine, ids, params.orgId) : await cancelIds(engine, { ...params, ids });
     for (const result of results) count(total, toResult(result));
   }
   return total;
@@ -114,8 +112,7 @@ export async function cancelIds(
 
 /** A job that was cancelled while it was running still has a handler, which must stop. */
 function notify(engine: Engine, results: readonly CancelledJob[]): void {
-  const mustStop = ({ kind, previousState }: CancelledJob) =>
-    kind === 'requested' || (kind === 'cancelled' && previousState === 'running');
+  const mustStop = ({ kind, previousState }: CancelledJob) => kind === 'requested' || (kind === 'cancelled' && previousState === 'running');
   if (results.some(mustStop)) engine.hint('cancel');
   if (results.some(({ kind }) => kind === 'cancelled' || kind === 'retry_dropped')) engine.hint('releases');
 }
@@ -142,8 +139,7 @@ function count(total: BatchCancellationResult, result: CancellationResult): void
   }
 }
 
-const refusal = (field: string, message: string): AppError =>
-  invalidRequest({ field, code: 'CONFLICTING_MEMBERS', message });
+const refusal = (field: string, message: string): AppError => invalidRequest({ field, code: 'CONFLICTING_MEMBERS', message });
 
 function toResult({ id, kind, previousState }: CancelledJob): CancellationResult {
   return { jobId: id, previousState, ...WORDS[kind] };

@@ -3,12 +3,7 @@ import { isUuid } from '../../core/ids.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { GRACE_MS } from '../../engine/upkeep/worker-watch.ts';
-import {
-  type JobFacts,
-  type JobHolder,
-  MAX_COUNTED_AHEAD,
-  explainJob as readFacts,
-} from '../../ledger/reads/explain-job.ts';
+import { type JobFacts, type JobHolder, MAX_COUNTED_AHEAD, explainJob as readFacts } from '../../ledger/reads/explain-job.ts';
 
 export type Obstacle =
   | 'DEPENDENCY'
@@ -33,10 +28,7 @@ export type Explanation = {
 };
 
 /** Explains why a job is not running. Returns null if the org has no such job. */
-export async function explainJob(
-  engine: Engine,
-  { orgId, id }: { orgId: string; id: string },
-): Promise<Explanation | null> {
+export async function explainJob(engine: Engine, { orgId, id }: { orgId: string; id: string }): Promise<Explanation | null> {
   if (!isUuid(id)) return null;
   const facts = await readFacts(engine.database.api, orgId, id);
   if (facts === null) return null;
@@ -56,29 +48,21 @@ const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | nul
   ['CANCEL_REQUESTED', (facts) => (facts.cancelRequest === null ? null : 'It was asked to stop.')],
   ['DEPENDENCY', ({ unmetDependencies: unmet }) => (unmet.length === 0 ? null : dependencySentence(unmet))],
   ['TIME', (facts) => (isTimed(facts) ? `It is due in ${formatDuration(Math.ceil(facts.runInMs))}.` : null)],
-  [
-    'QUEUE_PAUSED',
-    (facts) => (isWaiting(facts) && facts.queuePausedAt !== null ? `Queue ${facts.queue} is paused.` : null),
-  ],
-  [
-    'TYPE_PAUSED',
-    (facts) => (isWaiting(facts) && facts.typePausedAt !== null ? `Type ${facts.type} is paused.` : null),
-  ],
+  ['QUEUE_PAUSED', (facts) => (isWaiting(facts) && facts.queuePausedAt !== null ? `Queue ${facts.queue} is paused.` : null)],
+  ['TYPE_PAUSED', (facts) => (isWaiting(facts) && facts.typePausedAt !== null ? `Type ${facts.type} is paused.` : null)],
   ['NO_WORKER', (facts) => (isWaiting(facts) && facts.servingWorkers === 0 ? noWorkerSentence(facts) : null)],
   ['TYPE_CAP', (facts) => (waitsInLine(facts) ? capSentence(`Type ${facts.type}`, facts.typeCap) : null)],
   ['ORG_CAP', (facts) => (waitsInLine(facts) ? capSentence('The org', facts.orgCap) : null)],
   ['BEHIND_OTHERS', (facts) => (waitsInLine(facts) ? aheadSentence(facts.aheadInLine) : null)],
   [
     'HELD_FOR_CHILDREN',
-    ({ heldForChildren: open }) =>
-      open === null ? null : `Its handler has finished. It waits for ${jobs(open)} that it spawned.`,
+    ({ heldForChildren: open }) => (open === null ? null : `Its handler has finished. It waits for ${jobs(open)} that it spawned.`),
   ],
 ];
 
 const jobs = (count: number): string => (count === 1 ? '1 job' : `${count} jobs`);
 
-const isTimed = (facts: JobFacts): boolean =>
-  (facts.state === 'delayed' || facts.state === 'retrying') && facts.runInMs > 0;
+const isTimed = (facts: JobFacts): boolean => (facts.state === 'delayed' || facts.state === 'retrying') && facts.runInMs > 0;
 
 function dependencySentence(unmet: JobFacts['unmetDependencies']): string {
   const first = unmet[0];
@@ -104,8 +88,7 @@ function goneSentence({ name, condition, silentMs, leaseLeftMs }: JobHolder): st
   }
 }
 
-const roughly = (ms: number): string =>
-  ms < 120_000 ? `${Math.max(1, Math.round(ms / 1_000))} s` : `${Math.round(ms / 60_000)} min`;
+const roughly = (ms: number): string => (ms < 120_000 ? `${Math.max(1, Math.round(ms / 1_000))} s` : `${Math.round(ms / 60_000)} min`);
 
 const noWorkerSentence = (facts: JobFacts): string =>
   `No live worker serves type ${facts.type} in queue ${facts.queue}. Start one that registers it.`;

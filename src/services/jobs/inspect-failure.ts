@@ -23,10 +23,7 @@ export type FailureDetails = {
 
 export type InspectParams = { orgId: string; id: string; includeAllAttempts?: boolean };
 
-export type InspectedFailure =
-  | { kind: 'failed'; details: FailureDetails }
-  | { kind: 'never_failed' }
-  | { kind: 'not_found' };
+export type InspectedFailure = { kind: 'failed'; details: FailureDetails } | { kind: 'never_failed' } | { kind: 'not_found' };
 
 /** Returns the newest failure of a job, even if the job has run again since. */
 export async function inspectFailure(engine: Engine, params: InspectParams): Promise<InspectedFailure> {

@@ -50,8 +50,7 @@ export async function retryJob(engine: Engine, params: RetryParams): Promise<Ret
       code: 'BEYOND_LIFETIME',
       message: 'delay is longer than the remaining lifetime of the job: the job would expire before it starts',
     });
-  if (retried.kind !== 'queued')
-    return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
+  if (retried.kind !== 'queued') return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
   engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
   return { jobId: id, status: 'QUEUED', newState: retried.state, scheduledFor: retried.scheduledFor };
 }

@@ -34,11 +34,9 @@ export async function scheduleJob(engine: Engine, params: ScheduleParams): Promi
     throw refusal('key', `The key of a schedule must have 1 to ${MAX_KEY} characters.`);
   }
   if (!isStorable(key)) throw refusal('key', 'The key of a schedule must be valid Unicode without the NUL character.');
-  if (!['none', 'one', 'all'].includes(missed))
-    throw refusal('missed', `missed must be none, one or all, not "${missed}".`);
+  if (!['none', 'one', 'all'].includes(missed)) throw refusal('missed', `missed must be none, one or all, not "${missed}".`);
   // A schedule is stored as JSON, which cannot hold bytes.
-  if (submission?.payload instanceof Uint8Array)
-    throw refusal('payload', 'The payload of a schedule must be an object, not bytes.');
+  if (submission?.payload instanceof Uint8Array) throw refusal('payload', 'The payload of a schedule must be an object, not bytes.');
   const prepared = await prepareSubmission(engine, { orgId, submission, actor: null });
   if (!prepared.ok) throw invalidSubmission(prepared.issues);
   const from = await readClock(engine.database.api);

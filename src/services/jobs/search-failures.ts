@@ -48,8 +48,7 @@ function toDetails({ jobId, type, state, failure, failedAt, totalAttempts, attem
       ...failure,
       attempt: attempt?.number ?? 0,
       timestamp: endedAt ?? failedAt,
-      durationMs:
-        attempt === null || endedAt === null ? 0 : Math.max(0, endedAt.getTime() - attempt.startedAt.getTime()),
+      durationMs: attempt === null || endedAt === null ? 0 : Math.max(0, endedAt.getTime() - attempt.startedAt.getTime()),
       workerId: attempt?.workerName ?? null,
       host: attempt?.host ?? null,
     },

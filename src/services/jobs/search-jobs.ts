@@ -40,16 +40,14 @@ export function checkSearch(filter: JobFilter, order: string | undefined): void 
   const { states, priorities, tags, ids, ...others } = filter;
   const issues = new Issues();
   for (const [name, values] of Object.entries(others))
-    if (Array.isArray(values))
-      for (const [index, text] of values.entries()) checkStorable(text, `${name}[${index}]`, issues);
+    if (Array.isArray(values)) for (const [index, text] of values.entries()) checkStorable(text, `${name}[${index}]`, issues);
   for (const state of states ?? []) readWord(state, { field: 'states', words: JOB_STATES }, issues);
   for (const priority of priorities ?? []) readWord(priority, { field: 'priorities', words: PRIORITIES }, issues);
   for (const [name, value] of Object.entries(tags ?? {})) {
     checkStorable(name, 'tags', issues);
     checkStorable(value, 'tags', issues);
   }
-  for (const [index, id] of (ids ?? []).entries())
-    if (!isUuid(id)) issues.add(`ids[${index}]`, 'INVALID_ID', 'must be a job id');
+  for (const [index, id] of (ids ?? []).entries()) if (!isUuid(id)) issues.add(`ids[${index}]`, 'INVALID_ID', 'must be a job id');
   if (order !== undefined) readWord(order, { field: 'order', words: SEARCH_ORDERS }, issues);
   issues.throwIfAny();
 }

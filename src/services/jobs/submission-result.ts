@@ -14,12 +14,7 @@ export type SubmissionResult =
       scheduledFor: Date | null;
     };
 
-export function acceptedResult({
-  id,
-  state,
-  createdAt,
-  scheduledFor,
-}: Extract<Written, { kind: 'accepted' }>): SubmissionResult {
+export function acceptedResult({ id, state, createdAt, scheduledFor }: Extract<Written, { kind: 'accepted' }>): SubmissionResult {
   return { jobId: id, status: 'ACCEPTED', state, createdAt, scheduledFor };
 }
 

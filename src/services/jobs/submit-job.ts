@@ -9,12 +9,7 @@ import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import { getJob } from '../../ledger/reads/get-job.ts';
 import type { Admission } from '../admission/admission.ts';
 import { prepareSubmission } from './prepare-submission.ts';
-import {
-  acceptedResult,
-  conflictingSubmission,
-  invalidSubmission,
-  type SubmissionResult,
-} from './submission-result.ts';
+import { acceptedResult, conflictingSubmission, invalidSubmission, type SubmissionResult } from './submission-result.ts';
 
 export type SubmitJobParams = SubmissionRequest & {
   /** A client inside the caller's transaction. The job exists once that commits. No limit applies. */
@@ -69,8 +64,7 @@ export async function resultOf(
   if (written.kind === 'accepted') return acceptedResult(written);
   const { existingId, sameRequest } = written;
   if (!sameRequest) throw conflictingSubmission(existingId);
-  const job =
-    client === undefined ? await engine.reader.get(orgId, existingId) : await getJob(client, orgId, existingId);
+  const job = client === undefined ? await engine.reader.get(orgId, existingId) : await getJob(client, orgId, existingId);
   if (job === null)
     throw new AppError('NOT_FOUND', {
       message: `Job ${existingId}, which used the idempotency key, no longer exists.`,

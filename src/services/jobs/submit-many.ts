@@ -48,8 +48,7 @@ type Result = SubmissionResult | RejectedSubmission;
 export async function submitMany(engine: Engine, params: SubmitManyParams): Promise<BatchResult> {
   const { submissions, atomic, client } = params;
   if (client !== undefined) await requireTransaction(client);
-  if (!Array.isArray(submissions) || submissions.length < 1 || submissions.length > MAX_BATCH)
-    throw wrongSize(submissions?.length);
+  if (!Array.isArray(submissions) || submissions.length < 1 || submissions.length > MAX_BATCH) throw wrongSize(submissions?.length);
   const prepared = await prepareAll(engine, params);
   const isBroken = prepared.some((each) => !each.ok);
   if (atomic && isBroken) return summary(prepared.map((each) => (each.ok ? aborted() : rejected(each.error))));
@@ -75,8 +74,7 @@ function prepareAll(engine: Engine, params: SubmitManyParams): Promise<Judged[]>
   );
 }
 
-const judged = (prepared: Prepared): Judged =>
-  prepared.ok ? prepared : { ok: false, error: invalidSubmission(prepared.issues) };
+const judged = (prepared: Prepared): Judged => (prepared.ok ? prepared : { ok: false, error: invalidSubmission(prepared.issues) });
 
 async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {
   try {
@@ -94,8 +92,7 @@ async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobT
 /** A key that belongs to another request refuses the whole batch, so keys are checked before the commit. */
 async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Outcome[]> {
   const { orgId, client: own, admission } = params;
-  const write = (all: readonly JobToWrite[], client?: pg.ClientBase) =>
-    engine.writer.writeTogether(all, client, refuseConflicts);
+  const write = (all: readonly JobToWrite[], client?: pg.ClientBase) => engine.writer.writeTogether(all, client, refuseConflicts);
   if (own === undefined) return admitBatch(admission, { orgId, entries, isWhole: true, write });
   // The caller's transaction contains the writes, so the error must tell the caller to roll back.
   return write(entries, own).catch((error) => {
@@ -105,9 +102,7 @@ async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobTo
 
 function refuseConflicts(written: readonly Written[]): void {
   if (!written.some(isConflict)) return;
-  throw new BatchConflict(
-    written.map((each) => (isConflict(each) ? rejected(conflictingSubmission(each.existingId)) : aborted())),
-  );
+  throw new BatchConflict(written.map((each) => (isConflict(each) ? rejected(conflictingSubmission(each.existingId)) : aborted())));
 }
 
 type Conflict = Written & { kind: 'duplicate' };
@@ -182,8 +177,7 @@ const refusalOf = (issues: readonly Issue[] | undefined): RejectedSubmission =>
 const rejected = (error: AppError): RejectedSubmission => ({ jobId: null, status: 'REJECTED', error });
 
 function aborted(): RejectedSubmission {
-  const message =
-    'Another job of the batch is not valid, and the batch is atomic. Correct that job, or send atomic: false.';
+  const message = 'Another job of the batch is not valid, and the batch is atomic. Correct that job, or send atomic: false.';
   return rejected(invalidRequest({ field: 'jobs', code: 'BATCH_ABORTED', message }));
 }
 

@@ -19,10 +19,7 @@ export async function waitForJob(engine: Engine, params: WaitParams): Promise<Jo
 }
 
 /** Returns `late` after the timeout. Rejects with the reason of the signal if that is aborted first. */
-function firstOf(
-  ended: Promise<Job | null>,
-  { timeoutMs, signal }: Omit<WaitParams, 'orgId' | 'id'>,
-): Promise<Job | null | 'late'> {
+function firstOf(ended: Promise<Job | null>, { timeoutMs, signal }: Omit<WaitParams, 'orgId' | 'id'>): Promise<Job | null | 'late'> {
   return new Promise((resolve, reject) => {
     const timer = timeoutMs === null ? undefined : setTimeout(() => settle(() => resolve('late')), timeoutMs);
     const onAbort = () => settle(() => reject(signal?.reason));

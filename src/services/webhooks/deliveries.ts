@@ -36,10 +36,7 @@ export async function listDeliveries(
 export type DeliveryRequest = WebhookRequest & { readonly deliveryId: string };
 
 /** One delivery, with the text that is signed and sent. */
-export async function readDelivery(
-  c: ExecutionContext,
-  request: DeliveryRequest,
-): Promise<Delivery & { readonly body: string }> {
+export async function readDelivery(c: ExecutionContext, request: DeliveryRequest): Promise<Delivery & { readonly body: string }> {
   const { caller, deliveryId: id } = request;
   const { id: webhookId } = await readWebhook(c, request);
   const found = isUuid(id) ? await findDelivery(c.engine.database.api, caller.clientId, { webhookId, id }) : null;
@@ -70,11 +67,9 @@ export async function redeliverFailed(
 ): Promise<{ queued: number }> {
   const { id: webhookId } = await readWebhook(c, request);
   const failed = { webhookId, since, atMost: MAX_AT_ONCE };
-  const queued = await inTransaction(
-    c.engine.database.api,
-    (client) => requeueFailed(client, request.caller.clientId, failed),
-    { mayRepeat: true },
-  );
+  const queued = await inTransaction(c.engine.database.api, (client) => requeueFailed(client, request.caller.clientId, failed), {
+    mayRepeat: true,
+  });
   if (queued === null) throw noSuchWebhook(webhookId);
   if (queued > 0) c.webhooks.onQueued();
   return { queued };

@@ -1,11 +1,6 @@
 import { AppError, type Issue } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
-import {
-  findWebhook,
-  listWebhooks as listInLedger,
-  type Webhook,
-  webhookOwner,
-} from '../../ledger/webhooks/webhooks.ts';
+import { findWebhook, listWebhooks as listInLedger, type Webhook, webhookOwner } from '../../ledger/webhooks/webhooks.ts';
 import { foreignResource } from '../execution/client-checks.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 
@@ -53,8 +48,7 @@ export const noSuchWebhook = (id: string): AppError =>
     problem: 'RFA_WEBHOOK_NOT_FOUND',
   });
 
-export const webhookConflict = (message: string): AppError =>
-  new AppError('CONFLICT', { message, problem: 'RFA_WEBHOOK_CONFLICT' });
+export const webhookConflict = (message: string): AppError => new AppError('CONFLICT', { message, problem: 'RFA_WEBHOOK_CONFLICT' });
 
 export function invalidWebhook(details: readonly Issue[]): AppError {
   const more = details.length > 1 ? ` (and ${details.length - 1} more)` : '';

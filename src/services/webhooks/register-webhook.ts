@@ -2,31 +2,16 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import type { AppError } from '../../core/errors.ts';
 import { addUrlRefusal, Issues } from '../../core/submission-fields.ts';
 import type { UrlGuard } from '../../core/target-url.ts';
-import {
-  checkWebhook,
-  checkWebhookUpdate,
-  type WebhookSubmission,
-  type WebhookUpdate,
-} from '../../core/webhook-request.ts';
+import { checkWebhook, checkWebhookUpdate, type WebhookSubmission, type WebhookUpdate } from '../../core/webhook-request.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';
 import { readClock } from '../../ledger/driver/clock.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
-import {
-  changeWebhook as changeInLedger,
-  deleteWebhook as deleteInLedger,
-} from '../../ledger/webhooks/change-webhook.ts';
+import { changeWebhook as changeInLedger, deleteWebhook as deleteInLedger } from '../../ledger/webhooks/change-webhook.ts';
 import { insertWebhook } from '../../ledger/webhooks/webhooks.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import { createOnce, findRepeat } from '../execution/create-once.ts';
-import {
-  invalidWebhook,
-  noSuchWebhook,
-  readWebhook,
-  type Webhook,
-  type WebhookRequest,
-  webhookConflict,
-} from './read-webhook.ts';
+import { invalidWebhook, noSuchWebhook, readWebhook, type Webhook, type WebhookRequest, webhookConflict } from './read-webhook.ts';
 
 const MAX_WEBHOOKS = 100;
 
@@ -117,9 +102,7 @@ export async function changeWebhook(
 export async function deleteWebhook(c: ExecutionContext, request: WebhookRequest): Promise<{ deleted: true }> {
   const { kind, id } = await readWebhook(c, request);
   if (kind === 'callback') {
-    throw webhookConflict(
-      'A callback cannot be deleted because jobs name it: disable it with PATCH and {"enabled": false}.',
-    );
+    throw webhookConflict('A callback cannot be deleted because jobs name it: disable it with PATCH and {"enabled": false}.');
   }
   const { requestId, clientId } = request.caller;
   const isDeleted = await inTransaction(c.engine.database.api, (client) => deleteInLedger(client, clientId, id), {

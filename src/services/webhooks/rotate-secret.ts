@@ -4,11 +4,7 @@ import { Issues, readDuration } from '../../core/submission-fields.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import { lockLane } from '../../ledger/webhooks/change-webhook.ts';
-import {
-  type NextWebhookSecret,
-  rotateCallbackSecret,
-  rotateWebhookSecret,
-} from '../../ledger/webhooks/webhook-secrets.ts';
+import { type NextWebhookSecret, rotateCallbackSecret, rotateWebhookSecret } from '../../ledger/webhooks/webhook-secrets.ts';
 import type { Caller, ExecutionContext } from '../execution/context.ts';
 import { absentWebhook, invalidWebhook, readWebhook, type WebhookRequest, webhookConflict } from './read-webhook.ts';
 
@@ -41,10 +37,7 @@ export async function rotateSecret(c: ExecutionContext, request: WebhookRequest 
 }
 
 /** Creates a new secret for all callbacks of a client. This is also how a client gets its first one. */
-export async function rotateSecretOfCallbacks(
-  c: ExecutionContext,
-  request: { readonly caller: Caller } & Overlap,
-): Promise<RotatedSecret> {
+export async function rotateSecretOfCallbacks(c: ExecutionContext, request: { readonly caller: Caller } & Overlap): Promise<RotatedSecret> {
   const next = nextSecret(c, request);
   const previousExpiresAt = await rotateCallbackSecret(c.engine.database.api, request.caller.clientId, next);
   logRotation(c, request.caller, { target: 'callbacks' });

@@ -12,13 +12,7 @@ import { changeOrigin, isSoundOrigin } from '../../ledger/webhooks/callback-orig
 import { addInterruptedAttempts } from '../../ledger/webhooks/interrupted-attempts.ts';
 import { loadDelivery } from '../../ledger/webhooks/load-delivery.ts';
 import { makeLanesDue } from '../../ledger/webhooks/queue-deliveries.ts';
-import {
-  disableWebhook,
-  type LiveDelivery,
-  letDeliveryGo,
-  lockLiveDelivery,
-  writeAttempt,
-} from '../../ledger/webhooks/settle-delivery.ts';
+import { disableWebhook, type LiveDelivery, letDeliveryGo, lockLiveDelivery, writeAttempt } from '../../ledger/webhooks/settle-delivery.ts';
 
 export type AttemptOutcome = {
   readonly verdict: 'delivered' | 'retry' | 'failed' | 'gone';
@@ -112,11 +106,7 @@ export class DeliveryDesk {
    * Records an attempt and its consequences, if this worker still owns the job. A delivery that is retried returns to its
    * lane, and this job completes.
    */
-  async finish(
-    context: DeliveringJob,
-    deliveryId: string,
-    outcome: AttemptOutcome,
-  ): Promise<{ isTriedAgain: boolean }> {
+  async finish(context: DeliveringJob, deliveryId: string, outcome: AttemptOutcome): Promise<{ isTriedAgain: boolean }> {
     const { jobId } = context;
     const urgency = outcome.verdict === 'delivered' ? 'soon' : 'later';
     const finished = await this.#writeWithRetries({ signal: context.signal, urgency }, async (client) => {
@@ -197,11 +187,7 @@ export class DeliveryDesk {
     return backoffDelayMs({ policy, retry, random: Math.random(), ...asked }).delayMs;
   }
 
-  async #noteOrigin(
-    client: Queryable,
-    live: LiveDelivery,
-    attempt: { isDelivered: boolean; nowMs: number },
-  ): Promise<void> {
+  async #noteOrigin(client: Queryable, live: LiveDelivery, attempt: { isDelivered: boolean; nowMs: number }): Promise<void> {
     if (attempt.isDelivered && (await isSoundOrigin(client, live))) return;
     await changeOrigin(client, live, (health) => originBreakerAfter(health, attempt, this.#options.breaker));
   }
@@ -225,19 +211,12 @@ export class DeliveryDesk {
   }
 }
 
-function stateAfter(
-  { verdict }: AttemptOutcome,
-  { isLast, isDeleted }: LiveDelivery,
-): 'queued' | 'delivered' | 'failed' {
+function stateAfter({ verdict }: AttemptOutcome, { isLast, isDeleted }: LiveDelivery): 'queued' | 'delivered' | 'failed' {
   if (verdict === 'delivered') return 'delivered';
   return verdict === 'retry' && !isLast && !isDeleted ? 'queued' : 'failed';
 }
 
-function disable(
-  client: Queryable,
-  { webhookId, orgId, url, now }: LiveDelivery,
-  reason: DisabledReason,
-): Promise<string[]> {
+function disable(client: Queryable, { webhookId, orgId, url, now }: LiveDelivery, reason: DisabledReason): Promise<string[]> {
   const body = disabledBody({ webhookId, url, reason, timestamp: formatTimestamp(now) });
   return disableWebhook(client, { webhookId, orgId, reason, body });
 }

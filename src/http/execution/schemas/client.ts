@@ -18,9 +18,7 @@ const IdempotencyKey = Type.Optional(
     description: 'A repeat with the same key and content creates nothing new.',
   }),
 );
-const BootstrapToken = Type.Optional(
-  Type.String({ description: 'The bootstrap token of the server, if registration requires one.' }),
-);
+const BootstrapToken = Type.Optional(Type.String({ description: 'The bootstrap token of the server, if registration requires one.' }));
 
 /** The headers of requests that create something. */
 export const CreationHeaders = Type.Object({ [IDEMPOTENCY_KEY]: IdempotencyKey });
@@ -37,9 +35,7 @@ export const ExecutionClient = shape(
 );
 
 export const ExecutionKeyRequest = shape('ExecutionKeyRequest', {
-  rotate: Type.Optional(
-    Type.Boolean({ description: "Revoke the caller's key and issue a new one with the same scopes." }),
-  ),
+  rotate: Type.Optional(Type.Boolean({ description: "Revoke the caller's key and issue a new one with the same scopes." })),
 });
 
 export const ExecutionKey = shape(
@@ -78,13 +74,10 @@ export const ExecutionKeyInfo = shape('ExecutionKeyInfo', {
   revoked_at: timestampOrNull('Null if the key is not revoked.'),
 });
 
-const countOrNull = (description: string) =>
-  Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 1, description });
+const countOrNull = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 1, description });
 
 export const ExecutionLimits = shape('ExecutionLimits', {
-  requests_per_minute: countOrNull(
-    'The limit of this client; null if the limit of the server applies (see RateLimit-Policy).',
-  ),
+  requests_per_minute: countOrNull('The limit of this client; null if the limit of the server applies (see RateLimit-Policy).'),
   requests_per_day: countOrNull('Requests in a UTC day; null means no limit.'),
   queue_size: Type.Integer({ description: 'How many jobs of all clients may wait in the queue.' }),
   active_jobs: Type.Integer({ description: 'How many jobs of all clients may run at once; the others wait.' }),

@@ -13,16 +13,11 @@ const words = <const Word extends string>(list: readonly Word[], description: st
   Type.Optional(Type.Array(word(list), { maxItems: 2 * list.length, description }));
 
 const time = (description: string) =>
-  Type.Optional(
-    Type.String({ description: `${description} ISO 8601 in UTC.`, examples: ['2024-01-15T10:30:00Z'], maxLength: 64 }),
-  );
+  Type.Optional(Type.String({ description: `${description} ISO 8601 in UTC.`, examples: ['2024-01-15T10:30:00Z'], maxLength: 64 }));
 
 const FILTERS = {
   states: words(EXECUTION_STATES, 'States to include.'),
-  state: words(
-    EXECUTION_STATES,
-    'An alias of states. If both are given, jobs in any of the named states are included.',
-  ),
+  state: words(EXECUTION_STATES, 'An alias of states. If both are given, jobs in any of the named states are included.'),
   outcomes: words(EXECUTION_OUTCOMES, 'Outcomes to include.'),
   types: words(EXECUTION_TYPES, 'Types to include.'),
   work_kinds: words(WORK_KINDS, 'Work kinds to include.'),

@@ -45,9 +45,7 @@ export const ExecutionReport = shape(
     job_id: Type.String(),
     outcome: word(EXECUTION_OUTCOMES),
     events: Type.Array(named(ExecutionEvent), { description: 'Every change of state, oldest first.' }),
-    started_at: timestampOrNull(
-      'The start of the attempt that decided the outcome; null for a job that never started.',
-    ),
+    started_at: timestampOrNull('The start of the attempt that decided the outcome; null for a job that never started.'),
     finished_at: timestamp('When the job ended.'),
     duration_ms: Type.Integer({ minimum: 0, description: 'From started_at to finished_at; 0 without a start.' }),
     failure: FailureOrNull,

@@ -116,15 +116,12 @@ export const WebhookDeletion = shape('WebhookDeletion', { deleted: Type.Literal(
 export const WebhookRotation = shape('WebhookRotation', {
   overlap: Type.Optional(
     Type.Union([Type.String({ maxLength: 64 }), Type.Integer()], {
-      description:
-        'How long the old secret stays valid, such as 24h, PT1H or 0s, at most 30 days. Default: as configured.',
+      description: 'How long the old secret stays valid, such as 24h, PT1H or 0s, at most 30 days. Default: as configured.',
     }),
   ),
 });
 
 export const WebhookSecret = shape('WebhookSecret', {
   secret: Type.String({ description: `${SECRET} Shown only once.` }),
-  previous_expires_at: timestampOrNull(
-    'Until then messages are also signed with the old secret; null if there was none.',
-  ),
+  previous_expires_at: timestampOrNull('Until then messages are also signed with the old secret; null if there was none.'),
 });

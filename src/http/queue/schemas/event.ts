@@ -74,9 +74,7 @@ export const EventQuery = Type.Object(
         description: 'Only changes to this state. Repeat for several.',
       }),
     ),
-    job_id: Type.Optional(
-      Type.Array(JobId, { maxItems: MAX_WORDS, description: 'Only this job. Repeat for several.' }),
-    ),
+    job_id: Type.Optional(Type.Array(JobId, { maxItems: MAX_WORDS, description: 'Only this job. Repeat for several.' })),
     last_event_id: Type.Optional(LastEventId),
   },
   { additionalProperties: false },

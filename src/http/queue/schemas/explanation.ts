@@ -29,9 +29,7 @@ export const JobFacts = shape('JobFacts', {
   ahead_in_line: Type.Optional(Type.Integer({ description: 'Ready jobs before it; 10 001 means more than 10 000.' })),
   holder: Type.Optional(named(Holder, { description: 'The worker that holds it.' })),
   cancel_request: Type.Optional(named(CancelRequest)),
-  held_for_children: Type.Optional(
-    Type.Integer({ description: 'The number of spawned jobs that must end before it completes.' }),
-  ),
+  held_for_children: Type.Optional(Type.Integer({ description: 'The number of spawned jobs that must end before it completes.' })),
 });
 
 export const Explanation = shape('Explanation', {

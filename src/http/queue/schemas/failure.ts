@@ -44,10 +44,7 @@ export const AttemptInfo = shape('AttemptInfo', {
 export const FailureDetails = shape('FailureDetails', {
   job_id: JobId,
   type: Type.String(),
-  final_state: wordOrNull(
-    ['FAILED', 'DEAD_LETTER'],
-    'Null for a job that waits for its next attempt, runs again, or ended otherwise.',
-  ),
+  final_state: wordOrNull(['FAILED', 'DEAD_LETTER'], 'Null for a job that waits for its next attempt, runs again, or ended otherwise.'),
   total_attempts: Type.Integer(),
   failure: named(FailureInfo, { description: 'The newest failure.' }),
   attempts: Type.Optional(Type.Array(named(AttemptInfo), { description: 'With include_all_attempts, oldest first.' })),
@@ -74,9 +71,7 @@ export const FailureSearch = shape(
   },
   {
     description: 'All filters are optional and combined with AND.',
-    examples: [
-      { failure_category: ['TIMEOUT'], time_range: { from: '2024-01-15T00:00:00Z' }, pagination: { limit: 50 } },
-    ],
+    examples: [{ failure_category: ['TIMEOUT'], time_range: { from: '2024-01-15T00:00:00Z' }, pagination: { limit: 50 } }],
   },
 );
 
@@ -89,9 +84,7 @@ export const FailureSearchResult = shape('FailureSearchResult', {
   total_is_estimate: Type.Boolean({
     description: 'The org has many failures: the counts cover only the newest 5 000.',
   }),
-  next_cursor: textOrNull(
-    'The cursor of the next page; null on the last page. Any page may hold fewer failures than the limit.',
-  ),
+  next_cursor: textOrNull('The cursor of the next page; null on the last page. Any page may hold fewer failures than the limit.'),
   by_category: tally('Matching jobs by category.'),
   by_code: tally('Matching jobs by code.'),
   by_type: tally('Matching jobs by type.'),
@@ -100,9 +93,7 @@ export const FailureSearchResult = shape('FailureSearchResult', {
 export const RetryRequest = shape(
   'RetryRequest',
   {
-    reset_attempts: Type.Optional(
-      Type.Boolean({ default: false, description: 'Start to count attempts from one again.' }),
-    ),
+    reset_attempts: Type.Optional(Type.Boolean({ default: false, description: 'Start to count attempts from one again.' })),
     priority: Type.Optional(PriorityWord),
     delay: Type.Optional(durationInput('Delay before the retry.')),
   },

@@ -36,9 +36,7 @@ export const ErrorInfo = shape('ErrorInfo', {
 
 export const JobResult = shape('JobResult', {
   status: word(['SUCCESS', 'FAILURE']),
-  output: Type.Optional(
-    Type.Unknown({ description: 'The return value of the handler; bytes as {"$bytes": "<base64>"}.' }),
-  ),
+  output: Type.Optional(Type.Unknown({ description: 'The return value of the handler; bytes as {"$bytes": "<base64>"}.' })),
   error: Type.Optional(named(ErrorInfo, { description: 'Present if FAILURE.' })),
   duration_ms: Type.Integer({ minimum: 0, description: 'Execution time of the attempt.' }),
   attempt: Type.Integer({ description: 'Which attempt produced the result.' }),
@@ -68,9 +66,7 @@ export const JobStatus = shape(
     started_at: timestampOrNull('Start of the newest attempt; null if never started.'),
     completed_at: timestampOrNull('When the job ended; null if it has not.'),
     progress: Type.Optional(named(ProgressInfo, { description: 'If the handler reports it.' })),
-    result: Type.Optional(
-      named(JobResult, { description: 'With include_result, once the job ended after an attempt.' }),
-    ),
+    result: Type.Optional(named(JobResult, { description: 'With include_result, once the job ended after an attempt.' })),
     history: Type.Optional(Type.Array(named(StateTransition), { description: 'With include_history, oldest first.' })),
     priority: PriorityWord,
     tags: Tags,
@@ -135,8 +131,7 @@ export const JobUpdate = shape(
     callback_url: Type.Optional(orNull(Type.String({ minLength: 1, maxLength: FIELD_LIMITS.callbackUrl }))),
   },
   {
-    description:
-      'The members that can be changed until the job ends. Null clears a member; absent members do not change.',
+    description: 'The members that can be changed until the job ends. Null clears a member; absent members do not change.',
     examples: [{ priority: 'HIGH', tags: { customer: 'acme' } }],
   },
 );

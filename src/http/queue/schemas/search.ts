@@ -18,9 +18,7 @@ const Order = word(ORDERS, 'Default: CREATED_DESC.');
 const FILTERS = {
   types: Type.Optional(Types),
   states: Type.Optional(Type.Array(word(STATE_WORD_LIST), { maxItems: MAX_WORDS, description: 'States to include.' })),
-  priorities: Type.Optional(
-    Type.Array(word(PRIORITIES), { maxItems: MAX_WORDS, description: 'Priorities to include.' }),
-  ),
+  priorities: Type.Optional(Type.Array(word(PRIORITIES), { maxItems: MAX_WORDS, description: 'Priorities to include.' })),
   created_after: Type.Optional(timestampInput('Created after this time.')),
   created_before: Type.Optional(timestampInput('Created before this time.')),
   updated_after: Type.Optional(timestampInput('State changed after this time.')),
@@ -80,8 +78,7 @@ export const JobSearchQuery = Type.Object(
 export const JobSearchResult = shape('JobSearchResult', {
   jobs: Type.Array(named(JobStatus)),
   total_count: Type.Integer({
-    description:
-      'How many jobs match. The count reads at most 5 000 jobs (1 000 with some filters); beyond that it is an estimate.',
+    description: 'How many jobs match. The count reads at most 5 000 jobs (1 000 with some filters); beyond that it is an estimate.',
   }),
   total_is_estimate: Type.Boolean(),
   next_cursor: textOrNull('The cursor of the next page; null on the last.'),

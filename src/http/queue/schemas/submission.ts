@@ -30,17 +30,14 @@ const TRACEPARENT_TEXT = '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*
 const absentOrNull = <T extends TSchema>(schema: T) => Type.Optional(Type.Union([schema, Type.Null()]));
 
 export const BackoffConfig = shape('BackoffConfig', {
-  strategy: absentOrNull(
-    word(BACKOFF_STRATEGIES, 'CUSTOM needs a worker that has registered a function for the type.'),
-  ),
+  strategy: absentOrNull(word(BACKOFF_STRATEGIES, 'CUSTOM needs a worker that has registered a function for the type.')),
   initial_delay: absentOrNull(durationInput('First retry delay.')),
   max_delay: absentOrNull(durationInput('Maximum retry delay.')),
   multiplier: absentOrNull(Type.Number({ description: 'For exponential backoff.' })),
   jitter: absentOrNull(Type.Boolean({ description: 'Add a random part to the delay of retries.' })),
 });
 
-const optionalText = (description: string, maxLength: number) =>
-  absentOrNull(Type.String({ description, minLength: 1, maxLength }));
+const optionalText = (description: string, maxLength: number) => absentOrNull(Type.String({ description, minLength: 1, maxLength }));
 
 export const JobSubmission = shape(
   'JobSubmission',
@@ -57,18 +54,12 @@ export const JobSubmission = shape(
     timeout: absentOrNull(durationInput('Max execution time of an attempt.')),
     max_attempts: absentOrNull(Type.Integer({ minimum: 1, maximum: MAX_ATTEMPTS })),
     backoff: absentOrNull(named(BackoffConfig)),
-    idempotency_key: optionalText(
-      'A repeat with the same key and content returns the first job.',
-      FIELD_LIMITS.idempotencyKey,
-    ),
+    idempotency_key: optionalText('A repeat with the same key and content returns the first job.', FIELD_LIMITS.idempotencyKey),
     correlation_id: optionalText('For tracing. Default: the id of the request.', FIELD_LIMITS.correlationId),
     tags: absentOrNull(Tags),
     depends_on: absentOrNull(Type.Array(JobId, { maxItems: MAX_BREADTH, description: 'Jobs that must end first.' })),
     dependency_type: absentOrNull(word(DEPENDENCY_TYPES, 'Default: AFTER.')),
-    callback_url: optionalText(
-      'An http or https URL that is notified when the job has ended.',
-      FIELD_LIMITS.callbackUrl,
-    ),
+    callback_url: optionalText('An http or https URL that is notified when the job has ended.', FIELD_LIMITS.callbackUrl),
     queue: optionalText(
       `Default: q:default. One of ${STANDING_QUEUES.join(', ')}, or a queue that an operator configured; any other is refused. q:critical needs the scope queue:critical.`,
       FIELD_LIMITS.queue,
@@ -127,9 +118,7 @@ export const SubmissionResult = shape(
 
 export const BatchSubmission = shape('BatchSubmission', {
   jobs: Type.Array(named(JobSubmission), { minItems: 1, maxItems: MAX_BATCH }),
-  atomic: Type.Optional(
-    Type.Boolean({ default: true, description: 'Submit all jobs or none; otherwise only the valid ones.' }),
-  ),
+  atomic: Type.Optional(Type.Boolean({ default: true, description: 'Submit all jobs or none; otherwise only the valid ones.' })),
 });
 
 export const RowError = shape('SubmissionError', {
