@@ -144,7 +144,7 @@ describe('retention', () => {
 test('what submits, starts and ends jobs knows nothing of deliveries [FR-14.53]', async () => {
   const files = [
     ...['jobs/submit-jobs', 'jobs/cancel-jobs', 'jobs/retry-jobs'],
-    ...['attempts/take-jobs', 'attempts/claim-text', 'attempts/complete-jobs', 'attempts/settle-jobs'],
+    ...['attempts/claim-and-start', 'attempts/claim-text', 'attempts/complete-jobs', 'attempts/settle-jobs'],
   ];
   for (const file of files) {
     const text = await readFile(new URL(`../../src/ledger/${file}.ts`, import.meta.url), 'utf8');

@@ -1,5 +1,7 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Submission } from '../../src/index.ts';
+import { observeStatements } from '../../src/ledger/driver/statement.ts';
+import { until } from '../until.ts';
 import { useBench } from './fixture.ts';
 
 const bench = useBench();
@@ -64,10 +66,19 @@ describe('submitMany', () => {
     const holder = await bench.connect();
     await holder.query('BEGIN');
     await holder.query('SELECT FROM millrace.jobs WHERE id = $1 FOR UPDATE', [results[0]?.jobId]);
+    let refused = 0;
+    observeStatements(({ failed }) => {
+      if (failed) refused++;
+    });
+    onTestFinished(() => observeStatements(null));
     const batches = [millrace.submitMany([one, two] as Submission[])];
-    await bench.ledger.untilBlocked();
+    await until('the first batch has met the lock', () => refused > 0);
     batches.push(millrace.submitMany([two, one] as Submission[]));
-    await bench.ledger.untilBlocked(2);
+    await until(
+      'both batches have met the lock several times',
+      () => refused,
+      (seen) => seen >= 6,
+    );
     await holder.query('COMMIT');
     expect((await Promise.all(batches)).map(({ accepted }) => accepted)).toEqual([2, 2]);
   });
