@@ -153,7 +153,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
         bare: `${bare}/s`,
         millrace: `${millrace}/s`,
         share: percent(share),
-        bar: '>= 60 %',
+        threshold: '>= 60 %',
       })),
     );
     process.exitCode = measured.every(({ share }) => share >= 0.6) ? 0 : 1;

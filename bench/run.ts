@@ -1,5 +1,5 @@
-// npm run bench [-- --quick] [-- --only growth,http]: measures the bars of docs/operations/performance.md that need no network, prints one table, and
-// fails if a bar is missed. Each scenario has a separate database on one server with fsync on.
+// npm run bench [-- --quick] [-- --only growth,http]: measures the figures of docs/operations/performance.md that need no network, prints one table, and
+// fails if one misses its threshold. Each scenario has a separate database on one server with fsync on.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
@@ -10,11 +10,11 @@ import { httpShares } from './http.ts';
 import { openScratch } from './scratch-database.ts';
 import { delays, drain, median, percentile, pickups, submitBatches, submitSingles } from './workload.ts';
 
-type Bar = { what: string; measured: string; bar: string; ok: boolean | null };
+type Result = { what: string; measured: string; threshold: string; ok: boolean | null };
 
 const { values } = parseArgs({ options: { quick: { type: 'boolean', default: false }, only: { type: 'string' } } });
 const quick = values.quick;
-const bars: Bar[] = [];
+const results: Result[] = [];
 const say = (line: string) => process.stderr.write(`${line}\n`);
 
 const scratch = await openScratch();
@@ -35,9 +35,9 @@ async function rates(url: string): Promise<Rates> {
 async function throughput(): Promise<void> {
   say('throughput on an empty ledger ...');
   const { submit, batch, drain: drained } = await rates(await scratch.fresh('rates'));
-  bars.push({ what: 'submit, 64 callers', measured: `${submit} jobs/s`, bar: '', ok: null });
-  bars.push({ what: 'submit, batches of 1000', measured: `${batch} jobs/s`, bar: '', ok: null });
-  bars.push({ what: 'drain no-op jobs, 64 slots', measured: `${drained} jobs/s`, bar: '', ok: null });
+  results.push({ what: 'submit, 64 callers', measured: `${submit} jobs/s`, threshold: '', ok: null });
+  results.push({ what: 'submit, batches of 1000', measured: `${batch} jobs/s`, threshold: '', ok: null });
+  results.push({ what: 'drain no-op jobs, 64 slots', measured: `${drained} jobs/s`, threshold: '', ok: null });
 }
 
 async function latency(): Promise<void> {
@@ -46,22 +46,22 @@ async function latency(): Promise<void> {
   say('pickup on an idle queue ...');
   const waits = await pickups(url, quick ? 100 : 300);
   const [p50, p99] = [percentile(waits, 0.5), percentile(waits, 0.99)];
-  bars.push({ what: 'pickup p50', measured: `${p50.toFixed(2)} ms`, bar: '<= 2.3 ms', ok: p50 <= 2.3 });
-  bars.push({ what: 'pickup p99', measured: `${p99.toFixed(2)} ms`, bar: '<= 9 ms', ok: p99 <= 9 });
+  results.push({ what: 'pickup p50', measured: `${p50.toFixed(2)} ms`, threshold: '<= 2.3 ms', ok: p50 <= 2.3 });
+  results.push({ what: 'pickup p99', measured: `${p99.toFixed(2)} ms`, threshold: '<= 9 ms', ok: p99 <= 9 });
   say('delayed jobs ...');
   const late = await delays(await scratch.fresh('delays'), quick ? 100 : 300);
   const lateP99 = percentile(late, 0.99);
   const earliest = Math.min(...late);
-  bars.push({
+  results.push({
     what: 'delayed start p99',
     measured: `${lateP99.toFixed(0)} ms late`,
-    bar: '<= 100 ms',
+    threshold: '<= 100 ms',
     ok: lateP99 <= 100,
   });
-  bars.push({
+  results.push({
     what: 'delayed start, earliest',
     measured: `${earliest.toFixed(0)} ms late`,
-    bar: '>= 0 ms',
+    threshold: '>= 0 ms',
     ok: earliest >= 0,
   });
 }
@@ -75,16 +75,16 @@ async function apart(): Promise<void> {
     : { probes: 200, perSecond: 500, seconds: 10, backlog: 20_000 };
   const driver = new URL('./driver.ts', import.meta.url).href;
   const figures = await measureApart(driver, { pgUrl }, size);
-  const atMost = (what: string, ms: number, bar: number) =>
-    bars.push({ what, measured: `${ms.toFixed(2)} ms`, bar: `<= ${bar} ms`, ok: ms <= bar });
+  const atMost = (what: string, ms: number, threshold: number) =>
+    results.push({ what, measured: `${ms.toFixed(2)} ms`, threshold: `<= ${threshold} ms`, ok: ms <= threshold });
   atMost('processes apart: pickup p50', figures.pickupP50Ms, 3);
   atMost('processes apart: pickup p99', figures.pickupP99Ms, 12);
   atMost(`processes apart: start p50 at ${size.perSecond} jobs/s`, figures.loadP50Ms, 3);
   atMost(`processes apart: start p99 at ${size.perSecond} jobs/s`, figures.loadP99Ms, 25);
   const drained = { what: 'processes apart: drain, handlers of 5 ms', measured: `${figures.drainPerSecond} jobs/s` };
-  bars.push({ ...drained, bar: '', ok: null });
+  results.push({ ...drained, threshold: '', ok: null });
   const missing = { what: 'processes apart: jobs that did not start', measured: String(figures.missing) };
-  bars.push({ ...missing, bar: '0', ok: figures.missing === 0 });
+  results.push({ ...missing, threshold: '0', ok: figures.missing === 0 });
 }
 
 /** Measures the same work on a large ledger and on empty ones, in turns, so that both run under the same conditions. */
@@ -109,7 +109,7 @@ async function growth(): Promise<void> {
     const share = median(turns.map(({ empty, full }) => full[key] / empty[key]));
     const [full, empty] = [median(turns.map((each) => each.full[key])), median(turns.map((each) => each.empty[key]))];
     const measured = `${full} beside ${empty} jobs/s: ${(share * 100).toFixed(0)} %`;
-    bars.push({ what: `${key} with ${jobs} waiting and ${jobs} finished`, measured, bar: '>= 80 %', ok: share >= 0.8 });
+    results.push({ what: `${key} with ${jobs} waiting and ${jobs} finished`, measured, threshold: '>= 80 %', ok: share >= 0.8 });
   }
 }
 
@@ -132,7 +132,7 @@ async function pinned(): Promise<void> {
   say(`claims behind a pinned snapshot (${jobs}) ...`);
   const { before, after } = await claimBuffers(await scratch.fresh('pinned'), jobs);
   const measured = `${before} before, ${after} after ${jobs} claims`;
-  bars.push({ what: 'buffers per claim, xmin pinned', measured, bar: 'flat (<= 1.5 x)', ok: after <= before * 1.5 });
+  results.push({ what: 'buffers per claim, xmin pinned', measured, threshold: 'flat (<= 1.5 x)', ok: after <= before * 1.5 });
 }
 
 async function http(): Promise<void> {
@@ -140,7 +140,7 @@ async function http(): Promise<void> {
   say('single jobs over HTTP, compared with a handler that only parses and responds ...');
   for (const { path, millrace, bare, share } of await httpShares(scratch.fresh, { quick, client: 'raw' })) {
     const measured = `${millrace} of ${bare} requests/s = ${(share * 100).toFixed(0)} %`;
-    bars.push({ what: `POST ${path}, 64 connections`, measured, bar: '>= 60 %', ok: share >= 0.6 });
+    results.push({ what: `POST ${path}, 64 connections`, measured, threshold: '>= 60 %', ok: share >= 0.6 });
   }
 }
 
@@ -149,7 +149,7 @@ try {
   for (const scenario of [throughput, latency, apart, growth, pinned, http])
     if (named === undefined || named.includes(scenario.name)) await scenario();
 } finally {
-  console.table(bars.map(({ ok, ...bar }) => ({ ...bar, '': ok === null ? '' : ok ? 'ok' : 'MISSED' })));
+  console.table(results.map(({ ok, ...result }) => ({ ...result, '': ok === null ? '' : ok ? 'ok' : 'MISSED' })));
   await scratch.close();
 }
-process.exitCode = bars.some((bar) => bar.ok === false) ? 1 : 0;
+process.exitCode = results.some((result) => result.ok === false) ? 1 : 0;

@@ -1,11 +1,11 @@
 // node bench/peers/apart.mjs [--quick] [--runs 3] [system ...]: the producer and two workers in processes apart, as people deploy them. Prints the medians
-// of the runs, compares Millrace with the others, and fails when it misses a bar of docs/operations/performance.md.
+// of the runs, compares Millrace with the others, and fails if it misses a threshold of docs/operations/performance.md.
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { median } from '../workload.ts';
 import { chooseSystems, measureInProcess, withServers } from './stand.mjs';
 
-const BARS = { pickupP50Ms: 3, pickupP99Ms: 12, loadP50Ms: 3, loadP99Ms: 25 };
+const THRESHOLDS = { pickupP50Ms: 3, pickupP99Ms: 12, loadP50Ms: 3, loadP99Ms: 25 };
 const DRAIN_RATIO = 1.3;
 
 const { values, positionals } = parseArgs({
@@ -30,18 +30,18 @@ function medians(name, rows) {
   return { system: name, ...Object.fromEntries(Object.keys(rows[0]).map((key) => [key, of(key)])) };
 }
 
-/** Prints each bar and returns whether all of them were met. */
+/** Prints each threshold and returns whether all of them were met. */
 function judge(rows) {
   const own = rows.find(({ system }) => system === 'millrace');
   if (own === undefined) return true;
-  const verdicts = Object.entries(BARS).map(([key, bar]) => [`${key} <= ${bar}`, own[key], own[key] <= bar]);
+  const verdicts = Object.entries(THRESHOLDS).map(([key, most]) => [`${key} <= ${most}`, own[key], own[key] <= most]);
   const others = rows.filter((row) => row !== own).toSorted((one, other) => other.drainPerSecond - one.drainPerSecond);
   const [best] = others;
   if (best !== undefined) {
     const ratio = own.drainPerSecond / best.drainPerSecond;
     verdicts.push([`drain >= ${DRAIN_RATIO} x ${best.system}`, ratio.toFixed(2), ratio >= DRAIN_RATIO]);
   }
-  for (const [bar, measured, isMet] of verdicts) console.log(`${isMet ? 'ok    ' : 'MISSED'} ${bar}: ${measured}`);
+  for (const [threshold, measured, isMet] of verdicts) console.log(`${isMet ? 'ok    ' : 'MISSED'} ${threshold}: ${measured}`);
   return verdicts.every(([, , isMet]) => isMet);
 }
 
