@@ -26,7 +26,7 @@ const CONCURRENCY = 10;
 /** Serves the HTTP API and sends webhooks until a signal stops the process. */
 export async function runServer({ values, out }: Invocation<typeof LISTEN_OPTIONS>, { runsJobs, greet }: ServerOptions): Promise<number> {
   const { config } = settingsOf(values, listenSettings(values));
-  const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped at once.'));
+  const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped immediately.'));
   const concurrency = runsJobs ? (config.workers.concurrency ?? CONCURRENCY) : 0;
   // Loaded only here, so that the other commands start faster.
   const { openApi } = await import('../platform/api-server.ts');

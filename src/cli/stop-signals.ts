@@ -7,7 +7,7 @@ export type Stop = {
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
-/** The first signal asks the command to stop; a second signal ends the process at once. */
+/** The first signal asks the command to stop; a second signal ends the process immediately. */
 export function listenForStop(onForced: () => void): Stop {
   const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>();
   let isAsked = false;

@@ -40,9 +40,9 @@ const SETTINGS = {
     request_timeout: setting(
       duration(10, 600 * SECOND),
       15 * SECOND,
-      'the time limit for handling a request; a slower one is answered 503',
+      'the time limit for handling a request; after that the server returns 503',
     ),
-    max_in_flight: setting(integer(1), 1_000, 'concurrent requests; further ones are answered 503'),
+    max_in_flight: setting(integer(1), 1_000, 'concurrent requests; beyond that the server returns 503'),
     trust_proxy: setting(BOOLEAN, false, 'trust the X-Forwarded headers of a reverse proxy'),
     cors_origins: setting(LIST, [], 'origins whose web pages may call the API; none by default'),
   },
@@ -68,7 +68,7 @@ const SETTINGS = {
     open_calls_per_minute: setting(
       integer(1),
       60,
-      'requests without a key under /v1 from one address per minute; further ones are answered 429',
+      'requests without a key under /v1 from one address per minute; beyond that the server returns 429',
     ),
   },
   workers: {
@@ -90,7 +90,7 @@ const SETTINGS = {
     allowed_types: setting({ type: 'list', choices: EXECUTION_TYPES }, EXECUTION_TYPES, 'the job types that /v1 accepts'),
   },
   limits: {
-    requests_per_minute: setting(integer(1), 600, 'requests of an org per minute; further ones are answered 429'),
+    requests_per_minute: setting(integer(1), 600, 'requests of an org per minute; beyond that the server returns 429'),
     payload_size: setting({ type: 'size', maxBytes: HIGHEST_MAX_PAYLOAD_BYTES }, DEFAULT_MAX_PAYLOAD_BYTES, 'the largest payload of a job'),
     body_size: setting(
       { type: 'size', maxBytes: 1_073_741_824 },
@@ -100,12 +100,12 @@ const SETTINGS = {
     quota: setting(
       integer(0, 2_147_483_647),
       0,
-      'requests of a client under /v1 per UTC day; further ones are answered 429; 0 means no limit',
+      'requests of a client under /v1 per UTC day; beyond that the server returns 429; 0 means no limit',
     ),
     queue_size: setting(
       integer(1, 1_000_000_000),
       100_000,
-      'jobs that may wait for a worker, for /v1 and /queue separately; further ones are answered 503 and 429',
+      'jobs that may wait for a worker, for /v1 and /queue separately; beyond that the server returns 503 under /v1 and 429 under /queue',
     ),
     active_jobs: setting(integer(1, 1_000_000), 1_000, 'concurrent jobs of /v1 over all workers; further ones wait'),
   },

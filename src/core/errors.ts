@@ -9,7 +9,7 @@ export interface Issue {
 export const ERRORS = {
   INVALID_REQUEST: {
     message: 'the request is not valid',
-    remedy: 'Correct the members named in the details and send the request again.',
+    remedy: 'Correct the fields named in the details and send the request again.',
   },
   INVALID_CONFIG: {
     message: 'the configuration is not valid',
@@ -50,10 +50,10 @@ export const ERRORS = {
     remedy: 'See the table of transitions in the reference of states.',
   },
   LEASE_LOST: {
-    message: 'this worker no longer holds the lease of the job',
+    message: 'this worker no longer has the lease of the job',
     remedy: 'Stop working on the job: another attempt may own it.',
   },
-  INVALID_HANDLER: { message: 'the handler cannot be registered', remedy: 'Correct the members named in the details.' },
+  INVALID_HANDLER: { message: 'the handler cannot be registered', remedy: 'Correct the fields named in the details.' },
   UNKNOWN_TYPE: { message: 'no handler is registered for this job type', remedy: 'Register a handler for it.' },
   SCHEMA_TOO_NEW: {
     message: 'the database was migrated by a newer version',
@@ -82,7 +82,7 @@ export const ERRORS = {
     remedy: 'Check that the folder exists and that this user can write to it.',
   },
   EMBEDDED_DISK_FULL: {
-    message: 'the disk that holds the embedded database is full',
+    message: 'the disk of the embedded database is full',
     remedy: 'Free some space, or set MILLRACE_HOME to a folder on a larger disk.',
   },
   EMBEDDED_PORT_TAKEN: {

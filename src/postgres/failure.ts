@@ -27,8 +27,7 @@ export function explainDiskFull(error: unknown, folder: string): unknown {
 export function diskFull(folder: string, cause?: unknown): AppError {
   return failure(
     'EMBEDDED_DISK_FULL',
-    `The disk that holds ${folder} is full. Free some space there, ` +
-      'or set MILLRACE_HOME to a folder on a larger disk, and start again.',
+    `The disk of ${folder} is full. Free some space there, or set MILLRACE_HOME to a folder on a larger disk, and start again.`,
     cause,
   );
 }

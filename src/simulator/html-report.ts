@@ -26,7 +26,7 @@ const PLOTS: readonly (readonly [Measure, string])[] = [
 
 /** A page without external resources. */
 export function htmlReport(summary: Summary): string {
-  const verdict = summary.ok ? 'As the catalogue says' : 'Differs from the catalogue';
+  const verdict = summary.ok ? 'Every job ended as expected' : 'Some jobs differ';
   return [
     '<!doctype html><html lang="en"><head><meta charset="utf-8">',
     '<meta name="viewport" content="width=device-width, initial-scale=1">',

@@ -55,7 +55,7 @@ describe('serve', () => {
     const simulated = await post('/queue/v1/jobs', { type: 'simulate', payload: { duration_ms: 1 } });
     const cwd = folderWith({ 'millrace.toml': '[simulation]\ntime_scale = 0.01' });
     const worker = start(['work', '--verbose', '--name', 'built-in'], { ...here(), cwd });
-    await worker.said(/Serving simulate, \S+\n {2}from all queues, 1 at once/);
+    await worker.said(/Serving simulate, \S+\n {2}from all queues, 1 at the same time/);
     for (const { job_id } of [execution, simulated]) await worker.said(new RegExp(`completed \\S+ ${job_id}`));
     const report = await fetch(`${url}/v1/jobs/${execution.job_id}/report`, { headers });
     expect(await report.json()).toMatchObject({ outcome: 'SUCCESS' });

@@ -52,7 +52,7 @@ describe('a histogram', () => {
 });
 
 describe('the report of a run', () => {
-  it('is good when everything was as the catalogue says', () => {
+  it('is good when every job ended as expected', () => {
     const summary = summaryOf();
     expect(summary).toMatchObject({
       ...{ ok: true, seed: 42, driven: 1, asExpected: 1, elapsedMs: 1_234, problemCount: 0, deliveries: 3 },
@@ -61,7 +61,7 @@ describe('the report of a run', () => {
     const text = summaryLines(summary, plain).join('\n');
     expect(text).toMatch(/PAYLOAD_INVALID +REJECTED +1 +1/);
     expect(text).toContain('none of the 39 was seen');
-    expect(text).toMatch(/As the catalogue says: 1 kinds, 1 scenarios, 0 jobs in 1\.2 s\.$/);
+    expect(text).toMatch(/Every job ended as expected: 1 kinds, 1 scenarios, 0 jobs in 1\.2 s\.$/);
   });
 
   it('names what differs, at most twenty of them in the terminal', () => {

@@ -32,7 +32,7 @@ describe('simulate', { timeout: 120_000 }, () => {
     expect(code).toBe(0);
     expect(summary).toMatchObject({ ok: true, driven: 124, asExpected: 124, notes: [] });
     expect(summary.kinds.map(({ kind }) => kind)).toEqual(WORK_KINDS);
-    expect(await readFile(join(cwd, 'run.html'), 'utf8')).toContain('As the catalogue says');
+    expect(await readFile(join(cwd, 'run.html'), 'utf8')).toContain('Every job ended as expected');
   });
 
   it('brings its own database, needs nothing else, and leaves nothing behind [FR-03.02]', async () => {
@@ -44,7 +44,7 @@ describe('simulate', { timeout: 120_000 }, () => {
       env: { TMPDIR: temporary },
     });
     expect(stderr).toMatch(/Starting a server for this run\.\nDriving http:\/\/127\.0\.0\.1:\d+\./);
-    expect(stdout).toMatch(/As the catalogue says: 2 kinds, 4 scenarios, 4 jobs/);
+    expect(stdout).toMatch(/Every job ended as expected: 2 kinds, 4 scenarios, 4 jobs/);
     expect(code).toBe(0);
     expect(readdirSync(temporary)).toEqual([]);
   });

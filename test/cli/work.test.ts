@@ -51,7 +51,7 @@ describe('work', () => {
     ] as const;
     const modules = ['by-function.ts', 'by-list.js', 'by-name.js'];
     const worker = start(['work', ...modules, '--verbose', '--name', 'w-1', '--concurrency', '2'], { ...here(), cwd });
-    await worker.said(/Serving cli\.add, cli\.echo, cli\.up\n {2}from all queues, 2 at once\n {2}database postgres:/);
+    await worker.said(/Serving cli\.add, cli\.echo, cli\.up\n {2}from all queues, 2 at the same time\n {2}database postgres:/);
     await worker.said(/Stop with Ctrl-C or SIGTERM/);
     for (const [id, output] of jobs) {
       await worker.said(new RegExp(`completed cli\\.\\w+ ${id}, attempt 1`));
@@ -141,7 +141,7 @@ describe('a stopped worker', () => {
     await worker.said(/draining/);
     worker.kill('SIGTERM');
     expect(await worker.ended).toMatchObject({ code: 130 });
-    expect(worker.stdout).toContain('Stopped at once');
+    expect(worker.stdout).toContain('Stopped immediately');
     expect(await show(id)).toMatchObject({ state: 'running' });
   });
 });

@@ -106,7 +106,7 @@ describe('the body of an error', () => {
       ...{ instance: headers.get('x-request-id'), code: 'RFA_JOB_VALIDATION_FAILED' },
     });
     expect(status).toBe(400);
-    expect(body.detail).toMatch(/^type must be .* Correct the members named in errors and send the request again\.$/);
+    expect(body.detail).toMatch(/^type must be .* Correct the fields named in errors and send the request again\.$/);
     expect(body.errors.map(({ field }: { field: string }) => field)).toEqual(['type', 'callback']);
   });
 

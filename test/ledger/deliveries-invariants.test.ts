@@ -49,7 +49,7 @@ describe('I7: deliveries', () => {
   test('an event that does not exist', async () => {
     await webhooks.sql(`UPDATE millrace.webhook_deliveries SET index = 7 WHERE webhook_id = $1 AND event = 'job.succeeded'`, [webhookId]);
     const whats = (await found(orgId)).map(({ what }) => what);
-    expect(whats).toContainEqual('event 3 tells nothing that could be delivered');
+    expect(whats).toContainEqual('event 3 has a delivery but nothing to deliver');
   });
 
   test('events from before the webhook, or from before its change, are not reported', async () => {

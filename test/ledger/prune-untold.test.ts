@@ -52,7 +52,7 @@ test('the checker finds a job that went before its events were queued', async ()
   const found = async () => (await checkDeliveries(ledger.db.maintenance)).filter((each) => each.orgId === orgId);
   expect(await found()).toEqual([]);
   await webhooks.sql('DELETE FROM millrace.jobs WHERE org_id = $1', [orgId]);
-  const whats = ['scheduled', 'running', 'completed'].map((state) => `is gone before it was told that it became ${state}`);
+  const whats = ['scheduled', 'running', 'completed'].map((state) => `was removed before its change to ${state} was dispatched`);
   const jobId = `number ${job.seq}`;
   expect(await found()).toEqual(expect.arrayContaining(whats.map((what) => ({ invariant: 'I7', orgId, jobId, what }))));
 });

@@ -36,7 +36,7 @@ describe('a session of ours', () => {
     const database = open(await openPooler(ledger.db.url, { dropsSettings: true }));
     await expect((database[kind] as Queryable).query({ text: 'SELECT 1' })).rejects.toMatchObject({
       code: 'DATABASE_POOLED',
-      message: expect.stringMatching(/jit, .*statement_timeout.* are not in force\. A pooler stands between/),
+      message: expect.stringMatching(/jit, .*statement_timeout.* are not in force\. A connection pooler is between/),
     });
   });
 

@@ -53,8 +53,8 @@ describe('explain', () => {
     const { jobId } = await millrace.submit({ type: 'capped', payload: {} });
     const told = await millrace.explain(jobId);
     expect(told?.obstacles).toEqual([
-      { code: 'TYPE_CAP', message: 'Type capped runs 1 of at most 1 jobs at once.' },
-      { code: 'ORG_CAP', message: 'The org runs 1 of at most 1 jobs at once.' },
+      { code: 'TYPE_CAP', message: 'Type capped runs 1 of at most 1 jobs at the same time.' },
+      { code: 'ORG_CAP', message: 'The org runs 1 of at most 1 jobs at the same time.' },
     ]);
     gate.open();
     await millrace.waitFor(jobId);

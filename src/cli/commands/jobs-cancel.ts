@@ -8,7 +8,7 @@ import { UsageError } from '../usage-error.ts';
 
 const OPTIONS = {
   ...FILTER_OPTIONS,
-  force: { type: 'boolean', help: 'abort running handlers at once, not at their next checkpoint' },
+  force: { type: 'boolean', help: 'abort running handlers immediately, not at their next checkpoint' },
   reason: { type: 'string', value: 'TEXT', help: 'the reason, for the history' },
   'dry-run': { type: 'boolean', help: 'count the jobs that would be cancelled, and change nothing' },
 } as const;
@@ -19,7 +19,7 @@ export const jobsCancel = defineCommand({
   takes: '[ID...]',
   maxArgs: 1_000,
   options: OPTIONS,
-  details: 'A waiting job is cancelled at once. A running job is asked to stop.',
+  details: 'A waiting job is cancelled immediately. A running job is asked to stop.',
   examples: ['millrace jobs cancel ID --reason "sent by mistake"', 'millrace jobs cancel --state scheduled --type email.send --dry-run'],
   run,
 });

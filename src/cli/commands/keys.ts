@@ -40,7 +40,7 @@ const CREATE_OPTIONS = {
     multiple: true,
     help: `the permissions of the key, or "all": ${API_KEY_SCOPES.join(', ')}; default ${DEFAULT_SCOPES.join(', ')}`,
   },
-  project: { type: 'string', value: 'ID', help: 'the project of the org that the key is bound to; default: none' },
+  project: { type: 'string', value: 'ID', help: 'restrict the key to this project of the org; default: no restriction' },
   expires: { type: 'string', value: 'DURATION', help: 'how long the key is valid; default: auth.key_lifetime, 90d' },
 } as const;
 

@@ -28,7 +28,7 @@ export const queuesPause = defineCommand({
   takes: 'NAME',
   minArgs: 1,
   maxArgs: 1,
-  examples: ['millrace queues pause mail'],
+  examples: ['millrace queues pause q:mail'],
   run: (invocation: Invocation) => switchQueue(invocation, 'pause'),
 });
 
@@ -38,7 +38,7 @@ export const queuesResume = defineCommand({
   takes: 'NAME',
   minArgs: 1,
   maxArgs: 1,
-  examples: ['millrace queues resume mail'],
+  examples: ['millrace queues resume q:mail'],
   run: (invocation: Invocation) => switchQueue(invocation, 'resume'),
 });
 

@@ -8,7 +8,7 @@ export const serve = defineCommand({
   options: LISTEN_OPTIONS,
   details: [
     'Runs no jobs: start "millrace work" as well, on as many machines as you like. A shared database must be up to date: see',
-    '"millrace migrate". SIGTERM or SIGINT lets requests finish and stops. A second signal ends the process at once.',
+    '"millrace migrate". SIGTERM or SIGINT lets requests finish and stops. A second signal ends the process immediately.',
   ].join('\n'),
   examples: ['millrace serve --database postgres://user@host/db', 'millrace serve --host 0.0.0.0 --port 8080'],
   isLongRunning: true,

@@ -14,11 +14,11 @@ import { listenForStop } from '../stop-signals.ts';
 
 export const simulate = defineCommand({
   name: 'simulate',
-  summary: 'run every kind of job on a server and check that each ends as the catalogue says',
+  summary: 'run every work kind on a server and check that each job ends as the list of work kinds says',
   options: SIMULATE_OPTIONS,
   details: [
     'Creates clients and uses only the public API. It sends the cancels, retries, duplicates, callbacks and restarts that a kind',
-    'needs. Then it compares the state, outcome and events of every job with the catalogue. Without --jobs and --duration every',
+    'needs. Then it compares the state, outcome and events of every job with that list. Without --jobs and --duration every',
     'client runs every kind once. Exits with 1 if a job differs or is lost.',
   ].join('\n'),
   examples: [

@@ -14,7 +14,7 @@ export const up = defineCommand({
     'Starts an embedded PostgreSQL unless you name a server, brings the schema up to date, serves the HTTP API and runs jobs of',
     'the built-in types. On an empty database it creates the org "default" and a first API key. The key is shown once and saved in',
     'the data folder. SIGTERM or SIGINT lets requests and running jobs finish within workers.drain_grace. A second signal ends the',
-    'process at once.',
+    'process immediately.',
   ].join('\n'),
   examples: ['millrace up', 'millrace up --port 9000 --home /var/lib/millrace', 'DATABASE_URL=postgres://user@host/db millrace up'],
   isLongRunning: true,

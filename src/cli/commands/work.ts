@@ -8,7 +8,7 @@ import { openBuiltIns, openModules } from '../shift.ts';
 import { listenForStop } from '../stop-signals.ts';
 
 const OPTIONS = {
-  concurrency: { type: 'string', value: 'N', help: 'how many jobs this process runs at once; default 1' },
+  concurrency: { type: 'string', value: 'N', help: 'how many jobs this process runs at the same time; default 1' },
   queues: { type: 'string', multiple: true, value: 'A,B', help: 'the queues to take jobs from; default: all queues' },
   name: { type: 'string', value: 'NAME', help: 'the name of this worker in histories; default: host and process id' },
   grace: { type: 'string', value: 'DURATION', help: 'how long running jobs may continue after a stop; default 30s' },
@@ -23,14 +23,14 @@ export const work = defineCommand({
   details: [
     'A module is a JavaScript or TypeScript file, named by its path. It exports a function "register(millrace)", or "handlers":',
     'a list of registrations { type, handler, ... }, or an object of them by type. Without a module the process runs the built-in',
-    'types: jobs of /v1, jobs of the type simulate, and webhooks.',
+    'types (jobs of /v1 and jobs of the type simulate) and sends webhooks.',
     'After SIGTERM or SIGINT the process starts no more jobs. Running jobs may finish within the grace period; the others return to',
-    'the queue without using up an attempt. A second signal ends the process at once.',
+    'the queue without using up an attempt. A second signal ends the process immediately.',
   ].join('\n'),
   examples: [
     'millrace work --concurrency 10',
     'millrace work ./handlers.ts',
-    'millrace work ./mail.ts ./reports.ts --concurrency 50 --queues mail,reports --grace 2m',
+    'millrace work ./mail.ts ./reports.ts --concurrency 50 --queues q:mail,q:reports --grace 2m',
   ],
   isLongRunning: true,
   run,
@@ -44,7 +44,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const queues = readList(values.queues) ?? [...config.workers.queues];
   const { name } = values;
   const stop = listenForStop(() =>
-    out.event({ event: 'forced' }, 'Stopped at once. Other workers take over the jobs when their leases expire.'),
+    out.event({ event: 'forced' }, 'Stopped immediately. Other workers take over the jobs of this process in a few seconds.'),
   );
   const options = { concurrency, queues, name };
   const shift = await (args.length === 0 ? openBuiltIns(invocation, options) : openModules(invocation, args, options));
@@ -73,9 +73,9 @@ function announce(out: Output, served: Served): void {
   const where = queues.includes('*') ? 'all queues' : `queue ${queues.join(', ')}`;
   const lines = [
     `Serving ${types.join(', ') || 'no job types: no handler is registered'}`,
-    `  from ${where}, ${concurrency} at once`,
+    `  from ${where}, ${concurrency} at the same time`,
     `  database ${database}${home === null ? '' : ` (data in ${home})`}`,
-    'Stop with Ctrl-C or SIGTERM: running jobs may finish first. A second signal stops at once.',
+    'Stop with Ctrl-C or SIGTERM: running jobs may finish first. A second signal stops immediately.',
   ];
   out.event({ event: 'serving', ...served, pid: process.pid }, lines.join('\n'));
 }

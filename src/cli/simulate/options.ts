@@ -16,7 +16,7 @@ export const SIMULATE_OPTIONS = {
   jobs: { type: 'string', value: 'N', help: 'how many jobs to run; default: each kind once for every client' },
   duration: { type: 'string', value: 'DURATION', help: 'how long to submit jobs' },
   rate: { type: 'string', value: 'N/s', help: 'submissions per second, however slow the server is' },
-  concurrency: { type: 'string', value: 'N', help: 'how many jobs are in flight at once; default 64' },
+  concurrency: { type: 'string', value: 'N', help: 'how many jobs are in flight at the same time; default 64' },
   seed: { type: 'string', value: 'N', help: 'the seed of all random choices; default: the time' },
   'time-scale': {
     type: 'string',
@@ -34,7 +34,7 @@ export const SIMULATE_OPTIONS = {
     type: 'string',
     multiple: true,
     value: 'KIND=STATE',
-    help: 'expect this state instead of the one in the catalogue',
+    help: 'expect this state instead of the one in the list of work kinds',
   },
   html: { type: 'string', value: 'FILE', help: 'save an HTML page with tables and plots' },
 } as const;

@@ -84,7 +84,7 @@ function verdict(summary: Summary, out: Pick<Output, 'paint'>): string {
   if (summary.wasInterrupted) return out.paint('red', `Interrupted after ${took}; nothing was checked.`);
   if (problemCount === 0) {
     const what = `${kinds.length} kinds, ${driven} scenarios, ${jobs} jobs in ${took}`;
-    return out.paint('green', `As the catalogue says: ${what}.`);
+    return out.paint('green', `Every job ended as expected: ${what}.`);
   }
   return out.paint('red', `${driven - asExpected} of ${driven} scenarios differ (${problemCount} problems) in ${took}.`);
 }

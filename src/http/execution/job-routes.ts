@@ -52,7 +52,7 @@ const cancelSchema = {
   operationId: 'cancelExecution',
   summary: 'Cancel a job',
   description:
-    'Cancels a job that has not ended, at once and for good. A running job is CANCELED before its handler is notified, and results of the handler are discarded. A job that has ended does not change.',
+    'Cancels a job that has not ended, immediately and for good. A running job is CANCELED before its handler is notified, and results of the handler are discarded. A job that has ended does not change.',
   params: JobParams,
   response: { ...problemResponses(404, 409), 200: answer(ChangeShape, 'The job as it is now.') },
 };

@@ -6,8 +6,8 @@ const problem = (status: number, title: string, action: string): Problem => ({ s
 
 /** Every error of the execution API: its status, its title and what the caller can do about it. */
 export const PROBLEMS = {
-  RFA_REQUEST_MALFORMED: problem(400, 'Malformed request', 'Send JSON of the documented shape with every required member.'),
-  RFA_JOB_VALIDATION_FAILED: problem(400, 'Validation failed', 'Correct the members named in errors and send the request again.'),
+  RFA_REQUEST_MALFORMED: problem(400, 'Malformed request', 'Send JSON of the documented shape with every required field.'),
+  RFA_JOB_VALIDATION_FAILED: problem(400, 'Validation failed', 'Correct the fields named in errors and send the request again.'),
   RFA_AUTH_INVALID_CREDENTIALS: problem(401, 'Invalid credentials', 'Send a valid API key as Authorization: Bearer <key>.'),
   RFA_AUTH_TOKEN_EXPIRED: problem(401, 'Credentials expired', 'Use another key of the client, or issue a new one.'),
   RFA_AUTH_FORBIDDEN: problem(403, 'Forbidden', 'Use a key of the owning client that has the required scope.'),

@@ -14,7 +14,7 @@ const schema = {
   operationId: 'submitExecution',
   summary: 'Submit a job',
   description:
-    'Accepts a job and generates its definition. The job is stored durably before the response is sent. A repeat with the same idempotency key and content returns the first job; the same key with other content is refused (409). A full queue refuses jobs that are due at once (503).',
+    'Accepts a job and generates its definition. The job is stored durably before the response is sent. A repeat with the same idempotency key and content returns the first job; the same key with other content is refused (409). A full queue refuses jobs that are due immediately (503).',
   body: named(ExecutionSubmission),
   response: { ...problemResponses(409), 202: answer(ExecutionAccepted, 'The job is accepted.') },
 };

@@ -131,7 +131,7 @@ const rotateSchema = {
   operationId: 'rotateWebhookSecret',
   summary: 'Rotate the secret of a webhook',
   description:
-    'Creates a new secret. Until the overlap ends, messages carry a signature of the old and of the new secret. An even older secret stops working at once.',
+    'Creates a new secret. Until the overlap ends, messages carry a signature of the old and of the new secret. An even older secret stops working immediately.',
   params: WebhookParams,
   body: named(WebhookRotation),
   response: { ...problemResponses(404, 409), 200: answer(WebhookSecret, 'The new secret.') },

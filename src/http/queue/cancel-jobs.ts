@@ -19,7 +19,7 @@ const oneSchema = {
   operationId: 'cancelJob',
   summary: 'Cancel a job',
   description:
-    'A job that is not running is cancelled at once. A running job is asked to stop (CANCEL_REQUESTED) at its next checkpoint, or is aborted now with force. A job that has ended does not change (ALREADY_COMPLETE).',
+    'A job that is not running is cancelled immediately. A running job is asked to stop (CANCEL_REQUESTED) at its next checkpoint, or is aborted now with force. A job that has ended does not change (ALREADY_COMPLETE).',
   params: JobParams,
   body: named(CancellationRequest),
   response: {

@@ -15,7 +15,7 @@ const updateSchema = {
   operationId: 'updateJob',
   summary: 'Change a job',
   description:
-    'Changes tags, correlation_id and callback_url until the job ends, and priority and type until a worker first claims it. All other members are read-only. The type, priority and tags of a job of the execution API cannot be changed.',
+    'Changes tags, correlation_id and callback_url until the job ends, and priority and type until a worker first claims it. All other fields are read-only. The type, priority and tags of a job of the execution API cannot be changed.',
   params: JobParams,
   body: named(JobUpdate),
   response: { 200: answer(JobStatus, 'The job as it is now.'), ...errorResponses(404, 409) },

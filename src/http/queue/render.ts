@@ -32,7 +32,7 @@ export function renderError(error: AppError, requestId: string): Static<typeof A
 export function renderSubmission(result: SubmissionResult): Static<typeof Accepted> {
   const { jobId, status, state, createdAt, scheduledFor } = result;
   const created_at = formatTimestamp(createdAt);
-  // A job that is ready at once has the same time for both.
+  // A job that is ready immediately has the same time for both.
   const scheduled_for = scheduledFor === createdAt ? created_at : timeOrNull(scheduledFor);
   const body = { job_id: jobId, status, state: STATE_WORDS[state], created_at, scheduled_for };
   return status === 'DUPLICATE' ? { ...body, existing_job_id: result.existingJobId } : body;

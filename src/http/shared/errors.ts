@@ -12,7 +12,7 @@ export type ErrorBody = {
   request_id: string;
 };
 
-/** The HTTP status of each error that a caller can cause. Every other code of the catalogue is a 500. */
+/** The HTTP status of each error that a caller can cause. Every other code of `core/errors.ts` is a 500. */
 const STATUSES: Partial<Record<ErrorCode, number>> = {
   INVALID_REQUEST: 400,
   NOT_SERIALIZABLE: 400,
@@ -97,7 +97,7 @@ export function doorOf(url: string, doors: readonly Door[]): Door | undefined {
 
 const pathOf = (url: string): string => url.split('?', 1)[0] as string;
 
-/** Maps anything that the program or Fastify throws to an error of the catalogue. */
+/** Maps anything that the program or Fastify throws to an error of `core/errors.ts`. */
 export function toAppError(error: unknown, request: FastifyRequest): AppError {
   // An error with a problem code is described by its door.
   if (isAppError(error)) return statusOf(error.code) === 500 && error.problem === undefined ? fault(error) : error;

@@ -152,7 +152,7 @@ export class KeyAuthenticator implements Authenticator {
     return reading;
   }
 
-  /** The last query failed a moment ago. Callers fail at once instead of waiting for another failure. */
+  /** The last query failed a moment ago. Callers fail immediately instead of waiting for another failure. */
   #isFailing(): boolean {
     return performance.now() - this.#failedAtMs < AFTER_FAILURE_MS;
   }

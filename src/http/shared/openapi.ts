@@ -11,7 +11,7 @@ const ErrorSchema = Type.Object(
     message: Type.String({ description: 'What went wrong, for people. The wording may change.' }),
     details: Type.Array(
       Type.Object({
-        field: Type.String({ description: 'The member, as a dotted path.' }),
+        field: Type.String({ description: 'The field, as a dotted path.' }),
         code: Type.String(),
         message: Type.String(),
       }),

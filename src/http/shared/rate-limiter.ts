@@ -19,7 +19,7 @@ const AFTER_FAILURE_MS = 250;
 const QUICKLY_USED_MS = 1_000;
 const SLOWLY_USED_MS = 5_000;
 
-/** The permits that this process holds for one org in the current window. */
+/** The permits that this process has for one org in the current window. */
 type Share = {
   permits: number;
   limit: number;

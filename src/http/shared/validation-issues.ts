@@ -27,7 +27,7 @@ const CODES: Readonly<Record<string, string>> = {
   unevaluatedProperties: 'UNKNOWN_MEMBER',
 };
 
-/** Translates the errors of the validator to issues of the catalogue, at most a hundred. */
+/** Translates the errors of the validator to issues of `core/errors.ts`, at most a hundred. */
 export function issuesOf(violations: readonly FastifySchemaValidationError[], context: string): Issue[] {
   return withoutAlternatives(violations)
     .slice(0, MAX_ISSUES)

@@ -5,8 +5,8 @@ import { statement } from './statement.ts';
 /**
  * Options of every session of Millrace. A process that is frozen, or behind a broken network, acknowledges no data, and a statement
  * timeout does not end a session that waits for that. The session would keep its locks, its snapshot and its place in the notification
- * queue. With these options the server closes such a session after as long as others wait for its locks. It closes an idle session that
- * cannot be reached after about a minute. They have no effect on Unix sockets.
+ * queue. With these options the server closes such a session after five seconds, about as long as other sessions wait for its locks. It
+ * closes an idle session that cannot be reached after about a minute. They have no effect on Unix sockets.
  */
 export const SESSION_BOUNDS = '-c tcp_user_timeout=5000 -c tcp_keepalives_idle=60 -c tcp_keepalives_interval=10';
 
@@ -27,7 +27,7 @@ const IN_FORCE = statement(
 type Row = { pid: number; name: string | null; setting: string };
 
 /**
- * Refuses a connection that has no server session for itself with these settings. A pooler responds in place of the server with a
+ * Refuses a connection through a pooler, and a session without the expected settings. A pooler responds in place of the server with a
  * made-up process id, and may drop settings that the client requested. Then time limits, planner settings, prepared statements, LISTEN
  * and session locks would be lost without an error.
  */
@@ -44,5 +44,5 @@ export async function verifySession(client: pg.ClientBase, expected: SessionSett
 
 const pooled = (why = '') =>
   new AppError('DATABASE_POOLED', {
-    message: `${why}A pooler stands between this process and PostgreSQL. Give the address of the server itself.`,
+    message: `${why}A connection pooler is between this process and PostgreSQL. Use the address of the server itself.`,
   });

@@ -130,7 +130,7 @@ export function translated(error: unknown, { mayHaveHappened = false } = {}): un
   if (isAppError(error) || !isPassing(error)) return error;
   const facts = { retryAfterMs: 1_000, mayHaveHappened, cause: error };
   if (mayHaveHappened) {
-    const message = 'The database was lost before it answered: what was asked for may have happened.';
+    const message = 'The connection to the database was lost before a response arrived. The operation may have happened.';
     return new AppError('UNAVAILABLE', { message, ...facts });
   }
   const message = isContended(error) ? 'Another transaction holds a lock that this needs.' : 'The database does not respond.';

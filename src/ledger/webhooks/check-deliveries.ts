@@ -76,7 +76,7 @@ export async function checkDeliveries(db: Queryable): Promise<DeliveryFinding[]>
   const lanes = await run<{ org_id: string; job_id: string; what: string }>(db, LANES);
   const findings: DeliveryFinding[] = lanes.map((row) => finding(row.org_id, row.job_id, row.what));
   for (const row of await run<{ org_id: string; seq: number; to_state: string }>(db, UNTOLD))
-    findings.push(finding(row.org_id, `number ${row.seq}`, `is gone before it was told that it became ${row.to_state}`));
+    findings.push(finding(row.org_id, `number ${row.seq}`, `was removed before its change to ${row.to_state} was dispatched`));
   for (const target of await run<Target>(db, TARGETS)) {
     for (let after = -1; ; ) {
       const rows = await run<{ seq: number }>(db, JOBS, [target.org_id, after, BATCH]);
@@ -106,7 +106,7 @@ function* judge(job: OutboxJob, deliveries: readonly Delivery[], target: Target)
     // Deliveries that came after the history was read, or whose record was removed, are not checked.
     if (delivery.n > lastN || delivery.n < firstN) continue;
     const event = known.get(`${delivery.n}:${delivery.index}`);
-    if (event === undefined) yield finding(job.orgId, job.jobId, `event ${delivery.n} tells nothing that could be delivered`);
+    if (event === undefined) yield finding(job.orgId, job.jobId, `event ${delivery.n} has a delivery but nothing to deliver`);
     else if (isUnasked(event, delivery, target))
       yield finding(job.orgId, job.jobId, `${event.name} (event ${event.n}) is not for webhook ${delivery.webhook_id}`);
   }

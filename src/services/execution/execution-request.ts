@@ -94,7 +94,7 @@ function readKind(value: unknown, type: ExecutionType | null, issues: Issues): W
 
 function readTime(value: string, type: ExecutionType | null, issues: Issues): Date | null {
   if (type === 'EXECUTE') {
-    issues.add('execution_at', 'NOT_ALLOWED', 'must be absent for EXECUTE, which runs at once: use DEFERRED to run at a time');
+    issues.add('execution_at', 'NOT_ALLOWED', 'must be absent for EXECUTE, which runs immediately: use DEFERRED to run at a time');
     return null;
   }
   const date = readTimestamp(value, 'execution_at', issues);

@@ -94,7 +94,7 @@ const noWorkerSentence = (facts: JobFacts): string =>
   `No live worker serves type ${facts.type} in queue ${facts.queue}. Start one that registers it.`;
 
 function capSentence(who: string, cap: JobFacts['typeCap']): string | null {
-  return cap === null || cap.live < cap.cap ? null : `${who} runs ${cap.live} of at most ${cap.cap} jobs at once.`;
+  return cap === null || cap.live < cap.cap ? null : `${who} runs ${cap.live} of at most ${cap.cap} jobs at the same time.`;
 }
 
 function aheadSentence(ahead: number | null): string | null {

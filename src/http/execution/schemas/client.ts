@@ -80,7 +80,7 @@ export const ExecutionLimits = shape('ExecutionLimits', {
   requests_per_minute: countOrNull('The limit of this client; null if the limit of the server applies (see RateLimit-Policy).'),
   requests_per_day: countOrNull('Requests in a UTC day; null means no limit.'),
   queue_size: Type.Integer({ description: 'How many jobs of all clients may wait in the queue.' }),
-  active_jobs: Type.Integer({ description: 'How many jobs of all clients may run at once; the others wait.' }),
+  active_jobs: Type.Integer({ description: 'How many jobs of all clients may run at the same time; the others wait.' }),
   payload_bytes: Type.Integer({ description: 'The largest payload of a job.' }),
   max_runtime_ms: Type.Integer({ description: 'A job that runs longer fails.' }),
 });

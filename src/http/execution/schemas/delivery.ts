@@ -80,6 +80,6 @@ export const WebhookReplay = shape(
 export const WebhookReplayed = shape('WebhookReplayed', {
   queued: Type.Integer({
     minimum: 0,
-    description: 'How many events are sent again. Repeat the request if it is 10000.',
+    description: 'How many events are queued to be sent again, at most 10000. If it is 10000, repeat the request, because more may remain.',
   }),
 });

@@ -53,7 +53,7 @@ export const JOB_MEMBERS = {
   state: word(EXECUTION_STATES),
   outcome: wordOrNull(EXECUTION_OUTCOMES, 'Null until the state is final.'),
   created_at: timestamp('When the job was accepted.'),
-  execution_at: timestampOrNull('The requested time; null for a job that was due at once.'),
+  execution_at: timestampOrNull('The requested time; null for a job that was due immediately.'),
   updated_at: timestamp('When its state last changed.'),
   attempt: Type.Integer({ minimum: 1, description: 'Grows with each retry, from 1.' }),
 } as const;

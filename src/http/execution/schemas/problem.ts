@@ -3,7 +3,7 @@ import { named, shape, word } from '../../shared/shapes.ts';
 import { PROBLEM_CODES } from '../problem-codes.ts';
 
 export const ProblemField = shape('ProblemField', {
-  field: Type.String({ description: 'The name of the member.' }),
+  field: Type.String({ description: 'The name of the field.' }),
   code: Type.String({ description: 'The problem, for programs.' }),
   message: Type.String({ description: 'The problem, for people.' }),
 });
@@ -18,7 +18,7 @@ export const Problem = shape(
     detail: Type.String({ description: 'What went wrong, and what to do.' }),
     instance: Type.String({ description: 'The id of the request, also in X-Request-Id.' }),
     code: word(PROBLEM_CODES, 'The error code, for programs.'),
-    errors: Type.Optional(Type.Array(named(ProblemField), { description: 'One entry for each invalid member.' })),
+    errors: Type.Optional(Type.Array(named(ProblemField), { description: 'One entry for each invalid field.' })),
   },
   {
     description: 'An error, as application/problem+json.',
@@ -36,7 +36,7 @@ export const Problem = shape(
 );
 
 const MEANINGS = {
-  400: 'The request is malformed or not valid; errors name every invalid member.',
+  400: 'The request is malformed or not valid; errors name every invalid field.',
   401: 'The key is missing, not valid or expired.',
   403: 'The key may not do this, or it was revoked.',
   404: 'The job, client, key or webhook does not exist.',

@@ -7,7 +7,7 @@ import { shape, textOrNull, timestamp, word, wordOrNull } from '../../shared/sha
 export const ExecutionSubmission = shape(
   'ExecutionSubmission',
   {
-    type: word(EXECUTION_TYPES, 'EXECUTE runs at once, DEFERRED at execution_at, EMIT_EVENT at once or at execution_at.'),
+    type: word(EXECUTION_TYPES, 'EXECUTE runs immediately, DEFERRED at execution_at, EMIT_EVENT immediately or at execution_at.'),
     execution_at: Type.Optional(textOrNull('When to run: ISO 8601 in UTC, in the future. DEFERRED needs it, EXECUTE must not have it.')),
     callback: Type.Optional(
       Type.Unsafe<string | null>({

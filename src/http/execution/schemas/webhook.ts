@@ -61,7 +61,7 @@ export const WebhookChange = shape(
       Type.Boolean({ description: 'Whether events are sent. Events of a disabled webhook wait until it is enabled.' }),
     ),
   },
-  { description: 'The members to change; absent members do not change.', examples: [{ enabled: true }] },
+  { description: 'The fields to change. Fields that are absent keep their values.', examples: [{ enabled: true }] },
 );
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });

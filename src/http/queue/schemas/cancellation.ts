@@ -9,7 +9,7 @@ const REQUEST = {
   force: Type.Optional(
     Type.Boolean({
       default: false,
-      description: 'Abort a running handler at once, not at its next checkpoint.',
+      description: 'Abort a running handler immediately, not at its next checkpoint.',
     }),
   ),
 };

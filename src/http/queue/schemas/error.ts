@@ -4,7 +4,7 @@ import { duration, named, shape } from './shapes.ts';
 export { answer } from '../../shared/shapes.ts';
 
 export const ErrorDetail = shape('ErrorDetail', {
-  field: Type.String({ description: 'The name of the member.' }),
+  field: Type.String({ description: 'The name of the field.' }),
   code: Type.String({ description: 'Machine-readable.' }),
   message: Type.String({ description: 'Human-readable.' }),
 });
@@ -44,7 +44,7 @@ export const ApiError = shape(
 );
 
 const MEANINGS = {
-  400: 'The request is not valid (INVALID_REQUEST); details name every invalid member.',
+  400: 'The request is not valid (INVALID_REQUEST); details name every invalid field.',
   401: 'The key is missing or not valid (UNAUTHORIZED).',
   403: 'The key lacks a scope, or the request names another org (FORBIDDEN).',
   404: 'The org of the key has no such job (NOT_FOUND).',

@@ -84,7 +84,7 @@ export const FailureSearchResult = shape('FailureSearchResult', {
   total_is_estimate: Type.Boolean({
     description: 'The org has many failures: the counts cover only the newest 5 000.',
   }),
-  next_cursor: textOrNull('The cursor of the next page; null on the last page. Any page may hold fewer failures than the limit.'),
+  next_cursor: textOrNull('The cursor of the next page; null on the last page. Any page may contain fewer failures than the limit.'),
   by_category: tally('Matching jobs by category.'),
   by_code: tally('Matching jobs by code.'),
   by_type: tally('Matching jobs by type.'),

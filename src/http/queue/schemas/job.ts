@@ -131,7 +131,7 @@ export const JobUpdate = shape(
     callback_url: Type.Optional(orNull(Type.String({ minLength: 1, maxLength: FIELD_LIMITS.callbackUrl }))),
   },
   {
-    description: 'The members that can be changed until the job ends. Null clears a member; absent members do not change.',
+    description: 'The fields that can be changed until the job ends. Null clears a field. Fields that are absent keep their values.',
     examples: [{ priority: 'HIGH', tags: { customer: 'acme' } }],
   },
 );

@@ -26,7 +26,7 @@ const FILTERS = {
 
 const TagFilter = Type.Optional({
   ...Tags,
-  description: 'The job must have every named tag with exactly this value.',
+  description: 'Tags by name. The job must have each of these tags with exactly the given value.',
 } as typeof Tags);
 
 export const JobSearch = shape(
