@@ -6,8 +6,9 @@ const FIRST_WAIT_MS = 100;
 const MAX_WAIT_MS = 1_000;
 
 /**
- * Yields the items of all pages. An empty page with the same cursor means that more items may follow: jobs that are being
- * submitted right now can still sort before the newest known job.
+ * Yields the items of all pages. If a page is empty and its next cursor equals the cursor of the request, the server cannot
+ * continue yet: a job that is still being submitted may sort before the next known job. The function then waits and repeats
+ * the request.
  */
 export async function* allPages<T>(params: {
   cursor: string | undefined;

@@ -161,7 +161,7 @@ export const networkError = (cause: unknown): ApiError =>
     cause,
   });
 
-/** Aborts after a timeout or when the caller aborts. `hasPassed` tells which. */
+/** Aborts after a timeout or when the caller aborts. `hasPassed` is true after a timeout. */
 export class Deadline {
   hasPassed = false;
   readonly #controller = new AbortController();

@@ -92,7 +92,7 @@ export const PAUSES = {
   lostRace: { firstMs: 20, maxMs: 80, jitter: 'full' },
   /** The database failed a statement that a worker must repeat until it succeeds. */
   databaseFailed: { firstMs: 50, maxMs: 2_000, jitter: 'full' },
-  /** The same for a failure that is unlikely to end soon. */
+  /** Like `databaseFailed`, but the failure is unlikely to end soon. */
   databaseRefuses: { firstMs: 50, maxMs: 30_000, jitter: 'full' },
   /** The result of a webhook call could not be written. */
   deliveryNotWritten: { firstMs: 50, maxMs: 1_000, jitter: 'full' },

@@ -35,8 +35,8 @@ export function breakerAfter(health: Health, attempt: Attempt, policy: BreakerPo
 }
 
 /**
- * The same for the callbacks of an origin, which run concurrently. A failure while the breaker is open belongs to a request
- * that was in flight when it opened, so it does not count again.
+ * Like `breakerAfter`, but for the callbacks of an origin, which run concurrently. If a request fails while the breaker is open, it was
+ * already in flight when the breaker opened, so its failure does not count.
  */
 export function originBreakerAfter(health: Health, attempt: Attempt, policy: BreakerPolicy): Health {
   const isOpen = health.nextAtMs !== null && attempt.nowMs < health.nextAtMs;

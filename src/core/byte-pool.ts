@@ -1,6 +1,6 @@
 /**
  * Hands out random bytes from a buffer, because one call of `fill` costs microseconds whatever its size. The bytes of `take` are
- * overwritten by a later refill, so the caller must copy or use them at once.
+ * overwritten by a later refill, so the caller must copy or use them immediately.
  */
 export class BytePool {
   readonly #fill: (bytes: Uint8Array) => void;

@@ -10,7 +10,7 @@ export interface ManualRetryParams {
   readonly delayMs: number | null;
   /** Set when a manual retry may replace the pending automatic retry: the time until that retry. */
   readonly pendingMs?: number;
-  /** The job's policy. Without `retriesByHand` a manual retry extends the limit and starts at once. */
+  /** The job's policy. Without `retriesByHand` a manual retry extends the limit and starts immediately. */
   readonly policy?: Partial<Pick<Policy, 'retriesByHand' | 'lifetimeMs'>> & Pick<Policy, 'backoff'>;
   /** In [0, 1), for the jitter. */
   readonly random?: number;

@@ -16,7 +16,7 @@ export interface Policy {
   readonly cancelGraceMs: number;
   readonly keyWindowMs: number;
   readonly retentionMs: number;
-  /** Whether a cancel ends a running job at once. Otherwise it asks the handler to stop. */
+  /** Whether a cancel ends a running job immediately. Otherwise it asks the handler to stop. */
   readonly cancelsAtOnce: boolean;
   /** Whether a manual retry may exceed the limit of attempts. */
   readonly retriesByHand: 'extend' | 'within_limit';

@@ -103,7 +103,7 @@ export interface NormalizeParams {
 
 export type NormalizedSubmission = { readonly ok: true; readonly job: NewJob } | { readonly ok: false; readonly issues: readonly Issue[] };
 
-/** Checks a submission, fills in defaults and resolves the job's policy. Reports all problems at once. */
+/** Checks a submission, fills in defaults and resolves the job's policy. Reports all problems together. */
 export function normalizeSubmission(submission: Submission, params: NormalizeParams): NormalizedSubmission {
   const issues = new Issues();
   if (typeof submission !== 'object' || submission === null || Array.isArray(submission)) {

@@ -1,6 +1,6 @@
 import { EgressFault } from './fault.ts';
 
-/** Node fires a longer timer at once. */
+/** Node fires a longer timer immediately. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Aborts a whole exchange: at its timeout, when the caller aborts, or when a part of it fails. */

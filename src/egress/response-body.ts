@@ -56,7 +56,7 @@ export function streamOut(params: BodyParams, onClose: () => void): Readable {
     read: () => {
       pieces.next().then(({ done, value }) => stream.push(done ? null : value), fail);
     },
-    // Closes the connection at once, which also ends a pending read.
+    // Closes the connection immediately, which also ends a pending read.
     destroy: (error, done) => {
       signal.removeEventListener('abort', onEnd);
       onClose();

@@ -9,7 +9,7 @@ type CallBatcherOptions<Item, Result> = Pick<BatcherOptions<Item, Result>, 'send
   maxWaiting?: number;
 };
 
-/** Batches the calls of many clients on two connections. A call that cannot be sent in time gets UNAVAILABLE. */
+/** Batches the calls of many callers on two connections. A call that cannot be sent in time gets UNAVAILABLE. */
 export function createCallBatcher<Item, Result>(options: CallBatcherOptions<Item, Result>): Batcher<Item, Result> {
   const refused = () => new AppError('UNAVAILABLE', { message: options.busy, retryAfterMs: 1_000 });
   const { send, maxWaitMs, maxItems = 200, maxWaiting = 5_000 } = options;

@@ -39,7 +39,7 @@ export type EngineOptions = {
   prepare: PrepareSubmission;
   limits?: SubmissionLimits;
   name?: string;
-  /** How many jobs this process runs at once. */
+  /** How many jobs this process runs at the same time. */
   concurrency?: number;
   queues?: readonly string[];
   pollMs?: number;

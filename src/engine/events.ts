@@ -54,7 +54,7 @@ export type EngineEvents = {
   completed: JobFacts & { output: unknown };
   failed: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
   cancelled: JobFacts;
-  /** This worker no longer holds the job, and the ledger refused its write. */
+  /** This worker has lost the lease of the job, and the ledger refused its write. */
   lost: JobFacts;
   /** This process made waiting jobs ready because they were due. */
   staged: { jobs: readonly StagedJob[] };

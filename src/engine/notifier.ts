@@ -29,7 +29,7 @@ type NotifierOptions = {
 };
 
 /**
- * Sends hints to other processes and receives theirs. An idle notifier sends a hint at once. Hints that follow within
+ * Sends hints to other processes and receives theirs. An idle notifier sends a hint immediately. Hints that follow within
  * `GAP_MS` share the next statement. Each statement is a separate transaction: a NOTIFY inside a job's transaction
  * would make all commits of the database queue for one lock.
  */
@@ -43,7 +43,7 @@ export class Notifier implements Service {
   readonly #self = randomUUID();
   readonly #listening: Loop;
   #gap: NodeJS.Timeout | null = null;
-  /** Jobs that the hints since the last statement stand for. */
+  /** How many jobs the hints since the last statement announce. */
   #jobs = 0;
   #failures = 0;
   #isOpen = false;

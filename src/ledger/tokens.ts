@@ -22,7 +22,7 @@ export const timedText = (source: string): string => `timed AS (
   SELECT run_at, lifetime_deadline, seq, org_id FROM ${source}
 )`;
 
-/** Tells the releaser about jobs that ended while others wait for them. `source` says so in its column `is_awaited`. */
+/** Adds a release for each job of `source` that ended while other jobs wait for it (its column `is_awaited` is true). */
 export const releasedText = (source: string, orgId = 'org_id'): string => `released AS (
   INSERT INTO millrace.releases (org_id, seq) SELECT ${orgId}, seq FROM ${source} WHERE is_awaited
 )`;

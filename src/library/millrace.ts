@@ -52,7 +52,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
 
   /**
    * Connects to the database, starting an embedded server if no address is given, and brings the schema up to date. Returns an
-   * instance that can submit jobs at once. Throws INVALID_CONFIG for options that are not valid.
+   * instance that can submit jobs immediately. Throws INVALID_CONFIG for options that are not valid.
    */
   static async open<Jobs extends JobTypes = JobTypes>(options: OpenOptions = {}): Promise<Millrace<Jobs>> {
     const profile = checkedProfile(options);
@@ -156,7 +156,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /**
-   * Cancels a job at once if it is not running. Otherwise asks its handler to stop, or aborts it with `force`. Returns a status, which
+   * Cancels a job immediately if it is not running. Otherwise asks its handler to stop, or aborts it with `force`. Returns a status, which
    * is NOT_FOUND or ALREADY_COMPLETE if the job was not cancelled.
    */
   cancel(jobId: string, options: { reason?: string; force?: boolean } = {}): Promise<CancellationResult> {

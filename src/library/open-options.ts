@@ -10,7 +10,7 @@ export type OpenOptions = {
   home?: string;
   /** The org of all jobs of this instance. */
   org?: string;
-  /** How many jobs run at once in this process. */
+  /** How many jobs run at the same time in this process. */
   concurrency?: number;
   /** The queues that this process works on. `*` means all queues. */
   queues?: readonly string[];

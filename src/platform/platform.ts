@@ -38,7 +38,7 @@ export type PlatformOptions = {
   out: Notices;
   /** Whether to bring the schema of a shared database up to date. */
   migrates: boolean;
-  /** How many jobs of each built-in type run at once; zero for none. */
+  /** How many jobs of each built-in type run at the same time; zero for none. */
   concurrency: number;
   name?: string;
   /** False for a process that only runs jobs. It needs fewer database sessions. */

@@ -3,15 +3,15 @@ import { BoundedTasks, type Task } from '../core/bounded-tasks.ts';
 export type Urgency = 'soon' | 'later';
 
 export type Turns = {
-  /** How much work runs at once; at least two. */
+  /** How much work runs at the same time; at least two. */
   readonly limit: number;
-  /** How much work of the lower priority runs at once. One piece of it can always run. */
+  /** How much work of the lower priority runs at the same time. One piece of it can always run. */
   readonly later: number;
 };
 
 type Line = { running: number; readonly waiting: Task[] };
 
-/** Runs a limited number of tasks at once: urgent ones first, and those of equal priority in order of arrival. */
+/** Runs a limited number of tasks at the same time: urgent ones first, and those of equal priority in order of arrival. */
 export function takeTurns({ limit, later }: Turns): <T>(urgency: Urgency, work: () => Promise<T>) => Promise<T> {
   const lines: Record<Urgency, Line> = { soon: { running: 0, waiting: [] }, later: { running: 0, waiting: [] } };
 

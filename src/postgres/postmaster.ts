@@ -41,8 +41,8 @@ export function isPidTaken(pid: number): boolean {
 }
 
 /**
- * After a crash another program may have the pid of the file, so the data folder identifies the server. The arguments are checked
- * first, because root in a container may not read the working folder of another account.
+ * After a crash, another program may have the pid that PostgreSQL's file names. So the process counts as the server only if it uses the
+ * data folder. Its arguments are checked first, because root in a container cannot always read the working folder of other users' processes.
  */
 export async function isPostmasterOf(pid: number, dataFolder: string): Promise<boolean> {
   if (!isAlive(pid)) return false;

@@ -126,7 +126,7 @@ export class ExecutionApi {
     for await (const line of createInterface({ input: answer, crlfDelay: Number.POSITIVE_INFINITY })) {
       if (line === '') continue;
       const row = JSON.parse(line);
-      if (row.job_id !== undefined) yield row; // A row without a job id holds the totals.
+      if (row.job_id !== undefined) yield row; // A row without a job id contains the totals.
     }
   }
 

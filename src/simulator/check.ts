@@ -24,7 +24,7 @@ export type Case = {
   readonly away?: Away;
 };
 
-/** All differences between a job and the catalogue entry of its kind. */
+/** All differences between a job and the entry of its work kind. */
 export function judge(subject: Case): string[] {
   return [
     ...checkState(subject),
@@ -172,7 +172,7 @@ export type DeliveryCase = {
   readonly received: readonly Pick<Received, 'body' | 'messageId'>[];
 };
 
-/** All differences between the notifications of a job and the catalogue entry of its kind. */
+/** All differences between the notifications of a job and the entry of its work kind. */
 export function judgeDeliveries({ row, deliveries, received }: DeliveryCase): string[] {
   const expected = eventNames(row);
   const named = deliveries.map(({ event }) => event);

@@ -9,7 +9,7 @@ const PATIENCE_MS = 400_000;
 
 type JobWithCallback = { readonly apiKey: string; readonly url: string; readonly row: ReportRow };
 
-/** Waits until all notifications of a job are delivered or failed, and checks them against the catalogue. */
+/** Waits until all notifications of a job are delivered or failed, and compares them with its work kind. */
 export class DeliveryJudge {
   readonly #world: Pick<World, 'api' | 'receiver' | 'signal'>;
   readonly #patienceMs: number;

@@ -115,7 +115,7 @@ const LARGEST_BURST = 32;
 
 /**
  * Submits and cancels jobs until one is canceled in the state that its kind requires. The others count as missed. An idle
- * worker starts a job at once. To cancel one before its start, each round submits more jobs and cancels them all.
+ * worker starts a job immediately. To cancel one before its start, each round submits more jobs and cancels them all.
  */
 async function runUntilCanceled(world: World, plan: PlannedJob, turn: Turn): Promise<Observed> {
   const isBeforeStart = KINDS[plan.kind].drive === 'cancel_queued';

@@ -10,7 +10,7 @@ export type PlannedJob = {
   readonly client: number;
   /** The idempotency key. Further jobs of the scenario have keys derived from it. */
   readonly key: string;
-  /** The delay from the submission to the due time; null for a job that is due at once. */
+  /** The delay from the submission to the due time; null for a job that is due immediately. */
   readonly executionInMs: number | null;
 };
 

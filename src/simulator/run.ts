@@ -35,7 +35,7 @@ export type Run = {
   readonly wasInterrupted: boolean;
 };
 
-/** Runs every planned job on the server, then compares the report of the server with the catalogue. */
+/** Runs every planned job on the server, then compares the report of the server with the list of work kinds. */
 export async function runSimulation(host: Host, options: RunOptions): Promise<Run> {
   const stats = new Stats();
   options.onStart?.(stats);

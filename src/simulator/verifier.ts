@@ -11,7 +11,7 @@ export type Finding = { readonly kind: WorkKind | null; readonly jobId: string |
 export type KindTally = {
   readonly kind: WorkKind;
   readonly expected: ExpectedOutcome;
-  /** How often it ran, and how often it matched the catalogue. */
+  /** How often it ran, and how often it ended as expected. */
   driven: number;
   asExpected: number;
   missed: number;
@@ -30,7 +30,7 @@ type ExpectedJob = { observed: Observed; job: ObservedJob };
 
 const MAX_FINDINGS = 1_000;
 
-/** Compares the report of the server on every job with the catalogue. */
+/** Compares the report of the server on every job with its work kind. */
 export class Verifier {
   readonly findings: Finding[] = [];
   readonly tallies = new Map<WorkKind, KindTally>();

@@ -22,7 +22,7 @@ export type World = {
 /** An accepted job and its expected end. */
 export type ObservedJob = {
   readonly jobId: string;
-  /** Null: the state in the catalogue. */
+  /** Null: the state in the list of work kinds. */
   readonly expected: ExecutionState | null;
   /** How often it must have run; null if that is not known. */
   readonly runs: number | null;

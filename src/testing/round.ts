@@ -16,7 +16,8 @@ const EVENTS = ['started', 'completed', 'failed', 'cancelled', 'lost', 'error'] 
 
 /**
  * Starts the real engine, waits until nothing is due, and stops it. The loops of the engine run once when they start, so they find
- * everything that came due while it was stopped. Only the expirer waits up to 20 s, so the round expires jobs itself.
+ * everything that came due while it was stopped. Only the loop that ends jobs past their
+ * lifetime first waits for up to 20 s, so the round ends such jobs itself.
  */
 export async function runRound<Jobs extends JobTypes>({ millrace, db, limitMs }: RoundParams<Jobs>): Promise<void> {
   const deadlineMs = performance.now() + limitMs;

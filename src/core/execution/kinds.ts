@@ -67,7 +67,7 @@ const failing: KindSpec = {
 
 const deferred: KindSpec = { ...plain, drive: 'deferred', types: ['DEFERRED'] };
 
-/** The catalogue of work kinds. The behaviour of a kind never depends on anything else. */
+/** The list of work kinds. The behaviour of a kind never depends on anything else. */
 const CATALOGUE = {
   SUCCESS_FAST: { ...plain, durationMs: 1_000 },
   SUCCESS_NORMAL: { ...plain, durationMs: 10_000, payloadKb: 16, steps: 4 },

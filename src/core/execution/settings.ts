@@ -13,7 +13,7 @@ export type ExecutionSettings = {
   readonly maxRuntimeMs: number;
   readonly heartbeatMs: number;
   readonly queueSize: number;
-  /** How many jobs may run at once over all workers. */
+  /** How many jobs may run at the same time over all workers. */
   readonly activeJobs: number;
   /** How many requests a client may send in a UTC day; 0 means no limit. */
   readonly quota: number;

@@ -40,7 +40,7 @@ const WORDS = {
 
 type StateFacts = Pick<Job, 'state' | 'attemptsStarted'> & { readonly isLeased: boolean };
 
-/** The core has no state for a claimed job (it holds a lease) or for a retry by hand that waits for its backoff. */
+/** The core has no state for a claimed job (a worker has its lease) or for a retry by hand that waits for its backoff. */
 export function executionStateOf({ state, attemptsStarted, isLeased }: StateFacts): ExecutionState {
   if (state === 'delayed') return WORDS.delayed[attemptsStarted > 0 ? 1 : 0];
   if (state === 'scheduled') return WORDS.scheduled[isLeased ? 1 : 0];

@@ -114,7 +114,7 @@ export class EventFeed {
     await this.#poller.stop();
   }
 
-  // The place is taken before the first await, so that many callers at once cannot exceed the limits.
+  // The place is taken before the first await, so that many callers at the same time cannot exceed the limits.
   async #enter<F extends Follower>(
     orgId: string,
     make: (horizon: Awaited<ReturnType<typeof feedHorizon>>, onClose: () => void) => F,

@@ -37,7 +37,7 @@ type Watched = WantedJob & {
 export type Watch = { readonly ended: Promise<Job | null>; leave(): void };
 
 /**
- * Waits for jobs to end, for all callers in this process. A job that ends in this process is read at once. All others
+ * Waits for jobs to end, for all callers in this process. A job that ends in this process is read immediately. All others
  * are looked up by one statement for all that are due: each after 25 ms at first, and in the end once a second. The
  * longer these statements take, the longer the pauses between them, so that waiting callers never slow down the work
  * that they wait for.

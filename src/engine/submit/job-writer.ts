@@ -52,7 +52,7 @@ export function acceptedJobs(written: readonly Attempted[], entries: readonly Jo
 export type JobWriterOptions = {
   database: Database;
   fairQueues(): ReadonlySet<string>;
-  /** Called when accepted jobs are committed, so that idle workers claim them at once. */
+  /** Called when accepted jobs are committed, so that idle workers claim them immediately. */
   onAccepted(accepted: AcceptedJobs): void;
 };
 

@@ -15,7 +15,7 @@ type Task = {
 };
 
 export type LockRetriesOptions = {
-  /** How many tasks run at once. Each may use a connection of the API while it waits for a lock. */
+  /** How many tasks run at the same time. Each may use a connection of the API while it waits for a lock. */
   maxAtOnce?: number;
   /** How long a task is retried. */
   patienceMs?: number;

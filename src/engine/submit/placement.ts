@@ -21,8 +21,8 @@ export class RefusedEntries extends AppError {
 export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: boolean };
 
 /**
- * Locks the dependencies of the entries, so that they are not removed before the transaction of `client` ends, and
- * decides whether each entry must wait. If a dependency ends meanwhile, the releaser sees it after the commit.
+ * Decides whether each entry must wait for its dependencies. It locks the dependencies with KEY SHARE until the transaction of `client`
+ * ends. They cannot be removed in that time, but they can still complete. The releaser checks them again after the commit.
  */
 export async function placeDependents(
   client: Queryable,

@@ -16,7 +16,7 @@ import { type AcceptedJobs, acceptedJobs, type JobWriter, lengthOfEntry, MAX_BAT
 export type SubmitterOptions = {
   database: Database;
   writer: JobWriter;
-  /** An idle producer starts a lone job at once. */
+  /** An idle producer starts a lone job immediately. */
   producers: Pick<Producers, 'claimWith'>;
   fairQueues(): ReadonlySet<string>;
   /** Whether this process may keep a second session for submissions. */

@@ -5,7 +5,7 @@ import { LoopService } from '../loop.ts';
 
 const LIMIT = 100;
 const POLL_MS = 1_000;
-/** Another transaction holds some of the rows, mostly for a moment. */
+/** Another transaction has locked some of the rows, mostly for a moment. */
 const HELD_MS = 100;
 
 export type ReleaserParams = { database: Database; events: EventHub; onReleased(): void };

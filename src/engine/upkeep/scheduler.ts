@@ -23,7 +23,7 @@ const PAGE = 500;
 const POLL_MS = 500;
 /** How long a schedule waits for a lock of another transaction. It is short, because the schedules of all orgs share the round. */
 const LOCK_WAIT_MS = 10;
-/** A schedule that missed more runs catches up in several rounds, so that each transaction stays small. */
+/** A schedule that missed more scheduled runs catches up in several rounds, so that each transaction stays small. */
 const MAX_RUNS_PER_ROUND = 100;
 
 export type SchedulerOptions = {
@@ -35,7 +35,7 @@ export type SchedulerOptions = {
 
 /**
  * Submits recurring jobs. One transaction advances a schedule and submits its jobs, with the row locked, so that
- * several processes never submit the same run twice. Each schedule has its own transaction. If it fails, the schedule
+ * several processes never submit the same scheduled run twice. Each schedule has its own transaction. If it fails, the schedule
  * stays due, is retried with a growing delay, and does not delay the others.
  */
 export class Scheduler extends LoopService {
@@ -107,8 +107,8 @@ export class Scheduler extends LoopService {
   }
 
   /**
-   * Returns the error of a job that is invalid, so that the schedule skips this run. Any other failure is thrown, and
-   * no run is skipped.
+   * Returns the error of a job that is invalid, so that the schedule skips this scheduled run. Any other failure is
+   * thrown, and no scheduled run is skipped.
    */
   async #submit(client: pg.PoolClient, schedule: Schedule, time: Date): Promise<AppError | null> {
     try {
@@ -140,7 +140,7 @@ export function firstRun(params: { cron: string; timeZone: string; from: Date })
   throw new AppError('INVALID_REQUEST', { message: `The cron expression "${params.cron}" never matches a time.` });
 }
 
-/** Returns the due times of a schedule, as its policy for missed runs says, and the next time after them. */
+/** Returns the due times of a schedule, as its policy for missed runs says, and the time of the next scheduled run. */
 export function dueTimes(
   schedule: { cron: string; timeZone: string; missed: Missed; nextAt: Date },
   now: Date,
@@ -162,7 +162,7 @@ export function dueTimes(
   return { times: times.slice(-1), nextAt };
 }
 
-/** A run later than this was missed, because no process was running when it was due. */
+/** A scheduled run later than this was missed, because no process was running when it was due. */
 const LATE_MS = 60_000;
 const FAR_FUTURE = new Date('9999-12-31T00:00:00Z');
 
@@ -179,7 +179,7 @@ function cronOf({ cron, timeZone }: { cron: string; timeZone: string }): Cron {
   }
 }
 
-// The key makes a repeated run harmless, even if another ledger submitted the first.
+// The key makes a repeated scheduled run harmless, even if another ledger submitted the first.
 function submissionFor(schedule: Schedule, time: Date): Submission {
   const submission = schedule.submission as Submission;
   return { ...submission, idempotencyKey: `schedule:${schedule.key}:${time.toISOString()}`.slice(0, 256) };

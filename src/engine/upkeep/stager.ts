@@ -7,7 +7,7 @@ const LIMIT = 1_000;
 const MAX_WAIT_MS = 500;
 /** The wait if other transactions hold most of the due jobs. */
 const HELD_WAIT_MS = 200;
-/** How often the floor is dropped. It keeps dead index entries from being walked again, but timers that commit late stand below it. */
+/** How often the floor is dropped. It saves scanning dead index entries again, but timers that commit late may be below it. */
 const FLOOR_RESET_MS = 2_000;
 
 /** Makes delayed and retrying jobs ready when they are due. Any number of processes may run one. */

@@ -3,7 +3,7 @@ import type { WatchedWorker } from '../../ledger/attempts/watch-workers.ts';
 
 /** How long a worker whose session ended has to reconnect or to send a beat. */
 export const GRACE_MS = 2_000;
-/** After an outage all workers reconnect at once, and some must first wait for a connection attempt to time out. */
+/** After an outage all workers reconnect at the same time, and some must first wait for a connection attempt to time out. */
 const GRACE_AFTER_OUTAGE_MS = 10_000;
 /** A longer pause between two looks may hide an outage. */
 const MAX_PAUSE_MS = 5_000;

@@ -68,12 +68,12 @@ export class Claims {
 export type ReturnParams = { database: Database; policies: PolicyCache; workerId: number; claims: Claims };
 
 /**
- * Returns jobs that the worker holds in the ledger and does not know, because the response to their claim was lost. Jobs of a claim in
- * flight stay: the response is still to come, and the worker will run them.
+ * Returns jobs that the worker has leased according to the ledger and does not know, because the response to their claim was lost. Jobs of
+ * a claim in flight stay: the response is still to come, and the worker will run them.
  */
 export async function returnUnknownJobs({ database, policies, workerId, claims }: ReturnParams): Promise<void> {
   const owned = await ownedJobs(database.workers, workerId);
-  // Their claims stay open, because a claim may also hold jobs that the worker knows.
+  // Their claims stay open, because a claim may also contain jobs that the worker knows.
   const closedClaims: readonly number[] = [];
   const unknown = owned.filter((job) => !claims.holds(job.leaseSeq) && !claims.isInFlight(job.claimNo));
   const unstarted = unknown.filter((job) => job.state === 'scheduled');

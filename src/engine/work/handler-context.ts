@@ -185,7 +185,7 @@ export class HandlerContext implements JobContext {
     return own ?? retryWhileHeld(() => work(this.#services.database.workers, null));
   }
 
-  /** Returns null, and does nothing, if no transaction of the handler holds the job. */
+  /** Returns null, and does nothing, if no transaction of the handler has locked the job. */
   async #inTransaction<Result extends { transactionEnded?: true }>(
     work: (transaction: OwnedTransaction) => Promise<Result>,
   ): Promise<Result | null> {

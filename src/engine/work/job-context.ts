@@ -42,7 +42,7 @@ export type JobContext = {
   spawn(submission: Submission, options?: SpawnOptions): Promise<string>;
   log(level: LogLevel, message: string, fields?: Record<string, unknown>): void;
   /**
-   * Throws LeaseLostError unless this attempt still holds the job. Locks the job until the transaction of `client`
+   * Throws LeaseLostError unless this attempt still has the lease of the job. Locks the job until the transaction of `client`
    * ends. Until then, progress, checkpoints and spawned jobs are written in that transaction.
    */
   assertOwned(client: Queryable): Promise<void>;

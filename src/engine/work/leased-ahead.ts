@@ -11,7 +11,7 @@ export type LeasedAheadOptions = {
   starter: Starter;
   /** Calls the handler of a job before its start is written. */
   runLate(leased: LeasedJob): void;
-  /** This worker no longer holds the job. */
+  /** This worker has lost the lease of the job. */
   onGone(leased: LeasedJob): void;
 };
 

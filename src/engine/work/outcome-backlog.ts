@@ -11,7 +11,7 @@ export type Unwritten = {
 
 /**
  * How many slots outcomes occupy because they cannot be written. Outcomes in flight occupy none, so a slot is free as
- * soon as its handler returns. Without this bound, a worker of 10 slots held 60 000 outcomes while one lock was in
+ * soon as its handler returns. Without this bound, a worker of 10 slots kept 60 000 outcomes while one lock was in
  * their way.
  */
 export class OutcomeBacklog {

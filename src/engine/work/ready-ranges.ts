@@ -2,7 +2,7 @@ import { PRIORITIES } from '../../core/priority.ts';
 import type { ReadyRange, StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import { QueueTurns } from './queue-turns.ts';
 
-/** How far behind the newest claimed key a range is still scanned: jobs that committed late stand there. */
+/** How far behind the newest claimed key a range is still scanned, to find jobs that committed late. */
 const LAG = 1_000;
 /** Retried and deferred jobs keep their old key, below any floor. They wait at most this long to be found. */
 const RESET_AFTER_MS = 500;
@@ -56,7 +56,7 @@ export class ReadyRanges {
     return this.#turns.lines > 1;
   }
 
-  /** How many runs are likely to hold so many jobs, with some to spare. */
+  /** How many runs are likely to contain so many jobs, with some to spare. */
   runsFor(jobs: number): number {
     return Math.min(jobs, Math.ceil((jobs * 1.5) / this.#jobsPerRun) + SPARE_RUNS);
   }

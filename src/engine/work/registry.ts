@@ -17,7 +17,7 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
   handler: Handler<P, R, C>;
   timeout?: DurationInput;
   maxAttempts?: number;
-  /** How many jobs of the type may run at once, over all workers. */
+  /** How many jobs of the type may run at the same time, over all workers. */
   concurrency?: number;
   backoff?: BackoffSubmission | CustomBackoff;
   /** How long a frozen or unreachable worker may be silent before a rescuer takes its jobs. */

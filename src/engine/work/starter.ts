@@ -27,7 +27,7 @@ export type StarterOptions = {
   workerId: number;
   events: EventHub;
   onStarted(leased: LeasedJob, start: Start): void;
-  /** This worker no longer holds the job: it was cancelled, or another worker has it. */
+  /** This worker has lost the lease of the job: it was cancelled, or another worker has it. */
   onGone(leased: LeasedJob): void;
   /** The job is back in its queue. */
   onReturned(leased: LeasedJob): void;

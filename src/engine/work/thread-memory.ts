@@ -33,8 +33,8 @@ export type HeartbeatThreadData = {
 };
 
 /**
- * The leases whose handlers were called before their start was written. While the main thread is blocked, the heartbeat thread writes these
- * starts, so that such handlers have a timeout like all others.
+ * The leases of jobs whose handler was called although the start of the attempt is not written yet. While the main thread is blocked, the
+ * heartbeat thread writes these starts. Without a written start, the timeout of the attempt would not take effect.
  */
 export class LateStartLeases {
   /** One number for each slot; zero where it is free. */

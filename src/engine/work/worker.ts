@@ -63,7 +63,7 @@ export class Worker {
     onDeadline: (attempt, outcome) => this.#conclude(attempt, outcome),
   });
   #isStopped = false;
-  /** From now on, jobs that start are returned at once. */
+  /** From now on, jobs that start are returned immediately. */
   #isClosing = false;
 
   constructor(options: WorkerOptions) {
@@ -184,7 +184,7 @@ export class Worker {
     else attempt.requestCancel(force);
   }
 
-  /** Every lease that this worker holds and has not returned. */
+  /** Every lease that this worker has and did not return. */
   leases(): Lease[] {
     const held = [...this.running.values(), ...this.#leasedAhead.all()];
     return held.map(({ job: { orgId, seq, leaseSeq } }) => ({ orgId, seq, leaseSeq }));
@@ -216,7 +216,7 @@ export class Worker {
     else this.#starter.add(leased);
   }
 
-  /** The job did not start here and this worker no longer holds it. `isReady`: it is back in its queue. */
+  /** The job did not start here and this worker has lost its lease. `isReady`: it is back in its queue. */
   #forget({ claimNo, job }: LeasedJob, { isReady = false } = {}): void {
     this.#claims.done(claimNo, job.leaseSeq);
     if (isReady) this.#options.onDelayed(0);

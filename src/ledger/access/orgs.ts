@@ -28,7 +28,7 @@ export async function findOrg(db: Queryable, slug: string): Promise<Org | null> 
   return (await run<Org>(db, FIND, [slug]))[0] ?? null;
 }
 
-/** Bounds how many jobs of the org run at once over all workers; null removes the bound. Returns false if the org does not exist. */
+/** Bounds how many jobs of the org run at the same time over all workers; null removes the bound. Returns false if the org does not exist. */
 export async function setOrgCap(db: Queryable, orgId: string, maxRunning: number | null): Promise<boolean> {
   return (await run(db, SET_CAP, [orgId, maxRunning])).length === 1;
 }

@@ -1,7 +1,7 @@
 import { int4Array, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// Refused requests count too, and the earlier use tells each caller whether its requests still fit. A statement that began before
+// Refused requests count too, and the returned earlier use shows each caller whether its requests still fit. A statement that began before
 // midnight, and waited for one that began after it, counts in the new day.
 const USE = statement(
   'use_quota',

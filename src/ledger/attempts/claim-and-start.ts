@@ -5,7 +5,7 @@ import { candidatesText, cappedCandidatesText, cappedRangesText, IS_STILL_THERE,
 
 // The hot path in: takes ready jobs, leases and starts them in one statement. It runs in parallel with `complete-jobs.ts`, on another
 // connection. Measured on 2 cores with full history and 64 slots: 30 000 to 37 000 jobs/s drained, 29 000 to 32 000 when one statement
-// did both, 24 000 with a third statement for the start. Rejected: two of these at once (they compete for the head of the queue); a
+// did both, 24 000 with a third statement for the start. Rejected: two of these at the same time (they compete for the head of the queue); a
 // lease row per job (two index entries a job); FOR UPDATE inside each range (locks ranges x limit rows).
 
 /**
@@ -141,7 +141,7 @@ export type Room = { types: ReadonlyMap<string, number>; orgs: ReadonlyMap<strin
 
 const UNLIMITED = 0x7fff_ffff;
 
-/** The same within the caps that `claim-room.ts` read and keeps locked. */
+/** Like `claimAndStart`, but within the caps that `claim-room.ts` read and keeps locked. */
 export async function claimAndStartCapped(db: Queryable, params: ClaimParams, room: Room): Promise<Claimed> {
   return takenOf(await run<StartedJob>(db, CLAIM_AND_START_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
 }

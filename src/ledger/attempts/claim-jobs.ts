@@ -71,12 +71,12 @@ export async function claimJobs(db: Queryable, params: ClaimParams): Promise<Cla
   return takenOf(await run<ClaimedJob>(db, CLAIM, parametersOf(params)));
 }
 
-/** The same for jobs that may run before their start is written: see `mayStartLate`. */
+/** Like `claimJobs`, but for jobs that may run before their start is written: see `mayStartLate`. */
 export async function leaseAhead(db: Queryable, params: ClaimParams): Promise<Claimed> {
   return takenOf(await run<ClaimedJob>(db, LEASE_AHEAD, parametersOf(params)));
 }
 
-/** The same within the caps that `claim-room.ts` read and keeps locked. */
+/** Like `claimJobs`, but within the caps that `claim-room.ts` read and keeps locked. */
 export async function claimCappedJobs(db: Queryable, params: ClaimParams, room: Room): Promise<Claimed> {
   return takenOf(await run<ClaimedJob>(db, CLAIM_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
 }

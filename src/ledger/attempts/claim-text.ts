@@ -44,7 +44,7 @@ export const candidatesText = ({ limit, runs }: { limit: number; runs: number })
       ORDER BY r.order_key LIMIT $${runs}::int4) c
   ) line WHERE before < ${withSpare(limit)} OR place <= ${SPARE_RUNS} ORDER BY priority, rank, order_key`;
 
-/** The same ranges, each with the remaining cap of its type from `rooms`. */
+/** Like `rangesText`, but each range has the remaining cap of its type from `rooms`. */
 export const cappedRangesText = ({ first, ranks, rooms }: { first: number; ranks: number; rooms: number }): string => `
   SELECT * FROM unnest(${rangeArrays(first)}, $${ranks}::int2[], $${rooms}::int4[])
     AS l(queue, job_type, priority, floor, rank, room) WHERE l.room > 0 AND ${IS_OPEN}`;

@@ -123,7 +123,7 @@ export async function completeJobs(db: Queryable, params: CompleteParams, { skip
   return completedOf(await run<Row>(db, text, valuesOf(params), { maxTries: 1 }));
 }
 
-/** The same for jobs whose start was not written. It writes the start and the end, with the time at which each handler was called. */
+/** Like `completeJobs`, but for jobs whose start was not written. It writes the start and the end, with the time at which each handler was called. */
 export async function completeLateJobs(db: Queryable, params: Params<LateJob>, { skipsLocked = false }: Options = {}): Promise<Completed> {
   const text = skipsLocked ? COMPLETE_LATE_UNLOCKED : COMPLETE_LATE;
   const { finished } = params;

@@ -39,7 +39,7 @@ export type OwnedJob = {
 };
 
 /**
- * Returns the jobs that a worker holds according to the ledger. The worker may not know some of them, if it never received a result.
+ * Returns the jobs that a worker has leased according to the ledger. The worker may not know some of them, if it never received a result.
  */
 export async function ownedJobs(db: Queryable, workerId: number): Promise<OwnedJob[]> {
   return run<OwnedJob>(db, OWNED, [workerId]);

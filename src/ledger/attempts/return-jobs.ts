@@ -35,8 +35,9 @@ type ReturnVariant = {
   lock: string;
 };
 
-// A job that was leased ahead may have a cancel request, because it might have run. It did not run, so it is cancelled here. The
-// statement reads the request after it has locked the row, so that it sees requests that arrived while it waited for the lock.
+// Cancelling a job that is leased ahead only records a request, because its handler may already be running. When the job is returned, we
+// know that it did not run, so this statement cancels it. It reads the request after it has locked the row, so that it sees requests that
+// arrived while it waited for the lock.
 const returnText = ({
   before,
   after,
@@ -124,7 +125,7 @@ export type RescueParams = {
   beat: number | null;
 };
 
-/** The same for a worker that fell silent, unless it sent a beat since. */
+/** Like `returnJobs`, but returns the leases of a worker that fell silent, unless it sent a beat since. */
 export async function returnExpired(db: Queryable, { workerId, beat, jobs }: RescueParams & { jobs: readonly Lease[] }): Promise<Returned> {
   return returnedOf(await run<ReturnedRow>(db, RETURN_EXPIRED, [workerId, ...leaseArrays(jobs), beat]));
 }

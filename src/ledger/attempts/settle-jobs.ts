@@ -15,7 +15,7 @@ export type SettledJob = {
   leaseSeq: number;
   to: JobState;
   reason: Reason;
-  /** How long a retrying job waits. Without a delay it is ready again at once. */
+  /** How long a retrying job waits. Without a delay it is ready again immediately. */
   delayMs: number | null;
   failure: string | null;
   result: string | null;
@@ -43,8 +43,8 @@ const INPUT = `input AS MATERIALIZED (
     AS i(org_id, seq, lease_seq, to_state, reason, delay_ms, failure, result, result_bytes, holds, refunds)
 )`;
 
-// The children of a job that holds are read with the statement's snapshot, which may be older than the end of the last child. So a job
-// that becomes held adds a release of itself, and the releaser reads the children again.
+// The children of a job that waits for them are read with the statement's snapshot, which may be older than the end of the last child.
+// So a job that starts to wait adds a release of itself, and the releaser reads the children again.
 const lockedText = ({ condition, lock }: SettleVariant) => `locked AS MATERIALIZED (
   SELECT i.*, i.holds AND i.to_state = 'completed' AND EXISTS (
       SELECT FROM millrace.jobs c WHERE c.org_id = j.org_id AND c.parent_seq = j.seq AND c.joins_parent

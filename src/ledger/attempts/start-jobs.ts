@@ -94,7 +94,7 @@ export function leaseArrays(leases: readonly Lease[]): [Buffer, Buffer, Buffer] 
   ];
 }
 
-/** The same, with the time that each handler has already run. */
+/** Like `leaseArrays`, with the time that each handler has already run. */
 export function startArrays(leases: readonly LeaseToStart[]): Buffer[] {
   const sorted = leases.toSorted((a, b) => a.seq - b.seq);
   return [...leaseArrays(sorted), float4Array(sorted.map(({ ranMs = 0 }) => ranMs))];
@@ -107,7 +107,7 @@ export async function startJobs(db: Queryable, { workerId, jobs }: StartParams):
   return byLease(await run<StartedAttempt>(db, START, [workerId, ...startArrays(jobs)]));
 }
 
-/** The same without waiting for row locks. A job that another transaction holds is absent, and `unstartedOf` finds it. */
+/** Like `startJobs`, but does not wait for row locks. A job that another transaction holds is absent, and `unstartedOf` finds it. */
 export async function startFreeJobs(db: Queryable, { workerId, jobs }: StartParams): Promise<Started> {
   return byLease(await run<StartedAttempt>(db, START_FREE, [workerId, ...startArrays(jobs)]));
 }

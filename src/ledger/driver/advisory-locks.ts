@@ -13,7 +13,7 @@ export const PARTITION_LOCK = 0x4d69_6c65;
 export const FIRST_API_KEY_LOCK = 0x4d69_4b79;
 /** "MiAd". While a transaction holds it, no other transaction adds to a queue that is nearly full; the others wait. */
 export const ADMISSION_LOCK = 0x4d69_4164;
-/** "MiAe". The same for the limit on jobs of all other types. */
+/** "MiAe". Like `ADMISSION_LOCK`, but for the limit on jobs of all other types. */
 export const OTHER_ADMISSION_LOCK = 0x4d69_4165;
 /** One promoter works at a time, so that its counts hold until it has written. A second one does not wait: it skips its round. */
 export const PROMOTER_LOCK = 7_305_112;

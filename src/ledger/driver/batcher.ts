@@ -1,6 +1,6 @@
 /**
  * Collects the items that callers add while a statement is in flight, sends them as one statement, and gives each caller its result. An
- * idle batcher sends at once, without a timer.
+ * idle batcher sends immediately, without a timer.
  */
 export type Batcher<Item, Answer> = {
   add(item: Item): Promise<Answer>;

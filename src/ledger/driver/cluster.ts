@@ -73,7 +73,7 @@ const isWell = ({ is_original, is_ahead, is_mixed }: State): boolean => is_origi
 
 /**
  * Detects a ledger that was restored from a dump and gives new transactions numbers above all known ones. Several processes may call it
- * at once. Returns true if the ledger had been restored.
+ * at the same time. Returns true if the ledger had been restored.
  */
 export async function recogniseRestore(pool: pg.Pool): Promise<boolean> {
   const [state] = await run<State>(pool, CHECK);

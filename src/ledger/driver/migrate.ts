@@ -21,7 +21,7 @@ function readMigrations(): Migration[] {
     }));
 }
 
-/** Migrates the schema to this program's version. Several processes may call it at once, and one of them migrates. */
+/** Migrates the schema to this program's version. Several processes may call it at the same time, and one of them migrates. */
 export async function migrate(pool: pg.Pool, migrations: readonly Migration[] = readMigrations()): Promise<MigrationReport> {
   const report = await applyMissing(pool, migrations);
   await afterRestore(pool);

@@ -1,7 +1,7 @@
 import { isPassing, type Queryable, run, type Statement, statement, translated } from '../driver/statement.ts';
 import { RECORD } from './record-events.ts';
 
-// Other sessions see a statement that commits without a flush of the log at once. The flush follows on the same connection, and the
+// If a statement commits without a flush of the log, other sessions see its rows immediately. The flush follows on the same connection, and the
 // caller gets its result after that. A worker that takes such a job in the meantime flushes its claim, and with it everything earlier
 // in the log. So a job that passes between two processes waits for one flush instead of two.
 

@@ -3,7 +3,7 @@ export type Projection = 'rollups' | 'webhooks';
 
 /**
  * A position in the history: every event below it has been read. Events are ordered by transaction, record, job and number. A page may
- * end at any event, so a large transaction or record need not be read at once.
+ * end at any event, so a large transaction or record can be read in parts.
  */
 export type Position = {
   readonly txid: number;

@@ -23,7 +23,7 @@ export type FeedEvent = FeedPosition & {
   readonly attempt: number;
 };
 
-/** `hasMore`: the next page can be read at once. */
+/** `hasMore`: the next page can be read immediately. */
 export type FeedPage = { readonly events: FeedEvent[]; readonly end: FeedPosition; readonly hasMore: boolean };
 
 /** Every transaction below `xmin` that could write an event has ended. No transaction has started at or above `xmax`. */

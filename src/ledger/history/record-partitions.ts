@@ -74,7 +74,7 @@ export type EnsuredPartitions = {
 };
 
 /**
- * Creates the missing partitions of today and the next days. Several processes may call it at once. The default partition takes the
+ * Creates the missing partitions of today and the next days. Several processes may call it at the same time. The default partition takes the
  * rows of a missing one, so a lock that is not free soon is not an error.
  */
 export async function ensurePartitions(

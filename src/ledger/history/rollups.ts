@@ -177,7 +177,7 @@ const STEP_OVER = statement(
 
 export type Projected =
   | { kind: 'busy' }
-  /** `hasMore`: more records can be read at once. */
+  /** `hasMore`: more records can be read immediately. */
   | { kind: 'projected'; events: number; hasMore: boolean; setAside: readonly SetAside[] };
 
 // Forces index lookups, as on the hot path: the joined tables are large, and the batch is small.

@@ -21,7 +21,7 @@ export type CancelledJob = {
   previousState: JobState | null;
 };
 
-// A job whose handler runs, or may run because a worker leased it in advance, is asked to stop. If its policy cancels at once, the
+// A job whose handler runs, or may run because a worker leased it in advance, is asked to stop. If its policy cancels immediately, the
 // statement ends the lease instead, and the worker notices. Every other job that has not ended is cancelled immediately. A second request
 // can make the first one forced, but not undo that. A job whose next attempt is dropped ended at the time of its failure. Jobs are looked
 // up by id alone, because PostgreSQL could scan a whole index that begins with the org. The tokens of cancelled jobs are deleted, so that
@@ -88,7 +88,7 @@ export async function cancelJobs(db: Queryable, params: CancelParams): Promise<C
   return ids.map((id) => resultFor(id, found.get(id.toLowerCase())));
 }
 
-/** The same without waiting. The result for a job that another transaction locks is null, and the job is unchanged. */
+/** Like `cancelJobs`, but does not wait. The result for a job that another transaction locks is null, and the job is unchanged. */
 export async function cancelFreeJobs(db: Queryable, params: CancelParams): Promise<(CancelledJob | null)[]> {
   const { orgId, ids, reason, actor, force } = params;
   const rows = await run<Row>(db, CANCEL_FREE, [orgId, ids, reason, actor, force]);

@@ -6,7 +6,7 @@ import type { JobToWrite } from './job-to-write.ts';
 // orgs take turns, and an idle org does not save up turns. A fifo queue orders by submission.
 //
 // The row of an org is locked until the transaction ends, and every submission of the org to the queue needs it. So stamps are reserved
-// by a statement that commits at once, never inside a longer transaction. A rollback of the jobs leaves a gap. The commit needs no
+// by a statement that commits immediately, never inside a longer transaction. A rollback of the jobs leaves a gap. The commit needs no
 // flush: the log is flushed in order, so a job that survives a crash has its stamp before it.
 const RESERVE = statement(
   'reserve_stamps',

@@ -137,7 +137,7 @@ export const submitJobs = (db: Queryable, jobs: readonly JobToWrite[]): Promise<
 
 const FLUSHED: HowToSubmit = { flush: 'flushed' };
 
-/** The same for jobs of many callers. It skips jobs whose key is held, and must commit at once. */
+/** Like `submitJobs`, but for jobs of many callers. It skips jobs whose key is held, and must commit immediately. */
 export async function submitShared(db: Queryable, jobs: readonly JobToWrite[]): Promise<Attempted[]> {
   try {
     return await submit(db, jobs, 'leave_held', FLUSHED);
@@ -151,7 +151,7 @@ export async function submitShared(db: Queryable, jobs: readonly JobToWrite[]): 
 }
 
 /**
- * The same without a flush of the log. The caller sends `flushLog` directly after it, without waiting for the result. Null: another
+ * Like `submitShared`, but without a flush of the log. The caller sends `flushLog` directly after it, without waiting for the result. Null: another
  * transaction holds a lock, and no job was written.
  */
 export async function submitUnflushed(db: Queryable, jobs: readonly JobToWrite[]): Promise<Attempted[] | null> {

@@ -53,7 +53,7 @@ export async function resumeType(db: Queryable, name: string): Promise<void> {
   await run(db, RESUME, [name]);
 }
 
-/** Bounds how many jobs of the type run at once over all workers; null removes the bound. */
+/** Bounds how many jobs of the type run at the same time over all workers; null removes the bound. */
 export async function setTypeConcurrency(db: Queryable, name: string, concurrency: number | null): Promise<void> {
   await run(db, SET_CONCURRENCY, [name, concurrency]);
 }

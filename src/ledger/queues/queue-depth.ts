@@ -41,7 +41,7 @@ export async function depthBeside(db: Queryable, { types, atMost }: WaitingBesid
   return (row as { depth: number }).depth;
 }
 
-/** The same as `lockedQueueDepth`, for jobs of all other types. */
+/** Like `lockedQueueDepth`, but for jobs of all other types. */
 export async function lockedDepthBeside(db: Queryable, waiting: WaitingBeside): Promise<number> {
   await run(db, LOCK_BESIDE);
   return depthBeside(db, waiting);

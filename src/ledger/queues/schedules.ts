@@ -37,7 +37,7 @@ const ADVANCE = statement(
    WHERE org_id = $1::uuid AND key = $2`,
 );
 
-/** How to handle the times that passed while no process ran. */
+/** How to handle scheduled runs that came due while no process ran. */
 export type Missed = 'none' | 'one' | 'all';
 
 export type ScheduleToPut = {

@@ -5,7 +5,7 @@ import type { Payload } from '../../core/payload.ts';
 import { priorityName } from '../../core/priority.ts';
 import type { JobState } from '../../core/states.ts';
 
-/** Whether a live worker holds job `j` without having started it. Only claimed jobs pay for the lookup. */
+/** Whether a live worker has leased job `j` without having started it. Only claimed jobs pay for the lookup. */
 export const IS_LEASED = `CASE WHEN j.state = 'scheduled' AND j.worker_id IS NOT NULL THEN
     coalesce((SELECT w.stopped_at IS NULL AND w.beat_at > millrace.clock() - interval '1 ms' * (
       SELECT (p.body->>'leaseMs')::float8 FROM millrace.policies p WHERE p.id = j.policy_id)

@@ -3,7 +3,7 @@ import { type NamedStatement, namedStatement, type Queryable, runNamed } from '.
 import { unreadRecords } from '../history/positions.ts';
 import { type FilterParams, filterParams, type JobFilter } from './job-filter.ts';
 
-/** A list this short is used at once: another filter could hardly save more than its search costs. */
+/** A list this short is used immediately: another filter could hardly save more than its search costs. */
 const FEW_ENOUGH = 200;
 const MAX_SEARCHES = 6;
 /** How many records after the rollup writer's position are read. */

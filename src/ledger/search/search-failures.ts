@@ -169,7 +169,7 @@ export async function searchFailures(
   };
 }
 
-/** A cursor holds the time of the last failure in microseconds, and its job. */
+/** A cursor contains the time of the last failure in microseconds, and its job. */
 function readCursor(scope: CursorScope, cursor: string): { cursorUs: number; cursorSeq: number } {
   const [atUs, seq] = readPageCursor(scope, cursor);
   if (!Number.isSafeInteger(atUs) || !Number.isSafeInteger(seq)) throw invalidCursor();

@@ -72,7 +72,7 @@ function fewText(direction: Direction): string {
 export const timeOf = (us: string): string => `(timestamptz 'epoch' + ${us}::int8 * interval '1 microsecond')`;
 
 /**
- * The same in the order of the last change, newest first. The statement reads records until they name enough jobs, and reads records
+ * Finds jobs in the order of their last change, newest first. The statement reads records until they name enough jobs, and reads records
  * of one moment together. `place` is the time of the last record.
  */
 const CHANGED_TABLES = `read AS MATERIALIZED (

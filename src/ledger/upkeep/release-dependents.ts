@@ -20,7 +20,7 @@ const TURN_DEPENDENTS = 500;
 /** The minimum for one release, if many share the turn. */
 const LEAST_PAGE = 5;
 
-// One page of the dependents of a job that ended, the held parent that it joins, and the job itself if it waits.
+// One page of the dependents of a job that ended, the parent that it joins and that waits for its children, and the job itself if it waits.
 const FIND = statement(
   'find_dependents',
   `WITH looked_at AS MATERIALIZED (

@@ -39,8 +39,8 @@ const DROP_QUEUED = statement(
      ORDER BY position LIMIT 10000))`,
 );
 
-// The lane must be locked. It is due if a delivery is queued, none is live and the target is enabled. Unless earlier failures are to be
-// forgotten, the breaker and the time of the next attempt must allow it, too.
+// The lane must be locked. It is due if a delivery is queued, none is live and the target is enabled. $3 says whether to forget earlier
+// failures. If not, the lane is not due before the time of the next attempt, or while its breaker is open.
 const DUE = `greatest(millrace.clock(), CASE WHEN NOT $3::boolean THEN greatest(l.due_at, l.next_at, ${ORIGIN_NEXT_AT}) END)`;
 const HAS_WORK = `l.live_delivery IS NULL AND w.disabled_at IS NULL AND w.deleted_at IS NULL
        AND EXISTS (SELECT FROM millrace.webhook_deliveries d WHERE d.webhook_id = l.webhook_id AND d.state = 'queued')`;

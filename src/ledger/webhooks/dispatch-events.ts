@@ -140,8 +140,8 @@ function matchJobs({ page, jobs, webhooks }: PageRead, low: number): Matched {
 }
 
 /**
- * Returns the events of each transition. Two transactions may change a job in another order than that of their numbers. So an earlier
- * event of the job that was not dispatched yet always comes first.
+ * Returns the events to dispatch for a transition. Transitions arrive in the order of their transaction ids, but a job may have been
+ * changed in a different order. Earlier events of the job that were not dispatched yet are therefore returned first.
  */
 function inOrder(told: ReadonlyMap<string, readonly PublicEvent[]>, low: number): (at: Occurrence) => PublicEvent[] {
   const done = new Map<string, number>();

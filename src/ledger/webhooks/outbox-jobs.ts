@@ -54,7 +54,7 @@ export async function outboxJobs(db: Queryable, keys: readonly JobKey[], orgsWit
   return withHistories(db, await outboxRows(db, keys, orgsWithWebhooks));
 }
 
-/** The same without the histories, which `withHistories` adds. So a caller can first see how long they are. */
+/** Like `outboxJobs`, but without the histories, which `withHistories` adds. So a caller can first see how long they are. */
 export function outboxRows(db: Queryable, keys: readonly JobKey[], orgsWithWebhooks: readonly string[]): Promise<OutboxRow[]> {
   return run<OutboxRow>(db, JOBS, [
     uuidArray(keys.map(({ orgId }) => orgId)),

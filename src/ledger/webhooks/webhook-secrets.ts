@@ -1,6 +1,6 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// The lane must be locked. The secret before the last ends at once, so that at most two are valid.
+// The lane must be locked. The secret before the last ends immediately, so that at most two are valid.
 const END_OLDER = statement(
   'end_older_webhook_secrets',
   'DELETE FROM millrace.webhook_secrets WHERE org_id = $1::uuid AND webhook_id = $2::uuid AND expires_at IS NOT NULL',

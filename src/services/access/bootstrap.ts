@@ -11,7 +11,7 @@ import { type CreatedKey, createKey } from './create-key.ts';
 
 export type FirstKey = CreatedKey & {
   readonly orgSlug: string;
-  /** The file that holds the key; null without a data folder. */
+  /** The file that contains the key; null without a data folder. */
   readonly file: string | null;
 };
 

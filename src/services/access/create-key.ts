@@ -23,7 +23,7 @@ export type CreateKeyRequest = {
   lifetimeMs?: number;
 };
 
-/** `key` holds the secret. It is shown once and cannot be read again. */
+/** `key` contains the secret. It is shown once and cannot be read again. */
 export type CreatedKey = {
   readonly id: string;
   readonly key: string;

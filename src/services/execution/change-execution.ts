@@ -17,7 +17,7 @@ export type ExecutionChange = {
   readonly attempt: number;
 };
 
-/** Cancels a job at once, even while it runs. A job that has ended does not change. */
+/** Cancels a job immediately, even while it runs. A job that has ended does not change. */
 export async function cancelExecution(c: ExecutionContext, request: JobRequest): Promise<ExecutionChange> {
   const job = await ownedExecution(c, request);
   return traced(c, jobWork('cancel', request.caller, job), () => cancel(c, request.caller, job));

@@ -23,7 +23,7 @@ import type { Caller, ExecutionContext } from './context.ts';
 import { createOnce, findRepeat } from './create-once.ts';
 import { keyWork, traced } from './traced.ts';
 
-/** `apiKey` holds the secret, which cannot be read again; null for a key that was issued before. */
+/** `apiKey` contains the secret, which cannot be read again; null for a key that was issued before. */
 export type KeyGrant = IssuedKey & { readonly isNew: boolean; readonly apiKey: string | null };
 
 const KEY_NAME = 'client key';

@@ -13,7 +13,7 @@ type Repeatable = {
 };
 
 export type Creation<T> = Repeatable & {
-  /** The reply to store for repeats. It must not hold secrets. */
+  /** The reply to store for repeats. It must not contain secrets. */
   readonly reply: Record<string, unknown>;
   create(db: Queryable): Promise<T>;
 };

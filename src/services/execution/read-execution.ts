@@ -83,8 +83,8 @@ export function viewOf(job: Job): ExecutionView {
 }
 
 /**
- * Null for an attempt that has not started. The recorded start is the time at which the claiming statement began, which can
- * be earlier than the job was queued. The view never shows a start before the job was queued.
+ * Returns null if the current attempt has not started. The recorded start is the time at which the claiming statement began, which
+ * can be before the job was queued. For the first attempt, the view then shows the time at which the job was queued.
  */
 function startOf({ attemptsStarted, attemptSlot, startedAt, scheduledAt }: Job): Date | null {
   if (attemptsStarted < attemptSlot || startedAt === null) return null;

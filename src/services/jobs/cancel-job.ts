@@ -25,7 +25,7 @@ const WORDS: Record<CancelledJob['kind'], { status: CancellationResult['status']
   not_found: { status: 'NOT_FOUND', message: 'The job does not exist.' },
 };
 
-/** Cancels a job at once if no worker runs it. Otherwise asks its handler to stop. */
+/** Cancels a job immediately if no worker runs it. Otherwise asks its handler to stop. */
 export async function cancelJob(engine: Engine, params: CancelParams): Promise<CancellationResult> {
   const { id } = params;
   if (!isUuid(id)) return toResult({ id, kind: 'not_found', previousState: null });

@@ -22,7 +22,7 @@ export async function readJob(engine: Engine, params: ReadJobParams): Promise<Jo
   return job === null ? null : withHistory(engine, toReport(job), params);
 }
 
-/** The same with the payload. */
+/** Like `readJob`, but with the payload. */
 export async function readJobView(engine: Engine, params: ReadJobParams): Promise<JobView | null> {
   if (!isUuid(params.id)) return null;
   const job = await engine.reader.get(params.orgId, params.id, { payload: true, result: params.includeResult });

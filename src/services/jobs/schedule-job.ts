@@ -35,7 +35,7 @@ export async function scheduleJob(engine: Engine, params: ScheduleParams): Promi
   }
   if (!isStorable(key)) throw refusal('key', 'The key of a schedule must be valid Unicode without the NUL character.');
   if (!['none', 'one', 'all'].includes(missed)) throw refusal('missed', `missed must be none, one or all, not "${missed}".`);
-  // A schedule is stored as JSON, which cannot hold bytes.
+  // A schedule is stored as JSON, which cannot contain bytes.
   if (submission?.payload instanceof Uint8Array) throw refusal('payload', 'The payload of a schedule must be an object, not bytes.');
   const prepared = await prepareSubmission(engine, { orgId, submission, actor: null });
   if (!prepared.ok) throw invalidSubmission(prepared.issues);

@@ -24,7 +24,7 @@ export async function searchJobs(engine: Engine, { orgId, filter = {}, page }: S
   return searchInLedger(engine.database.searching, orgId, filter, page);
 }
 
-/** The same with their payloads. */
+/** Like `searchJobs`, but with the payloads. */
 export async function searchJobViews(engine: Engine, params: SearchParams): Promise<FoundJobs<JobView>> {
   const { orgId, filter = {}, page } = params;
   checkSearch(filter, page?.order);

@@ -63,7 +63,7 @@ type Judged = { ok: true; entry: JobToWrite } | { ok: false; error: AppError };
 
 function prepareAll(engine: Engine, params: SubmitManyParams): Promise<Judged[]> {
   const { orgId, submissions, actor, refused, terms } = params;
-  // All at once, so that new policies and queues of a batch share their statements.
+  // All at the same time, so that new policies and queues of a batch share their statements.
   return Promise.all(
     submissions.map((submission, index): Judged | Promise<Judged> => {
       const error = refused?.get(index);

@@ -56,14 +56,14 @@ export class QueueControls {
     this.#engine.hint('ready');
   }
 
-  /** Limits how many jobs of a type run at once in all processes. Null removes the limit. */
+  /** Limits how many jobs of a type run at the same time in all processes. Null removes the limit. */
   async capType(type: string, concurrency: number | null): Promise<void> {
     checkNewName(type, 'type');
     await setTypeConcurrency(this.#engine.database.api, type, concurrency);
     await this.#changed();
   }
 
-  /** Limits how many jobs of an org run at once in all processes. Null removes the limit. */
+  /** Limits how many jobs of an org run at the same time in all processes. Null removes the limit. */
   async capOrg(orgId: string, running: number | null): Promise<void> {
     if (!isUuid(orgId)) {
       throw invalidRequest({ field: 'orgId', code: 'INVALID_ID', message: 'orgId must be the id of an org' });

@@ -15,7 +15,7 @@ export type DeliveriesOptions = {
   readonly slots: number;
   readonly breaker: BreakerPolicy;
   readonly disableAfterMs: number;
-  /** Default: runs the work at once. */
+  /** Default: runs the work immediately. */
   readonly takeTurn?: TakeTurn;
 };
 
