@@ -154,7 +154,7 @@ const SETTINGS = {
       'concurrent webhook requests of a process; at least half are reserved for endpoints whose last request succeeded',
     ),
     disable_after: setting(duration(SECOND, 3_650 * DAY), 5 * DAY, 'a webhook whose requests all failed for this long is disabled'),
-    secret_overlap: setting(duration(0, 365 * DAY), DAY, 'how long the old secret still signs after a rotation'),
+    secret_overlap: setting(duration(0, 365 * DAY), DAY, 'how long messages also carry a signature from the old secret after a rotation'),
   },
   egress: {
     allow: setting({ type: 'list', of: 'range' }, [], 'non-public addresses that may be called: "10.1.0.0/16", "::1"'),

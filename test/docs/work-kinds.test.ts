@@ -5,7 +5,7 @@ import { KINDS, WORK_KINDS } from '../../src/core/execution/kinds.ts';
 const text = readFileSync(new URL('../../docs/guides/work-kinds.md', import.meta.url), 'utf8');
 
 it('docs/guides/work-kinds.md has every kind with its numbers, in order', () => {
-  const rows = sectionOf('The catalogue')
+  const rows = sectionOf('The list')
     .split('\n')
     .filter((line) => line.startsWith('| `'));
   const cells = rows.map((row) => row.split('|').slice(1, 7));
