@@ -120,7 +120,7 @@ describe('a full disk', () => {
       await expectRefusal({
         home,
         code: 'EMBEDDED_DISK_FULL',
-        says: `holds ${home}/postgres is full. Free some space`,
+        says: `The disk of ${home}/postgres is full. Free some space`,
       });
       expect((await readdir(home)).filter((name) => name.startsWith('postgres.new'))).toEqual([]);
       await run('mount', ['-o', 'remount,size=200m', mount]);
