@@ -5,7 +5,7 @@ import { inject } from 'vitest';
 
 export type TestDatabase = {
   url: string;
-  /** Returns at once. The server drops the database while the next file runs. */
+  /** Returns immediately. The server drops the database while the next file runs. */
   drop(): void;
 };
 
@@ -19,9 +19,17 @@ async function createDatabase(template: string): Promise<TestDatabase> {
   await onServer(`CREATE DATABASE ${name} TEMPLATE ${template}`);
   const url = new URL(inject('postgresUrl'));
   url.pathname = `/${name}`;
-  // The global setup drops the databases for which the run ended too early.
-  const drop = () => void onServer(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`).catch(() => {});
-  return { url: url.href, drop };
+  return { url: url.href, drop: () => void dropDatabase(name) };
+}
+
+/**
+ * PostgreSQL waits five seconds for sessions that are about to end; cutting them would be an error in the process of the tests. The global
+ * setup drops the databases for which the run ended too early.
+ */
+async function dropDatabase(name: string): Promise<void> {
+  await onServer(`DROP DATABASE IF EXISTS ${name}`)
+    .catch(() => onServer(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`))
+    .catch(() => {});
 }
 
 async function onServer(command: string): Promise<void> {
