@@ -1,7 +1,8 @@
 /** Checks that a server is fit to store jobs. */
-import { Client } from 'pg';
+import type { Client } from 'pg';
 import { isAppError } from '../core/errors.ts';
 import { codeOf, failure, messageOf } from './failure.ts';
+import { ScramClient } from './scram-client.ts';
 
 const OLDEST_MAJOR = 15;
 const NEWEST_TESTED_MAJOR = 18;
@@ -68,7 +69,7 @@ async function readSettings(url: string): Promise<ServerSettings> {
 
 /** Opens a connection for one piece of work. */
 export async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  const client = new ScramClient({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
   // A connection that breaks later must not cause an unhandled 'error' event.
   client.on('error', () => undefined);
   try {
@@ -94,7 +95,7 @@ function refusePooler(client: Client, pid: number, server: string): void {
 function describe(url: string): string {
   try {
     const { host, pathname } = new URL(url);
-    return `The database ${pathname.slice(1) || '(default)'} at ${host || 'the local socket'}`;
+    return `The database ${pathname.slice(1) || '(default)'} at ${decodeURIComponent(host) || 'the local socket'}`;
   } catch {
     return 'The database named by DATABASE_URL';
   }

@@ -1,18 +1,19 @@
 /** The embedded server. The first process starts it, and the last one stops it. */
 import { randomUUID } from 'node:crypto';
 import { readdir, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { type Account, type AccountSource, machineAccounts } from './account.ts';
+import { type Address, addressChooser, type ChooseAddress, removeSocketFolder, urlOf } from './address.ts';
 import { type Binaries, locateNative, nativeVersion, prepareBinaries } from './binaries.ts';
 import { checkServer, withClient } from './check.ts';
 import { ensureCluster, SUPERUSER } from './cluster.ts';
 import { explainDiskFull, failure, messageOf } from './failure.ts';
-import { ensurePassword, giveToOwner, type Home, openHome, readIfPresent, writeWhole } from './home.ts';
+import { ensurePassword, giveToOwner, type Home, openHome, writeWhole } from './home.ts';
 import { type Keeper, keepServer } from './keeper.ts';
 import { lockWithin, type OsLock, tryLock } from './os-lock.ts';
 import { choosePlacement, machineShelters, type Placement } from './placement.ts';
 import { isAlive, isPostmasterOf, readPostmaster } from './postmaster.ts';
+import { REQUIRE_SCRAM } from './scram-client.ts';
 import { ensureServer, stopServer } from './server.ts';
 
 const DATABASE = 'millrace';
@@ -24,14 +25,14 @@ export type Machine = {
   accounts: AccountSource;
   native: () => string;
   shelters: readonly string[];
-  choosePort: (home: Home, attempt: number) => Promise<number>;
+  chooseAddress: (placement: Placement) => ChooseAddress;
 };
 
 const thisMachine: Machine = {
   accounts: machineAccounts,
   native: () => locateNative(),
   shelters: machineShelters,
-  choosePort,
+  chooseAddress: addressChooser,
 };
 
 export type EmbeddedParams = { home: string; onNotice: (sentence: string) => void; machine?: Partial<Machine> };
@@ -39,7 +40,7 @@ export type EmbeddedServer = { url: string; home: string; version: number; close
 
 type Session = EmbeddedParams & { machine: Machine; place: Home };
 type Program = { dataFolder: string; account: Account | null; binaries: Binaries };
-type Running = { url: string; version: number; port: number; program: Program };
+type Running = { url: string; version: number; address: Address; program: Program };
 
 export async function openEmbedded(params: EmbeddedParams): Promise<EmbeddedServer> {
   const machine = { ...thisMachine, ...params.machine };
@@ -82,28 +83,25 @@ async function joinServer(session: Session): Promise<{ running: Running; user: O
   const password = () => ensurePassword(place, isRoot);
   await ensureCluster({ ...program, passwordFile: place.passwordFile, password });
   try {
-    const port = await ensureServer({
-      ...program,
-      logFile: place.logFile,
-      choosePort: (attempt) => machine.choosePort(place, attempt),
-    });
-    await publishPort(session, port);
-    const { url, version } = await openDatabase(`${SUPERUSER}:${await password()}@127.0.0.1:${port}`);
-    return { running: { url, version, port, program }, user: await joinUsers(place, isRoot) };
+    const chooseAddress = machine.chooseAddress(placement);
+    const address = await ensureServer({ ...program, logFile: place.logFile, chooseAddress: (attempt) => chooseAddress(place, attempt) });
+    await publishAddress(session, address);
+    const { url, version } = await openDatabase(urlOf(address, `${SUPERUSER}:${await password()}`));
+    return { running: { url, version, address, program }, user: await joinUsers(place, isRoot) };
   } catch (error) {
     if ((await countLiveUsers(place)) === 0) await stopServer(program);
     throw explainDiskFull(error, placement.dataFolder);
   }
 }
 
-function keepRunning(session: Session, { program, port }: Running): Keeper {
+function keepRunning(session: Session, { program, address }: Running): Keeper {
   const { place, onNotice } = session;
   const { dataFolder } = program;
   const restart = async (isStopped: () => boolean): Promise<boolean> => {
     const found = readPostmaster(dataFolder);
     if (isStopped() || (found !== null && (await isPostmasterOf(found.pid, dataFolder)))) return false;
-    // On the same port, because the other users know its address.
-    await ensureServer({ ...program, logFile: place.logFile, choosePort: async () => port });
+    // At the same address, because the other users know it.
+    await ensureServer({ ...program, logFile: place.logFile, chooseAddress: async () => address });
     return true;
   };
   return keepServer({
@@ -117,7 +115,8 @@ function keepRunning(session: Session, { program, port }: Running): Keeper {
 async function leaveServer(session: Session, running: Running, user: OsLock): Promise<void> {
   const { place } = session;
   await leaveUsers(user);
-  if ((await countLiveUsers(place)) > 0 || (await stopServer(running.program))) return;
+  if ((await countLiveUsers(place)) > 0) return;
+  if (await stopServer(running.program)) return removeSocketFolder(running.address);
   session.onNotice(`The embedded PostgreSQL of ${place.path} did not stop. The next start will use the running server.`);
 }
 
@@ -127,16 +126,17 @@ async function findBinaries(session: Session, placement: Placement): Promise<Bin
   return prepareBinaries({ native, copyTo, account: placement.account });
 }
 
-async function publishPort(session: Session, port: number): Promise<void> {
+async function publishAddress(session: Session, { host, port }: Address): Promise<void> {
   const { place, machine } = session;
+  await writeWhole(place.hostFile, `${host}\n`);
   await writeWhole(place.portFile, `${port}\n`);
-  for (const file of [place.portFile, place.logFile]) await giveToOwner(place, file, machine.accounts.isRoot);
+  for (const file of [place.hostFile, place.portFile, place.logFile]) await giveToOwner(place, file, machine.accounts.isRoot);
 }
 
 /** Creates the database on first use. */
 async function openDatabase(server: string): Promise<{ url: string; version: number }> {
   try {
-    await withClient(`postgres://${server}/postgres`, async (client) => {
+    await withClient(`${server}/postgres?${REQUIRE_SCRAM}`, async (client) => {
       const { rowCount } = await client.query('SELECT 1 FROM pg_database WHERE datname = $1', [DATABASE]);
       if (rowCount === 0) await client.query(`CREATE DATABASE ${DATABASE}`);
     });
@@ -149,7 +149,7 @@ async function openDatabase(server: string): Promise<{ url: string; version: num
       error,
     );
   }
-  const url = `postgres://${server}/${DATABASE}`;
+  const url = `${server}/${DATABASE}?${REQUIRE_SCRAM}`;
   return { url, ...(await checkServer(url)) };
 }
 
@@ -180,24 +180,4 @@ async function countLiveUsers(home: Home): Promise<number> {
     else await leaveUsers(lock);
   }
   return live;
-}
-
-/** The port of the last start if it is free, so that programs with the old address find the server again; otherwise any free port. */
-export async function choosePort(home: Home, attempt: number): Promise<number> {
-  const last = Number((await readIfPresent(home.portFile)) ?? Number.NaN);
-  if (attempt === 0 && Number.isInteger(last) && last > 0 && (await probePort(last)) !== null) return last;
-  const port = await probePort(0);
-  if (port === null) throw new Error('no port is free on 127.0.0.1');
-  return port;
-}
-
-function probePort(port: number): Promise<number | null> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', () => resolve(null));
-    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : null));
-    });
-  });
 }

@@ -12,6 +12,8 @@ export type Home = {
   /** Contains one locked file for each process that uses the server. */
   usersFolder: string;
   passwordFile: string;
+  /** Contains the folder of the Unix socket, or the address. */
+  hostFile: string;
   portFile: string;
   logFile: string;
   /** Contains the path of the data and programs when the server's account cannot enter the home. */
@@ -45,6 +47,7 @@ function layout(path: string): Home {
     lockFile: join(path, 'postgres.lock'),
     usersFolder: join(path, 'postgres-users'),
     passwordFile: join(path, 'postgres-password'),
+    hostFile: join(path, 'postgres-host'),
     portFile: join(path, 'postgres-port'),
     logFile: join(path, 'postgres.log'),
     locationFile: join(path, 'postgres-location'),

@@ -4,7 +4,9 @@
  * Node has no file locks, but its SQLite takes them on every platform (fcntl, LockFileEx). An exclusive transaction on an empty file
  * holds the lock; nothing is stored. Nothing else may open the file, because closing any descriptor of it releases a POSIX lock.
  */
+import { chmodSync, closeSync, openSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { codeOf } from './failure.ts';
 
 const SQLITE_BUSY = 5;
 const POLL_MS = 20;
@@ -14,6 +16,7 @@ export type OsLock = { path: string; release(): void };
 /** Tries once. Returns null when this process or another one holds the lock. */
 export function tryLock(path: string): OsLock | null {
   const { DatabaseSync } = loadSqlite();
+  makePrivate(path);
   const database = new DatabaseSync(path, { timeout: 0 });
   try {
     database.exec('PRAGMA journal_mode=MEMORY; BEGIN EXCLUSIVE');
@@ -22,6 +25,17 @@ export function tryLock(path: string): OsLock | null {
     database.close();
     if (isBusy(error)) return null;
     throw error;
+  }
+}
+
+/** Whoever can open the file can lock it, and so stop every start. SQLite would create it readable for everybody. */
+function makePrivate(path: string): void {
+  try {
+    closeSync(openSync(path, 'wx', 0o600));
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error;
+    // By its name: closing a descriptor of this file would release our own lock on it.
+    chmodSync(path, 0o600);
   }
 }
 

@@ -3,9 +3,11 @@ import { execFile } from 'node:child_process';
 import { readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
+import type { Address } from './address.ts';
 import { codeOf } from './failure.ts';
 
-export type Postmaster = { pid: number; port: number | null; isReady: boolean };
+/** `address` is null until the server listens. */
+export type Postmaster = { pid: number; address: Address | null; isReady: boolean };
 
 export function readPostmaster(dataFolder: string): Postmaster | null {
   let lines: string[];
@@ -17,9 +19,11 @@ export function readPostmaster(dataFolder: string): Postmaster | null {
   }
   const pid = Math.abs(Number.parseInt(lines[0] ?? '', 10));
   const port = Number.parseInt(lines[3] ?? '', 10);
+  // The folder of the first Unix socket, then the first address for TCP.
+  const host = lines[4]?.trim() || lines[5]?.trim() || '';
   return {
     pid: Number.isNaN(pid) ? 0 : pid,
-    port: Number.isNaN(port) ? null : port,
+    address: host === '' || Number.isNaN(port) ? null : { host, port },
     isReady: lines[7]?.trim() === 'ready',
   };
 }

@@ -30,8 +30,23 @@ export function identity(account: Account | null) {
   return { ...ids, cwd: process.platform === 'win32' ? undefined : '/', env: toolEnvironment() };
 }
 
-/** Removes PG* variables, which would select another server, and the locale, because this program reads the English messages. */
+/** What a program needs to find its libraries and a place for temporary files. */
+const PASSED_ON: ReadonlySet<string> = new Set([
+  'PATH',
+  'LD_LIBRARY_PATH',
+  'DYLD_LIBRARY_PATH',
+  'TMPDIR',
+  'TEMP',
+  'TMP',
+  'SystemRoot',
+  'windir',
+]);
+
+/**
+ * Nothing else: the account of the server could read the secrets of our environment there, and PG* variables would select another
+ * server. The locale is fixed, because this program reads the English messages.
+ */
 function toolEnvironment(): NodeJS.ProcessEnv {
-  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('PG') && !/^(LC_|LANG)/.test(name));
+  const kept = Object.entries(process.env).filter(([name]) => PASSED_ON.has(name));
   return { ...Object.fromEntries(kept), LC_ALL: 'C' };
 }

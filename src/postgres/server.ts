@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { AppError } from '../core/errors.ts';
 import type { Account } from './account.ts';
+import { type Address, isSocket, prepareSocketFolder } from './address.ts';
 import type { Binaries } from './binaries.ts';
 import { codeOf, diskFull, failure } from './failure.ts';
 import { isPidTaken, isPostmasterOf, readPostmaster } from './postmaster.ts';
@@ -16,7 +17,7 @@ const START_TIMEOUT_MS = 10 * 60_000;
 /** Backends of a killed server end soon, and a new server cannot start before. */
 const LINGER_TIMEOUT_MS = 30_000;
 const STOP_TIMEOUT_SECONDS = 60;
-const PORT_ATTEMPTS = 5;
+const ADDRESS_ATTEMPTS = 5;
 const MAX_LOG_BYTES = 10 * 1024 * 1024;
 const LOG_TAIL_BYTES = 16 * 1024;
 
@@ -25,26 +26,27 @@ export type ServerParams = {
   logFile: string;
   account: Account | null;
   binaries: Binaries;
-  /** Called again with a higher attempt when another program has taken the port. */
-  choosePort: (attempt: number) => Promise<number>;
+  /** Called again with a higher attempt when the server cannot listen there. */
+  chooseAddress: (attempt: number) => Promise<Address>;
 };
 
-type StartResult = { kind: 'ready' } | { kind: 'port-taken' } | { kind: 'lingering' } | { kind: 'failed'; log: string };
+type StartResult = { kind: 'ready' } | { kind: 'address-unusable' } | { kind: 'lingering' } | { kind: 'failed'; log: string };
 
-/** Returns the port of the running server. Starts it if necessary. */
-export async function ensureServer(params: ServerParams): Promise<number> {
+/** Returns the address of the running server. Starts it if necessary. */
+export async function ensureServer(params: ServerParams): Promise<Address> {
   const lingerDeadline = performance.now() + LINGER_TIMEOUT_MS;
   let attempt = 0;
   for (;;) {
     const found = await findServer(params.dataFolder);
     if (found !== null) return found;
-    const port = await params.choosePort(attempt);
-    const result = await startServer(params, port);
-    if (result.kind === 'ready') return port;
+    const address = await params.chooseAddress(attempt);
+    const result = await startServer(params, address);
+    if (result.kind === 'ready') return address;
     if (result.kind === 'failed') throw startFailed(params, result.log);
-    if (result.kind === 'port-taken') {
+    if (result.kind === 'address-unusable') {
       attempt += 1;
-      if (attempt >= PORT_ATTEMPTS) throw portTaken(port);
+      if (attempt >= ADDRESS_ATTEMPTS)
+        throw isSocket(address) ? startFailed(params, await readFrom(params.logFile, 0)) : portTaken(address);
     } else {
       if (performance.now() > lingerDeadline) throw startFailed(params, await readFrom(params.logFile, 0));
       await delay(100);
@@ -52,8 +54,8 @@ export async function ensureServer(params: ServerParams): Promise<number> {
   }
 }
 
-/** The port of a server that already uses this folder, once it is ready; null when there is none. */
-async function findServer(dataFolder: string): Promise<number | null> {
+/** The address of a server that already uses this folder, once it is ready; null when there is none. */
+async function findServer(dataFolder: string): Promise<Address | null> {
   const deadline = performance.now() + START_TIMEOUT_MS;
   for (;;) {
     const postmaster = readPostmaster(dataFolder);
@@ -63,17 +65,18 @@ async function findServer(dataFolder: string): Promise<number | null> {
       if (isPidTaken(postmaster.pid)) await rm(join(dataFolder, 'postmaster.pid'), { force: true });
       return null;
     }
-    if (postmaster.isReady && postmaster.port !== null) return postmaster.port;
+    if (postmaster.isReady && postmaster.address !== null) return postmaster.address;
     if (performance.now() > deadline) return null;
     await delay(POLL_MS);
   }
 }
 
 /** Detached, so that Ctrl-C in the terminal does not reach the database. */
-async function startServer(params: ServerParams, port: number): Promise<StartResult> {
+async function startServer(params: ServerParams, address: Address): Promise<StartResult> {
+  if (isSocket(address)) await prepareSocketFolder(address.host, params.account);
   const log = await openServerLog(params.logFile);
   try {
-    const child = spawn(params.binaries.postgres, serverArgs(params.dataFolder, port), {
+    const child = spawn(params.binaries.postgres, serverArgs(params.dataFolder, address), {
       ...identity(params.account),
       detached: true,
       windowsHide: true,
@@ -86,11 +89,13 @@ async function startServer(params: ServerParams, port: number): Promise<StartRes
   }
 }
 
-function serverArgs(dataFolder: string, port: number): string[] {
+function serverArgs(dataFolder: string, address: Address): string[] {
   const settings = {
-    port: String(port),
-    listen_addresses: '127.0.0.1',
-    unix_socket_directories: '',
+    port: String(address.port),
+    listen_addresses: isSocket(address) ? '' : address.host,
+    // A list, so a name with a comma or a space needs quotes.
+    unix_socket_directories: isSocket(address) ? `"${address.host.replaceAll('"', '""')}"` : '',
+    unix_socket_permissions: '0700',
     fsync: 'on',
     synchronous_commit: 'on',
     full_page_writes: 'on',
@@ -117,8 +122,10 @@ async function awaitReady(params: { child: ChildProcess; log: ServerLog; dataFol
   }
 }
 
+const CANNOT_LISTEN = /could not bind (?:IPv4|Unix) address|could not create any (?:TCP\/IP|Unix-domain) sockets/;
+
 function explainExit(log: string): StartResult {
-  if (/could not bind IPv4 address|could not create any TCP\/IP sockets/.test(log)) return { kind: 'port-taken' };
+  if (CANNOT_LISTEN.test(log)) return { kind: 'address-unusable' };
   if (/pre-existing shared memory block|lock file "postmaster.pid" already exists/.test(log)) return { kind: 'lingering' };
   return { kind: 'failed', log };
 }
@@ -149,10 +156,10 @@ function startFailed(params: ServerParams, log: string): AppError {
   );
 }
 
-function portTaken(port: number): AppError {
+function portTaken({ host, port }: Address): AppError {
   return failure(
     'EMBEDDED_PORT_TAKEN',
-    `The embedded PostgreSQL tried ${PORT_ATTEMPTS} ports of 127.0.0.1, last ${port}, ` +
+    `The embedded PostgreSQL tried ${ADDRESS_ATTEMPTS} ports of ${host}, last ${port}, ` +
       'and another program was using each of them. Start again, or set DATABASE_URL to a PostgreSQL server.',
   );
 }

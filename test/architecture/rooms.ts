@@ -13,7 +13,7 @@ export const ALLOWED_ARROWS: Readonly<Record<string, readonly string[]>> = {
   telemetry: ['core'],
   handlers: ['core'],
   egress: ['core'],
-  ledger: ['core'],
+  ledger: ['core', 'postgres'],
   engine: ['core', 'ledger'],
   services: ['core', 'ledger', 'engine', 'telemetry'],
   library: ['core', 'postgres', 'ledger', 'engine', 'services'],

@@ -26,7 +26,8 @@ export type Scratch = {
 };
 
 export async function makeScratch(): Promise<Scratch> {
-  const path = join(tmpdir(), `millrace-postgres-${randomUUID()}`);
+  // Short, because the path of a Unix socket has at most about 100 characters.
+  const path = join(tmpdir(), `pg-${randomUUID().slice(0, 8)}`);
   await mkdir(path);
   await chmod(path, 0o755);
   let template: Promise<string> | undefined;

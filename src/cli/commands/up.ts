@@ -1,4 +1,5 @@
 import { existsSync } from 'node:fs';
+import type { PostgresHandle } from '../../postgres/open.ts';
 import { createFirstOrgAndKey } from '../../services/access/bootstrap.ts';
 import { defineCommand, type Invocation } from '../command.ts';
 import { maskPassword } from '../connection.ts';
@@ -29,9 +30,16 @@ async function greet({ platform, url, config }: Started, out: Output): Promise<v
   const database = maskPassword(platform.postgres.url);
   const first = firstKey === null ? {} : { org: firstKey.orgSlug, key: firstKey.key };
   const { registration } = config.execution;
-  const facts = { url, database, home, firstKey, keyFile, registration };
+  const facts = { url, database: home === null ? database : embeddedAt(platform.postgres), home, firstKey, keyFile, registration };
   out.event(
     { event: 'up', url, database, home, keyFile, ...first, pid: process.pid },
     [out.paint('green', 'Millrace is up.'), ...welcome(facts)].join('\n'),
   );
+}
+
+/** The URL of a socket is hard to read. */
+function embeddedAt({ url, version }: PostgresHandle): string {
+  const { hostname, port } = new URL(url);
+  const host = decodeURIComponent(hostname);
+  return `PostgreSQL ${Math.floor(version / 10_000)}, embedded, ${host.startsWith('/') ? `socket in ${host}` : `at ${host}:${port}`}`;
 }

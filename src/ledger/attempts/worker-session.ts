@@ -1,4 +1,5 @@
-import pg from 'pg';
+import type pg from 'pg';
+import { ScramClient } from '../../postgres/scram-client.ts';
 import { NO_BITMAPS, types } from '../driver/database.ts';
 import { toOptions } from '../driver/session-bounds.ts';
 import { type Queryable, sqlStateOf } from '../driver/statement.ts';
@@ -58,7 +59,7 @@ export class WorkerSession implements Queryable {
   }
 
   #connect(): Promise<pg.Client> {
-    const client = new pg.Client({
+    const client = new ScramClient({
       connectionString: this.#options.url,
       application_name: 'millrace heartbeat',
       types,

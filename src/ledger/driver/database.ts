@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { ScramClient } from '../../postgres/scram-client.ts';
 import { BoundedPool, type PoolBounds } from './bounded-pool.ts';
 import { ROLLUP_WRITER } from './horizon.ts';
 import { Pipeline } from './pipeline.ts';
@@ -173,6 +174,7 @@ function openPool(url: string, { max, bounds, ...kind }: PoolParams): pg.Pool {
     ...configOf(url, kind),
     ...(typeof max === 'number' ? { max, idleTimeoutMillis: 30_000 } : SharedSessions.POOL),
     // Not `verify`: a caller that gives up while it runs would never return its connection to the pool.
+    Client: ScramClient,
     onConnect: (client: pg.ClientBase) => verifySession(client, expected),
   };
   const made = bounds === undefined ? new pg.Pool(config) : new BoundedPool(config, bounds);

@@ -1,4 +1,5 @@
-import pg from 'pg';
+import type pg from 'pg';
+import { ScramClient } from '../../postgres/scram-client.ts';
 import { canPrepareOnce, PreparedQuery } from './prepared-query.ts';
 import { type SessionSettings, verifySession } from './session-bounds.ts';
 import type { Queryable } from './statement.ts';
@@ -61,7 +62,7 @@ export class Pipeline implements Queryable {
   }
 
   #connect(): Promise<pg.Client> {
-    const client = new pg.Client(this.#config);
+    const client = new ScramClient(this.#config);
     const connecting = this.#open(client);
     const forget = () => {
       if (this.#client === connecting) this.#client = null;
