@@ -6,7 +6,7 @@ import pg from 'pg';
 import { Millrace } from '../src/index.ts';
 import { measureApart } from './apart.ts';
 import { claimBuffers } from './claim-buffers.ts';
-import { httpShares } from './http.ts';
+import { BARE_SHARE, httpShares } from './http.ts';
 import { openScratch } from './scratch-database.ts';
 import { delays, drain, median, percentile, pickups, submitBatches, submitSingles } from './workload.ts';
 
@@ -138,9 +138,9 @@ async function pinned(): Promise<void> {
 async function http(): Promise<void> {
   await atRest(await scratch.fresh('rest'));
   say('single jobs over HTTP, compared with a handler that only parses and responds ...');
-  for (const { path, millrace, bare, share } of await httpShares(scratch.fresh, { quick, client: 'raw' })) {
-    const measured = `${millrace} of ${bare} requests/s = ${(share * 100).toFixed(0)} %`;
-    results.push({ what: `POST ${path}, 64 connections`, measured, threshold: '>= 60 %', ok: share >= 0.6 });
+  for (const { path, millrace, other, share } of await httpShares(scratch.fresh, { quick, client: 'raw' })) {
+    const measured = `${millrace} of ${other} requests/s = ${(share * 100).toFixed(0)} %`;
+    results.push({ what: `POST ${path}, 64 connections`, measured, threshold: `>= ${BARE_SHARE * 100} %`, ok: share >= BARE_SHARE });
   }
 }
 

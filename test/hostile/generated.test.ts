@@ -1,0 +1,39 @@
+import { Agent } from 'node:http';
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { register, useWebhookApi } from '../http/webhook-fixture.ts';
+import { HOSTILE_RUNS, pollution } from './names.ts';
+import type { GeneratedRequest } from './requests.ts';
+import { requestsOf } from './requests.ts';
+import { sendGenerated } from './send-generated.ts';
+
+const server = useWebhookApi();
+const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+const AT_ONCE = 20;
+let requests: fc.Arbitrary<GeneratedRequest>;
+
+beforeAll(async () => {
+  const clients = [await server.client(), await server.client()];
+  const jobs = await Promise.all(clients.map((client) => client.submit()));
+  const webhooks = await Promise.all(clients.map((client) => register(client)));
+  const ids = {
+    id: jobs,
+    job_id: jobs,
+    client_id: clients.map(({ clientId }) => clientId),
+    webhook_id: webhooks.map(({ webhook_id }) => webhook_id as string),
+  };
+  requests = requestsOf(server.contract.document, { keysAt: () => clients.map(({ key }) => key as string), ids });
+});
+
+afterAll(() => agent.destroy());
+
+it('answers every request made from its document as the document says, and none as an error of the server', async () => {
+  const findings: string[] = [];
+  // Few at a time, because some are large.
+  for (let sent = 0; sent < 4 * HOSTILE_RUNS; sent += AT_ONCE) {
+    const some = fc.sample(requests, AT_ONCE);
+    const outcomes = await Promise.all(some.map((each) => sendGenerated(server.url, agent, each, server.contract)));
+    findings.push(...outcomes.flatMap(({ finding }) => finding ?? []), ...pollution());
+  }
+  expect(findings).toEqual([]);
+});
