@@ -36,7 +36,7 @@ const anyText = fc.oneof({ weight: 3, arbitrary: hostileName }, { weight: 1, arb
 const anyScalar = fc.oneof(anyText, fc.constantFrom(...NUMBERS), fc.boolean(), fc.constant(null));
 
 /** Anything that JSON can say, with names that a program may trip over. */
-export const anyJson: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>((tie) => ({
+const anyJson: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 3, withCrossShrink: true },
     anyScalar,
@@ -46,7 +46,7 @@ export const anyJson: fc.Arbitrary<unknown> = fc.letrec<{ value: unknown }>((tie
 })).value;
 
 /** Members by definition, so that `__proto__` is one like any other. */
-export function objectOf(entries: readonly (readonly [string, unknown])[]): object {
+function objectOf(entries: readonly (readonly [string, unknown])[]): object {
   const made = {};
   for (const [name, value] of entries) Object.defineProperty(made, name, { value, enumerable: true, configurable: true, writable: true });
   return made;
