@@ -36,13 +36,14 @@ export function openMillrace({ values, out }: Connection, options: OpenOptions =
 }
 
 /** The options of the library that the configuration sets. */
-export const openOptionsOf = ({ database, limits, profile, execution }: Config): OpenOptions => ({
+export const openOptionsOf = ({ database, limits, profile, execution, workers }: Config): OpenOptions => ({
   database: database.url ?? '',
   home: database.home,
   pools: { api: database.apiPool ?? undefined, workers: database.workerPool ?? undefined },
   defaults: profile,
   maxPayloadBytes: limits.payloadBytes,
   heartbeat: showDuration(execution.heartbeatMs),
+  exitWhenBlocked: workers.exitWhenBlocked,
   keepRevokedKeys: showDuration(execution.revokedKeysMs),
 });
 

@@ -91,6 +91,7 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
       concurrency: get<number | null>('workers.concurrency'),
       queues: get<readonly string[]>('workers.queues'),
       drainGraceMs: get<number>('workers.drain_grace'),
+      exitWhenBlocked: get<boolean>('workers.exit_when_blocked'),
     },
     simulation: { timeScale: get<number>('simulation.time_scale') },
     limits: {

@@ -79,6 +79,11 @@ const SETTINGS = {
     ),
     queues: setting({ type: 'list', needsOne: true }, ['*'], 'the queues to work on; "*" means all'),
     drain_grace: setting(duration(0), 30 * SECOND, 'how long running jobs may continue after a stop'),
+    exit_when_blocked: setting(
+      BOOLEAN,
+      true,
+      'end the process when a handler blocks its event loop past the timeout; if false, its jobs only return to the queue',
+    ),
   },
   simulation: {
     time_scale: setting({ type: 'number', above: 0, max: 1_000 }, 1, 'the factor for simulated durations'),

@@ -8,7 +8,8 @@ export type Outcome =
   | { readonly kind: 'succeeded' }
   | { readonly kind: 'failed'; readonly failure: Failure }
   | { readonly kind: 'cancelled' }
-  | { readonly kind: 'worker_lost' }
+  /** `wasStalled`: the event loop of the worker's process was blocked. */
+  | { readonly kind: 'worker_lost'; readonly wasStalled?: boolean }
   | { readonly kind: 'released' }
   | { readonly kind: 'lifetime_exceeded' };
 
@@ -42,6 +43,11 @@ const WORKER_LOST: Failure = Object.freeze({
   code: 'WORKER_LOST',
   message: 'the worker stopped sending heartbeats while it ran the job',
 });
+const WORKER_STALLED: Failure = Object.freeze({
+  category: 'SYSTEM',
+  code: 'WORKER_LOST',
+  message: 'a handler blocked the event loop of the process that ran the job, so its worker was stopped',
+});
 const WORKER_STOPPED: Failure = Object.freeze({
   category: 'SYSTEM',
   code: 'WORKER_STOPPED',
@@ -70,11 +76,11 @@ export function decide(params: DecideParams): Decision {
       return { transition: transitions.runningToCancelledCancelled(), failure: CANCELLED_FAILURE };
     case 'lifetime_exceeded':
       return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure: LIFETIME_FAILURE };
-    case 'worker_lost':
-      if (params.policy.onOrphan === 'fail') {
-        return { transition: transitions.runningToFailedWorkerLost(), failure: WORKER_LOST };
-      }
-      return retryAtOnce(params, { transition: transitions.runningToRetryingWorkerLost(), failure: WORKER_LOST });
+    case 'worker_lost': {
+      const failure = outcome.wasStalled === true ? WORKER_STALLED : WORKER_LOST;
+      if (params.policy.onOrphan === 'fail') return { transition: transitions.runningToFailedWorkerLost(), failure };
+      return retryAtOnce(params, { transition: transitions.runningToRetryingWorkerLost(), failure });
+    }
     case 'released':
       return release(params);
     case 'failed':

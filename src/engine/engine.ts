@@ -46,6 +46,8 @@ export type EngineOptions = {
   expireEveryMs?: number;
   /** The longest pause between two heartbeats. Short leases need shorter ones. */
   heartbeatMs?: number;
+  /** Whether to end the process when its event loop stays blocked past the timeout of a handler. Default: true. */
+  exitWhenBlocked?: boolean;
   /** How long a revoked API key is kept. Without it, this process removes none. */
   revokedKeysMs?: number;
 };
@@ -242,6 +244,7 @@ export class Engine implements Service {
       startsApart,
       pollMs: options.pollMs ?? 1_000,
       heartbeatMs: options.heartbeatMs,
+      exitWhenBlocked: options.exitWhenBlocked ?? true,
       onReleased: () => this.hint('releases'),
       onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),
       spawn: (attempt, request) => this.#spawner.spawn({ ...request, attempt, workerId: supervisor.workerId }),

@@ -74,6 +74,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
         queues: options.queues,
         name: options.name,
         heartbeatMs: optionalMs(options, 'heartbeat'),
+        exitWhenBlocked: options.exitWhenBlocked,
         revokedKeysMs: optionalMs(options, 'keepRevokedKeys'),
       });
       await engine.open();

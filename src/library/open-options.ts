@@ -25,6 +25,11 @@ export type OpenOptions = {
   pools?: { api?: number; workers?: number };
   /** The longest pause between two heartbeats of a worker. Short leases make it shorter. */
   heartbeat?: DurationInput;
+  /**
+   * True (default): end the process with SIGKILL when its event loop stays blocked past the timeout of a handler. Such a process ignores
+   * SIGTERM. False: only return its jobs to the queue. A process that listens for a debugger is never ended.
+   */
+  exitWhenBlocked?: boolean;
   /** How long revoked API keys are kept. By default this process deletes none. */
   keepRevokedKeys?: DurationInput;
   /** True (default): bring the schema up to date. False: throw SCHEMA_TOO_OLD for an old schema. */

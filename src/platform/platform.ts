@@ -71,6 +71,7 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
       queues: config.workers.queues,
       concurrency: Math.max(1, concurrency),
       heartbeatMs: config.execution.heartbeatMs,
+      exitWhenBlocked: config.workers.exitWhenBlocked,
       revokedKeysMs: config.execution.revokedKeysMs,
     });
     const telemetry = processTelemetry(out);

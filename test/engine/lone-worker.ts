@@ -47,6 +47,7 @@ export class LoneWorker {
       lastWritesMs,
       startsApart: false,
       pollMs: 50,
+      exitWhenBlocked: false,
       spawn: () => Promise.reject(new Error('a patient job has no children')),
       onReleased: () => {},
       onDelayed: () => {},

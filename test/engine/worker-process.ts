@@ -36,6 +36,12 @@ export class WorkerProcess {
     return worker;
   }
 
+  /** Resolves with the signal or the code that it ended with. */
+  get ended(): Promise<NodeJS.Signals | number | null> {
+    const how = () => this.#child.signalCode ?? this.#child.exitCode;
+    return this.isAlive ? once(this.#child, 'exit').then(how) : Promise.resolve(how());
+  }
+
   get isAlive(): boolean {
     return this.#child.exitCode === null && this.#child.signalCode === null;
   }

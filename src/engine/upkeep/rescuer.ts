@@ -157,7 +157,9 @@ export class Rescuer extends LoopService {
 
   async #settlementOf(orphan: Orphan): Promise<Rescue> {
     const policy = await this.#options.policies.policyOf(orphan.policyId);
-    const outcome = orphan.cancelRequested ? ({ kind: 'cancelled' } as const) : ({ kind: 'worker_lost' } as const);
+    const outcome = orphan.cancelRequested
+      ? ({ kind: 'cancelled' } as const)
+      : ({ kind: 'worker_lost', wasStalled: orphan.wasStalled } as const);
     const { row, decision } = settlement({ job: orphan, policy, outcome, elapsedMs: 0 });
     return { orphan, decision, row: { ...row, refundsAttempt: orphan.mayRun && row.to === 'retrying' } };
   }

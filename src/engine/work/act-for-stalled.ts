@@ -10,11 +10,14 @@ import { lateStartLeasesIn } from './thread-memory.ts';
 
 export type StalledParams = { session: WorkerSession; workerId: number; lateStartLeases: SharedArrayBuffer };
 
-/** What the heartbeat thread does while the main thread is blocked. */
-export async function actForStalled(params: StalledParams): Promise<void> {
+/** An attempt that ran past its timeout while the main thread was blocked. */
+export type OverdueAttempt = { jobId: string; jobType: string; leaseSeq: number; timeoutMs: number };
+
+/** What the heartbeat thread does while the main thread is blocked. Returns the attempts that it ended. */
+export async function actForStalled(params: StalledParams): Promise<OverdueAttempt[]> {
   const owned = await ownedJobs(params.session, params.workerId);
   await settleLeasedAhead(params, owned);
-  await endOverdue(params, owned);
+  return endOverdue(params, owned);
 }
 
 /** Starts jobs that were leased ahead and whose handlers run. Returns the others, so that other workers can run them. */
@@ -28,14 +31,17 @@ async function settleLeasedAhead({ session, workerId, lateStartLeases }: Stalled
 }
 
 /** Ends attempts that ran past their timeout while the main thread was blocked. */
-async function endOverdue({ session, workerId }: StalledParams, owned: readonly OwnedJob[]): Promise<void> {
+async function endOverdue({ session, workerId }: StalledParams, owned: readonly OwnedJob[]): Promise<OverdueAttempt[]> {
   const policies = new PolicyCache(session);
   const rows: SettledJob[] = [];
+  const overdue: OverdueAttempt[] = [];
   for (const job of owned) {
     const policy = await policies.policyOf(job.policyId);
     if (job.state !== 'running' || job.runningMs === null || job.runningMs < policy.timeoutMs) continue;
     const failure = classify(new Error('the handler blocked the event loop of its process past its timeout'), 'timeout');
     rows.push(settlement({ job, policy, outcome: { kind: 'failed', failure }, elapsedMs: 0 }).row);
+    overdue.push({ jobId: job.id, jobType: job.jobType, leaseSeq: job.leaseSeq, timeoutMs: policy.timeoutMs });
   }
   if (rows.length > 0) await settleJobs(session, { workerId, jobs: rows, by: 'lease', closedClaims: [] });
+  return overdue;
 }

@@ -3,6 +3,7 @@ import { classify, type Failure, PermanentError } from '../../core/failure.ts';
 import { encodeOutput, type Payload } from '../../core/payload.ts';
 import type { JobContext } from './job-context.ts';
 import type { RunningAttempt } from './running-attempt.ts';
+import { enterHandler, leaveHandler } from './thread-memory.ts';
 
 /** How the call of a handler ended. */
 export type HandlerOutcome =
@@ -26,12 +27,21 @@ const ROLLED_BACK: HandlerOutcome = {
 export async function execute(attempt: RunningAttempt, context: JobContext): Promise<HandlerOutcome> {
   try {
     const payload = await readPayload(attempt);
-    const value = await attempt.registered.handler(context, payload);
+    const value = await callHandler(attempt, context, payload);
     if (attempt.isCompletedByHandler) return { kind: 'completed_by_handler', otherwise: ROLLED_BACK };
     return outcomeOf(attempt, value);
   } catch (error) {
     const otherwise = failureOf(attempt, error);
     return attempt.isCompletedByHandler ? { kind: 'completed_by_handler', otherwise } : otherwise;
+  }
+}
+
+function callHandler({ job, timeLimitMs, registered }: RunningAttempt, context: JobContext, payload: unknown): unknown {
+  enterHandler(job.leaseSeq, timeLimitMs);
+  try {
+    return registered.handler(context, payload);
+  } finally {
+    leaveHandler();
   }
 }
 

@@ -1,10 +1,11 @@
-import { Worker as Thread } from 'node:worker_threads';
+import { url as inspectorUrl } from 'node:inspector';
+import { isMainThread, Worker as Thread } from 'node:worker_threads';
 import { heartbeat } from '../../ledger/attempts/heartbeat.ts';
 import { UNREACHABLE_MS, WorkerSession } from '../../ledger/attempts/worker-session.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { EventHub } from '../events.ts';
 import { Loop, type Service } from '../loop.ts';
-import { type HeartbeatThreadData, sinceMs, WORD, WORDS_BYTES } from './thread-memory.ts';
+import { type HeartbeatThreadData, processMemory, sharedClockMs, sinceMs, WORD, WORDS_BYTES, withdrawGiveUp } from './thread-memory.ts';
 import type { Worker } from './worker.ts';
 
 export type HeartbeatOptions = {
@@ -14,6 +15,8 @@ export type HeartbeatOptions = {
   /** The shortest lease of any job here. Six beats are sent within it. */
   leaseMs: number;
   maxIntervalMs?: number;
+  /** Whether to end the process when its event loop stays blocked past the timeout of a handler. */
+  exitWhenBlocked: boolean;
   /**
    * The worker must register again. Either the ledger declared it dead, and other workers have its jobs, or it was cut
    * off for so long that it returned all of them.
@@ -26,7 +29,6 @@ const BEATS_PER_LEASE = 6;
 /** Handlers are stopped when this share of their lease has passed without a beat. */
 const SAFE_SHARE = 0.9;
 const TICK_MS = 100;
-const STALL_MS = 1_000;
 const THREAD_RESTART_MS = 1_000;
 
 /**
@@ -59,6 +61,7 @@ export class Heartbeat implements Service {
   async start(): Promise<void> {
     // If this session fails to open, other processes judge the worker by its beats until the thread has a session.
     await this.#firstSession.open().catch((error) => this.#options.events.emit('error', { error, where: 'heartbeat' }));
+    this.#showTick();
     this.#startThread();
     this.#ticker = setInterval(() => this.#tick(), TICK_MS);
     this.#check.start();
@@ -80,7 +83,9 @@ export class Heartbeat implements Service {
       workerId: this.#options.worker.id,
       words: this.#shared,
       lateStartLeases: this.#options.worker.lateStartLeases.shared,
-      stallMs: STALL_MS,
+      processMemory,
+      // In a thread of the user, the rest of the process may be well.
+      mayEndProcess: this.#options.exitWhenBlocked && isMainThread,
     };
     const file = import.meta.url.endsWith('.ts') ? './heartbeat-thread.ts' : './heartbeat-thread.js';
     const thread = new Thread(new URL(file, import.meta.url), { workerData: data });
@@ -132,7 +137,7 @@ export class Heartbeat implements Service {
 
   /** Shows the thread that the main thread is not blocked, and stops handlers whose lease may expire before a beat gets through. */
   #tick(): void {
-    Atomics.add(this.#words, WORD.mainTicks, 1);
+    this.#showTick();
     if (Atomics.load(this.#words, WORD.hasSession) === 1) void this.#firstSession.close();
     const silentMs = this.#silenceMs();
     for (const { job, policy } of this.#options.worker.running.values()) {
@@ -140,6 +145,12 @@ export class Heartbeat implements Service {
       this.#hasReturnedJobs = true;
       this.#options.worker.stopAndReturn(job.leaseSeq);
     }
+  }
+
+  #showTick(): void {
+    withdrawGiveUp();
+    Atomics.store(this.#words, WORD.mainTickMs, sharedClockMs());
+    Atomics.store(this.#words, WORD.isDebugged, inspectorUrl() === undefined ? 0 : 1);
   }
 
   #silenceMs(): number {

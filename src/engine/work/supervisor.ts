@@ -17,6 +17,7 @@ export type SupervisorOptions = Omit<WorkerOptions, 'workerId' | 'fairQueues' | 
   name: string;
   pollMs: number;
   heartbeatMs?: number;
+  exitWhenBlocked: boolean;
   spawn(attempt: RunningAttempt, request: SpawnRequest): Promise<string | null>;
 };
 
@@ -89,6 +90,7 @@ export class Supervisor {
       events: this.#options.events,
       leaseMs: this.#shortestLease(),
       maxIntervalMs: this.#options.heartbeatMs,
+      exitWhenBlocked: this.#options.exitWhenBlocked,
       onDead: () => {
         this.#isDeclaredDead = true;
         this.#poll.wake();

@@ -4,14 +4,16 @@
 export const WORD = {
   /** 1 when the thread is to end. Both threads wait for changes on this word. */
   stop: 0,
-  /** Counts up while the main thread is not blocked. */
-  mainTicks: 1,
+  /** When the main thread last ran its event loop, on the clock of `sharedClockMs`. */
+  mainTickMs: 1,
   /** Milliseconds between two beats. */
   intervalMs: 2,
   /** When the last beat that arrived was sent, on the clock of `sharedClockMs`; 0 before the first one. */
   lastBeatMs: 3,
   /** 1 when the thread's session holds the worker's lock. */
   hasSession: 4,
+  /** 1 when a debugger may have paused the main thread. */
+  isDebugged: 5,
 } as const;
 
 export const WORDS_BYTES = Object.keys(WORD).length * Int32Array.BYTES_PER_ELEMENT;
@@ -29,8 +31,38 @@ export type HeartbeatThreadData = {
   workerId: number;
   words: SharedArrayBuffer;
   lateStartLeases: SharedArrayBuffer;
-  stallMs: number;
+  processMemory: SharedArrayBuffer;
+  /** Whether the thread may end the process when its event loop stays blocked. */
+  mayEndProcess: boolean;
 };
+
+/** The places in the memory that all heartbeat threads of a process share, because its workers share one event loop. */
+export const PLACE = {
+  /** The lease of the handler that was called last and has not yet returned control; 0 if there is none. */
+  calledLease: 0,
+  /** How long that handler may run. */
+  calledLimitMs: 1,
+  /** 1 when a thread has given up the process. The event loop sets it to 0 whenever it runs. */
+  isGivenUp: 2,
+} as const;
+
+/** Belongs to the thread that runs handlers. A heartbeat thread receives it in its data. */
+export const processMemory = new SharedArrayBuffer(Object.keys(PLACE).length * Float64Array.BYTES_PER_ELEMENT);
+const places = new Float64Array(processMemory);
+
+export function withdrawGiveUp(): void {
+  places[PLACE.isGivenUp] = 0;
+}
+
+/** Shows the heartbeat threads which handler is about to run, in case it blocks the event loop. What runs after an `await` is not seen. */
+export function enterHandler(leaseSeq: number, limitMs: number): void {
+  places[PLACE.calledLimitMs] = limitMs;
+  places[PLACE.calledLease] = leaseSeq;
+}
+
+export function leaveHandler(): void {
+  places[PLACE.calledLease] = 0;
+}
 
 /**
  * The leases of jobs whose handler was called although the start of the attempt is not written yet. While the main thread is blocked, the

@@ -12,9 +12,9 @@ const READY_MEMBERS = {
     latency_ms: Type.Union([Type.Number(), Type.Null()]),
   }),
   workers: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'Workers alive; null when the database cannot be reached.',
+    description: 'Workers alive and not blocked; null when the database cannot be reached.',
   }),
-  reasons: Type.Array(Type.String(), { description: 'Why the server is not ready.' }),
+  reasons: Type.Array(Type.String(), { description: 'Why the server is not ready, and which workers are blocked.' }),
 };
 
 const Ready = Type.Object(READY_MEMBERS, { description: 'The server accepts jobs, and a worker is alive.' });
@@ -36,7 +36,7 @@ export function installSystem(http: Http, { engine, version }: { engine: Engine;
   const ready = {
     operationId: 'getReadiness',
     summary: 'Can jobs be accepted, and is there a worker to do them?',
-    description: 'Ready means that the database answers within a second and at least one worker is alive.',
+    description: 'Ready means that the database answers within a second and at least one worker is alive and not blocked.',
     tags: ['system'],
   };
   const readySchema = { ...ready, response: { 200: Ready, 503: NotReady } };

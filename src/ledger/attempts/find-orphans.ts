@@ -23,6 +23,8 @@ export type Orphan = {
   createdAtMs: number;
   lifetimeLeftMs: number | null;
   cancelRequested: boolean;
+  /** The event loop of its worker's process was blocked when the worker stopped or fell silent. */
+  wasStalled: boolean;
 };
 
 /** `silent` is judged by the database's clock, so a step of that clock also makes a worker silent. */
@@ -38,7 +40,7 @@ const FIND = statement(
   `WITH shortest AS MATERIALIZED (
   SELECT coalesce(min((body->>'leaseMs')::float8), 0) * interval '1 ms' AS lease FROM millrace.policies
 ), held AS MATERIALIZED (
-  SELECT DISTINCT c.worker_id, c.org_id, s.seq, w.id, w.stopped_at, w.beat_at, w.beat_ms FROM millrace.claims c
+  SELECT DISTINCT c.worker_id, c.org_id, s.seq, w.id, w.stopped_at, w.beat_at, w.beat_ms, w.stalled_at FROM millrace.claims c
   LEFT JOIN millrace.workers w ON w.id = c.worker_id
   CROSS JOIN LATERAL unnest(c.seqs) AS s(seq)
   WHERE (c.worker_id, s.seq) > ($2::int8, $3::int8)
@@ -50,6 +52,7 @@ SELECT j.org_id AS "orgId", j.seq, j.id, j.lease_seq AS "leaseSeq", w.worker_id 
   (extract(epoch FROM j.lifetime_deadline - millrace.clock()) * 1000)::float8 AS "lifetimeLeftMs",
   (p.body->>'leaseMs')::float8 AS "leaseMs", w.id IS NULL AS is_gone, w.stopped_at IS NOT NULL AS is_stopped, ${BEAT} AS beat,
   coalesce(w.beat_ms, ${DEFAULT_BEAT_MS}) AS beat_ms, coalesce(w.beat_at > millrace.clock(), false) AS is_beat_ahead,
+  w.stalled_at IS NOT NULL AS "wasStalled",
   EXISTS (SELECT FROM millrace.cancel_requests r WHERE r.org_id = j.org_id AND r.seq = j.seq) AS "cancelRequested"
 FROM held w
 CROSS JOIN LATERAL (

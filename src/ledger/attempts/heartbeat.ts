@@ -5,7 +5,8 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 const HEARTBEAT = statement(
   'heartbeat',
   `WITH beat AS (
-     UPDATE millrace.workers SET beat_at = millrace.clock(), beat_ms = coalesce($5::int4, beat_ms)
+     UPDATE millrace.workers SET beat_at = millrace.clock(), beat_ms = coalesce($5::int4, beat_ms),
+       stalled_at = CASE WHEN $6::float8 IS NOT NULL THEN coalesce(stalled_at, millrace.clock() - $6::float8 * interval '1 ms') END
      WHERE id = $1::int8 AND stopped_at IS NULL RETURNING id
    ), held AS MATERIALIZED (
      SELECT h.lease_seq, j.seq IS NOT NULL AS is_owned, c.is_forced
@@ -28,18 +29,21 @@ export type HeartbeatParams = {
   jobs: readonly HeldJob[];
   /** The longest pause before the next beat. */
   beatMs?: number;
+  /** How long the event loop of the worker's process has been blocked. Without it, the loop runs. */
+  stalledMs?: number;
 };
 
 /** `alive` is false if the worker was stopped or is unknown. `lost` and `cancels` contain leases. */
 export type Heartbeat = { alive: boolean; lost: number[]; cancels: { leaseSeq: number; force: boolean }[] };
 
-export async function heartbeat(db: Queryable, { workerId, jobs, beatMs }: HeartbeatParams): Promise<Heartbeat> {
+export async function heartbeat(db: Queryable, { workerId, jobs, beatMs, stalledMs }: HeartbeatParams): Promise<Heartbeat> {
   const [header, ...rows] = await run<Row>(db, HEARTBEAT, [
     workerId,
     uuidArray(jobs.map((job) => job.orgId)),
     int8Array(jobs.map((job) => job.seq)),
     int8Array(jobs.map((job) => job.leaseSeq)),
     beatMs ?? null,
+    stalledMs ?? null,
   ]);
   const beat: Heartbeat = { alive: header?.alive === true, lost: [], cancels: [] };
   for (const row of rows) {

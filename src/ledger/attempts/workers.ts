@@ -18,7 +18,8 @@ const STOP = statement(
 const LIST = statement(
   'list_workers',
   `SELECT id, name, host, pid, types, queues, slots, started_at AS "startedAt", beat_at AS "beatAt", stopped_at AS "stoppedAt",
-     extract(epoch FROM millrace.clock() - beat_at)::float8 * 1000 AS "silentMs"
+     extract(epoch FROM millrace.clock() - beat_at)::float8 * 1000 AS "silentMs",
+     extract(epoch FROM millrace.clock() - stalled_at)::float8 * 1000 AS "stalledMs"
    FROM millrace.workers ORDER BY id`,
 );
 
@@ -62,6 +63,8 @@ export type WorkerInfo = {
   stoppedAt: Date | null;
   /** Time since its last heartbeat, by the database's clock. */
   silentMs: number;
+  /** How long the event loop of its process has been blocked; null while it runs. */
+  stalledMs: number | null;
 };
 
 export async function listWorkers(db: Queryable): Promise<WorkerInfo[]> {

@@ -11,6 +11,9 @@ export const MAX_COUNTED_AHEAD = 10_001;
 const liveText = (condition: string): string =>
   `(SELECT count(*)::int4 FROM (SELECT DISTINCT l.seq FROM (SELECT c.job_type, c.org_id, j.seq FROM ${LEASED}) l WHERE ${condition}) d)`;
 
+const servingText = (condition: string): string => `(SELECT count(*)::int4 FROM millrace.workers w
+       WHERE ${IS_LIVE} AND ${condition} AND j.job_type = ANY (w.types) AND w.queues && ARRAY[j.queue, '*'])`;
+
 // `ahead` counts the jobs that a worker of this type and queue would claim first.
 const EXPLAIN = statement(
   'explain_job',
@@ -19,14 +22,14 @@ const EXPLAIN = statement(
      q.paused_at AS queue_paused_at, t.paused_at AS type_paused_at, t.concurrency AS type_cap, o.max_running AS org_cap,
      CASE WHEN t.concurrency IS NULL THEN NULL ELSE ${liveText('l.job_type = j.job_type')} END AS type_live,
      CASE WHEN o.max_running IS NULL THEN NULL ELSE ${liveText('l.org_id = j.org_id')} END AS org_live,
-     (SELECT count(*)::int4 FROM millrace.workers w WHERE ${IS_LIVE} AND j.job_type = ANY (w.types) AND w.queues && ARRAY[j.queue, '*']) AS workers,
+     ${servingText('w.stalled_at IS NULL')} AS workers, ${servingText('w.stalled_at IS NOT NULL')} AS stalled_workers,
      CASE WHEN j.state = 'scheduled' AND j.worker_id IS NULL THEN
        (SELECT count(*)::int4 FROM (SELECT FROM millrace.ready_jobs r WHERE r.queue = j.queue AND r.job_type = j.job_type
           AND (r.priority, r.run_key) < (j.priority, j.order_key) AND (r.priority, r.order_key) < (j.priority, j.order_key)
           LIMIT ${MAX_COUNTED_AHEAD}) ahead) END AS ahead,
      w.name AS holder, w.host AS holder_host, extract(epoch FROM millrace.clock() - w.beat_at)::float8 * 1000 AS holder_silent_ms,
      w.id IS NULL OR w.stopped_at IS NOT NULL AS holder_stopped, ${IS_LOCK_FREE} AS holder_lock_free,
-     coalesce(w.beat_ms, ${DEFAULT_BEAT_MS}) AS holder_beat_ms,
+     coalesce(w.beat_ms, ${DEFAULT_BEAT_MS}) AS holder_beat_ms, extract(epoch FROM millrace.clock() - w.stalled_at)::float8 * 1000 AS holder_stalled_ms,
      (p.body->>'leaseMs')::float8 AS lease_ms, c.is_forced, c.requested_at AS cancel_requested_at,
      CASE WHEN j.is_held THEN (SELECT count(*)::int4 FROM millrace.jobs k WHERE k.org_id = j.org_id AND k.parent_seq = j.seq
         AND k.joins_parent AND k.completed_at IS NULL) ELSE 0 END AS open_children
@@ -63,6 +66,7 @@ type Row = {
   type_live: number | null;
   org_live: number | null;
   workers: number;
+  stalled_workers: number;
   ahead: number | null;
   holder: string | null;
   holder_host: string | null;
@@ -70,6 +74,7 @@ type Row = {
   holder_stopped: boolean;
   holder_lock_free: boolean;
   holder_beat_ms: number;
+  holder_stalled_ms: number | null;
   lease_ms: number;
   is_forced: boolean | null;
   cancel_requested_at: Date | null;
@@ -87,11 +92,13 @@ export type JobHolder = {
   leaseLeftMs: number;
   /** The time since its last heartbeat, by the database's clock. */
   silentMs: number;
+  /** How long the event loop of its process has been blocked; null while it runs. */
+  stalledMs: number | null;
   /**
-   * `responding`: it sends heartbeats. `silent`: it missed several. `disconnected`: its session with the database ended.
-   * `stopped`: it was stopped or declared dead, or is unknown.
+   * `responding`: it sends heartbeats. `stalled`: it does, but its event loop is blocked. `silent`: it missed several heartbeats.
+   * `disconnected`: its session with the database ended. `stopped`: it was stopped or declared dead, or is unknown.
    */
-  condition: 'responding' | 'silent' | 'disconnected' | 'stopped';
+  condition: 'responding' | 'stalled' | 'silent' | 'disconnected' | 'stopped';
 };
 
 export type JobFacts = {
@@ -107,6 +114,8 @@ export type JobFacts = {
   orgCap: Cap | null;
   /** Live workers that claim this type from this queue. */
   servingWorkers: number;
+  /** Workers like these whose event loop is blocked. */
+  stalledWorkers: number;
   /** Null if the job is not ready. Counting stops at `MAX_COUNTED_AHEAD`. */
   aheadInLine: number | null;
   holder: JobHolder | null;
@@ -132,6 +141,7 @@ export async function explainJob(db: Queryable, orgId: string, id: string): Prom
     typeCap: capOf(row.type_cap, row.type_live),
     orgCap: capOf(row.org_cap, row.org_live),
     servingWorkers: row.workers,
+    stalledWorkers: row.stalled_workers,
     aheadInLine: row.ahead,
     holder: holderOf(row),
     cancelRequest: row.cancel_requested_at === null ? null : { requestedAt: row.cancel_requested_at, force: row.is_forced === true },
@@ -149,7 +159,8 @@ function conditionOf(row: Row): JobHolder['condition'] {
   if (row.holder_stopped) return 'stopped';
   if (row.holder_lock_free) return 'disconnected';
   const longestMs = Math.max(MIN_SILENCE_MS, MISSED_BEATS * row.holder_beat_ms);
-  return (row.holder_silent_ms ?? 0) > longestMs ? 'silent' : 'responding';
+  if ((row.holder_silent_ms ?? 0) > longestMs) return 'silent';
+  return row.holder_stalled_ms === null ? 'responding' : 'stalled';
 }
 
 function holderOf(row: Row): JobHolder | null {
@@ -161,6 +172,7 @@ function holderOf(row: Row): JobHolder | null {
     leaseSeq: Number(row.lease_seq),
     leaseLeftMs: Math.max(0, row.lease_ms - (row.holder_silent_ms ?? row.lease_ms)),
     silentMs: Math.max(0, row.holder_silent_ms ?? 0),
+    stalledMs: row.holder_stalled_ms === null ? null : Math.max(0, row.holder_stalled_ms),
     condition: conditionOf(row),
   };
 }

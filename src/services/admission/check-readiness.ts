@@ -26,7 +26,17 @@ export async function checkReadiness(engine: Engine): Promise<Readiness> {
   const latencyMs = Math.round((performance.now() - startedAtMs) * 10) / 10;
   const isAlive = ({ types, stoppedAt, silentMs }: WorkerInfo) =>
     types.some((type) => type !== DELIVERY_TYPE) && stoppedAt === null && silentMs < SILENT_AFTER_MS;
-  const alive = workers.filter(isAlive).length;
+  const present = workers.filter(isAlive);
+  const stalled = present.filter(({ stalledMs }) => stalledMs !== null);
+  const alive = present.length - stalled.length;
   const reasons = alive === 0 ? ['No worker is alive. Jobs are accepted, but wait for a worker.'] : [];
+  if (stalled.length > 0) reasons.unshift(stalledSentence(stalled));
   return { ready: alive > 0, ledger: { reachable: true, latencyMs }, workers: alive, reasons };
+}
+
+/** Anyone may read it, so it names no worker. */
+function stalledSentence(stalled: readonly WorkerInfo[]): string {
+  const longestMs = Math.max(...stalled.map(({ stalledMs }) => stalledMs ?? 0));
+  const [who, verb] = stalled.length === 1 ? ['1 worker', 'does'] : [`${stalled.length} workers`, 'do'];
+  return `${who} ${verb} not respond: a handler has blocked the event loop for ${Math.max(1, Math.round(longestMs / 1_000))} s.`;
 }

@@ -16,6 +16,7 @@ export type Obstacle =
   | 'BEHIND_OTHERS'
   | 'HELD_FOR_CHILDREN'
   | 'WORKER_GONE'
+  | 'WORKER_STALLED'
   | 'CANCEL_REQUESTED';
 
 export type Explanation = {
@@ -44,6 +45,7 @@ const waitsInLine = ({ state, holder }: JobFacts): boolean => state === 'schedul
 
 /** In the order in which the obstacles would have to be removed. */
 const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | null])[] = [
+  ['WORKER_STALLED', (facts) => stalledSentence(facts)],
   ['WORKER_GONE', ({ holder }) => (holder === null ? null : goneSentence(holder))],
   ['CANCEL_REQUESTED', (facts) => (facts.cancelRequest === null ? null : 'It was asked to stop.')],
   ['DEPENDENCY', ({ unmetDependencies: unmet }) => (unmet.length === 0 ? null : dependencySentence(unmet))],
@@ -76,6 +78,7 @@ const TAKEOVER_MS = GRACE_MS + 2_000;
 function goneSentence({ name, condition, silentMs, leaseLeftMs }: JobHolder): string | null {
   switch (condition) {
     case 'responding':
+    case 'stalled':
       return null;
     case 'stopped':
       return `${name === '' ? 'Its worker' : `Worker ${name}`} has stopped. Other workers will take over its jobs shortly.`;
@@ -86,6 +89,18 @@ function goneSentence({ name, condition, silentMs, leaseLeftMs }: JobHolder): st
     case 'silent':
       return `Worker ${name} sent its last heartbeat ${roughly(silentMs)} ago: it may be frozen or disconnected. Other workers take over its jobs in about ${roughly(leaseLeftMs)} unless it responds.`;
   }
+}
+
+function stalledSentence(facts: JobFacts): string | null {
+  const { holder } = facts;
+  if (holder !== null) {
+    if (holder.stalledMs === null || holder.condition === 'silent' || holder.condition === 'disconnected') return null;
+    const since = `A handler has blocked the event loop of worker ${holder.name} for ${roughly(holder.stalledMs)}.`;
+    if (holder.condition === 'stopped') return `${since} The worker was stopped, and other workers will take over its jobs shortly.`;
+    return `${since} Its jobs cannot continue. If it is still blocked when the handler's timeout is over, other workers take over its jobs.`;
+  }
+  if (!isWaiting(facts) || facts.stalledWorkers === 0 || facts.servingWorkers > 0) return null;
+  return `A handler blocks the event loop of every worker that serves type ${facts.type} in queue ${facts.queue}. Start another worker.`;
 }
 
 const roughly = (ms: number): string => (ms < 120_000 ? `${Math.max(1, Math.round(ms / 1_000))} s` : `${Math.round(ms / 60_000)} min`);
