@@ -37,7 +37,10 @@ const progress = (line: string) => console.error(`${(performance.now() / 1_000).
 const scratch = await openScratch();
 const endpoints = await openEndpoints();
 const database = openDatabase({ url: await scratch.fresh('webhooks') });
-const { config } = loadConfig({ environment: { MILLRACE_EGRESS_ALLOW: '127.0.0.0/8' }, folder: tmpdir() });
+const { config } = loadConfig({
+  environment: { MILLRACE_EGRESS_ALLOW: '127.0.0.0/8', MILLRACE_WEBHOOKS_HOST_RATE: '1000000', MILLRACE_WEBHOOKS_VERIFY: 'false' },
+  folder: tmpdir(),
+});
 await migrate(database.maintenance);
 const engine = createEngine({ database, profile: config.profile, concurrency: 64 });
 engine.registry.register({ type: 'noop', handler: () => {} });

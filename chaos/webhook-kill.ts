@@ -23,6 +23,7 @@ const SETTINGS = {
   MILLRACE_AUTH_OPEN_CALLS_PER_MINUTE: '1000000',
   MILLRACE_WEBHOOKS_BACKOFF_BASE: '10ms',
   MILLRACE_WEBHOOKS_BACKOFF_MAX: '50ms',
+  MILLRACE_WEBHOOKS_HOST_RATE: '1000000',
 };
 
 async function moveClock(url: string, ms: number): Promise<void> {

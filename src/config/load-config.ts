@@ -108,6 +108,8 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
       concurrency: get<number>('webhooks.concurrency'),
       disableAfterMs: get<number>('webhooks.disable_after'),
       secretOverlapMs: get<number>('webhooks.secret_overlap'),
+      verifies: get<boolean>('webhooks.verify'),
+      hostRate: get<number>('webhooks.host_rate'),
     },
     egress: {
       policy: addressPolicy(get),

@@ -11,7 +11,10 @@ export type LoadedDelivery =
   | {
       readonly kind: 'ready';
       readonly deliveryId: string;
+      readonly webhookId: string;
       readonly messageId: string;
+      /** Its endpoint accepted a test message of the org before. */
+      readonly isVerified: boolean;
       readonly url: string;
       readonly body: Uint8Array;
       readonly secrets: readonly Uint8Array[];
@@ -27,10 +30,12 @@ export type DeliverySettings = {
   readonly timeoutMs: number;
   readonly maxRetries: number;
   readonly backoff: { readonly initialMs: number; readonly maxMs: number };
+  /** Whether an endpoint must accept a test message before its first event. */
+  readonly verifies: boolean;
 };
 
 const LEASE_MS = 30_000;
-/** Time to read the delivery and to write the outcome, in addition to the request. */
+/** Time to read the delivery and to write the outcome, in addition to the requests. */
 const SLACK_MS = 15_000;
 /** The delivery row keeps the facts, so the job can be pruned soon. */
 const RETENTION_MS = 3_600_000;
@@ -41,7 +46,8 @@ export function deliveryPolicy({ timeoutMs, maxRetries, backoff }: DeliverySetti
     ...PROFILES.gopherqueue,
     profile: DELIVERY_PROFILE,
     maxAttempts: maxRetries + 1,
-    timeoutMs: timeoutMs + SLACK_MS,
+    // The test message and the event.
+    timeoutMs: 2 * timeoutMs + SLACK_MS,
     leaseMs: LEASE_MS,
     lifetimeMs: null,
     backoff: {

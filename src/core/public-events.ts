@@ -4,7 +4,7 @@ import { EVENT_NAMES } from './execution/events.ts';
 export const EMITTED_EVENT = 'job.event_emitted';
 /** Notifies the other webhooks of an org that the system disabled one of them. */
 export const DISABLED_EVENT = 'webhook.disabled';
-/** Sent only on request. */
+/** Sent on request, and before the first event of an org to an endpoint. */
 export const TEST_EVENT = 'webhook.test';
 export const EVERY_EVENT = '*';
 
@@ -26,6 +26,9 @@ export function subscribes(events: readonly string[], name: EventName): boolean 
 
 /** The header `webhook-id`: the same for every attempt of a delivery. */
 export const messageIdOf = (deliveryId: string): string => `msg_${deliveryId.replaceAll('-', '')}`;
+
+/** The header `webhook-id` of the test message that goes before a delivery. */
+export const testMessageIdOf = (messageId: string): string => `${messageId}_test`;
 
 type WebhookBody = { type: EventName; timestamp: string; data: Readonly<Record<string, unknown>> };
 

@@ -2,6 +2,8 @@ import type { LoadedDelivery } from '../core/delivery-policy.ts';
 import { DELIVERY_TYPE, type DeliverySettings, deliveryPolicy } from '../core/delivery-policy.ts';
 import { PermanentError, TemporaryError } from '../core/handler-errors.ts';
 import { isUuid } from '../core/ids.ts';
+import { testBody, testMessageIdOf } from '../core/public-events.ts';
+import { formatTimestamp } from '../core/timestamp.ts';
 import { signatureHeader } from '../core/webhook-signature.ts';
 import { type DeliveryAnswer, type Judgement, judgeAnswer } from './delivery-verdict.ts';
 
@@ -13,6 +15,8 @@ type DeliveryDesk<Context> = {
   load(context: Context, task: DeliveryTask): Promise<LoadedDelivery>;
   /** Returns whether another job will retry the delivery. */
   finish(context: Context, deliveryId: string, outcome: Judgement): Promise<{ isTriedAgain: boolean }>;
+  /** The endpoint accepted a test message, so events may follow. */
+  noteVerified(endpoint: { webhookId: string; url: string }): Promise<void>;
 };
 
 /** `canWait`: the last request to the target failed, so others go first. */
@@ -50,24 +54,40 @@ function taskOf(payload: unknown): DeliveryTask {
 }
 
 async function deliver<Context extends DeliveryWork>(
-  { desk, fetch, timeoutMs }: DeliverOptions<Context>,
+  options: DeliverOptions<Context>,
   context: Context,
   task: DeliveryTask,
 ): Promise<void> {
+  const { desk } = options;
   const delivery = await desk.load(context, task);
   if (delivery.kind === 'gone') return;
-  const answer = await fetch(requestFor(delivery, { timeoutMs, signal: context.signal }));
-  // An aborted request says nothing about the endpoint.
-  context.signal.throwIfAborted();
-  const judgement = judgeAnswer(answer, delivery.nowMs);
+  const test = delivery.isVerified || !options.verifies ? null : await send(options, context, testOf(delivery));
+  if (test?.verdict === 'delivered') await desk.noteVerified(delivery);
+  // An endpoint that does not accept the test gets no event. This was an attempt of the delivery, with the usual retries.
+  const judgement = test === null || test.verdict === 'delivered' ? await send(options, context, delivery) : test;
   const { isTriedAgain } = await desk.finish(context, task.deliveryId, judgement);
   if (!isTriedAgain) conclude(judgement);
 }
 
-function requestFor(
-  { url, body, secrets, messageId, nowMs }: Extract<LoadedDelivery, { kind: 'ready' }>,
-  { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
-) {
+type Message = Pick<Extract<LoadedDelivery, { kind: 'ready' }>, 'url' | 'body' | 'secrets' | 'messageId' | 'nowMs'>;
+
+async function send<Context extends DeliveryWork>(
+  { fetch, timeoutMs }: DeliverOptions<Context>,
+  { signal }: Context,
+  message: Message,
+): Promise<Judgement> {
+  const answer = await fetch(requestFor(message, { timeoutMs, signal }));
+  // An aborted request says nothing about the endpoint.
+  signal.throwIfAborted();
+  return judgeAnswer(answer, message.nowMs);
+}
+
+function testOf({ url, secrets, nowMs, messageId, webhookId }: Extract<LoadedDelivery, { kind: 'ready' }>): Message {
+  const body = Buffer.from(testBody({ webhookId, timestamp: formatTimestamp(new Date(nowMs)) }));
+  return { url, secrets, nowMs, body, messageId: testMessageIdOf(messageId) };
+}
+
+function requestFor({ url, body, secrets, messageId, nowMs }: Message, { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal }) {
   const timestampSeconds = Math.floor(nowMs / 1_000);
   return {
     url,

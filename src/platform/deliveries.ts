@@ -26,10 +26,10 @@ export type DeliveriesParams = { engine: Engine; config: Config; egress: Egress 
 
 /** Call this before the engine starts: it adds a second group of workers to the engine. */
 export function composeDeliveries({ engine, config, egress }: DeliveriesParams): Deliveries {
-  const { concurrency: slots, disableAfterMs, secretOverlapMs, ...calls } = config.webhooks;
+  const { concurrency: slots, disableAfterMs, secretOverlapMs, hostRate, ...calls } = config.webhooks;
   const { retentionMs } = config.profile;
   const breaker = { threshold: BREAKER_THRESHOLD, ...calls.backoff };
-  const policies = { settings: calls, breaker, disableAfterMs };
+  const policies = { settings: calls, breaker, disableAfterMs, hostRate };
   const takeTurn = takeTurns(CONNECTIONS);
   const { desk, services, wake } = createDeliveries({ engine, retentionMs, slots, ...policies, takeTurn });
   const fetch = (request: EgressRequest) => egress.fetch(request);

@@ -93,6 +93,7 @@ class ReceivedMessages {
     response.on('error', () => {});
     const body = await readBody(request).catch(() => null);
     if (body === null) return void response.destroy();
+    if (isVerification(request)) return void response.writeHead(200).end();
     const message = this.#note(request, body);
     await this.#answer(message, response);
   }
@@ -164,6 +165,9 @@ class ReceivedMessages {
     return attempt;
   }
 }
+
+/** The server sends a test message before its first event. All modes accept it, and it does not count as received. */
+const isVerification = ({ headers }: IncomingMessage): boolean => String(headers['webhook-id']).endsWith('_test');
 
 async function readBody(request: IncomingMessage): Promise<string> {
   const chunks: Buffer[] = [];

@@ -9,7 +9,7 @@ describe('the settings of webhooks', () => {
   it('have defaults', () => {
     expect(configOf().webhooks).toEqual({
       ...{ timeoutMs: 10_000, maxRetries: 5, backoff: { initialMs: 1_000, maxMs: 300_000 } },
-      ...{ concurrency: 256, disableAfterMs: 5 * DAY, secretOverlapMs: DAY },
+      ...{ concurrency: 256, disableAfterMs: 5 * DAY, secretOverlapMs: DAY, verifies: true, hostRate: 50 },
     });
   });
 
@@ -18,11 +18,11 @@ describe('the settings of webhooks', () => {
       ...{ MILLRACE_WEBHOOKS_TIMEOUT: '2s', MILLRACE_WEBHOOKS_MAX_RETRIES: '0' },
       ...{ MILLRACE_WEBHOOKS_BACKOFF_BASE: '10ms', MILLRACE_WEBHOOKS_BACKOFF_MAX: '1m' },
       ...{ MILLRACE_WEBHOOKS_CONCURRENCY: '8', MILLRACE_WEBHOOKS_DISABLE_AFTER: '1h' },
-      MILLRACE_WEBHOOKS_SECRET_OVERLAP: '0s',
+      ...{ MILLRACE_WEBHOOKS_SECRET_OVERLAP: '0s', MILLRACE_WEBHOOKS_VERIFY: 'false', MILLRACE_WEBHOOKS_HOST_RATE: '7' },
     };
     expect(configOf(environment).webhooks).toEqual({
       ...{ timeoutMs: 2_000, maxRetries: 0, backoff: { initialMs: 10, maxMs: 60_000 } },
-      ...{ concurrency: 8, disableAfterMs: 3_600_000, secretOverlapMs: 0 },
+      ...{ concurrency: 8, disableAfterMs: 3_600_000, secretOverlapMs: 0, verifies: false, hostRate: 7 },
     });
   });
 

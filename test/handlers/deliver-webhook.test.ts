@@ -6,10 +6,10 @@ import { type DeliveryAnswer, type Judgement, judgeAnswer } from '../../src/hand
 
 const ID = '6f1f7a2e-6a53-4a60-8d5e-0c1e6e1c3f0a';
 const NOW = Date.UTC(2026, 0, 1, 12);
-const SETTINGS = { timeoutMs: 10_000, maxRetries: 5, backoff: { initialMs: 1_000, maxMs: 300_000 } };
+const SETTINGS = { timeoutMs: 10_000, maxRetries: 5, backoff: { initialMs: 1_000, maxMs: 300_000 }, verifies: true };
 const READY: LoadedDelivery = {
   ...{ kind: 'ready', deliveryId: ID, messageId: 'msg_1', url: 'https://example.com/', body: Buffer.from('{}') },
-  ...{ secrets: [Buffer.alloc(24, 1)], createdAtMs: NOW, nowMs: NOW },
+  ...{ secrets: [Buffer.alloc(24, 1)], createdAtMs: NOW, nowMs: NOW, webhookId: ID, isVerified: true },
 };
 
 const answered = (status: number, headers: Record<string, string> = {}, body = ''): DeliveryAnswer => ({
@@ -35,6 +35,7 @@ async function deliver(answer: DeliveryAnswer, circumstances: Circumstances = {}
         finished.push(outcome);
         return { isTriedAgain };
       },
+      noteVerified: async () => {},
     },
   });
   const error = await registration.handler({ signal }, { delivery_id: ID }).then(
@@ -90,7 +91,7 @@ describe('a delivery', () => {
     const { handler } = deliverRegistration({
       ...SETTINGS,
       fetch: async () => answered(200),
-      desk: { load: async () => READY, finish: async () => ({ isTriedAgain: false }) },
+      desk: { load: async () => READY, finish: async () => ({ isTriedAgain: false }), noteVerified: async () => {} },
     });
     for (const payload of [null, {}, { delivery_id: 7 }, 'x']) {
       const error = await Promise.resolve()

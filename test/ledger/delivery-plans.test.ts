@@ -57,7 +57,7 @@ const CASES: readonly [name: string, pool: 'workers' | 'maintenance', values: st
 const START = '70000000-0000-4000-8000-000000000000';
 /** Whoever may start, with four calls allowed for an origin. */
 const READY_CASES: typeof CASES = [
-  ['find_ready_lanes', 'workers', `(0, '${START}', 100, 4, 5, 200)`],
+  ['find_ready_lanes', 'workers', `(0, '${START}', 100, 4, 5, 200, 4)`],
   ['ripen_lanes', 'workers', '(200)'],
   ['next_due_lane', 'workers', ''],
   ['count_live_lanes', 'workers', ''],

@@ -11,7 +11,7 @@ import { TestWebhooks } from './webhook-fixture.ts';
 
 const ledger = useLedger();
 const webhooks = new TestWebhooks(ledger);
-const BOUNDS: LaneBounds = { org: 100, origin: 100, unknown: 100, failing: 100, threshold: 5 };
+const BOUNDS: LaneBounds = { org: 100, origin: 100, unverified: 100, unknown: 100, failing: 100, threshold: 5 };
 const HOUR = 3_600_000;
 const HEALTHY: Health = { failures: 0, failingSinceMs: null, nextAtMs: null };
 

@@ -3,6 +3,7 @@ import { DELIVERY_QUEUE, DELIVERY_TYPE, SYSTEM_ORG_ID } from '../../core/deliver
 import type { Policy } from '../../core/policy.ts';
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
+import { forgetHosts } from '../../ledger/webhooks/host-tokens.ts';
 import {
   type LiveLane,
   nextDueMs,
@@ -13,10 +14,12 @@ import {
 import { makeLanesDue } from '../../ledger/webhooks/queue-deliveries.ts';
 import { type LaneBounds, type LockedLane, lockReadyLanes } from '../../ledger/webhooks/ready-lanes.ts';
 import { type DeadDelivery, findDeadDeliveries, pruneDeliveries } from '../../ledger/webhooks/sweep-lanes.ts';
+import { forgetVerifiedOrigins } from '../../ledger/webhooks/verified-origins.ts';
 import type { EventHub } from '../events.ts';
 import { Loop, LoopGroup } from '../loop.ts';
 import type { JobWriter } from '../submit/job-writer.ts';
 import type { SubmissionRequest } from '../submit/prepared.ts';
+import { admitByHost } from './host-rate.ts';
 
 const MAX_LANES = 200;
 /** Other processes may make lanes due without a hint. */
@@ -38,6 +41,8 @@ export type PromoterParams = {
   policy: Policy;
   /** How many deliveries may be live. */
   bounds: LaneBounds;
+  /** How many calls a host may get per second, over all orgs. Without it there is no limit. */
+  hostRate?: number;
   retentionMs: number;
   bury(dead: DeadDelivery): Promise<void>;
 };
@@ -75,18 +80,19 @@ export class Promoter extends LoopGroup {
 
   /** Returns how many lanes were due, or null while the promoter of another process is at work. */
   #promote(): Promise<number | null> {
-    const { database, writer, bounds } = this.#params;
+    const { database, writer, bounds, hostRate } = this.#params;
     return inTransaction(database.workers, async (client) => {
       const lanes = await lockReadyLanes(client, { limit: MAX_LANES, bounds, start: randomUUID() });
       if (lanes === null) return null;
       if (lanes.length === 0) return 0;
-      const webhookIds = lanes.map(({ webhookId }) => webhookId);
+      const admitted = hostRate === undefined ? lanes : await admitByHost(client, lanes, hostRate);
+      const webhookIds = admitted.map(({ webhookId }) => webhookId);
       const taken = await takeFirstDeliveries(client, webhookIds);
-      const failing = failingOf(lanes);
+      const failing = failingOf(admitted);
       const entries = await Promise.all(taken.map((delivery) => this.#jobFor(delivery, failing)));
       if (entries.length > 0) await writer.writeTogether(entries, client);
       await setLanesLive(client, lanesOf(webhookIds, taken, entries));
-      return webhookIds.length;
+      return lanes.length;
     });
   }
 
@@ -110,6 +116,8 @@ export class Promoter extends LoopGroup {
 
   async prune(): Promise<number> {
     const { database, retentionMs } = this.#params;
+    await forgetHosts(database.maintenance);
+    await forgetVerifiedOrigins(database.maintenance, PRUNE_LIMIT);
     const pruned = await pruneDeliveries(database.maintenance, { retentionMs, limit: PRUNE_LIMIT });
     return pruned === PRUNE_LIMIT ? 1_000 : PRUNE_EVERY_MS;
   }

@@ -5,6 +5,7 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 const LOAD = statement(
   'load_delivery',
   `SELECT d.body, d.created_at AS "createdAt", w.url, w.org_id AS "orgId", w.id AS "webhookId", millrace.clock() AS now,
+     EXISTS (SELECT FROM millrace.verified_origins v WHERE v.org_id = l.org_id AND v.origin = l.origin OFFSET 0) AS "isVerified",
      coalesce(CASE WHEN w.kind = 'callback' THEN
      (SELECT array_remove(ARRAY[c.secret, CASE WHEN c.old_expires_at > millrace.clock() THEN c.old_secret END], NULL)
       FROM millrace.callback_orgs c WHERE c.org_id = w.org_id)
@@ -24,6 +25,8 @@ export type SendableDelivery = {
   readonly url: string;
   readonly body: string;
   readonly secrets: readonly Uint8Array[];
+  /** Its endpoint accepted a test message of the org before. */
+  readonly isVerified: boolean;
   readonly createdAt: Date;
   readonly now: Date;
 };

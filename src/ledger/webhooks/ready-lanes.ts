@@ -30,6 +30,9 @@ const READY = 'l.is_ready AND l.standing = $1::int2';
 const OF_ORG = `${READY} AND l.org_id = g.org_id`;
 const LIVE = 'FROM millrace.webhook_lanes v WHERE v.live_delivery IS NOT NULL AND v.org_id = g.org_id';
 
+// A plan made while the table was empty would read all of it for each origin.
+const IS_VERIFIED = 'EXISTS (SELECT FROM millrace.verified_origins e WHERE e.org_id = g.org_id AND e.origin = h.origin OFFSET 0)';
+
 // Both walks start at a given id and wrap around, so that the first org in the index is not always first. An origin whose breaker is
 // open gets no calls, and then one at a time until a call succeeds. A round reads a bounded number of origins of an org.
 const FIND_READY = statement(
@@ -46,7 +49,8 @@ CROSS JOIN LATERAL (
   SELECT f.*, h.origin, r.room AS origin_room FROM (SELECT origin FROM origins_on UNION ALL SELECT origin FROM origins_before LIMIT 128) h
   LEFT JOIN LATERAL (SELECT o.failures, o.next_at FROM millrace.callback_origins o
     WHERE o.org_id = g.org_id AND o.origin = h.origin OFFSET 0) o ON true
-  CROSS JOIN LATERAL (SELECT CASE WHEN o.failures >= $5::int4 THEN 1 ELSE $4::int8 END - count(*) AS room ${LIVE} AND v.origin = h.origin) r
+  CROSS JOIN LATERAL (SELECT CASE WHEN o.failures >= $5::int4 THEN 1 WHEN ${IS_VERIFIED} THEN $4::int8 ELSE least($4::int8, $7::int8) END - count(*) AS room
+    ${LIVE} AND v.origin = h.origin) r
   CROSS JOIN LATERAL (
     SELECT l.webhook_id, coalesce(o.failures > 0 AND l.standing < 2 OR o.next_at > millrace.clock(), false) AS is_outdated
     FROM millrace.webhook_lanes l WHERE ${OF_ORG} AND l.origin = h.origin ORDER BY l.due_at
@@ -57,7 +61,8 @@ CROSS JOIN LATERAL (
 
 const LOCK = statement(
   'lock_ready_lanes',
-  `SELECT webhook_id FROM millrace.webhook_lanes WHERE webhook_id = ANY ($1::uuid[]) AND is_ready FOR UPDATE SKIP LOCKED`,
+  `SELECT l.webhook_id AS "webhookId", l.org_id AS "orgId", (SELECT w.url FROM millrace.webhooks w WHERE w.id = l.webhook_id) AS url
+   FROM millrace.webhook_lanes l WHERE l.webhook_id = ANY ($1::uuid[]) AND l.is_ready FOR UPDATE OF l SKIP LOCKED`,
 );
 
 // The health of the origin has changed since these lanes became ready.
@@ -74,6 +79,8 @@ export type LaneBounds = {
   /** For one org, and for one origin of an org. */
   readonly org: number;
   readonly origin: number;
+  /** For one origin of an org that has not been verified. */
+  readonly unverified: number;
   /** For targets without a known result, and for targets whose last attempt failed. */
   readonly unknown: number;
   readonly failing: number;
@@ -81,7 +88,7 @@ export type LaneBounds = {
   readonly threshold: number;
 };
 
-export type LockedLane = { readonly webhookId: string; readonly isFailing: boolean };
+export type LockedLane = { readonly webhookId: string; readonly orgId: string; readonly url: string; readonly isFailing: boolean };
 
 type ReadyRow = {
   webhook_id: string;
@@ -114,8 +121,8 @@ export async function lockReadyLanes(
     const found = room <= 0 ? [] : await findReady(client, { standing, room, bounds, start });
     const fitting = found.filter((row) => hasRoom(row, taken)).map((row) => row.webhook_id);
     if (fitting.length === 0) continue;
-    const locked = await run<{ webhook_id: string }>(client, LOCK, [uuidArray(fitting)]);
-    lanes.push(...locked.map((row) => ({ webhookId: row.webhook_id, isFailing: standing === FAILING })));
+    const locked = await run<Omit<LockedLane, 'isFailing'>>(client, LOCK, [uuidArray(fitting)]);
+    lanes.push(...locked.map((lane) => ({ ...lane, isFailing: standing === FAILING })));
   }
   return lanes;
 }
@@ -125,7 +132,7 @@ const FAILING = 2;
 type Wanted = { standing: number; room: number; bounds: LaneBounds; start: string };
 
 async function findReady(client: Queryable, { standing, room, bounds, start }: Wanted): Promise<ReadyRow[]> {
-  const values = [standing, start, bounds.org, bounds.origin, bounds.threshold, room];
+  const values = [standing, start, bounds.org, bounds.origin, bounds.threshold, room, bounds.unverified];
   const found = await run<ReadyRow>(client, FIND_READY, values);
   const outdated = found.filter((row) => row.is_outdated);
   if (outdated.length > 0) await run(client, REFILE, [uuidArray(outdated.map((row) => row.webhook_id))]);

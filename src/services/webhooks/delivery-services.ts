@@ -15,6 +15,8 @@ export type DeliveriesOptions = {
   readonly slots: number;
   readonly breaker: BreakerPolicy;
   readonly disableAfterMs: number;
+  /** How many calls a host may get per second, over all orgs. Default: no limit. */
+  readonly hostRate?: number;
   /** Default: runs the work immediately. */
   readonly takeTurn?: TakeTurn;
 };
@@ -32,7 +34,7 @@ const atOnce: TakeTurn = (_, work) => work();
 
 /** The services that turn events into deliveries and deliveries into jobs. The handler that sends them is not included. */
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
-  const { engine, settings, retentionMs, slots, breaker, disableAfterMs, takeTurn = atOnce } = options;
+  const { engine, settings, retentionMs, slots, breaker, disableAfterMs, hostRate, takeTurn = atOnce } = options;
   const { database, events, writer } = engine;
   const wake = () => promoter.wake();
   const policy = deliveryPolicy(settings);
@@ -45,14 +47,17 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     prepare: (request) => engine.prepare(request),
     retentionMs,
     policy,
-    bounds: boundsOf(slots, breaker.threshold),
+    bounds: boundsOf(slots, { threshold: breaker.threshold, verifies: settings.verifies }),
+    hostRate,
     bury: (dead) => desk.bury(dead),
   });
   return { desk, dispatcher, promoter, services: [dispatcher, promoter], wake };
 }
 
 /** Keeps half of the slots for healthy targets of many orgs, however many targets hang. */
-function boundsOf(slots: number, threshold: number): LaneBounds {
+function boundsOf(slots: number, { threshold, verifies }: { threshold: number; verifies: boolean }): LaneBounds {
   const [quarter, eighth] = [Math.ceil(slots / 4), Math.ceil(slots / 8)];
-  return { org: quarter, origin: eighth, unknown: quarter, failing: quarter, threshold };
+  // One call is enough to verify an endpoint.
+  const unverified = verifies ? 1 : eighth;
+  return { org: quarter, origin: eighth, unverified, unknown: quarter, failing: quarter, threshold };
 }

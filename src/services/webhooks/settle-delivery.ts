@@ -13,6 +13,7 @@ import { addInterruptedAttempts } from '../../ledger/webhooks/interrupted-attemp
 import { loadDelivery } from '../../ledger/webhooks/load-delivery.ts';
 import { makeLanesDue } from '../../ledger/webhooks/queue-deliveries.ts';
 import { disableWebhook, type LiveDelivery, letDeliveryGo, lockLiveDelivery, writeAttempt } from '../../ledger/webhooks/settle-delivery.ts';
+import { verifyOrigin } from '../../ledger/webhooks/verified-origins.ts';
 
 export type AttemptOutcome = {
   readonly verdict: 'delivered' | 'retry' | 'failed' | 'gone';
@@ -73,10 +74,12 @@ export class DeliveryDesk {
       await this.#giveBack(context, deliveryId);
       return { kind: 'gone' };
     }
-    const { url, secrets, createdAt, now } = found;
+    const { url, secrets, createdAt, now, webhookId, isVerified } = found;
     return {
       kind: 'ready',
       deliveryId,
+      webhookId,
+      isVerified,
       messageId: messageIdOf(deliveryId),
       url,
       secrets,
@@ -84,6 +87,12 @@ export class DeliveryDesk {
       createdAtMs: createdAt.getTime(),
       nowMs: now.getTime(),
     };
+  }
+
+  /** The endpoint accepted a test message. */
+  noteVerified(endpoint: { webhookId: string; url: string }): Promise<void> {
+    const { engine, takeTurn } = this.#options;
+    return takeTurn('soon', () => verifyOrigin(engine.database.workers, endpoint));
   }
 
   /** Puts a delivery back into its lane because its target was disabled meanwhile, and completes the job. */

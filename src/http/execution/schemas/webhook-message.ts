@@ -35,7 +35,7 @@ export const DisabledData = shape('WebhookDisabledData', {
 
 export const TestData = shape('WebhookTestData', {
   webhook_id: Type.String({ format: 'uuid' }),
-  timestamp: timestamp('When the test was requested.'),
+  timestamp: timestamp('When the test was requested, or when it was sent before a first event.'),
 });
 
 export const WebhookMessage = shape(
