@@ -83,7 +83,7 @@ export class GiveUp {
 function report({ jobId, jobType, timeoutMs }: OverdueAttempt, stalledMs: number, mayEnd: boolean): void {
   const lines = [
     `The event loop of this process (${process.pid}) has been blocked for ${formatDuration(Math.round(stalledMs / 1_000) * 1_000)}.`,
-    `Job ${jobId} of type ${jobType} ran past its timeout of ${formatDuration(timeoutMs)} in this time. Its jobs return to the queue.`,
+    `Job ${jobId} of type ${jobType} ran past its timeout of ${formatDuration(timeoutMs)} in this time. Other workers take over the jobs of this process.`,
     mayEnd
       ? 'The process ends now with SIGKILL, because it can no longer handle SIGTERM.'
       : 'The process is not ended, because exitWhenBlocked is false, a debugger may be attached, or it runs jobs in a thread.',
