@@ -160,7 +160,7 @@ const SETTINGS = {
     ),
     disable_after: setting(duration(SECOND, 3_650 * DAY), 5 * DAY, 'a webhook whose requests all failed for this long is disabled'),
     secret_overlap: setting(duration(0, 365 * DAY), DAY, 'how long messages also carry a signature from the old secret after a rotation'),
-    verify: setting(BOOLEAN, true, 'send the first event of an org to an endpoint only after it accepted a test message with 2xx'),
+    verify: setting(BOOLEAN, true, 'send the first event of an org to a webhook only after it accepted a test message with 2xx'),
     host_rate: setting(integer(1, 1_000_000), 50, 'webhook requests to one host per second, over all orgs; further ones wait'),
   },
   egress: {

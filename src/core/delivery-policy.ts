@@ -12,8 +12,9 @@ export type LoadedDelivery =
       readonly kind: 'ready';
       readonly deliveryId: string;
       readonly webhookId: string;
+      readonly isCallback: boolean;
       readonly messageId: string;
-      /** Its endpoint accepted a test message of the org before. */
+      /** Its endpoint accepted a message of the org before. */
       readonly isVerified: boolean;
       readonly url: string;
       readonly body: Uint8Array;
@@ -30,7 +31,7 @@ export type DeliverySettings = {
   readonly timeoutMs: number;
   readonly maxRetries: number;
   readonly backoff: { readonly initialMs: number; readonly maxMs: number };
-  /** Whether an endpoint must accept a test message before its first event. */
+  /** Whether a webhook must accept a test message before its first event, and an origin one callback before others are sent to it. */
   readonly verifies: boolean;
 };
 

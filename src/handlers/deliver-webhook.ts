@@ -15,7 +15,7 @@ type DeliveryDesk<Context> = {
   load(context: Context, task: DeliveryTask): Promise<LoadedDelivery>;
   /** Returns whether another job will retry the delivery. */
   finish(context: Context, deliveryId: string, outcome: Judgement): Promise<{ isTriedAgain: boolean }>;
-  /** The endpoint accepted a test message, so events may follow. */
+  /** The endpoint accepted a message, so others may follow. */
   noteVerified(endpoint: { webhookId: string; url: string }): Promise<void>;
 };
 
@@ -61,10 +61,14 @@ async function deliver<Context extends DeliveryWork>(
   const { desk } = options;
   const delivery = await desk.load(context, task);
   if (delivery.kind === 'gone') return;
-  const test = delivery.isVerified || !options.verifies ? null : await send(options, context, testOf(delivery));
-  if (test?.verdict === 'delivered') await desk.noteVerified(delivery);
-  // An endpoint that does not accept the test gets no event. This was an attempt of the delivery, with the usual retries.
-  const judgement = test === null || test.verdict === 'delivered' ? await send(options, context, delivery) : test;
+  const isUnproven = options.verifies && !delivery.isVerified;
+  // The URL of a callback expects the messages of one job and nothing else. Its origin gets one call at a time until it accepts one.
+  const needsTest = isUnproven && !delivery.isCallback;
+  const first = await send(options, context, needsTest ? testOf(delivery) : delivery);
+  const isAccepted = first.verdict === 'delivered';
+  if (isUnproven && isAccepted) await desk.noteVerified(delivery);
+  // A webhook that does not accept the test gets no event. This was an attempt of the delivery, with the usual retries.
+  const judgement = needsTest && isAccepted ? await send(options, context, delivery) : first;
   const { isTriedAgain } = await desk.finish(context, task.deliveryId, judgement);
   if (!isTriedAgain) conclude(judgement);
 }

@@ -4,7 +4,8 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 // id and not among all enabled targets.
 const LOAD = statement(
   'load_delivery',
-  `SELECT d.body, d.created_at AS "createdAt", w.url, w.org_id AS "orgId", w.id AS "webhookId", millrace.clock() AS now,
+  `SELECT d.body, d.created_at AS "createdAt", w.url, w.org_id AS "orgId", w.id AS "webhookId", w.kind = 'callback' AS "isCallback",
+     millrace.clock() AS now,
      EXISTS (SELECT FROM millrace.verified_origins v WHERE v.org_id = l.org_id AND v.origin = l.origin OFFSET 0) AS "isVerified",
      coalesce(CASE WHEN w.kind = 'callback' THEN
      (SELECT array_remove(ARRAY[c.secret, CASE WHEN c.old_expires_at > millrace.clock() THEN c.old_secret END], NULL)
@@ -22,10 +23,11 @@ const LOAD = statement(
 export type SendableDelivery = {
   readonly orgId: string;
   readonly webhookId: string;
+  readonly isCallback: boolean;
   readonly url: string;
   readonly body: string;
   readonly secrets: readonly Uint8Array[];
-  /** Its endpoint accepted a test message of the org before. */
+  /** Its endpoint accepted a message of the org before. */
   readonly isVerified: boolean;
   readonly createdAt: Date;
   readonly now: Date;

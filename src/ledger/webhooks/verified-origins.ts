@@ -15,7 +15,7 @@ const FORGET = statement(
      ORDER BY verified_at LIMIT $1::int4) RETURNING 1 AS one`,
 );
 
-/** Records that an endpoint accepted a test message. Its org may now send events to all URLs of that origin. */
+/** Records that an endpoint accepted a message. Its org may now send to all URLs of that origin. */
 export async function verifyOrigin(db: Queryable, { webhookId, url }: { webhookId: string; url: string }): Promise<void> {
   await run(db, VERIFY, [webhookId, url]);
 }

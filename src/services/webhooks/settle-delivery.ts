@@ -74,11 +74,12 @@ export class DeliveryDesk {
       await this.#giveBack(context, deliveryId);
       return { kind: 'gone' };
     }
-    const { url, secrets, createdAt, now, webhookId, isVerified } = found;
+    const { url, secrets, createdAt, now, webhookId, isCallback, isVerified } = found;
     return {
       kind: 'ready',
       deliveryId,
       webhookId,
+      isCallback,
       isVerified,
       messageId: messageIdOf(deliveryId),
       url,
@@ -89,7 +90,7 @@ export class DeliveryDesk {
     };
   }
 
-  /** The endpoint accepted a test message. */
+  /** The endpoint accepted a message. */
   noteVerified(endpoint: { webhookId: string; url: string }): Promise<void> {
     const { engine, takeTurn } = this.#options;
     return takeTurn('soon', () => verifyOrigin(engine.database.workers, endpoint));
