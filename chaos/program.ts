@@ -1,4 +1,4 @@
-/** `millrace up` as a process: the HTTP API and workers on an external database. */
+/** `millrace up` as a process: the HTTP API and workers on an external database, or on the embedded one. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -25,10 +25,10 @@ export class Program {
   /** Log lines about unexpected errors. */
   readonly faults: string[] = [];
 
-  /** More settings than the usual ones, as environment variables. */
-  constructor(databaseUrl: string, settings: Readonly<Record<string, string>> = {}) {
+  /** `settings` are added to the usual ones, as environment variables. An empty URL stands for the embedded database. */
+  constructor(databaseUrl: string, settings: Readonly<Record<string, string>> = {}, usual: Readonly<Record<string, string>> = SETTINGS) {
     this.#databaseUrl = databaseUrl;
-    this.#settings = settings;
+    this.#settings = { ...usual, ...settings };
   }
 
   get url(): string {
@@ -47,9 +47,10 @@ export class Program {
   /** Resolves when the server responds. A restart uses the same port. */
   async start(): Promise<void> {
     const port = this.#url === '' ? '0' : new URL(this.#url).port;
-    const args = ['up', '--json', '--port', port, '--database', this.#databaseUrl];
+    const database = this.#databaseUrl === '' ? [] : ['--database', this.#databaseUrl];
+    const args = ['up', '--json', '--port', port, ...database];
     const child = spawn(process.execPath, [PROGRAM, ...args], {
-      env: { ...process.env, ...SETTINGS, ...this.#settings },
+      env: { ...process.env, ...this.#settings },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     this.#child = child;
@@ -69,11 +70,20 @@ export class Program {
   }
 
   /** Kills the process with kill -9, and resolves when it has ended. */
-  async kill(): Promise<void> {
+  kill(): Promise<void> {
+    return this.#end('SIGKILL');
+  }
+
+  /** Asks the process to stop, so that it also stops its embedded database. */
+  stop(): Promise<void> {
+    return this.#end('SIGTERM');
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
     const child = this.#child;
     if (child === null || child.exitCode !== null || child.signalCode !== null) return;
     const gone = once(child, 'exit');
-    child.kill('SIGKILL');
+    child.kill(signal);
     await gone;
   }
 }
