@@ -75,7 +75,8 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
       port: get<number>('server.port'),
       requestTimeoutMs: get<number>('server.request_timeout'),
       maxInFlight: get<number>('server.max_in_flight'),
-      trustProxy: get<boolean>('server.trust_proxy'),
+      trustProxy: get<false | number | readonly string[]>('server.trust_proxy'),
+      allowedHosts: get<readonly string[]>('server.allowed_hosts'),
       corsOrigins: get<readonly string[]>('server.cors_origins'),
     },
     database: {

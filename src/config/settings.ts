@@ -43,7 +43,16 @@ const SETTINGS = {
       'the time limit for handling a request; after that the server returns 503',
     ),
     max_in_flight: setting(integer(1), 1_000, 'concurrent requests; beyond that the server returns 503'),
-    trust_proxy: setting(BOOLEAN, false, 'trust the X-Forwarded headers of a reverse proxy'),
+    trust_proxy: setting(
+      { type: 'proxies' },
+      false,
+      'the reverse proxies whose X-Forwarded headers are trusted: how many there are, or their addresses and ranges',
+    ),
+    allowed_hosts: setting(
+      { type: 'list', of: 'host name' },
+      [],
+      'the names by which clients reach the server, in addition to `localhost` and IP addresses; "*" means every name',
+    ),
     cors_origins: setting(LIST, [], 'origins whose web pages may call the API; none by default'),
   },
   database: {

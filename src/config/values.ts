@@ -8,15 +8,18 @@ export type Kind =
   | { readonly type: 'integer'; readonly min: number; readonly max?: number }
   | { readonly type: 'number'; readonly above?: number; readonly min?: number; readonly max: number }
   | { readonly type: 'boolean' }
+  | { readonly type: 'proxies' }
   | { readonly type: 'duration'; readonly minMs?: number; readonly maxMs?: number }
   | { readonly type: 'size'; readonly maxBytes: number }
   | {
       readonly type: 'list';
       readonly choices?: readonly string[];
-      readonly of?: 'range' | 'local endpoint';
+      readonly of?: Form;
       /** An empty list would silently disable the feature. */
       readonly needsOne?: true;
     };
+
+type Form = 'range' | 'local endpoint' | 'host name';
 
 export type Value = string | number | boolean | readonly string[];
 
@@ -36,6 +39,8 @@ export function readValue(given: unknown, kind: Kind): Read {
       return readNumber(given, kind);
     case 'boolean':
       return typeof given === 'boolean' ? accept(given) : refuse('must be true or false');
+    case 'proxies':
+      return readProxies(given);
     case 'duration':
       return readDuration(given, kind);
     case 'size':
@@ -54,7 +59,9 @@ export function readEnvironmentValue(text: string, kind: Kind): Read {
   if (kind.type === 'boolean') {
     return readValue(/^(true|1)$/i.test(trimmed) || (/^(false|0)$/i.test(trimmed) ? false : trimmed), kind);
   }
-  if (kind.type === 'list') {
+  if (kind.type === 'proxies' && /^(?:true|false)$/i.test(trimmed)) return readProxies(trimmed.toLowerCase() === 'true');
+  if (kind.type === 'proxies' && /^\d+$/.test(trimmed)) return readProxies(Number(trimmed));
+  if (kind.type === 'list' || kind.type === 'proxies') {
     const parts = trimmed.split(',').map((part) => part.trim());
     return readValue(parts.filter(Boolean), kind);
   }
@@ -85,6 +92,18 @@ function readNumber(given: unknown, { above, min = 0, max }: { above?: number; m
   );
 }
 
+const MAX_PROXIES = 100;
+
+/** Zero proxies are none. With `true` a caller could choose his own address: the leftmost one that the headers name. */
+function readProxies(given: unknown): Read {
+  if (given === false || given === 0 || given === 0n) return accept(false);
+  if (Array.isArray(given)) return readList(given, { of: 'range', needsOne: true });
+  const read = readInteger(given, { min: 1, max: MAX_PROXIES });
+  if (read.ok) return read;
+  const ways = `false, the number of proxies from 1 to ${MAX_PROXIES}, or a list of their addresses such as ["10.0.0.0/8"]`;
+  return refuse(given === true ? `cannot be true, because callers could forge their address: write ${ways}` : `must be ${ways}`);
+}
+
 function readDuration(given: unknown, { minMs = 1, maxMs = Number.MAX_SAFE_INTEGER }: { minMs?: number; maxMs?: number }): Read {
   if (typeof given !== 'string' && typeof given !== 'number') return refuse('must be a duration such as "30s", "5m" or "PT1H"');
   const parsed = parseDuration(given);
@@ -101,10 +120,7 @@ function readSize(given: unknown, { maxBytes }: { maxBytes: number }): Read {
   return refuse(`must be from 1B to ${showSize(maxBytes)}`);
 }
 
-function readList(
-  given: unknown,
-  { choices, of, needsOne }: { choices?: readonly string[]; of?: 'range' | 'local endpoint'; needsOne?: true },
-): Read {
+function readList(given: unknown, { choices, of, needsOne }: { choices?: readonly string[]; of?: Form; needsOne?: true }): Read {
   if (!Array.isArray(given) || !given.every((item) => typeof item === 'string' && item !== '')) return refuse('must be a list of strings');
   if (needsOne && given.length === 0) return refuse('must have at least one item');
   const wrong = of === undefined ? undefined : given.find((item) => !FORMS[of].fits(item));
@@ -119,10 +135,18 @@ const FORMS = {
     name: 'addresses or ranges such as "10.1.0.0/16" or "::1"',
     fits: (text: string) => parseRange(text) !== null,
   },
+  'host name': { name: 'host names such as "jobs.example.com", without a port', fits: isHostName },
   'local endpoint': { name: 'loopback endpoints such as "127.0.0.1:9000" or "[::1]:9000"', fits: isLocalEndpoint },
 } as const;
 
 const ENDPOINT = /^(?:\[([0-9a-f:]+)\]|([0-9.]+)):([1-9]\d{0,4})$/i;
+
+const HOST_NAME = /^(?=.{1,253}$)[a-z0-9_-]+(?:\.[a-z0-9_-]+)*$/i;
+
+/** "*" stands for every name. */
+function isHostName(text: string): boolean {
+  return text === '*' || HOST_NAME.test(text);
+}
 
 function isLocalEndpoint(text: string): boolean {
   const [, v6, v4, port] = ENDPOINT.exec(text) ?? [];

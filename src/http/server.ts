@@ -5,12 +5,14 @@ import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Door, Http } from './door.ts';
 import { installAuthentication } from './shared/authentication.ts';
 import { answerConnectionError } from './shared/connection-errors.ts';
+import { setConstantHeaders } from './shared/constant-headers.ts';
 import { doorOf, type FaultObserver, installErrors, sendError, toAppError } from './shared/errors.ts';
 import type { Authenticator, RateLimiter } from './shared/identity.ts';
 import { installInFlight } from './shared/in-flight.ts';
 import { installOpenApi } from './shared/openapi.ts';
 import { installQueryValues } from './shared/query-values.ts';
 import { requestIdOf } from './shared/request-id.ts';
+import { originCheck } from './shared/request-origin.ts';
 import { installSafeJson } from './shared/safe-json.ts';
 import { installApiPage } from './system/api-page.ts';
 import { installErrorPages } from './system/error-pages.ts';
@@ -27,7 +29,10 @@ export type ServerOptions = {
   requestTimeoutMs?: number;
   maxInFlight?: number;
   bodyLimitBytes?: number;
-  trustProxy?: boolean;
+  /** How many proxies there are in front of the server, or their addresses and ranges. */
+  trustProxy?: false | number | readonly string[];
+  /** The names by which clients reach the server, in addition to `localhost` and every IP address; "*" allows all. */
+  allowedHosts?: readonly string[];
   /** Web pages of these origins may call the API. */
   corsOrigins?: readonly string[];
   /** How long a client may take to send the headers, and the whole of a request. */
@@ -51,15 +56,13 @@ const BODY_LIMIT_BYTES = 32 * 1_048_576;
 export async function buildServer(options: ServerOptions): Promise<Http> {
   const { doors, engine, requestTimeoutMs = HANDLER_TIMEOUT_MS, maxInFlight = MAX_IN_FLIGHT } = options;
   const http = bareServer(options);
-  http.addHook('onRequest', (request, reply, done) => {
-    reply.header('x-request-id', request.id);
-    done();
-  });
+  installOriginCheck(http, options);
+  // Before the first route, because a route takes the error handler that there is.
+  installErrors(http, doors, options.onFault);
   await installCors(http, options.corsOrigins ?? []);
   installInFlight(http, { maxInFlight, requestTimeoutMs });
   installSafeJson(http);
   installQueryValues(http);
-  installErrors(http, doors, options.onFault);
   installQuietContinue(http, doors);
   installAuthentication(http, options);
   await installOpenApi(http, options);
@@ -81,7 +84,7 @@ function bareServer(options: ServerOptions): Http {
     connectionTimeout: receiveTimeoutMs,
     requestTimeout: receiveTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    trustProxy: options.trustProxy ?? false,
+    trustProxy: trusted(options.trustProxy ?? false),
     // While the server closes, it still responds on open connections and asks the client to reconnect.
     return503OnClosing: false,
     http: {
@@ -100,6 +103,22 @@ function bareServer(options: ServerOptions): Http {
       customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true, verbose: true },
     },
   }) as unknown as Http;
+}
+
+/** With a number Fastify trusts no proxy. The function trusts as many as there are, counted from this server. */
+function trusted(proxies: false | number | readonly string[]) {
+  return typeof proxies === 'number' ? (_address: string, hop: number) => hop < proxies : proxies && [...proxies];
+}
+
+/** One hook before all others: the headers of every response, and the refusal of requests that other sites cause. */
+function installOriginCheck(http: Http, { trustProxy = false, allowedHosts = [], corsOrigins = [] }: ServerOptions): void {
+  const check = originCheck({ allowedHosts, corsOrigins });
+  http.addHook('onRequest', (request, reply, done) => {
+    setConstantHeaders(reply, request.id);
+    const refusal = check(request.raw, trustProxy === false ? undefined : request.host);
+    if (refusal === null) done();
+    else done(refusal);
+  });
 }
 
 /** Lets web pages of the configured origins call the API. No origin is allowed by default. */

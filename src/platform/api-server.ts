@@ -21,13 +21,14 @@ const CLOSE_GRACE_MS = 5_000;
 export async function openApi(platform: Platform, { config, out }: { config: Config; out: Notices }): Promise<ApiServer> {
   const { engine, database, telemetry, webhooks } = platform;
   const { requestsPerMinute, bodyBytes } = config.limits;
-  const { host, port, ...bounds } = config.server;
+  const { host, port, allowedHosts, ...bounds } = config.server;
   const authenticator = new KeyAuthenticator({ database });
   const settings = config.execution;
   const { door: executionDoor } = composeExecution({ engine, settings, telemetry, authenticator, webhooks });
   const doors = [openQueueDoor(settings), executionDoor];
   const http = await buildServer({
     ...bounds,
+    allowedHosts: [host, ...allowedHosts],
     engine,
     authenticator,
     doors,

@@ -37,6 +37,7 @@ describe('the configuration', () => {
         requestTimeoutMs: 15_000,
         maxInFlight: 1_000,
         trustProxy: false,
+        allowedHosts: [],
         corsOrigins: [],
       },
       database: { url: null, apiPool: null, workerPool: null },
@@ -63,7 +64,8 @@ describe('the configuration', () => {
       port = 9000
       request_timeout = "PT5S"
       max_in_flight = 50
-      trust_proxy = true
+      trust_proxy = 2
+      allowed_hosts = ["jobs.example.com"]
       cors_origins = ["https://app.example"]
       [database]
       url = "postgres://u:p@db/x"
@@ -96,7 +98,7 @@ describe('the configuration', () => {
     `);
     expect(config).toMatchObject({
       server: {
-        ...{ host: '0.0.0.0', port: 9_000, requestTimeoutMs: 5_000, maxInFlight: 50, trustProxy: true },
+        ...{ host: '0.0.0.0', port: 9_000, requestTimeoutMs: 5_000, maxInFlight: 50, trustProxy: 2, allowedHosts: ['jobs.example.com'] },
         corsOrigins: ['https://app.example'],
       },
       database: { url: 'postgres://u:p@db/x', apiPool: 5, workerPool: 7 },
@@ -139,7 +141,10 @@ describe('the sources', () => {
     [{ MILLRACE_LIMITS_REQUESTS_PER_MINUTE: '20' }, { limits: { requestsPerMinute: 20 } }],
     [{ MILLRACE_LIMITS_PAYLOAD_SIZE: '2mb' }, { limits: { payloadBytes: 2_097_152 } }],
     [{ MILLRACE_WORKERS_QUEUES: 'a, b' }, { workers: { queues: ['a', 'b'] } }],
-    [{ MILLRACE_SERVER_TRUST_PROXY: 'true' }, { server: { trustProxy: true } }],
+    [{ MILLRACE_SERVER_TRUST_PROXY: '2' }, { server: { trustProxy: 2 } }],
+    [{ MILLRACE_SERVER_TRUST_PROXY: 'False' }, { server: { trustProxy: false } }],
+    [{ MILLRACE_SERVER_TRUST_PROXY: '10.0.0.0/8, ::1' }, { server: { trustProxy: ['10.0.0.0/8', '::1'] } }],
+    [{ MILLRACE_SERVER_ALLOWED_HOSTS: 'jobs.example.com,millrace' }, { server: { allowedHosts: ['jobs.example.com', 'millrace'] } }],
     [{ MILLRACE_SERVER_TRUST_PROXY: '0' }, { server: { trustProxy: false } }],
     [{ MILLRACE_WORKERS_DRAIN_GRACE: '45' }, { workers: { drainGraceMs: 45_000 } }],
     [{ MILLRACE_QUEUE_LIFETIME: 'P2D' }, { profile: { lifetimeMs: 172_800_000 } }],
@@ -187,7 +192,14 @@ describe('a configuration that is wrong', () => {
     ['[server]\nport = "80"', 'server.port must be a whole number from 0 to 65535'],
     ['[server]\nport = 65536', 'server.port must be a whole number from 0 to 65535'],
     ['[server]\nport = 1.5', 'server.port must be a whole number from 0 to 65535'],
-    ['[server]\ntrust_proxy = "yes"', 'server.trust_proxy must be true or false'],
+    ['[server]\ntrust_proxy = "yes"', 'server.trust_proxy must be false, the number of proxies from 1 to 100, or a list'],
+    ['[server]\ntrust_proxy = true', 'server.trust_proxy cannot be true, because callers could forge their address: write false'],
+    ['[server]\ntrust_proxy = -1', 'server.trust_proxy must be false, the number of proxies'],
+    ['[server]\ntrust_proxy = 101', 'server.trust_proxy must be false, the number of proxies'],
+    ['[server]\ntrust_proxy = []', 'server.trust_proxy must have at least one item'],
+    ['[server]\ntrust_proxy = ["nginx"]', 'server.trust_proxy must be a list of addresses or ranges'],
+    ['[server]\nallowed_hosts = ["https://jobs.example.com"]', 'server.allowed_hosts must be a list of host names'],
+    ['[server]\nallowed_hosts = ["jobs.example.com:8484"]', 'server.allowed_hosts must be a list of host names'],
     ['[server]\nrequest_timeout = "15"', 'server.request_timeout is not valid: a duration in a string needs a unit'],
     ['[server]\nrequest_timeout = "1h"', 'server.request_timeout must be at most 10m'],
     ['[server]\nrequest_timeout = "0s"', 'server.request_timeout must be at least 10ms'],
@@ -210,7 +222,8 @@ describe('a configuration that is wrong', () => {
   it.each([
     [{ MILLRACE_SERVER_PROT: '1' }, 'server.prot is not known (did you mean port?) (from MILLRACE_SERVER_PROT)'],
     [{ PORT: 'http' }, 'server.port must be a whole number from 0 to 65535 (from PORT)'],
-    [{ MILLRACE_SERVER_TRUST_PROXY: 'maybe' }, 'server.trust_proxy must be true or false'],
+    [{ MILLRACE_SERVER_TRUST_PROXY: 'maybe' }, 'server.trust_proxy must be a list of addresses or ranges'],
+    [{ MILLRACE_SERVER_TRUST_PROXY: 'TRUE' }, 'server.trust_proxy cannot be true'],
     [{ MILLRACE_RETENTION_LOGS: 'x' }, 'retention.logs has no effect in this version'],
     [{ MILLRACE_LIMIT_QUOTA: '1' }, 'MILLRACE_LIMIT_QUOTA is not a setting (did you mean MILLRACE_LIMITS_QUOTA?)'],
     [{ MILLRACE_SEVRER_PROT: '1' }, 'MILLRACE_SEVRER_PROT is not a setting (did you mean MILLRACE_SERVER_PORT?)'],

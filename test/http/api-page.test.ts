@@ -50,9 +50,16 @@ describe('GET /docs', () => {
       "frame-ancestors 'none'",
       "img-src 'self' data:",
       "script-src 'self'",
-      "style-src 'self' 'unsafe-inline'",
+      "style-src 'self'",
     ]);
     expect(await answer.text()).not.toMatch(/<script(?![^>]* src=)|<[^>]+ on\w+=|<style|javascript:/);
+  });
+
+  it('needs no inline style, so that its policy allows none', async () => {
+    const { url } = await serve({ doors: [queueDoor] });
+    const page = await Page.load(url);
+    expect(page.all('style')).toEqual([]);
+    expect(page.inlineStyles).toEqual([]);
   });
 
   it('shows texts of the OpenAPI document as text, never as script', async () => {

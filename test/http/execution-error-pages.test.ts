@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { PROBLEM_CODES, PROBLEMS } from '../../src/http/execution/problem-codes.ts';
@@ -22,8 +23,13 @@ describe('GET /docs/errors/<code>, where the type of a problem leads', () => {
     const { url } = await serve();
     for (const path of ['/docs/errors', '/docs/errors/RFA_INTERNAL', '/docs/errors/NOBODY']) {
       const answer = await fetch(url + path, { headers: HTML });
-      expect(answer.headers.get('content-security-policy')).toMatch(/^default-src 'none'/);
-      expect(await answer.text()).not.toMatch(/<script|<link|<img|https?:\/\//);
+      const html = await answer.text();
+      expect(html).not.toMatch(/<script|<link|<img|https?:\/\/| style=/);
+      const [, style = ''] = /<style>(.*)<\/style>/s.exec(html) ?? [];
+      const hash = createHash('sha256').update(style).digest('base64');
+      const policy = answer.headers.get('content-security-policy')?.split('; ');
+      const closed = ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"];
+      expect(policy).toEqual(["default-src 'none'", `style-src 'sha256-${hash}'`, ...closed]);
     }
   });
 

@@ -36,6 +36,10 @@ type Provoke = () => Promise<Answer>;
 const CASES: Record<ProblemCode, Provoke> = {
   RFA_REQUEST_MALFORMED: async () => (await server.client()).post('/jobs', '{"type":'),
   RFA_JOB_VALIDATION_FAILED: async () => (await server.client()).post('/jobs', { type: 'SOMETHING' }),
+  RFA_REQUEST_UNKNOWN_HOST: async () => {
+    const nobody = server.nobody().at(await server.listen({ trustProxy: 1 }));
+    return nobody.get('/health', {}, { 'x-forwarded-host': 'rebound.example' });
+  },
   RFA_AUTH_INVALID_CREDENTIALS: () => server.nobody().get('/jobs'),
   RFA_AUTH_TOKEN_EXPIRED: async () => {
     const nobody = server.nobody().at(await server.listen({ settings: lifetimeOfNothing }));
@@ -53,6 +57,7 @@ const CASES: Record<ProblemCode, Provoke> = {
     await client.post(`/clients/${client.clientId}/keys/revoke`, { key_id: key.key_id });
     return client.get('/jobs');
   },
+  RFA_REQUEST_CROSS_SITE: () => server.nobody().post('/clients', undefined, { origin: 'https://other.example' }),
   RFA_JOB_NOT_FOUND: async () => (await server.client()).get(`/jobs/${randomUUID()}`),
   RFA_CLIENT_NOT_FOUND: () => server.nobody().post(`/clients/${randomUUID()}/keys`, {}),
   RFA_KEY_NOT_FOUND: async () => {
@@ -176,7 +181,9 @@ describe('every error of the execution API can be met, and the next job succeeds
     expect(headers.get('content-type')).toBe('application/problem+json');
     expect(body).toMatchObject({ status, title: PROBLEMS[code].title, instance: headers.get('x-request-id') });
     expect(body.detail).toContain(PROBLEMS[code].action);
-    expect(body.type).toMatch(new RegExp(`^http://127\\.0\\.0\\.1:\\d+/docs/errors/${code}$`));
+    // The address of a page is not made of a host that the server refused.
+    const page = code === 'RFA_REQUEST_UNKNOWN_HOST' ? '' : 'http://127\\.0\\.0\\.1:\\d+';
+    expect(body.type).toMatch(new RegExp(`^${page}/docs/errors/${code}$`));
     if (WAITS.includes(status)) expect(headers.get('retry-after')).toMatch(/^[1-9]\d*$/);
     expect(JSON.stringify(body)).not.toMatch(/secret of the house|no more jobs|millrace\.jobs/);
     const client = await server.client();

@@ -198,7 +198,7 @@ describe('pages of other origins', () => {
     for (const origins of [[], ['https://other.example']]) {
       const answer = await ask('https://app.example', origins);
       expect(answer.headers.has('access-control-allow-origin')).toBe(false);
-      expect(answer.status).toBe(404);
+      expect(answer.status).toBe(403);
     }
   });
 

@@ -8,10 +8,20 @@ const problem = (status: number, title: string, action: string): Problem => ({ s
 export const PROBLEMS = {
   RFA_REQUEST_MALFORMED: problem(400, 'Malformed request', 'Send JSON of the documented shape with every required field.'),
   RFA_JOB_VALIDATION_FAILED: problem(400, 'Validation failed', 'Correct the fields named in errors and send the request again.'),
+  RFA_REQUEST_UNKNOWN_HOST: problem(
+    400,
+    'Unknown host',
+    'Use the address of the server, or ask its operator to add the name to server.allowed_hosts.',
+  ),
   RFA_AUTH_INVALID_CREDENTIALS: problem(401, 'Invalid credentials', 'Send a valid API key as Authorization: Bearer <key>.'),
   RFA_AUTH_TOKEN_EXPIRED: problem(401, 'Credentials expired', 'Use another key of the client, or issue a new one.'),
   RFA_AUTH_FORBIDDEN: problem(403, 'Forbidden', 'Use a key of the owning client that has the required scope.'),
   RFA_AUTH_API_KEY_DISABLED: problem(403, 'API key disabled', 'Use another key: this one is revoked.'),
+  RFA_REQUEST_CROSS_SITE: problem(
+    403,
+    'Cross-site request',
+    'Call the server from its own pages, or ask its operator to add the origin to server.cors_origins.',
+  ),
   RFA_JOB_NOT_FOUND: problem(
     404,
     'Job not found',

@@ -25,7 +25,7 @@ export function respondProblem(error: AppError, request: FastifyRequest): ErrorR
     contentType: PROBLEM_TYPE,
     headers: allowOf(error),
     body: {
-      type: `${originOf(request)}/docs/errors/${code}`,
+      type: `${code === 'RFA_REQUEST_UNKNOWN_HOST' ? '' : originOf(request)}/docs/errors/${code}`,
       title,
       status,
       detail: message.endsWith(action) ? message : `${message} ${action}`,
@@ -78,7 +78,8 @@ function allowOf(error: AppError): Record<string, string> {
 export function problemsOf({ method, schema, config }: DescribedRoute): Record<number, unknown> {
   const statuses: ProblemStatus[] = [
     400,
-    ...(config.scopes === undefined ? [] : ([401, 403] as const)),
+    ...(config.scopes === undefined ? [] : ([401] as const)),
+    403,
     ...(schema.params === undefined ? [] : ([404] as const)),
     406,
     ...(method === 'GET' ? [] : ([413, 415] as const)),

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { AppError } from '../../core/errors.ts';
+import { CONSTANT_HEADERS } from './constant-headers.ts';
 import { renderPlainly } from './errors.ts';
 
 type ConnectionError = Error & { code?: string };
@@ -20,6 +21,7 @@ export function answerConnectionError(error: ConnectionError, socket: Socket): v
     'content-type: application/json; charset=utf-8',
     `content-length: ${Buffer.byteLength(body)}`,
     `x-request-id: ${requestId}`,
+    ...Object.entries(CONSTANT_HEADERS).map(([name, value]) => `${name}: ${value}`),
     'connection: close',
   ];
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy());

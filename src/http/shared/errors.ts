@@ -1,6 +1,7 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, type ErrorCode, invalidRequest, isAppError } from '../../core/errors.ts';
 import type { Door, ErrorResponse, Http } from '../door.ts';
+import { setConstantHeaders } from './constant-headers.ts';
 import { bodyTooLarge } from './safe-json.ts';
 import { issuesOf } from './validation-issues.ts';
 
@@ -56,7 +57,8 @@ export type ErrorAnswer = { error: AppError; request: FastifyRequest; reply: Fas
 
 export function sendError({ error, request, reply, doors }: ErrorAnswer): FastifyReply {
   const { status, contentType, headers = {}, body } = responseTo(error, request, doorOf(request.url, doors));
-  reply.code(status).headers(headers).header('x-request-id', request.id).type(contentType);
+  setConstantHeaders(reply, request.id);
+  reply.code(status).headers(headers).type(contentType);
   if (status === 503 || status === 429) {
     reply.header('retry-after', Math.max(1, Math.ceil((error.retryAfterMs ?? RETRY_AFTER_MS) / 1_000)));
   }

@@ -25,7 +25,7 @@ const RETRY_AFTER = { 'Retry-After': { type: 'integer', minimum: 1, description:
 const ERROR_RESPONSES = {
   400: { description: 'The request is not valid; the details name what to correct.' },
   401: { description: 'The API key is missing or not valid.' },
-  403: { description: 'The API key does not allow this.' },
+  403: { description: 'The API key does not allow this, or a web page of another site sent the request.' },
   404: { description: 'It does not exist, or it belongs to another org.' },
   429: { description: 'A limit is reached.', headers: RETRY_AFTER },
   500: { description: 'An unexpected error.' },
@@ -88,10 +88,9 @@ function securityOf({ scopes, isOpenCall }: FastifyContextConfig): Record<string
 }
 
 function errorResponses(schema: FastifySchema, { scopes, isProbe }: FastifyContextConfig): Record<string, unknown> {
-  const isRead = schema.body !== undefined || schema.querystring !== undefined || schema.params !== undefined;
   const statuses = [
-    ...(isRead ? ([400] as const) : []),
-    ...(scopes === undefined ? [] : ([401, 403, 429] as const)),
+    ...([400, 403] as const),
+    ...(scopes === undefined ? [] : ([401, 429] as const)),
     ...(schema.params === undefined ? [] : ([404] as const)),
     ...([500] as const),
     ...(isProbe === true ? [] : ([503] as const)),

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Http } from '../door.ts';
 import { isProblemCode, PROBLEM_CODES, PROBLEMS, type ProblemCode } from '../execution/problem-codes.ts';
@@ -11,6 +12,15 @@ h1 { font-size: 24px; margin: 8px 0; } dt { color: var(--dim); margin-top: 14px;
 table { width: 100%; border-collapse: collapse; } td, th { text-align: left; vertical-align: top; padding: 6px 12px 6px 0; border-bottom: 1px solid var(--line); }
 th { color: var(--dim); font-weight: 600; }
 `;
+
+/** The page has one style, and no script. */
+const POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
 
 /** Serves the address in the `type` of a problem, as HTML for people and as JSON for programs. */
 export function installErrorPages(http: Http): void {
@@ -61,7 +71,7 @@ function listOf(): string {
 function sendPage(reply: FastifyReply, title: string, content: string): FastifyReply {
   return reply
     .type('text/html; charset=utf-8')
-    .header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'")
+    .header('content-security-policy', POLICY)
     .send(`<!doctype html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">

@@ -38,7 +38,7 @@ export const Problem = shape(
 const MEANINGS = {
   400: 'The request is malformed or not valid; errors name every invalid field.',
   401: 'The key is missing, not valid or expired.',
-  403: 'The key may not do this, or it was revoked.',
+  403: 'The key may not do this, it was revoked, or a web page of another site sent the request.',
   404: 'The job, client, key or webhook does not exist.',
   406: 'The Accept header allows none of the media types of this path.',
   409: 'The request conflicts with an idempotency key, a key or the current state.',

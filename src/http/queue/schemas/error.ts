@@ -46,7 +46,7 @@ export const ApiError = shape(
 const MEANINGS = {
   400: 'The request is not valid (INVALID_REQUEST); details name every invalid field.',
   401: 'The key is missing or not valid (UNAUTHORIZED).',
-  403: 'The key lacks a scope, or the request names another org (FORBIDDEN).',
+  403: 'The key lacks a scope, the request names another org, or a web page of another site sent it (FORBIDDEN).',
   404: 'The org of the key has no such job (NOT_FOUND).',
   409: 'The state of the job or its idempotency key does not allow the request (CONFLICT, DUPLICATE).',
   429: 'A limit is exceeded (QUOTA_EXCEEDED); Retry-After says when to retry.',
