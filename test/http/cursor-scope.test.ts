@@ -67,6 +67,34 @@ describe.each(LISTS)('a cursor of $name', ({ read, filter, alike, others }) => {
     refusedCursor(body);
   });
 
+  it('says nothing to its holder, and is the same text in every process', async () => {
+    const caller = await callerWithFailures();
+    const cursor = await firstCursor(caller);
+    expect(cursor).toMatch(/^[\w-]{30,}$/);
+    expect(Buffer.from(cursor, 'base64url').toString('latin1')).not.toMatch(/[[\],"]\d|\d{4}/);
+    const elsewhere = await queue.listen();
+    expect(await firstCursor(caller.at(elsewhere))).toBe(cursor);
+    expect((await read(caller.at(elsewhere), { ...(filter as object), cursor })).status).toBe(200);
+  });
+
+  it('is refused with any change of any of its bytes, or in another spelling', async () => {
+    const caller = await callerWithFailures();
+    const cursor = await firstCursor(caller);
+    const bytes = Buffer.from(cursor, 'base64url');
+    const changed = Array.from(bytes, (byte, at) => {
+      const copy = Buffer.from(bytes);
+      copy[at] = byte ^ (1 << (at % 8));
+      return copy.toString('base64url');
+    });
+    const forged = Buffer.from(JSON.stringify([2, 'x', 1, 1])).toString('base64url');
+    const spelled = [`${cursor}=`, `${cursor} `, cursor.slice(0, -1), cursor.slice(0, 20), `${cursor}AAAA`, forged];
+    for (const wrong of [...changed, ...spelled]) {
+      const { status, body } = await read(caller, { ...(filter as object), cursor: wrong });
+      expect({ wrong, status }).toEqual({ wrong, status: 400 });
+      refusedCursor(body);
+    }
+  });
+
   it('is refused at every other list', async () => {
     const caller = await callerWithFailures();
     const cursor = await firstCursor(caller);

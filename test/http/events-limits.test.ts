@@ -49,7 +49,7 @@ test('a client that goes away before its stream begins leaves nothing behind', a
   const server = await serveEvents(ledger, { maxFollowersPerOrg: 1 });
   const held = await Promise.all(Array.from({ length: 10 }, () => ledger.db.api.connect()));
   const socket = await dial(server.port);
-  socket.write(`GET /queue/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${orgId}\r\n\r\n`);
+  socket.write(`GET /queue/v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${orgId}\r\n\r\n`);
   await until('the reader waits for a connection', () => ledger.db.api.waitingCount, 1);
   socket.destroy();
   await until('the server has closed its connections', () => connectionsOf(server), 0);

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import { FeedCursors } from '../../src/engine/follow/feed-cursor.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { sealOf } from '../../src/ledger/driver/seal.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../until.ts';
 import { connectionsOf, type EventServer, follow, type Received, serveEvents } from './events-fixture.ts';
@@ -62,7 +64,29 @@ test('clients that resume while jobs are submitted by several hands at once see 
 });
 
 /** Ids are opaque to clients; a test may look inside. */
-const transactionOf = (id: string): number => JSON.parse(Buffer.from(id, 'base64url').toString())[1];
+const transactionOf = async (orgId: string, id: string): Promise<number> =>
+  new FeedCursors(await sealOf(ledger.db.api), orgId).read(id).txid;
+
+test('the id of an event says nothing of other orgs, is the same in every stream, and is refused in another org', async () => {
+  const [orgId, stranger] = [await ledger.newOrg(), await ledger.newOrg()];
+  const server = await serveEvents(ledger);
+  const streams = [await follow(server, orgId), await follow(server, orgId)];
+  await submitMany(orgId, 1);
+  const [first, second] = await Promise.all(streams.map(async (stream) => (await stream.take(1))[0]));
+  const id = first?.id ?? '';
+  expect(second?.id).toBe(id);
+  expect(Buffer.from(id, 'base64url').toString('latin1')).not.toMatch(/\d{3}/);
+  const statusOf = async (org: string, given: string) => {
+    const abort = new AbortController();
+    const headers = { authorization: `Bearer ${org}`, 'last-event-id': given };
+    const { status } = await fetch(`${server.url}/events`, { headers, signal: abort.signal });
+    abort.abort();
+    return status;
+  };
+  expect(await statusOf(orgId, id)).toBe(200);
+  expect(await statusOf(stranger, id)).toBe(400);
+  expect(await statusOf(orgId, `${id.slice(0, -1)}${id.endsWith('A') ? 'B' : 'A'}`)).toBe(400);
+});
 
 test('a heartbeat moves the place to resume past events the client does not want', async () => {
   const orgId = await ledger.newOrg();
@@ -71,7 +95,8 @@ test('a heartbeat moves the place to resume past events the client does not want
   const all = await follow(server, orgId);
   await submitMany(orgId, 1);
   const [unwanted] = await all.take(1);
-  while (transactionOf(picky.lastEventId) <= transactionOf(unwanted?.id ?? '')) await picky.heartbeats(1);
+  const passed = await transactionOf(orgId, unwanted?.id ?? '');
+  while ((await transactionOf(orgId, picky.lastEventId)) <= passed) await picky.heartbeats(1);
   const resumed = await follow(server, orgId, `/events?last_event_id=${picky.lastEventId}`);
   const [rare] = [await ledger.submitOne({ orgId, type: 'rare' })];
   expect((await resumed.next())?.data.job_id).toBe(rare.id);
@@ -84,7 +109,7 @@ const FLOODED = '/events?state=RETRYING';
 /** A client that asks for events and reads none of them until told. */
 async function stall(server: EventServer, orgId: string) {
   const socket = await dial(server.port);
-  socket.write(`GET /queue/v1${FLOODED} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${orgId}\r\n\r\n`);
+  socket.write(`GET /queue/v1${FLOODED} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${orgId}\r\n\r\n`);
   await new Promise((resolve) => socket.once('data', resolve));
   socket.pause();
   return socket;

@@ -73,12 +73,13 @@ test('a change that is rolled back is never sent', async () => {
 test('the changes of another org are never sent', async () => {
   const [orgId, otherId] = [await ledger.newOrg(), await ledger.newOrg()];
   const server = await serveEvents(ledger);
-  const [stream, other] = [await follow(server, orgId), await follow(server, otherId)];
+  const stream = await follow(server, orgId);
+  const start = stream.lastEventId;
   await ledger.submitOne({ orgId: otherId });
   const own = await ledger.submitOne({ orgId });
   expect((await stream.next())?.data.job_id).toBe(own.id);
-  // From the very beginning of the feed, too.
-  const all = await follow(server, orgId, '/events', { 'last-event-id': (await other.next())?.id ?? '' });
+  // A stream that resumes reads them from the database.
+  const all = await follow(server, orgId, '/events', { 'last-event-id': start });
   expect((await all.next())?.data.job_id).toBe(own.id);
 });
 

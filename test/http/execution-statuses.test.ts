@@ -75,7 +75,7 @@ describe('1xx is never sent', () => {
     const socket = await dial(portOf());
     socket.write(
       [
-        ...['POST /v1/jobs HTTP/1.1', 'Host: a', `Authorization: Bearer ${client.key}`, 'Expect: 100-continue'],
+        ...['POST /v1/jobs HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${client.key}`, 'Expect: 100-continue'],
         ...['Content-Type: application/json', `Content-Length: ${body.length}`, 'Connection: close', '', ''],
       ].join('\r\n'),
     );
@@ -89,11 +89,11 @@ describe('1xx is never sent', () => {
 
   it('not to Upgrade: the request is answered as any other [FR-14.94]', async () => {
     const socket = await dial(portOf());
-    const head = ['GET /v1/health HTTP/1.1', 'Host: a', 'Connection: Upgrade', 'Upgrade: websocket'];
+    const head = ['GET /v1/health HTTP/1.1', 'Host: localhost', 'Connection: Upgrade', 'Upgrade: websocket'];
     socket.write(`${[...head, 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='].join('\r\n')}\r\n\r\n`);
     const h2c = await dial(portOf());
     h2c.write(
-      'GET /v1/health HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n',
+      'GET /v1/health HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n',
     );
     for (const each of [socket, h2c]) {
       await until(

@@ -31,11 +31,18 @@ export class Caller {
   readonly orgId: string;
   readonly #queue: QueueServer;
   readonly #key: string | null;
+  readonly #url: string | null;
 
-  constructor(queue: QueueServer, orgId: string, key: string | null) {
+  constructor(queue: QueueServer, orgId: string, key: string | null, url: string | null = null) {
     this.#queue = queue;
+    this.#url = url;
     this.orgId = orgId;
     this.#key = key;
+  }
+
+  /** The same key at another server. */
+  at(url: string): Caller {
+    return new Caller(this.#queue, this.orgId, this.#key, url);
   }
 
   /** The same org through a key with these scopes. */
@@ -64,7 +71,7 @@ export class Caller {
     { headers = {}, search = '' }: { headers?: Record<string, string>; search?: string } = {},
   ): Promise<Answer> {
     const text = sent === undefined ? undefined : JSON.stringify(sent);
-    const response = await fetch(`${this.#queue.url}${QUEUE}${path}${search}`, {
+    const response = await fetch(`${this.#url ?? this.#queue.url}${QUEUE}${path}${search}`, {
       method,
       headers: {
         ...(this.#key === null ? {} : { authorization: `Bearer ${this.#key}` }),

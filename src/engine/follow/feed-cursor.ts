@@ -1,37 +1,30 @@
 import { AppError } from '../../core/errors.ts';
+import type { Seal } from '../../ledger/driver/seal.ts';
 import type { FeedPosition } from '../../ledger/history/read-feed.ts';
 
 export type { FeedEvent, FeedPosition } from '../../ledger/history/read-feed.ts';
 
-const VERSION = 2;
-/** Has no record, so it points before all events of its transaction, and some of them may come again. */
-const OLD_VERSION = 1;
+/** Writes and reads the ids by which clients of one org resume its feed. A position contains counters that all orgs share. */
+export class FeedCursors {
+  readonly #seal: Seal;
+  readonly #scope: string;
 
-/** Encodes a position in the feed for clients. */
-export function writeFeedCursor({ txid, recordId, jobSeq, n }: FeedPosition): string {
-  return Buffer.from(JSON.stringify([VERSION, txid, recordId, jobSeq, n])).toString('base64url');
-}
-
-export function readFeedCursor(cursor: string): FeedPosition {
-  const [version, txid, recordId, jobSeq, n] = decode(cursor);
-  if (version !== VERSION || !isCount(txid) || !isCount(recordId)) throw invalidFeedCursor();
-  if (!isCount(jobSeq) || !isCount(n) || n > MAX_N) throw invalidFeedCursor();
-  return { txid, recordId, jobSeq, n };
-}
-
-const MAX_N = 2 ** 31 - 1;
-
-const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
-
-function decode(cursor: string): unknown[] {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());
-    if (Array.isArray(value) && value.length === 5) return value;
-    if (Array.isArray(value) && value.length === 4 && value[0] === OLD_VERSION) return [VERSION, value[1], 0, ...value.slice(2)];
-  } catch {
-    // All invalid cursors get the same error below.
+  constructor(seal: Seal, orgId: string) {
+    this.#seal = seal;
+    this.#scope = `EVENTS ${orgId}`;
   }
-  throw invalidFeedCursor();
+
+  write({ txid, recordId, jobSeq, n }: FeedPosition): string {
+    return this.#seal.close(this.#scope, `${txid} ${recordId} ${jobSeq} ${n}`);
+  }
+
+  /** The filter is not part of the scope: a client may resume with another one. */
+  read(cursor: string): FeedPosition {
+    const content = this.#seal.open(this.#scope, cursor);
+    if (content === null) throw invalidFeedCursor();
+    const [txid, recordId, jobSeq, n] = content.split(' ').map(Number) as [number, number, number, number];
+    return { txid, recordId, jobSeq, n };
+  }
 }
 
 export function invalidFeedCursor(): AppError {

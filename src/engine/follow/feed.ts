@@ -1,6 +1,7 @@
 import { AppError } from '../../core/errors.ts';
 import { type Batcher, createBatcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
+import { sealOf } from '../../ledger/driver/seal.ts';
 import {
   type FeedEvent,
   type FeedPage,
@@ -12,7 +13,7 @@ import {
 } from '../../ledger/history/read-feed.ts';
 import type { EventHub } from '../events.ts';
 import { Loop } from '../loop.ts';
-import { invalidFeedCursor } from './feed-cursor.ts';
+import { FeedCursors, invalidFeedCursor } from './feed-cursor.ts';
 import { type FeedFilter, FeedSubscription, type Follower, JobWatch } from './feed-subscription.ts';
 
 export type FeedSettings = {
@@ -75,6 +76,10 @@ export class EventFeed {
       overflow: tooManyFollowers,
     });
     this.#poller = new Loop({ name: 'event feed', round: () => this.#poll(), events: params.events });
+  }
+
+  async cursors(orgId: string): Promise<FeedCursors> {
+    return new FeedCursors(await sealOf(this.#database.api), orgId);
   }
 
   /** Follows the events of an org, from a position or from now on. Close the subscription when done. */

@@ -6,7 +6,7 @@ import { currentAttempt } from '../../core/job.ts';
 import { isTerminal } from '../../core/states.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { EventFeed } from '../../engine/follow/feed.ts';
-import { type FeedEvent, type FeedPosition, writeFeedCursor } from '../../engine/follow/feed-cursor.ts';
+import type { FeedCursors, FeedEvent, FeedPosition } from '../../engine/follow/feed-cursor.ts';
 import type { FeedSubscription, JobWatch } from '../../engine/follow/feed-subscription.ts';
 import { STATE_WORDS } from './words.ts';
 
@@ -36,21 +36,21 @@ export function sendEventStream(reply: FastifyReply, text: AsyncGenerator<string
 }
 
 /** Sends the start position, so that a client that disconnects before the first event can resume without a gap. */
-const opening = (position: FeedPosition): string => `retry: ${RETRY_MS}\nid: ${writeFeedCursor(position)}\n: connected\n\n`;
+const opening = (id: string): string => `retry: ${RETRY_MS}\nid: ${id}\n: connected\n\n`;
 
 /** Keeps the connection alive, and moves the resume position past events that the filter excludes. */
-const heartbeat = (position: FeedPosition): string => `id: ${writeFeedCursor(position)}\n: heartbeat\n\n`;
+const heartbeat = (id: string): string => `id: ${id}\n: heartbeat\n\n`;
 
-function* eventChunks(events: readonly FeedEvent[]): Generator<string> {
+function* eventChunks(events: readonly FeedEvent[], ids: FeedCursors): Generator<string> {
   for (let at = 0; at < events.length; at += EVENTS_IN_A_CHUNK) {
     yield events
       .slice(at, at + EVENTS_IN_A_CHUNK)
-      .map(eventText)
+      .map((event) => eventText(event, ids.write(event)))
       .join('');
   }
 }
 
-function eventText(event: FeedEvent): string {
+function eventText(event: FeedEvent, id: string): string {
   const data = {
     job_id: event.jobId,
     type: event.type,
@@ -61,7 +61,7 @@ function eventText(event: FeedEvent): string {
     attempt: currentAttempt(event.attempt),
     sequence: event.n,
   };
-  return `id: ${writeFeedCursor(event)}\nevent: job.${event.to}\ndata: ${JSON.stringify(data)}\n\n`;
+  return `id: ${id}\nevent: job.${event.to}\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
 const STREAM_ENDS = {
@@ -71,13 +71,13 @@ const STREAM_ENDS = {
 } as const;
 
 /** The last event of a stream that the server ends. */
-function farewell(end: Pick<AppError, 'code' | 'message'> | keyof typeof STREAM_ENDS, position: FeedPosition) {
-  const id = writeFeedCursor(position);
+function farewell(end: Pick<AppError, 'code' | 'message'> | keyof typeof STREAM_ENDS, id: string) {
   const { code, message } = typeof end === 'string' ? { code: end, message: STREAM_ENDS[end] } : end;
   return `id: ${id}\nevent: error\ndata: ${JSON.stringify({ code, message, last_event_id: id })}\n\n`;
 }
 
 export type StreamRules = {
+  readonly ids: FeedCursors;
   readonly heartbeatMs: number;
   /** Throws when the caller's key is no longer valid. */
   check(): Promise<unknown>;
@@ -88,21 +88,22 @@ const LOOK_MS = 1_000;
 
 /** The stream of an org. If the server ends it, the last event gives the reason. */
 export async function* orgStreamText(subscription: FeedSubscription, rules: StreamRules): AsyncGenerator<string> {
+  const { ids } = rules;
   const pulse = new Pulse(rules.heartbeatMs);
-  yield opening(subscription.position);
+  yield opening(ids.write(subscription.position));
   try {
     for (;;) {
       await rules.check();
       const step = await subscription.next(pulse.waitMs);
-      if (step.kind === 'overflowed') return yield farewell('SLOW_CONSUMER', step.position);
-      if (step.kind === 'closed') return yield farewell('SHUTTING_DOWN', step.position);
+      if (step.kind === 'overflowed') return yield farewell('SLOW_CONSUMER', ids.write(step.position));
+      if (step.kind === 'closed') return yield farewell('SHUTTING_DOWN', ids.write(step.position));
       if (step.kind === 'events') {
-        yield* eventChunks(step.events);
+        yield* eventChunks(step.events, ids);
         pulse.beat();
-      } else if (pulse.isDue()) yield heartbeat(step.position);
+      } else if (pulse.isDue()) yield heartbeat(ids.write(step.position));
     }
   } catch (error) {
-    yield farewell(reasonOf(error), subscription.position);
+    yield farewell(reasonOf(error), ids.write(subscription.position));
   }
 }
 
@@ -110,28 +111,29 @@ export type FollowedJob = { feed: EventFeed; watch: JobWatch; orgId: string; job
 
 /** The stream of a job: its history, then new events, until the job has ended. */
 export async function* jobStreamText(job: FollowedJob, rules: StreamRules): AsyncGenerator<string> {
+  const { ids } = rules;
   const { feed, watch, orgId, jobId } = job;
   const pulse = new Pulse(rules.heartbeatMs);
   let position = job.after;
-  yield opening(position);
+  yield opening(ids.write(position));
   try {
     for (let isOver = false; ; ) {
       await rules.check();
       const events = await feed.readJob(orgId, { jobId, afterN: position.n });
       const last = events.at(-1);
       if (last !== undefined) {
-        yield* eventChunks(events);
+        yield* eventChunks(events, ids);
         pulse.beat();
         position = last;
         isOver = isTerminal(last.to);
         continue; // There may be more events: a job can be retried after its end.
       }
       if (isOver) return;
-      if (pulse.isDue()) yield heartbeat(position);
-      if ((await watch.next(pulse.waitMs)) === 'closed') return yield farewell('SHUTTING_DOWN', position);
+      if (pulse.isDue()) yield heartbeat(ids.write(position));
+      if ((await watch.next(pulse.waitMs)) === 'closed') return yield farewell('SHUTTING_DOWN', ids.write(position));
     }
   } catch (error) {
-    yield farewell(reasonOf(error), position);
+    yield farewell(reasonOf(error), ids.write(position));
   }
 }
 

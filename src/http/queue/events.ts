@@ -4,7 +4,7 @@ import { AppError, isAppError } from '../../core/errors.ts';
 import { isTerminal } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { EventFeed, type FeedSettings } from '../../engine/follow/feed.ts';
-import { type FeedPosition, invalidFeedCursor, readFeedCursor } from '../../engine/follow/feed-cursor.ts';
+import { type FeedCursors, type FeedPosition, invalidFeedCursor } from '../../engine/follow/feed-cursor.ts';
 import type { FeedFilter } from '../../engine/follow/feed-subscription.ts';
 import { readJob } from '../../services/jobs/read-job.ts';
 import type { Http } from '../door.ts';
@@ -63,22 +63,24 @@ const JOB_STREAM = {
 export function registerEventRoutes(http: Http, engine: Engine, settings: EventStreamSettings = {}): void {
   const { heartbeatMs = HEARTBEAT_MS, graceMs = GRACE_MS, ...rest } = settings;
   const feed = new EventFeed({ database: engine.database, events: engine.events, settings: rest });
-  const rulesOf = (request: FastifyRequest): StreamRules => ({ heartbeatMs, check: () => recheck(http, request) });
+  const rulesOf = (request: FastifyRequest, ids: FeedCursors): StreamRules => ({ ids, heartbeatMs, check: () => recheck(http, request) });
   for (const schema of [JobEvent, StreamError]) http.addSchema(schema);
   http.addHook('preClose', () => feed.stop());
 
   const options = { exposeHeadRoute: false, config: { scopes: ['jobs:read'] as const } };
   http.get('/events', { ...options, schema: ORG_STREAM }, async (request, reply) => {
     const { orgId } = identityOf(request);
-    const after = cursorOf(request.headers['last-event-id'] ?? request.query.last_event_id);
+    const ids = await feed.cursors(orgId);
+    const after = positionIn(request.headers['last-event-id'] ?? request.query.last_event_id, ids);
     const onOverflow = () => void setTimeout(() => reply.raw.destroy(), graceMs).unref();
     const subscription = await feed.follow(orgId, { after, filter: filterOf(request.query), onOverflow });
-    sendEventStream(reply, orgStreamText(subscription, rulesOf(request)), () => subscription.close());
+    sendEventStream(reply, orgStreamText(subscription, rulesOf(request, ids)), () => subscription.close());
   });
 
   http.get('/jobs/:id/events', { ...options, schema: JOB_STREAM }, async (request, reply) => {
     const { orgId } = identityOf(request);
-    const resume = cursorOf(request.headers['last-event-id'] ?? request.query.last_event_id);
+    const ids = await feed.cursors(orgId);
+    const resume = positionIn(request.headers['last-event-id'] ?? request.query.last_event_id, ids);
     const job = await readJob(engine, { orgId, id: request.params.id });
     if (job === null) throw new AppError('NOT_FOUND', { message: `Job ${request.params.id} does not exist.` });
     if (resume !== undefined && resume.jobSeq !== job.seq) throw invalidFeedCursor();
@@ -86,13 +88,13 @@ export function registerEventRoutes(http: Http, engine: Engine, settings: EventS
     if (isTerminal(job.state) && (await feed.readJob(orgId, { jobId: job.id, afterN: after.n })).length === 0)
       return reply.code(204).send();
     const watch = await feed.watch(orgId, job.id);
-    const text = jobStreamText({ feed, watch, orgId, jobId: job.id, after }, rulesOf(request));
+    const text = jobStreamText({ feed, watch, orgId, jobId: job.id, after }, rulesOf(request, ids));
     return sendEventStream(reply, text, () => watch.close());
   });
 }
 
-const cursorOf = (given: string | undefined): FeedPosition | undefined =>
-  given === undefined || given === '' ? undefined : readFeedCursor(given);
+const positionIn = (given: string | undefined, ids: FeedCursors): FeedPosition | undefined =>
+  given === undefined || given === '' ? undefined : ids.read(given);
 
 function filterOf({ type, state, job_id }: Static<typeof EventQuery>): FeedFilter {
   return {

@@ -2,6 +2,7 @@ import { dictionary } from '../../core/dictionary.ts';
 import type { Failure, FailureCategory } from '../../core/failure.ts';
 import type { JobState } from '../../core/states.ts';
 import { type CursorScope, invalidCursor, readPageCursor, writePageCursor } from '../driver/page-cursor.ts';
+import { type Seal, sealOf } from '../driver/seal.ts';
 import { namedStatement, type Queryable, runNamed } from '../driver/statement.ts';
 import { timeOf } from './search-statements.ts';
 
@@ -155,7 +156,8 @@ export async function searchFailures(
   { filter, limit, cursor, maxLooked = MAX_LOOKED }: FailureSearch,
 ): Promise<FailurePage> {
   const scope: CursorScope = { orgId, filter, list: 'FAILURES' };
-  const position = cursor === null ? { cursorUs: null, cursorSeq: null } : readCursor(scope, cursor);
+  const seal = await sealOf(db);
+  const position = cursor === null ? { cursorUs: null, cursorSeq: null } : readCursor(seal, scope, cursor);
   const params = { ...paramsOf(orgId, filter, maxLooked), ...position, limit };
   const rows = await runNamed(db, PAGE, params);
   const shown = rows.slice(0, limit);
@@ -165,13 +167,13 @@ export async function searchFailures(
   const end = edge !== undefined && last !== undefined && Number(last.at_us) <= Number(edge.at_us) ? last : edge;
   return {
     failures: shown.map(toFailure),
-    nextCursor: end === undefined ? null : writePageCursor(scope, [Number(end.at_us), Number(end.seq)]),
+    nextCursor: end === undefined ? null : writePageCursor(seal, scope, [Number(end.at_us), Number(end.seq)]),
   };
 }
 
 /** A cursor contains the time of the last failure in microseconds, and its job. */
-function readCursor(scope: CursorScope, cursor: string): { cursorUs: number; cursorSeq: number } {
-  const [atUs, seq] = readPageCursor(scope, cursor);
+function readCursor(seal: Seal, scope: CursorScope, cursor: string): { cursorUs: number; cursorSeq: number } {
+  const [atUs, seq] = readPageCursor(seal, scope, cursor);
   if (!Number.isSafeInteger(atUs) || !Number.isSafeInteger(seq)) throw invalidCursor();
   return { cursorUs: atUs as number, cursorSeq: seq as number };
 }

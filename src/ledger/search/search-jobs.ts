@@ -1,5 +1,6 @@
 import { invalidRequest } from '../../core/errors.ts';
 import type { Job, JobSummary } from '../../core/job.ts';
+import { type Seal, sealOf } from '../driver/seal.ts';
 import { type Queryable, runNamed } from '../driver/statement.ts';
 import { toJob, toJobWithPayload } from '../reads/job-row.ts';
 import { fewJobs } from './few-jobs.ts';
@@ -49,6 +50,7 @@ type Looked = { rows: PageRow[]; few: string | null };
 
 type Search = {
   db: Queryable;
+  seal: Seal;
   filter: JobFilter;
   order: SearchOrder;
   limit: number;
@@ -81,10 +83,11 @@ async function find({ db, orgId, filter, payload }: Wanted, page: SearchPage): P
       message: `limit must be an integer from 1 to ${MAX_LIMIT}`,
     });
   const scope: SearchScope = { orgId, filter: { ledger: filter, reader: cursorFilter }, order };
-  const after = cursor == null ? null : readCursor(scope, cursor);
+  const seal = await sealOf(db);
+  const after = cursor == null ? null : readCursor(seal, scope, cursor);
   const bounds = await searchBounds(db, orgId, { filter, cursorUs: after?.updatedAtUs ?? null });
   if (bounds.low + 1 >= bounds.high) return NOTHING;
-  const search: Search = { db, filter, order, limit, after, scope, bounds, payload };
+  const search: Search = { db, seal, filter, order, limit, after, scope, bounds, payload };
   const { rows, few } = await lookSettled(search);
   const found = cut(rows, search);
   const isAll = !found.hasMore && after === null;
@@ -180,7 +183,7 @@ async function totalOf(search: Search, few: string | null): Promise<Pick<FoundJo
 
 /** The last page shows every job found. An earlier page ends where the next one can safely begin. */
 function cut(rows: PageRow[], search: Search): Pick<FoundJobs, 'jobs' | 'nextCursor' | 'hasMore'> {
-  const { order, limit, after, scope, payload } = search;
+  const { order, limit, after, scope, seal, payload } = search;
   const found = rows.filter((row) => row.id !== null);
   const place = rows[0]?.place ?? null;
   const shown = (kept: PageRow[]) => kept.map((row) => (payload ? toJobWithPayload(row) : toJob(row)));
@@ -192,7 +195,7 @@ function cut(rows: PageRow[], search: Search): Pick<FoundJobs, 'jobs' | 'nextCur
   let position = last === undefined ? (after ?? startOf(order)) : positionOf(last, order);
   // The page shows every match up to the frontier, so the next page begins there.
   if (isWhole && place !== null && rows[0]?.is_place_settled) position = positionAt(place, order);
-  return { jobs: shown(kept), nextCursor: writeCursor(scope, position), hasMore: true };
+  return { jobs: shown(kept), nextCursor: writeCursor(seal, scope, position), hasMore: true };
 }
 
 const startOf = (order: SearchOrder): SearchPosition =>

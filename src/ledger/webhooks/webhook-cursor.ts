@@ -1,5 +1,6 @@
 import { isUuid } from '../../core/ids.ts';
 import { type CursorScope, invalidCursor, readPageCursor, writePageCursor } from '../driver/page-cursor.ts';
+import type { Seal } from '../driver/seal.ts';
 
 /** The end of a page of webhooks or deliveries: when the last one was created, in microseconds, and its id. */
 export type WebhookPosition = { createdUs: number; id: string };
@@ -14,12 +15,12 @@ export const momentOf = (us: string): string => `coalesce(timestamptz 'epoch' + 
 
 export const LAST_ID = "'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid";
 
-export function writeWebhookCursor(scope: WebhookScope, { createdUs, id }: WebhookPosition): string {
-  return writePageCursor(scope, [createdUs, id]);
+export function writeWebhookCursor(seal: Seal, scope: WebhookScope, { createdUs, id }: WebhookPosition): string {
+  return writePageCursor(seal, scope, [createdUs, id]);
 }
 
-export function readWebhookCursor(scope: WebhookScope, cursor: string): WebhookPosition {
-  const [createdUs, id] = readPageCursor(scope, cursor);
+export function readWebhookCursor(seal: Seal, scope: WebhookScope, cursor: string): WebhookPosition {
+  const [createdUs, id] = readPageCursor(seal, scope, cursor);
   if (!Number.isSafeInteger(createdUs) || !isUuid(id)) throw invalidCursor();
   return { createdUs: createdUs as number, id };
 }

@@ -1,5 +1,6 @@
 import type { AttemptVerdict, DeliveryState } from '../../core/webhook-words.ts';
 import { uuidArray } from '../driver/binary-array.ts';
+import { sealOf } from '../driver/seal.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { LAST_ID, microseconds, momentOf, readWebhookCursor, writeWebhookCursor } from './webhook-cursor.ts';
 
@@ -65,7 +66,8 @@ export async function listDeliveries(
   { webhookId, filter, limit, cursor }: DeliveryPage & { webhookId: string },
 ): Promise<{ deliveries: Delivery[]; nextCursor: string | null }> {
   const scope = { list: 'DELIVERIES', orgId, filter: { webhookId, ...filter } } as const;
-  const after = cursor === null ? null : readWebhookCursor(scope, cursor);
+  const seal = await sealOf(db);
+  const after = cursor === null ? null : readWebhookCursor(seal, scope, cursor);
   const { since = null, state = null, event = null } = filter;
   const values = [orgId, webhookId, after?.createdUs ?? null, after?.id ?? null, since, state, event, limit + 1];
   const rows = await run<Row & { createdUs: number }>(db, LIST, values);
@@ -76,7 +78,7 @@ export async function listDeliveries(
     orgId,
     page.map(({ createdUs: _, ...row }) => row),
   );
-  return { deliveries, nextCursor: last === undefined ? null : writeWebhookCursor(scope, last) };
+  return { deliveries, nextCursor: last === undefined ? null : writeWebhookCursor(seal, scope, last) };
 }
 
 /** Returns one delivery with its body. */

@@ -1,5 +1,6 @@
 import type { WebhookDisabledReason, WebhookKind } from '../../core/webhook-words.ts';
 import { textArray } from '../driver/binary-array.ts';
+import { sealOf } from '../driver/seal.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { LAST_ID, microseconds, momentOf, readWebhookCursor, writeWebhookCursor } from './webhook-cursor.ts';
 
@@ -108,14 +109,15 @@ export async function listWebhooks(
   { kind, limit, cursor }: WebhookPage,
 ): Promise<{ webhooks: Webhook[]; nextCursor: string | null }> {
   const scope = { list: 'WEBHOOKS', orgId, filter: { kind } } as const;
-  const after = cursor === null ? null : readWebhookCursor(scope, cursor);
+  const seal = await sealOf(db);
+  const after = cursor === null ? null : readWebhookCursor(seal, scope, cursor);
   const values = [orgId, kind, after?.createdUs ?? null, after?.id ?? null, limit + 1];
   const rows = await run<Webhook & { createdUs: number }>(db, LIST, values);
   const page = rows.slice(0, limit);
   const last = rows.length > limit ? page.at(-1) : undefined;
   return {
     webhooks: page.map(webhookOf),
-    nextCursor: last === undefined ? null : writeWebhookCursor(scope, last),
+    nextCursor: last === undefined ? null : writeWebhookCursor(seal, scope, last),
   };
 }
 
