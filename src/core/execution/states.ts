@@ -1,5 +1,6 @@
 import type { Failure } from '../failure.ts';
 import type { Job } from '../job.ts';
+import { publicMessage } from '../public-failure.ts';
 import { JOB_STATES, type JobState } from '../states.ts';
 
 export const EXECUTION_STATES = ['CREATED', 'QUEUED', 'ASSIGNED', 'RUNNING', 'SUCCEEDED', 'FAILED', 'CANCELED'] as const;
@@ -73,13 +74,13 @@ export type ExecutionFailure = {
   readonly retryable: boolean;
 };
 
-/** The failure of an attempt as the execution API shows it. The stack trace is left out. */
+/** The failure of an attempt as the execution API shows it: without its stack trace, and without paths of the server. */
 export function failureOf(failure: Failure | null): ExecutionFailure | null {
   if (failure === null) return null;
   const { category, code, message } = failure;
   return {
     code: code === 'EXECUTION_TIMEOUT' ? 'RFA_EXEC_TIMEOUT' : code,
-    message,
+    message: publicMessage({ code, message }),
     retryable: category === 'TEMPORARY' || category === 'TIMEOUT' || category === 'SYSTEM',
   };
 }

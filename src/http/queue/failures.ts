@@ -2,9 +2,11 @@ import { type Static, Type } from 'typebox';
 import { dictionary, lookUp } from '../../core/dictionary.ts';
 import { AppError } from '../../core/errors.ts';
 import type { Failure } from '../../core/failure.ts';
+import { publicContext } from '../../core/public-failure.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { type FailureDetails as Details, inspectFailure } from '../../services/jobs/inspect-failure.ts';
+import { type PublicNames, publicNames } from '../../services/jobs/public-names.ts';
 import { type FoundFailures, searchFailures } from '../../services/jobs/search-failures.ts';
 import type { Http } from '../door.ts';
 import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
@@ -36,7 +38,7 @@ export function getFailureRoute(http: Http, engine: Engine): void {
     const inspected = await inspectFailure(engine, { orgId, id, includeAllAttempts });
     if (inspected.kind === 'not_found') throw noSuchJob(id);
     if (inspected.kind === 'never_failed') throw new AppError('NOT_FOUND', { message: `Job ${id} exists and has not failed.` });
-    return renderDetails(inspected.details, sight);
+    return renderDetails(inspected.details, { ...sight, names: await publicNames(engine) });
   });
 }
 
@@ -52,14 +54,16 @@ const searchSchema = {
 export function searchFailuresRoute(http: Http, engine: Engine): void {
   http.post('/failures/search', { schema: searchSchema, ...needs('failures:read'), ...bodyMayBeAbsent }, async (request) => {
     const { orgId, sight } = callerOf(request);
-    return renderFailures(await searchFailures(engine, { orgId, ...readFailureSearch(request.body) }), sight);
+    const found = await searchFailures(engine, { orgId, ...readFailureSearch(request.body) });
+    return renderFailures(found, { ...sight, names: await publicNames(engine) });
   });
 }
 
+type FailureSight = Sight & { names: PublicNames };
 type Attempt = NonNullable<Details['attempts']>[number];
 type Occurrence = Pick<Attempt, 'attempt' | 'workerId' | 'host'> & { timestamp: Date; durationMs: number };
 
-function renderDetails(details: Details, sight: Sight): Static<typeof FailureDetails> {
+function renderDetails(details: Details, sight: FailureSight): Static<typeof FailureDetails> {
   const { finalState, attempts } = details;
   const body = {
     job_id: details.jobId,
@@ -71,20 +75,20 @@ function renderDetails(details: Details, sight: Sight): Static<typeof FailureDet
   return attempts === undefined ? body : { ...body, attempts: attempts.flatMap((each) => renderAttempt(each, sight)) };
 }
 
-function renderInfo(failure: Failure, at: Occurrence, sight: Sight): Static<typeof FailureInfo> {
+function renderInfo(failure: Failure, at: Occurrence, { names, ...sight }: FailureSight): Static<typeof FailureInfo> {
   return {
     ...renderFailure(failure, sight),
     attempt: at.attempt,
     timestamp: formatTimestamp(at.timestamp),
     duration_ms: at.durationMs,
-    context: { ...failure.context },
-    worker_id: at.workerId,
-    host: at.host,
+    context: publicContext(failure),
+    worker_id: at.workerId === null ? null : names.workerOf(at.workerId),
+    host: at.host === null ? null : names.hostOf(at.host),
   };
 }
 
 /** Omits an attempt that is still running. */
-function renderAttempt(attempt: Attempt, sight: Sight): Static<typeof AttemptInfo>[] {
+function renderAttempt(attempt: Attempt, sight: FailureSight): Static<typeof AttemptInfo>[] {
   const { startedAt, finishedAt, result, failure } = attempt;
   if (finishedAt === null || result === null) return [];
   const info = {
@@ -98,7 +102,7 @@ function renderAttempt(attempt: Attempt, sight: Sight): Static<typeof AttemptInf
   return [{ ...info, failure: renderInfo(failure, at, sight) }];
 }
 
-function renderFailures(found: FoundFailures, sight: Sight): Static<typeof FailureSearchResult> {
+function renderFailures(found: FoundFailures, sight: FailureSight): Static<typeof FailureSearchResult> {
   return {
     failures: found.failures.map((each) => renderDetails(each, sight)),
     total_count: found.totalCount,

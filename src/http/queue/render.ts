@@ -3,6 +3,7 @@ import { formatDuration } from '../../core/duration.ts';
 import type { AppError } from '../../core/errors.ts';
 import type { Failure } from '../../core/failure.ts';
 import type { Progress, StateTransition } from '../../core/job.ts';
+import { publicFailure } from '../../core/public-failure.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { JobReport } from '../../services/jobs/read-job.ts';
 import type { RejectedSubmission, SubmissionResult } from '../../services/jobs/submission-result.ts';
@@ -103,7 +104,7 @@ const renderOutput = (output: unknown): unknown =>
   output instanceof Uint8Array ? { $bytes: Buffer.from(output).toString('base64') } : output;
 
 export function renderFailure(failure: Failure, { seesStack }: Sight): Static<typeof ErrorInfo> {
-  const { category, code, message, stackTrace } = failure;
+  const { category, code, message, stackTrace } = publicFailure(failure);
   const info = { category: CATEGORY_WORDS[category], code, message };
   return seesStack && stackTrace !== undefined ? { ...info, stack_trace: stackTrace } : info;
 }

@@ -4,6 +4,7 @@ import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { GRACE_MS } from '../../engine/upkeep/worker-watch.ts';
 import { type JobFacts, type JobHolder, MAX_COUNTED_AHEAD, explainJob as readFacts } from '../../ledger/reads/explain-job.ts';
+import { publicNames } from './public-names.ts';
 
 export type Obstacle =
   | 'DEPENDENCY'
@@ -28,16 +29,30 @@ export type Explanation = {
   facts: JobFacts;
 };
 
+export type ExplainParams = {
+  orgId: string;
+  id: string;
+  /** Whether workers and hosts get names that say nothing of the server. */
+  hidesNames?: boolean;
+};
+
 /** Explains why a job is not running. Returns null if the org has no such job. */
-export async function explainJob(engine: Engine, { orgId, id }: { orgId: string; id: string }): Promise<Explanation | null> {
+export async function explainJob(engine: Engine, { orgId, id, hidesNames = false }: ExplainParams): Promise<Explanation | null> {
   if (!isUuid(id)) return null;
-  const facts = await readFacts(engine.database.api, orgId, id);
-  if (facts === null) return null;
+  const read = await readFacts(engine.database.api, orgId, id);
+  if (read === null) return null;
+  const facts = hidesNames && read.holder !== null ? { ...read, holder: await renamed(engine, read.holder) } : read;
   const obstacles = OBSTACLES.flatMap(([code, describe]) => {
     const message = describe(facts);
     return message === null ? [] : [{ code, message }];
   });
   return { jobId: id, state: facts.state, summary: summaryOf(facts, obstacles), obstacles, facts };
+}
+
+async function renamed(engine: Engine, holder: JobHolder): Promise<JobHolder> {
+  const { workerOf, hostOf } = await publicNames(engine);
+  const { name, host } = holder;
+  return { ...holder, name: name === '' ? '' : workerOf(name), host: host === '' ? '' : hostOf(host) };
 }
 
 const isWaiting = ({ state }: JobFacts): boolean => !isTerminal(state) && state !== 'running';

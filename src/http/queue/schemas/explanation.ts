@@ -8,8 +8,8 @@ export const Cap = shape('Cap', {
 
 export const Holder = shape('Holder', {
   worker_id: Type.Integer(),
-  name: Type.String(),
-  host: Type.String(),
+  name: Type.String({ description: 'The worker, by a name of the API.' }),
+  host: Type.String({ description: 'Its host, by a name of the API.' }),
   lease_left: duration('How long the lease lasts without another heartbeat.'),
 });
 

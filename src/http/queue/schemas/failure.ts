@@ -29,8 +29,8 @@ export const FailureInfo = shape('FailureInfo', {
   message: Type.String(),
   stack_trace: StackTrace,
   context: Type.Unsafe<Record<string, string>>({ type: 'object', additionalProperties: { type: 'string' } }),
-  worker_id: textOrNull('Which worker ran this.'),
-  host: textOrNull('On which host.'),
+  worker_id: textOrNull('The worker that ran it, by a name of the API.'),
+  host: textOrNull('Its host, by a name of the API.'),
 });
 
 export const AttemptInfo = shape('AttemptInfo', {
