@@ -7,6 +7,7 @@ import type { OpenOptions } from '../library/open-options.ts';
 import { openPostgres } from '../postgres/open.ts';
 import type { CommonValues } from './command.ts';
 import type { Output } from './output.ts';
+import { visibleLine } from './visible-text.ts';
 
 export type Connection = { values: CommonValues; out: Output };
 
@@ -27,7 +28,7 @@ const warned = new Set<string>();
 function warnOnce(sentence: string): void {
   if (warned.has(sentence)) return;
   warned.add(sentence);
-  process.stderr.write(`${sentence}\n`);
+  process.stderr.write(`${visibleLine(sentence)}\n`);
 }
 
 export function openMillrace({ values, out }: Connection, options: OpenOptions = {}): Promise<Millrace> {

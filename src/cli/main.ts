@@ -23,7 +23,7 @@ export async function main(argv: string[]): Promise<number> {
 
 async function run({ command, values, args }: Parsed, out: Output): Promise<number> {
   if (values.help === true) {
-    out.answer({ help: commandHelp(command) }, () => [commandHelp(command)]);
+    out.answer({ help: commandHelp(command) }, () => commandHelp(command).split('\n'));
     return EXIT.ok;
   }
   const invocation = { values, args, out } as Invocation<Command['options']>;
@@ -35,10 +35,10 @@ async function run({ command, values, args }: Parsed, out: Output): Promise<numb
 /** Prints to stdout if --help was given; otherwise to stderr, and fails. */
 function showOverview(out: Output, wanted: boolean): number {
   if (!wanted) {
-    out.note(`${overview(COMMANDS)}\n`);
+    out.note([...overview(COMMANDS).split('\n'), '']);
     throw new UsageError('No command given. See "millrace help".');
   }
-  out.answer({ help: overview(COMMANDS) }, () => [overview(COMMANDS)]);
+  out.answer({ help: overview(COMMANDS) }, () => overview(COMMANDS).split('\n'));
   return EXIT.ok;
 }
 

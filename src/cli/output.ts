@@ -1,13 +1,20 @@
+import { randomUUID } from 'node:crypto';
 import { styleText } from 'node:util';
 import { type AppError, ERRORS, isAppError } from '../core/errors.ts';
 import { isUnavailable } from '../ledger/driver/statement.ts';
 import { UsageError } from './usage-error.ts';
+import { visibleBlock, visibleJson, visibleLine } from './visible-text.ts';
 
 type Style = 'red' | 'green';
 
 export type OutputOptions = { json: boolean; verbose: boolean };
 
-/** All output of the program. Results go to stdout, everything else to stderr. */
+/** One line, or several lines of the program itself. A line break inside of a line came from outside and is escaped. */
+type Lines = string | readonly string[];
+
+/**
+ * All output of the program, with every character visible. Results go to stdout, everything else to stderr.
+ */
 export class Output {
   readonly json: boolean;
   readonly verbose: boolean;
@@ -23,48 +30,55 @@ export class Output {
 
   /** Prints a result: as JSON with --json, otherwise as lines. */
   answer(data: unknown, lines: () => readonly string[]): void {
-    if (this.json) this.line(toJson(data));
-    else for (const line of lines()) this.line(line);
-  }
-
-  line(text: string): void {
-    process.stdout.write(`${text}\n`);
+    if (this.json) process.stdout.write(`${toJson(data)}\n`);
+    else print(process.stdout, lines());
   }
 
   /** Prints an event of a long-running command: a JSON object with --json, otherwise text. */
-  event(data: { event: string } & Record<string, unknown>, text: string): void {
-    this.line(this.json ? toJson(data) : text);
+  event(data: { event: string } & Record<string, unknown>, text: Lines): void {
+    this.answer(data, () => [text].flat());
   }
 
-  note(text: string): void {
-    if (!this.json) process.stderr.write(`${text}\n`);
+  note(text: Lines): void {
+    if (!this.json) print(process.stderr, text);
   }
 
-  /** Replaces the previous progress text. Prints only on a terminal. */
-  progress(text: string): void {
-    if (this.isTty) process.stderr.write(`\r\u001b[2K${text}`);
+  /** Replaces the previous progress text, after moving the cursor. Prints only on a terminal. */
+  progress(text: Lines, move = ''): void {
+    if (this.isTty) process.stderr.write(`\r\u001b[2K${move}${[text].flat().map(visibleLine).join('\n')}`);
   }
 
   paint(style: Style, text: string): string {
-    return hasColour(process.stdout) ? styleText(style, text, { validateStream: false }) : text;
+    return hasColour(process.stdout) ? styleText(style, text, { validateStream: false }).replaceAll(ESCAPE, OUR_ESCAPE) : text;
   }
 
   error(error: unknown): void {
     const facts = describeError(error);
     if (this.json) process.stderr.write(`${toJson({ error: facts })}\n`);
-    else process.stderr.write(`${errorLines(facts).join('\n')}\n`);
-    if (this.verbose && error instanceof Error) process.stderr.write(`${stackOf(error)}\n`);
+    else print(process.stderr, errorLines(facts));
+    if (this.verbose && error instanceof Error) print(process.stderr, visibleBlock(stackOf(error)));
   }
+}
+
+const ESCAPE = '\u001b';
+/** Stands for the escape character of our own colours. A value from outside cannot contain it. */
+const OUR_ESCAPE = `<${randomUUID()}>`;
+
+function print(stream: NodeJS.WriteStream, lines: Lines): void {
+  if (lines.length === 0 && typeof lines !== 'string') return;
+  const shown = [lines].flat().map((line) => visibleLine(line).replaceAll(OUR_ESCAPE, ESCAPE));
+  stream.write(`${shown.join('\n')}\n`);
 }
 
 const hasColour = (stream: NodeJS.WriteStream): boolean => stream.isTTY === true && !process.env.NO_COLOR;
 
 /** Writes bytes as `{"$bytes": base64}`, the form that a submission uses. */
 export function toJson(data: unknown): string {
-  return JSON.stringify(data, function (this: Record<string, unknown>, key, value) {
+  const json = JSON.stringify(data, function (this: Record<string, unknown>, key, value) {
     const raw = this[key];
     return raw instanceof Uint8Array ? { $bytes: Buffer.from(raw).toString('base64') } : value;
   });
+  return visibleJson(json);
 }
 
 type ErrorFacts = Pick<AppError, 'message' | 'details'> & { code: string; remedy: string | null };
@@ -82,8 +96,8 @@ function describeError(error: unknown): ErrorFacts {
 
 function errorLines({ message, remedy, details }: ErrorFacts): string[] {
   const colour = hasColour(process.stderr);
-  const label = colour ? styleText('red', 'error:', { validateStream: false }) : 'error:';
-  const lines = [`${label} ${sentence(message)}`];
+  const label = colour ? styleText('red', 'error:', { validateStream: false }).replaceAll(ESCAPE, OUR_ESCAPE) : 'error:';
+  const lines = visibleBlock(`${label} ${sentence(message)}`);
   for (const issue of details) if (!message.includes(issue.message)) lines.push(`  ${issue.message}`);
   if (remedy !== null && !hasAdvice(message, remedy)) lines.push(remedy);
   return lines;

@@ -40,7 +40,8 @@ export async function openApi(platform: Platform, { config, out }: { config: Con
       const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
       out.event(
         { event: 'fault', requestId, method, path: url.split('?', 1)[0], message },
-        `A request failed unexpectedly (${requestId}): ${message}`,
+        // Only the first line begins at the margin, so that no part of a message looks like another event.
+        `A request failed unexpectedly (${requestId}): ${message}`.split(/\n\s*/).map((line, at) => (at === 0 ? line : `    ${line}`)),
       );
     },
   });

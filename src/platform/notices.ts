@@ -2,6 +2,7 @@
 export type Notices = {
   readonly json: boolean;
   readonly verbose: boolean;
-  event(data: { event: string } & Record<string, unknown>, text: string): void;
+  /** Line breaks inside of a line are escaped: pass several lines as a list. */
+  event(data: { event: string } & Record<string, unknown>, text: string | readonly string[]): void;
   note(text: string): void;
 };

@@ -154,14 +154,20 @@ describe('output', () => {
   it('is coloured for a terminal only, and not with NO_COLOR', () => {
     const out = new Output({ json: false, verbose: false });
     const before = process.stdout.isTTY;
+    const write = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+    const printed = () => {
+      // An escape character from outside stays visible beside our own.
+      out.answer(null, () => [`${out.paint('green', 'ok')} \u001b[31m`]);
+      return write.mock.lastCall?.[0];
+    };
     try {
       process.stdout.isTTY = false;
-      expect(out.paint('green', 'ok')).toBe('ok');
+      expect(printed()).toBe('ok \\u001b[31m\n');
       process.stdout.isTTY = true;
       vi.stubEnv('NO_COLOR', '');
-      expect(out.paint('green', 'ok')).toBe('\u001b[32mok\u001b[39m');
+      expect(printed()).toBe('\u001b[32mok\u001b[39m \\u001b[31m\n');
       vi.stubEnv('NO_COLOR', '1');
-      expect(out.paint('green', 'ok')).toBe('ok');
+      expect(printed()).toBe('ok \\u001b[31m\n');
     } finally {
       process.stdout.isTTY = before;
     }

@@ -13,7 +13,7 @@ export const help = (commands: () => readonly Command[]): Command =>
     examples: ['millrace help', 'millrace help work', 'millrace help jobs list'],
     async run({ args, out }) {
       const text = textFor(args.join(' '), commands());
-      out.answer({ help: text }, () => [text]);
+      out.answer({ help: text }, () => text.split('\n'));
       return EXIT.ok;
     },
   });

@@ -19,7 +19,7 @@ export const serve = defineCommand({
         const database = maskPassword(platform.postgres.url);
         const lines = [`Serving ${url}`, `  API page  ${url}/docs`, `  database  ${database}`, 'Stop with Ctrl-C or SIGTERM.'];
         const facts = { url, database, home: platform.postgres.home, pid: process.pid };
-        invocation.out.event({ event: 'listening', ...facts }, lines.join('\n'));
+        invocation.out.event({ event: 'listening', ...facts }, lines);
       },
     }),
 });

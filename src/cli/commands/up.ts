@@ -31,10 +31,10 @@ async function greet({ platform, url, config }: Started, out: Output): Promise<v
   const first = firstKey === null ? {} : { org: firstKey.orgSlug, key: firstKey.key };
   const { registration } = config.execution;
   const facts = { url, database: home === null ? database : embeddedAt(platform.postgres), home, firstKey, keyFile, registration };
-  out.event(
-    { event: 'up', url, database, home, keyFile, ...first, pid: process.pid },
-    [out.paint('green', 'Millrace is up.'), ...welcome(facts)].join('\n'),
-  );
+  out.event({ event: 'up', url, database, home, keyFile, ...first, pid: process.pid }, [
+    out.paint('green', 'Millrace is up.'),
+    ...welcome(facts),
+  ]);
 }
 
 /** The URL of a socket is hard to read. */

@@ -77,5 +77,5 @@ function announce(out: Output, served: Served): void {
     `  database ${database}${home === null ? '' : ` (data in ${home})`}`,
     'Stop with Ctrl-C or SIGTERM: running jobs may finish first. A second signal stops immediately.',
   ];
-  out.event({ event: 'serving', ...served, pid: process.pid }, lines.join('\n'));
+  out.event({ event: 'serving', ...served, pid: process.pid }, lines);
 }

@@ -21,7 +21,7 @@ export class LiveView {
 
   stop(): void {
     if (this.#timer !== null) clearInterval(this.#timer);
-    if (this.#drawnLines > 0) this.#out.progress(above(this.#drawnLines));
+    if (this.#drawnLines > 0) this.#out.progress('', above(this.#drawnLines));
     this.#drawnLines = 0;
   }
 
@@ -29,7 +29,7 @@ export class LiveView {
     // A wrapped line would take two rows, and the next redraw would start in the wrong row.
     const columns = process.stderr.columns ?? 80;
     const drawn = lines(stats).map((line) => line.slice(0, columns - 1));
-    this.#out.progress(`${above(this.#drawnLines)}${drawn.join('\n')}`);
+    this.#out.progress(drawn, above(this.#drawnLines));
     this.#drawnLines = drawn.length;
   }
 }
