@@ -73,7 +73,12 @@ const SETTINGS = {
       'open',
       'who may create clients under /v1 and issue their first keys: "open" is everyone, "token" requires the bootstrap token',
     ),
-    bootstrap_token: setting(TEXT, null, 'the token that `registration = "token"` requires', { secret: 'whole' }),
+    bootstrap_token: setting(
+      { type: 'text', minLength: 16 },
+      null,
+      'the token that `registration = "token"` requires; at least 16 characters',
+      { secret: 'whole' },
+    ),
     open_calls_per_minute: setting(
       integer(1),
       60,

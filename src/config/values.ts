@@ -4,7 +4,7 @@ import { parseIp, parseRange } from '../core/ip-address.ts';
 
 /** The type of a setting. Durations are read as milliseconds, sizes as bytes. */
 export type Kind =
-  | { readonly type: 'text'; readonly choices?: readonly string[] }
+  | { readonly type: 'text'; readonly choices?: readonly string[]; readonly minLength?: number }
   | { readonly type: 'integer'; readonly min: number; readonly max?: number }
   | { readonly type: 'number'; readonly above?: number; readonly min?: number; readonly max: number }
   | { readonly type: 'boolean' }
@@ -32,7 +32,7 @@ const SIZE = /^(\d+(?:\.\d+)?)\s*(B|KB|MB|GB)$/i;
 export function readValue(given: unknown, kind: Kind): Read {
   switch (kind.type) {
     case 'text':
-      return readText(given, kind.choices);
+      return readText(given, kind);
     case 'integer':
       return readInteger(given, kind);
     case 'number':
@@ -69,8 +69,9 @@ export function readEnvironmentValue(text: string, kind: Kind): Read {
   return readValue(trimmed, kind);
 }
 
-function readText(given: unknown, choices: readonly string[] | undefined): Read {
+function readText(given: unknown, { choices, minLength = 1 }: { choices?: readonly string[]; minLength?: number }): Read {
   if (typeof given !== 'string' || given === '') return refuse('must be a non-empty string');
+  if (given.length < minLength) return refuse(`must have at least ${minLength} characters`);
   if (choices === undefined || choices.includes(given)) return accept(given);
   return refuse(`must be one of ${choices.map((choice) => `"${choice}"`).join(', ')}`);
 }

@@ -57,14 +57,14 @@ describe('the settings of the execution API', () => {
     const environment = {
       ...{ MILLRACE_LIMITS_QUOTA: '5', MILLRACE_LIMITS_QUEUE_SIZE: '6', MILLRACE_LIMITS_ACTIVE_JOBS: '7' },
       ...{ MILLRACE_LIMITS_BODY_SIZE: '1KB', MILLRACE_LIMITS_PAYLOAD_SIZE: '2KB' },
-      ...{ MILLRACE_AUTH_REGISTRATION: 'token', MILLRACE_AUTH_BOOTSTRAP_TOKEN: 'secret' },
+      ...{ MILLRACE_AUTH_REGISTRATION: 'token', MILLRACE_AUTH_BOOTSTRAP_TOKEN: 'sixteen-letters!' },
       ...{ MILLRACE_EXECUTION_HIDE_FOREIGN_JOBS: 'true', MILLRACE_EXECUTION_DUPLICATE_WINDOW: '1m' },
       ...{ MILLRACE_EXECUTION_LEASE: '2s', MILLRACE_EXECUTION_HEARTBEAT: '1s' },
       ...{ MILLRACE_SIMULATION_ALLOWED_TYPES: 'EXECUTE, EXECUTE', MILLRACE_AUTH_OPEN_CALLS_PER_MINUTE: '8' },
     };
     expect(load(environment)).toMatchObject({
       ...{ quota: 5, queueSize: 6, activeJobs: 7, bodyBytes: 1_024, payloadBytes: 2_048 },
-      ...{ registration: 'token', bootstrapToken: 'secret', hideForeignJobs: true, duplicateWindowMs: 60_000 },
+      ...{ registration: 'token', bootstrapToken: 'sixteen-letters!', hideForeignJobs: true, duplicateWindowMs: 60_000 },
       ...{ heartbeatMs: 1_000, allowedTypes: ['EXECUTE'], openCallsPerMinute: 8, profile: { leaseMs: 2_000 } },
     });
   });

@@ -194,6 +194,7 @@ describe('a configuration that is wrong', () => {
     ['[server]\nport = 1.5', 'server.port must be a whole number from 0 to 65535'],
     ['[server]\ntrust_proxy = "yes"', 'server.trust_proxy must be false, the number of proxies from 1 to 100, or a list'],
     ['[server]\ntrust_proxy = true', 'server.trust_proxy cannot be true, because callers could forge their address: write false'],
+    ['[auth]\nbootstrap_token = "fifteen-letters"', 'auth.bootstrap_token must have at least 16 characters'],
     ['[server]\ntrust_proxy = -1', 'server.trust_proxy must be false, the number of proxies'],
     ['[server]\ntrust_proxy = 101', 'server.trust_proxy must be false, the number of proxies'],
     ['[server]\ntrust_proxy = []', 'server.trust_proxy must have at least one item'],

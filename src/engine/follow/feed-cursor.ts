@@ -1,8 +1,11 @@
 import { AppError } from '../../core/errors.ts';
 import type { Seal } from '../../ledger/driver/seal.ts';
-import type { FeedPosition } from '../../ledger/history/read-feed.ts';
+import type { FeedEvent, FeedPosition } from '../../ledger/history/read-feed.ts';
 
 export type { FeedEvent, FeedPosition } from '../../ledger/history/read-feed.ts';
+
+/** Followers of an org share the objects of its events, so that an id is written once for all of them. */
+const written = new WeakMap<FeedEvent, string>();
 
 /** Writes and reads the ids by which clients of one org resume its feed. A position contains counters that all orgs share. */
 export class FeedCursors {
@@ -16,6 +19,14 @@ export class FeedCursors {
 
   write({ txid, recordId, jobSeq, n }: FeedPosition): string {
     return this.#seal.close(this.#scope, `${txid} ${recordId} ${jobSeq} ${n}`);
+  }
+
+  idOf(event: FeedEvent): string {
+    const known = written.get(event);
+    if (known !== undefined) return known;
+    const id = this.write(event);
+    written.set(event, id);
+    return id;
   }
 
   /** The filter is not part of the scope: a client may resume with another one. */

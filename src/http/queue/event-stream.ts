@@ -45,7 +45,7 @@ function* eventChunks(events: readonly FeedEvent[], ids: FeedCursors): Generator
   for (let at = 0; at < events.length; at += EVENTS_IN_A_CHUNK) {
     yield events
       .slice(at, at + EVENTS_IN_A_CHUNK)
-      .map((event) => eventText(event, ids.write(event)))
+      .map((event) => eventText(event, ids.idOf(event)))
       .join('');
   }
 }
