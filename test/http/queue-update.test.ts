@@ -112,7 +112,7 @@ describe('an explanation', () => {
     const running = await queue.ledger.putJob('running', { orgId: caller.orgId });
     await caller.post(`/jobs/${running.id}/cancel`, {});
     const { body } = await caller.get(`/jobs/${running.id}/explain`);
-    expect(body.facts.holder).toMatchObject({ name: 'worker', host: 'host-1' });
+    expect(body.facts.holder).toMatchObject({ name: expect.stringMatching(/^worker-/), host: expect.stringMatching(/^host-/) });
     expect(body.facts.cancel_request).toMatchObject({ force: false });
     expect(body.obstacles.map(({ code }: { code: string }) => code)).toContain('CANCEL_REQUESTED');
   });

@@ -82,6 +82,8 @@ export async function serve(options: Partial<ServerOptions> = {}): Promise<Serve
     engine: NO_ENGINE,
     doors: [testDoor()],
     version: '1.2.3',
+    // Requests that a test writes by hand name this host.
+    allowedHosts: ['x'],
     authenticator: {
       async authenticate(authorization) {
         if (authorization !== 'Bearer good') throw new AppError('UNAUTHORIZED');

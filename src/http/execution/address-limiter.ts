@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { isIPv4, isIPv6 } from 'node:net';
 import { BoundedMap } from '../shared/bounded-map.ts';
 import type { LimitVerdict } from '../shared/identity.ts';
 
@@ -41,7 +41,9 @@ const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 /** A sender with one IPv6 address usually has its whole /64 network, so the network counts as one address. */
 function networkOf(address: string): string {
   const mapped = MAPPED.exec(address)?.[1];
-  if (mapped !== undefined || !isIPv6(address)) return mapped ?? address;
+  if (mapped !== undefined || isIPv4(address)) return mapped ?? address;
+  // Through a proxy that forwards any text, senders without an address count as one.
+  if (!isIPv6(address)) return '';
   const [head = '', tail] = (address.split('%', 1)[0] as string).toLowerCase().split('::');
   const groups = head === '' ? [] : head.split(':');
   const rest = tail === undefined || tail === '' ? [] : tail.split(':');
