@@ -116,7 +116,8 @@ export async function dial(port: number): Promise<Socket & { received(): string;
   onTestFinished(() => {
     socket.destroy();
   });
-  const whenClosed = once(socket, 'close');
+  // Not `once`: it rejects when a write meets a connection that the server has just closed.
+  const whenClosed = new Promise((resolve) => socket.once('close', resolve));
   await once(socket, 'connect');
   return Object.assign(socket, { received: () => received, whenClosed });
 }
