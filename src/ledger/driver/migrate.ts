@@ -4,7 +4,6 @@ import { AppError } from '../../core/errors.ts';
 import { MIGRATION_LOCK, waitForLock } from './advisory-locks.ts';
 import { recogniseRestore } from './cluster.ts';
 import { inTransaction } from './database.ts';
-import { sealOf } from './seal.ts';
 
 export type Migration = { version: number; name: string; sql: string };
 export type MigrationReport = { version: number; applied: string[] };
@@ -26,14 +25,7 @@ function readMigrations(): Migration[] {
 export async function migrate(pool: pg.Pool, migrations: readonly Migration[] = readMigrations()): Promise<MigrationReport> {
   const report = await applyMissing(pool, migrations);
   await afterRestore(pool);
-  await sealBy(pool);
   return report;
-}
-
-/** Creates the key of cursors, so that roles that may only read find one. */
-async function sealBy(pool: pg.Pool): Promise<void> {
-  const found = await pool.query(`SELECT to_regclass('millrace.create_replies') IS NOT NULL AS there`);
-  if (found.rows[0]?.there) await sealOf(pool);
 }
 
 /** A restored ledger must not be written to before its transactions have numbers above the old ones. */

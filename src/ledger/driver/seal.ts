@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** Makes texts that clients keep for us, such as cursors. They can neither read nor change them. */
@@ -11,40 +11,20 @@ export type Seal = {
   pseudonymOf(name: string): string;
 };
 
-/**
- * All processes share the key, and a dump contains it, so cursors stay valid after a restore. Its row never expires. The scopes of
- * clients have another form.
- */
-const KEY_ROW = "scope = 'server' AND key = 'sealing key'";
-
-const FIND_KEY = statement('find_sealing_key', `SELECT reply ->> 'secret' AS secret FROM millrace.create_replies WHERE ${KEY_ROW}`);
-
-const CREATE_KEY = statement(
-  'create_sealing_key',
-  `INSERT INTO millrace.create_replies (scope, key, fingerprint, reply, expires_at)
-   VALUES ('server', 'sealing key', '', json_build_object('secret', $1::text), 'infinity') ON CONFLICT (scope, key) DO NOTHING`,
-);
+const FIND_KEY = statement('find_sealing_key', 'SELECT secret FROM millrace.sealing_key');
 
 const KEY_BYTES = 32;
 const seals = new WeakMap<Queryable, Promise<Seal>>();
 
-/** The seal of a database. The first call for a pool reads the key, or creates it in a new database. */
+/** The seal of a database. The first call for a pool reads the key. */
 export function sealOf(db: Queryable): Promise<Seal> {
   const known = seals.get(db);
   if (known !== undefined) return known;
-  const loading = readKey(db).then(sealWith);
+  const loading = run<{ secret: Buffer }>(db, FIND_KEY).then(([row]) => sealWith((row as { secret: Buffer }).secret));
   seals.set(db, loading);
   // A failed read is repeated by the next caller.
   loading.catch(() => seals.delete(db));
   return loading;
-}
-
-async function readKey(db: Queryable): Promise<Buffer> {
-  const find = async () => (await run<{ secret: string }>(db, FIND_KEY))[0]?.secret;
-  const found = await find();
-  if (found !== undefined) return Buffer.from(found, 'base64');
-  await run(db, CREATE_KEY, [randomBytes(KEY_BYTES).toString('base64')]);
-  return Buffer.from((await find()) as string, 'base64');
 }
 
 const TAG_BYTES = 16;
