@@ -1,4 +1,4 @@
-import type { Config, LoadParams } from '../config/load-config.ts';
+import { type Config, checkOpenRegistration, type LoadParams } from '../config/load-config.ts';
 import type { ApiServer } from '../platform/api-server.ts';
 import { DatabaseWatch } from '../platform/database-watch.ts';
 import { openPlatform, type Platform, watchable } from '../platform/platform.ts';
@@ -26,6 +26,7 @@ const CONCURRENCY = 10;
 /** Serves the HTTP API and sends webhooks until a signal stops the process. */
 export async function runServer({ values, out }: Invocation<typeof LISTEN_OPTIONS>, { runsJobs, greet }: ServerOptions): Promise<number> {
   const { config } = settingsOf(values, listenSettings(values));
+  checkOpenRegistration(config);
   const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped immediately.'));
   const concurrency = runsJobs ? (config.workers.concurrency ?? CONCURRENCY) : 0;
   // Loaded only here, so that the other commands start faster.

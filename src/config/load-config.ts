@@ -87,7 +87,7 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
       apiPool: get<number | null>('database.api_pool'),
       workerPool: get<number | null>('database.worker_pool'),
     },
-    auth: { keyLifetimeMs: get<number>('auth.key_lifetime') },
+    auth: { keyLifetimeMs: get<number>('auth.key_lifetime'), allowsOpen: get<boolean>('auth.allow_open') },
     workers: {
       concurrency: get<number | null>('workers.concurrency'),
       queues: get<readonly string[]>('workers.queues'),
@@ -198,6 +198,20 @@ function checkCombinations(get: Get): void {
   const isLocal = get<readonly string[]>('egress.targets').length === 0 || isLoopback(get<string>('server.host'));
   require(isLocal, 'egress.targets', 'requires a loopback address such as 127.0.0.1 as server.host');
   if (issues.length > 0) throw invalidConfig(issues);
+}
+
+/**
+ * Everyone who can reach the server can register with it. On an address that others can reach, the operator must allow that.
+ * Only processes that serve HTTP check it, so that workers and commands can share the file.
+ */
+export function checkOpenRegistration({ server, auth, execution }: Config): void {
+  if (execution.registration !== 'open' || auth.allowsOpen || isLoopback(server.host)) return;
+  const field = 'auth.registration';
+  const message =
+    `${field} is "open" and the server would listen on ${server.host}: everyone who reaches that address could create clients and run jobs. ` +
+    'Set auth.registration = "token" and auth.bootstrap_token, or listen on 127.0.0.1. ' +
+    'If everyone may register, set auth.allow_open = true (MILLRACE_AUTH_ALLOW_OPEN=true)';
+  throw invalidConfig([{ field, code: 'OPEN_REGISTRATION', message }]);
 }
 
 function isLoopback(host: string): boolean {

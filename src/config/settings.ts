@@ -79,6 +79,11 @@ const SETTINGS = {
       'the token that `registration = "token"` requires; at least 16 characters',
       { secret: 'whole' },
     ),
+    allow_open: setting(
+      BOOLEAN,
+      false,
+      'start with `registration = "open"` although `server.host` is not a loopback address; everyone who reaches the server can then use /v1',
+    ),
     open_calls_per_minute: setting(
       integer(1),
       60,

@@ -9,6 +9,7 @@ export const API_KEY_SCOPES = [
   'failures:read',
   'deadletter:manage',
   'queue:critical',
+  'keys:renew',
   'audit:read',
   'operator',
 ] as const;

@@ -44,6 +44,25 @@ describe('serve', () => {
     expect(serve.stdout).toMatch(/Stopping\.\nStopped\.\n$/);
   });
 
+  it('refuses an address that others reach while everyone may register, unless the operator allows it', async () => {
+    for (const command of ['serve', 'up']) {
+      for (const host of ['0.0.0.0', '::', '192.0.2.7', 'example.com', '0']) {
+        const refused = await run([command, '--host', host, '--port', '0'], here());
+        expect(refused.code).not.toBe(0);
+        expect(refused.stderr).toContain(`would listen on ${host}`);
+        expect(refused.stderr).toMatch(/auth\.registration = "token"[\s\S]*auth\.allow_open = true/);
+      }
+    }
+    const open = { MILLRACE_AUTH_ALLOW_OPEN: 'true' };
+    const token = { MILLRACE_AUTH_REGISTRATION: 'token', MILLRACE_AUTH_BOOTSTRAP_TOKEN: 'a token of sufficient length' };
+    for (const env of [open, token]) {
+      const serve = start(['serve', '--host', '0.0.0.0', '--port', '0'], { ...here(), env });
+      await serve.said(/Serving \S+\n[\s\S]*Stop with/);
+      serve.kill('SIGTERM');
+      expect(await serve.ended).toMatchObject({ code: 0, stderr: '' });
+    }
+  });
+
   it('has its /v1 and simulated jobs run by a worker that names no module', async () => {
     const { url } = await startServe();
     const { headers } = await keyOf();

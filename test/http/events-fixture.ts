@@ -20,7 +20,7 @@ export async function serveEvents(ledger: TestLedger, settings: EventStreamSetti
     async authenticate(authorization: string | undefined) {
       const orgId = authorization?.replace('Bearer ', '') ?? '';
       if (orgId === '' || revoked.has(orgId)) throw new AppError('FORBIDDEN', { message: 'The API key was revoked.' });
-      return { orgId, keyId: 'k1', projectId: null, scopes: new Set(API_KEY_SCOPES) };
+      return { orgId, keyId: 'k1', projectId: null, scopes: new Set(API_KEY_SCOPES), isSelfRegistered: false };
     },
   };
   const http = await buildServer({

@@ -24,7 +24,7 @@ async function serve(bounds: Partial<PoolBounds> = {}) {
   const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   const orgId = await ledger.newOrg();
-  const identity: Identity = { orgId, keyId: 'k', projectId: null, scopes: new Set(API_KEY_SCOPES) };
+  const identity: Identity = { orgId, keyId: 'k', projectId: null, scopes: new Set(API_KEY_SCOPES), isSelfRegistered: false };
   const http = await buildServer({
     ...{ engine, doors: [queueDoor], version: '0.0.0-test' },
     authenticator: { authenticate: async () => identity },

@@ -16,6 +16,7 @@ export const IDENTITY: Identity = {
   keyId: 'k1',
   projectId: null,
   scopes: new Set(API_KEY_SCOPES),
+  isSelfRegistered: false,
 };
 
 /** What stands in for an engine where no route asks for one. */

@@ -3,6 +3,7 @@ import { retryJob } from '../../services/jobs/retry-job.ts';
 import { updateJob } from '../../services/jobs/update-job.ts';
 import type { Http } from '../door.ts';
 import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
+import { requireOwnType } from './own-types.ts';
 import { requirePriority } from './read-submission.ts';
 import { renderError, renderJob, timeOrNull } from './render.ts';
 import { answer, errorResponses } from './schemas/error.ts';
@@ -26,6 +27,7 @@ export function updateJobRoute(http: Http, engine: Engine): void {
     const { identity, orgId, sight } = callerOf(request);
     const { correlation_id: correlationId, callback_url: callbackUrl, ...rest } = request.body;
     requirePriority(identity, rest.priority);
+    await requireOwnType(engine, identity, request.params.id);
     const job = await updateJob(engine, {
       orgId,
       id: request.params.id,
@@ -55,6 +57,7 @@ export function retryJobRoute(http: Http, engine: Engine): void {
     const { identity, orgId, actor } = callerOf(request);
     const { reset_attempts: resetAttempts = false, priority, delay } = request.body;
     requirePriority(identity, priority);
+    await requireOwnType(engine, identity, request.params.id);
     const retried = await retryJob(engine, { orgId, id: request.params.id, actor, resetAttempts, priority, delay });
     const { jobId, status, newState, scheduledFor } = retried;
     const body = {

@@ -5,6 +5,7 @@ import { submitJob } from '../../services/jobs/submit-job.ts';
 import { submitMany } from '../../services/jobs/submit-many.ts';
 import type { Http } from '../door.ts';
 import { askerOf, callerOf, judgedByService, needs } from './operation.ts';
+import { refuseSelfRegistered } from './own-types.ts';
 import { readBatch, readSubmission } from './read-submission.ts';
 import { renderRow, renderSubmission } from './render.ts';
 import { answer, errorResponses } from './schemas/error.ts';
@@ -26,7 +27,8 @@ const oneSchema = {
 
 export function submitJobRoute(http: Http, engine: Engine, admission: Admission): void {
   http.post('/jobs', { schema: oneSchema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
-    const { orgId, actor } = callerOf(request);
+    const { identity, orgId, actor } = callerOf(request);
+    refuseSelfRegistered(identity);
     const { submission, issues } = readSubmission(request.body, askerOf(request));
     if (issues.length > 0) throw invalidSubmission(issues);
     const terms = { requestId: request.id, knownQueuesOnly: true };
@@ -46,7 +48,8 @@ const batchSchema = {
 
 export function submitBatchRoute(http: Http, engine: Engine, admission: Admission): void {
   http.post('/jobs/batch', { schema: batchSchema, ...needs('jobs:write'), ...judgedByService }, async (request) => {
-    const { orgId, actor } = callerOf(request);
+    const { identity, orgId, actor } = callerOf(request);
+    refuseSelfRegistered(identity);
     const { total, accepted, rejected, results } = await submitMany(engine, {
       ...readBatch(request.body, askerOf(request)),
       orgId,

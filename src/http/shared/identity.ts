@@ -11,6 +11,8 @@ export type Identity = {
   readonly keyId: string;
   readonly projectId: string | null;
   readonly scopes: ReadonlySet<Scope>;
+  /** The caller got the key by registering at the execution API, so the key is for jobs of that API only. */
+  readonly isSelfRegistered: boolean;
 };
 
 /** The caller in the form that the ledger records. */

@@ -176,11 +176,12 @@ export class KeyAuthenticator implements Authenticator {
 
 const isExpired = ({ key, askedAtMs }: Reading): boolean => performance.now() - askedAtMs >= key.expiresInMs;
 
-const identityOfKey = ({ id, orgId, projectId, scopes }: StoredApiKey): Identity => ({
+const identityOfKey = ({ id, orgId, projectId, scopes, isSelfRegistered }: StoredApiKey): Identity => ({
   keyId: id,
   orgId,
   projectId,
   scopes: new Set(scopes as Scope[]),
+  isSelfRegistered,
 });
 
 const BEARER = /^bearer +(\S+)$/i;

@@ -4,18 +4,22 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 
 const CREATE = statement(
   'create_api_key',
-  `INSERT INTO millrace.api_keys (org_id, id, project_id, name, secret_hash, scopes, created_at, expires_at)
+  `INSERT INTO millrace.api_keys (org_id, id, project_id, name, secret_hash, scopes, created_at, expires_at, given_by_operator)
    VALUES ($1::uuid, $2, $3::uuid, $4, $5::bytea, $6::text[], millrace.clock(),
-           millrace.clock() + $7::float8 * interval '1 millisecond')
+           millrace.clock() + $7::float8 * interval '1 millisecond', true)
    RETURNING created_at AS "createdAt", expires_at AS "expiresAt"`,
 );
+
+/** Whether a client got key `k` by registering, or as the successor of such a key. */
+export const IS_SELF_REGISTERED = '(NOT k.given_by_operator AND EXISTS (SELECT FROM millrace.clients c WHERE c.org_id = k.org_id))';
 
 // Looks up by id alone, because the key determines which org calls.
 const FIND = statement(
   'find_api_keys',
   `SELECT id, org_id AS "orgId", project_id AS "projectId", secret_hash AS "secretHash", scopes,
-     revoked_at IS NOT NULL AS "isRevoked", extract(epoch FROM expires_at - millrace.clock())::float8 * 1000 AS "expiresInMs"
-   FROM millrace.api_keys WHERE id = ANY ($1::text[])`,
+     revoked_at IS NOT NULL AS "isRevoked", extract(epoch FROM expires_at - millrace.clock())::float8 * 1000 AS "expiresInMs",
+     ${IS_SELF_REGISTERED} AS "isSelfRegistered"
+   FROM millrace.api_keys k WHERE id = ANY ($1::text[])`,
 );
 
 const LIST = statement(
@@ -51,6 +55,7 @@ export type NewApiKey = {
   lifetimeMs: number;
 };
 
+/** Creates a key that an operator gives to an org. */
 export async function createApiKey(
   db: Queryable,
   orgId: string,
@@ -70,6 +75,7 @@ export type StoredApiKey = {
   scopes: string[];
   isRevoked: boolean;
   expiresInMs: number;
+  isSelfRegistered: boolean;
 };
 
 /** Returns the keys that exist among these ids, of any org, in no particular order. */
