@@ -63,7 +63,7 @@ describe('a route that names scopes', () => {
     const [orgId, projectId] = [await ledger.newOrg(), randomUUID()];
     const { key, id } = await createKey(ledger.db, { orgId, projectId, scopes: ['jobs:read'] });
     const { body } = await who.ask('jobs-read', bearer(key));
-    expect(body.caller).toEqual({ orgId, keyId: id, projectId, scopes: ['jobs:read'] });
+    expect(body.caller).toEqual({ orgId, keyId: id, projectId, scopes: ['jobs:read'], isSelfRegistered: false });
   });
 
   it('never confuses two orgs under concurrent requests', async () => {

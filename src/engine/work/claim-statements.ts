@@ -1,4 +1,10 @@
-import { type Claimed, type ClaimParams, claimAndStart, claimAndStartCapped } from '../../ledger/attempts/claim-and-start.ts';
+import {
+  type Claimed,
+  type ClaimParams,
+  claimAndStart,
+  claimAndStartCapped,
+  type OrgsOfTypes,
+} from '../../ledger/attempts/claim-and-start.ts';
 import { claimCappedJobs, claimJobs, leaseAhead } from '../../ledger/attempts/claim-jobs.ts';
 import { lockRoom } from '../../ledger/attempts/claim-room.ts';
 import { CLAIM_TIMEOUT_MS, type Database, inTransaction } from '../../ledger/driver/database.ts';
@@ -15,14 +21,15 @@ export const leaseAheadStatement =
 export type ClaimStatementParams = {
   database: Database;
   types: readonly string[];
-  /** Whether any served type or any org has a cap, so that claims must count running jobs first. */
+  orgsOfTypes: OrgsOfTypes;
+  /** Whether any served type or any org has a cap, or a type is served for some orgs only. Then claims must choose jobs. */
   hasCaps(): boolean;
   /** The statement leases jobs and does not start them. */
   startsApart: boolean;
 };
 
-/** Chooses the statement for each claim: it keeps to caps where there are any, and starts the jobs unless they start apart. */
-export function claimStatementOf({ database, types, hasCaps, startsApart }: ClaimStatementParams): ClaimStatement {
+/** Chooses the statement for each claim: it keeps to caps and served orgs where there are any, and starts the jobs unless they start apart. */
+export function claimStatementOf({ database, types, orgsOfTypes, hasCaps, startsApart }: ClaimStatementParams): ClaimStatement {
   const claim: ClaimStatement = startsApart
     ? (params) => claimJobs(database.claiming, params)
     : (params) => claimAndStart(database.claiming, params);
@@ -30,7 +37,7 @@ export function claimStatementOf({ database, types, hasCaps, startsApart }: Clai
     inTransaction(
       database.workers,
       async (client) => {
-        const room = await lockRoom(client, types);
+        const room = { ...(await lockRoom(client, types)), orgsOfTypes };
         return startsApart ? claimCappedJobs(client, params, room) : claimAndStartCapped(client, params, room);
       },
       { statementTimeoutMs: CLAIM_TIMEOUT_MS },

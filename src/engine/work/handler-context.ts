@@ -56,6 +56,12 @@ export class HandlerContext implements JobContext {
   get type(): string {
     return this.#attempt.job.jobType;
   }
+  get orgId(): string {
+    return this.#attempt.job.orgId;
+  }
+  get projectId(): string | null {
+    return this.#attempt.job.projectId;
+  }
   get attempt(): number {
     return this.#attempt.job.attemptsStarted;
   }

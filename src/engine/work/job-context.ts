@@ -12,6 +12,10 @@ export type SpawnOptions = {
 export type JobContext = {
   readonly jobId: string;
   readonly type: string;
+  /** The org that submitted the job. */
+  readonly orgId: string;
+  /** The project of the org that the job belongs to, if it belongs to one. */
+  readonly projectId: string | null;
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly createdAt: Date;

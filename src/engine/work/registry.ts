@@ -3,6 +3,7 @@ import type { CustomBackoff } from '../../core/backoff.ts';
 import type { DurationInput } from '../../core/duration.ts';
 import { parseDuration } from '../../core/duration.ts';
 import type { Issue } from '../../core/errors.ts';
+import { isUuid } from '../../core/ids.ts';
 import { type Policy, type PolicyLayer, resolvePolicy } from '../../core/policy.ts';
 import { refuseReservedName } from '../../core/reserved-names.ts';
 import type { BackoffSubmission } from '../../core/submission.ts';
@@ -27,6 +28,8 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
   schema?: StandardSchemaV1<unknown, P>;
   /** The job completes only when every job it spawned has ended. */
   fanIn?: boolean;
+  /** The ids of the orgs whose jobs this handler runs. Jobs of other orgs wait for a worker that serves them. Default: every org. */
+  orgs?: readonly string[];
 };
 
 export type RegistrationResult = {
@@ -45,9 +48,13 @@ export type RegisteredHandler = {
   readonly customBackoff: CustomBackoff | undefined;
   readonly schema: StandardSchemaV1 | undefined;
   readonly fanIn: boolean;
+  /** Null: every org. */
+  readonly orgs: readonly string[] | null;
 };
 
 const TYPE = /^[\x21-\x7e]{1,100}$/;
+/** Every claim compares jobs with the list. */
+const MAX_ORGS = 1_000;
 
 /** The handlers of one crew. A registration replaces an earlier one of the same type. An invalid one changes nothing. */
 export class HandlerRegistry {
@@ -78,6 +85,11 @@ export class HandlerRegistry {
   types(): string[] {
     return [...this.#handlers.keys()];
   }
+
+  /** The orgs of the types that are served for some orgs only. */
+  orgsOfTypes(): Map<string, readonly string[]> {
+    return new Map(this.all().flatMap(({ type, orgs }) => (orgs === null ? [] : [[type, orgs] as const])));
+  }
 }
 
 function readRegistration(given: Registration, profile: Policy): { entry: RegisteredHandler | null; issues: readonly Issue[] } {
@@ -94,6 +106,7 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
   if (given.concurrency !== undefined && !(Number.isInteger(given.concurrency) && given.concurrency >= 1)) {
     issues.add('concurrency', 'OUT_OF_RANGE', 'must be an integer of at least 1');
   }
+  const orgs = readOrgs(given.orgs, issues);
   const layer = readLayer(given, issues);
   const resolved = resolvePolicy({ registration: layer, profile });
   if (!resolved.ok) for (const issue of resolved.issues) issues.list.push(issue);
@@ -107,9 +120,21 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
       customBackoff: typeof given.backoff === 'function' ? given.backoff : undefined,
       schema: given.schema,
       fanIn: given.fanIn === true,
+      orgs,
     },
     issues: [],
   };
+}
+
+function readOrgs(given: readonly string[] | undefined, issues: Issues): readonly string[] | null {
+  if (given === undefined) return null;
+  if (!Array.isArray(given) || given.length < 1 || given.length > MAX_ORGS) {
+    issues.add('orgs', 'OUT_OF_RANGE', `must be a list of 1 to ${MAX_ORGS} ids of orgs. Leave it out to serve every org`);
+    return null;
+  }
+  const wrong = given.findIndex((id) => !isUuid(id));
+  if (wrong !== -1) issues.add(`orgs[${wrong}]`, 'INVALID_ID', 'must be the id of an org, which is a UUID');
+  return given.map((id) => String(id).toLowerCase());
 }
 
 function readLayer(given: Registration, issues: Issues): PolicyLayer & { hasCustomBackoff: boolean } {

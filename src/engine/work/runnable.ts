@@ -47,4 +47,5 @@ const failing = (type: string, error: Error): RegisteredHandler => ({
   customBackoff: undefined,
   schema: undefined,
   fanIn: false,
+  orgs: null,
 });

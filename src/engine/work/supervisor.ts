@@ -82,7 +82,8 @@ export class Supervisor {
   async #startWorker(): Promise<void> {
     const { database, registry, slots, name, queues } = this.#options;
     const place = { name, host: hostname(), pid: process.pid, slots };
-    const id = await registerWorker(database.workers, { ...place, types: registry.types(), queues: [...queues] });
+    const served = { types: registry.types(), orgsOfTypes: registry.orgsOfTypes(), queues: [...queues] };
+    const id = await registerWorker(database.workers, { ...place, ...served });
     const worker = this.#makeWorker(id);
     const heartbeat = new Heartbeat({
       database,
@@ -106,12 +107,13 @@ export class Supervisor {
     const { database, registry, events, spawn, catalogue } = this.#options;
     const ensureStarted = (attempt: RunningAttempt) => worker.ensureStarted(attempt);
     const services = { database, events, workerId: () => workerId, spawn, ensureStarted };
+    const servesSomeOrgs = registry.orgsOfTypes().size > 0;
     const worker: Worker = new Worker({
       ...this.#options,
       workerId,
       queues: this.#queues(),
       fairQueues: () => catalogue.fairQueues,
-      hasCaps: () => catalogue.hasCaps(registry.types()),
+      hasCaps: () => servesSomeOrgs || catalogue.hasCaps(registry.types()),
       contextOf: (attempt) => new HandlerContext(attempt, services),
       onStarted: (started) => this.#onStarted(started),
     });

@@ -71,6 +71,7 @@ export class Worker {
     this.lateStartLeases = new LateStartLeases(options.slots);
     const claims = this.#claims;
     const types = options.registry.types();
+    const orgsOfTypes = options.registry.orgsOfTypes();
     this.#outcomes = new OutcomeWriter({
       ...options,
       claims,
@@ -95,7 +96,7 @@ export class Worker {
       ...options,
       claims,
       types,
-      claim: claimStatementOf({ ...options, types }),
+      claim: claimStatementOf({ ...options, types, orgsOfTypes }),
       leaseAhead: leaseAheadStatement(options.database),
       leasedAhead: this.#leasedAhead,
       busySlots: () => this.#busySlots(),

@@ -49,13 +49,12 @@ const RENEW = statement(
    RETURNING ${ISSUED}`,
 );
 
-// A key may revoke itself and keys whose scopes it has. A key that a client got by registering cannot revoke a key of an operator.
+// A key may revoke itself and keys whose scopes it has.
 const REVOKE = statement(
   'revoke_client_key',
   `UPDATE millrace.api_keys k SET revoked_at = coalesce(k.revoked_at, millrace.clock())
    FROM millrace.api_keys me
    WHERE k.org_id = $1::uuid AND k.id = $2 AND me.org_id = $1::uuid AND me.id = $3 AND k.scopes <@ me.scopes
-     AND (me.given_by_operator OR NOT k.given_by_operator)
      AND (me.project_id IS NULL OR me.project_id IS NOT DISTINCT FROM k.project_id)
    RETURNING k.id`,
 );
@@ -86,7 +85,7 @@ export async function issueFirstKey(db: Queryable, orgId: string, key: FirstKey)
 
 export type NextKey = { oldId: string; id: string; secretHash: Uint8Array; lifetimeMs: number };
 
-/** Revokes a key and creates its successor. `lifetimeMs` is for keys that clients got by registering. Returns null if the old key is no longer valid. */
+/** Revokes a key and creates its successor. Returns null if the old key is no longer valid. */
 export async function rotateClientKey(db: Queryable, orgId: string, next: NextKey): Promise<IssuedKey | null> {
   const values = [orgId, next.oldId, next.id, Buffer.from(next.secretHash), next.lifetimeMs];
   return (await run<IssuedKey>(db, ROTATE, values))[0] ?? null;
@@ -94,7 +93,7 @@ export async function rotateClientKey(db: Queryable, orgId: string, next: NextKe
 
 export type NextSecret = { id: string; oldHash: Uint8Array; newHash: Uint8Array; lifetimeMs: number };
 
-/** Gives a key another secret and, if it may have one, a new lifetime. Returns null if the key is no longer valid or no longer has the old secret. */
+/** Gives a key another secret and perhaps a new lifetime. Returns null if the key is no longer valid or has another secret. */
 export async function renewClientKey(db: Queryable, orgId: string, next: NextSecret): Promise<IssuedKey | null> {
   const values = [orgId, next.id, Buffer.from(next.oldHash), Buffer.from(next.newHash), next.lifetimeMs];
   return (await run<IssuedKey>(db, RENEW, values))[0] ?? null;

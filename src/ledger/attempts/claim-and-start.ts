@@ -38,6 +38,7 @@ export type StartedJob = {
   correlationId: string | null;
   traceparent: string | null;
   tags: Record<string, string> | null;
+  projectId: string | null;
 };
 
 export type ClaimParams = {
@@ -60,7 +61,7 @@ export type Claimed = {
 export const CORRELATION = 'coalesce(j.correlation_id, j.request_id) AS correlation_id';
 
 const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
-  max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, traceparent, tags`;
+  max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, traceparent, tags, project_id`;
 
 const RETURNED_COLUMNS = STARTED_COLUMNS.replace(/\w+/g, (column) => {
   if (column === 'correlation_id') return CORRELATION;
@@ -74,7 +75,7 @@ export const startedText = (previousLease: string): string => `org_id AS "orgId"
   date_part('epoch', created_at) * 1000 AS "createdAtMs",
   date_part('epoch', lifetime_deadline - millrace.clock()) * 1000 AS "lifetimeLeftMs",
   payload AS "payload", payload_bytes AS "payloadBytes", idempotency_key AS "idempotencyKey", correlation_id AS "correlationId",
-  traceparent AS "traceparent", tags AS "tags"`;
+  traceparent AS "traceparent", tags AS "tags", project_id AS "projectId"`;
 
 /** Adds a row of nulls if there may be more ready jobs than the limit in `$2` requested and `given` has. */
 export const withMoreText = (
@@ -83,10 +84,10 @@ export const withMoreText = (
 WHERE (SELECT count(*) FROM ${given}) < $2::int4 AND ((SELECT count(*) FROM candidates) > (SELECT count(*) FROM picked)
   OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM ${given}))`;
 
-/** Where statements look for jobs, by the parameters below. The second stays within the caps of `claim-room.ts`. */
+/** Where statements look for jobs, by the parameters below. The second keeps to the caps of `claim-room.ts` and to the served orgs. */
 export const IN_LINE = { ranges: rangesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) };
 export const IN_LINE_WITH_ROOM = {
-  ranges: cappedRangesText({ first: 4, ranks: 9, rooms: 10 }),
+  ranges: cappedRangesText({ first: 4, ranks: 9, rooms: 10, served: 14 }),
   candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 11 }),
 };
 
@@ -137,20 +138,31 @@ export function takenOf(rows: StartedJob[]): Claimed {
 }
 
 /** How many more jobs of each type and of each capped org may run. Types without a cap are absent. */
-export type Room = { types: ReadonlyMap<string, number>; orgs: ReadonlyMap<string, number> };
+export type Caps = { types: ReadonlyMap<string, number>; orgs: ReadonlyMap<string, number> };
+
+/** Also the orgs of each type that the worker serves for some orgs only. */
+export type Room = Caps & { orgsOfTypes?: OrgsOfTypes };
+
+/** The orgs for which a worker serves a type. Types that it serves for every org are absent. */
+export type OrgsOfTypes = ReadonlyMap<string, readonly string[]>;
 
 const UNLIMITED = 0x7fff_ffff;
 
-/** Like `claimAndStart`, but within the caps that `claim-room.ts` read and keeps locked. */
+/** Like `claimAndStart`, but only for the served orgs, and within the caps that `claim-room.ts` read and keeps locked. */
 export async function claimAndStartCapped(db: Queryable, params: ClaimParams, room: Room): Promise<Claimed> {
   return takenOf(await run<StartedJob>(db, CLAIM_AND_START_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
 }
 
-/** The four parameters of `cappedRangesText` and `cappedCandidatesText`. */
+/** The five parameters of `cappedRangesText` and `cappedCandidatesText`. */
 export function roomParametersOf({ ranges }: ClaimParams, room: Room): unknown[] {
   const full = [...room.orgs].filter(([, left]) => left <= 0).map(([orgId]) => orgId);
-  return [ranges.map((range) => room.types.get(range.jobType) ?? UNLIMITED), [...room.orgs.keys()], [...room.orgs.values()], full];
+  const rooms = ranges.map((range) => room.types.get(range.jobType) ?? UNLIMITED);
+  const served = ranges.map((range) => arrayText(room.orgsOfTypes?.get(range.jobType)));
+  return [rooms, [...room.orgs.keys()], [...room.orgs.values()], full, served];
 }
+
+/** Arrays inside an array must have equal lengths, so each one is sent as text. */
+const arrayText = (ids: readonly string[] | undefined): string | null => (ids === undefined ? null : `{${ids.join(',')}}`);
 
 /** The nine parameters of every statement that gives jobs to a worker. */
 export function parametersOf({ workerId, ranges, limit, claimNo, runs = limit }: ClaimParams): unknown[] {

@@ -53,7 +53,7 @@ WITH ${before}ranges AS MATERIALIZED (${ranges}
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
   RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, l.order_key,
     j.attempts_started, j.max_attempts, j.policy_id, j.created_at, j.lifetime_deadline, j.payload, j.payload_bytes,
-    j.idempotency_key, ${CORRELATION}, j.traceparent, j.tags
+    j.idempotency_key, ${CORRELATION}, j.traceparent, j.tags, j.project_id
 ), noted AS (
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type
@@ -76,7 +76,7 @@ export async function leaseAhead(db: Queryable, params: ClaimParams): Promise<Cl
   return takenOf(await run<ClaimedJob>(db, LEASE_AHEAD, parametersOf(params)));
 }
 
-/** Like `claimJobs`, but within the caps that `claim-room.ts` read and keeps locked. */
+/** Like `claimJobs`, but only for the served orgs, and within the caps that `claim-room.ts` read and keeps locked. */
 export async function claimCappedJobs(db: Queryable, params: ClaimParams, room: Room): Promise<Claimed> {
   return takenOf(await run<ClaimedJob>(db, CLAIM_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
 }

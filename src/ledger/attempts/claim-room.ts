@@ -1,6 +1,6 @@
 import { textArray, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
-import type { Room } from './claim-and-start.ts';
+import type { Caps } from './claim-and-start.ts';
 import { LEASED } from './owned-jobs.ts';
 
 // Claims under a cap run one at a time. They first lock the rows that contain the caps, types before orgs, each in order.
@@ -31,7 +31,7 @@ type Cap = { job_type: string | null; org_id: string | null; cap: number };
 type Live = { job_type: string | null; org_id: string | null; live: number };
 
 /** Must run inside a transaction. The result stays true until the transaction ends. */
-export async function lockRoom(client: Queryable, types: readonly string[]): Promise<Room> {
+export async function lockRoom(client: Queryable, types: readonly string[]): Promise<Caps> {
   const caps = await run<Cap>(client, LOCK, [textArray(types)]);
   const typeRoom = new Map<string, number>();
   const orgRoom = new Map<string, number>();

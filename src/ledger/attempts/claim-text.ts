@@ -44,10 +44,13 @@ export const candidatesText = ({ limit, runs }: { limit: number; runs: number })
       ORDER BY r.order_key LIMIT $${runs}::int4) c
   ) line WHERE before < ${withSpare(limit)} OR place <= ${SPARE_RUNS} ORDER BY priority, rank, order_key`;
 
-/** Like `rangesText`, but each range has the remaining cap of its type from `rooms`. */
-export const cappedRangesText = ({ first, ranks, rooms }: { first: number; ranks: number; rooms: number }): string => `
-  SELECT * FROM unnest(${rangeArrays(first)}, $${ranks}::int2[], $${rooms}::int4[])
-    AS l(queue, job_type, priority, floor, rank, room) WHERE l.room > 0 AND ${IS_OPEN}`;
+type CappedRanges = { first: number; ranks: number; rooms: number; served: number };
+
+/** Like `rangesText`, but each range has the remaining cap of its type from `rooms`, and the orgs from `served` unless it serves all. */
+export const cappedRangesText = ({ first, ranks, rooms, served }: CappedRanges): string => `
+  SELECT l.queue, l.job_type, l.priority, l.floor, l.rank, l.room, l.served::uuid[] AS served
+  FROM unnest(${rangeArrays(first)}, $${ranks}::int2[], $${rooms}::int4[], $${served}::text[])
+    AS l(queue, job_type, priority, floor, rank, room, served) WHERE l.room > 0 AND ${IS_OPEN}`;
 
 /**
  * Of each type and of each capped org no more jobs than its cap leaves, under the locks of `claim-room.ts`. Three parameters from
@@ -64,7 +67,7 @@ export const cappedCandidatesText = ({ limit, runs, orgs }: { limit: number; run
           CROSS JOIN LATERAL (
             SELECT r.ctid AS tid, r.priority, l.rank, r.order_key, r.org_id, ${LEFT} AS jobs FROM millrace.ready r
             WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
-              AND r.org_id <> ALL ($${orgs + 2}::uuid[])
+              AND r.org_id <> ALL ($${orgs + 2}::uuid[]) AND (l.served IS NULL OR r.org_id = ANY (l.served))
             ORDER BY r.order_key LIMIT $${runs}::int4) c
           LEFT JOIN unnest($${orgs}::uuid[], $${orgs + 1}::int4[]) AS o(org_id, room) ON o.org_id = c.org_id
         ) counted

@@ -1,13 +1,19 @@
+import { dictionary } from '../../core/dictionary.ts';
 import { textArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
+import type { OrgsOfTypes } from './claim-and-start.ts';
 
 /** Whether worker `w` is alive as far as the ledger can tell. */
 export const IS_LIVE = `w.stopped_at IS NULL AND w.beat_at > millrace.clock() - interval '30 seconds'`;
 
+/** Whether worker `w` serves the type of job `j` for the org of the job. */
+export const SERVES_JOB = `j.job_type = ANY (w.types)
+  AND (w.orgs_of_types->j.job_type IS NULL OR w.orgs_of_types->j.job_type ? j.org_id::text)`;
+
 const REGISTER = statement(
   'register_worker',
-  `INSERT INTO millrace.workers (name, host, pid, types, queues, slots, started_at, beat_at)
-   VALUES ($1, $2, $3::int4, $4::text[], $5::text[], $6::int4, millrace.clock(), millrace.clock()) RETURNING id`,
+  `INSERT INTO millrace.workers (name, host, pid, types, queues, slots, orgs_of_types, started_at, beat_at)
+   VALUES ($1, $2, $3::int4, $4::text[], $5::text[], $6::int4, $7::jsonb, millrace.clock(), millrace.clock()) RETURNING id`,
 );
 
 const STOP = statement(
@@ -30,6 +36,8 @@ export type NewWorker = {
   types: readonly string[];
   queues: readonly string[];
   slots: number;
+  /** The orgs of each type that the worker serves for some orgs only. */
+  orgsOfTypes?: OrgsOfTypes;
 };
 
 export async function registerWorker(db: Queryable, worker: NewWorker): Promise<number> {
@@ -40,9 +48,12 @@ export async function registerWorker(db: Queryable, worker: NewWorker): Promise<
     textArray(worker.types),
     textArray(worker.queues),
     worker.slots,
+    orgsText(worker.orgsOfTypes),
   ]);
   return Number(rows[0]?.id);
 }
+
+const orgsText = (orgs: OrgsOfTypes = new Map()): string | null => (orgs.size === 0 ? null : JSON.stringify(dictionary(orgs)));
 
 /** Ends a worker and its leases: its heartbeat now returns that it is not alive. Its claims stay until they are empty. */
 export async function stopWorker(db: Queryable, id: number): Promise<boolean> {

@@ -90,5 +90,6 @@ function startedOf(entry: JobToWrite, { seq, lease_seq: leaseSeq, at_ms: atMs }:
     correlationId: job.envelope?.requestId ?? null,
     traceparent: job.envelope?.traceparent ?? null,
     tags: null,
+    projectId: job.envelope?.projectId ?? null,
   };
 }

@@ -1,3 +1,4 @@
+import { SERVES_JOB } from '../attempts/workers.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
 // One snapshot over everything that the engine's loops read, so that a job between two of them is always seen. A scheduled job counts
@@ -11,7 +12,7 @@ const HAS_DUE = statement(
   OR EXISTS (SELECT FROM millrace.jobs WHERE lifetime_deadline < millrace.clock()
     AND (state IN ('pending', 'delayed', 'scheduled', 'retrying') OR is_held))
   OR EXISTS (SELECT FROM millrace.jobs j WHERE j.state = 'scheduled'
-    AND EXISTS (SELECT FROM millrace.workers w WHERE w.stopped_at IS NULL AND j.job_type = ANY (w.types))
+    AND EXISTS (SELECT FROM millrace.workers w WHERE w.stopped_at IS NULL AND ${SERVES_JOB})
     AND NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = j.queue AND q.paused_at IS NOT NULL)
     AND NOT EXISTS (SELECT FROM millrace.job_types t WHERE t.name = j.job_type AND t.paused_at IS NOT NULL)
     AND NOT EXISTS (SELECT FROM millrace.orgs o WHERE o.id = j.org_id AND o.max_running = 0)) AS due`,

@@ -1,7 +1,7 @@
 import type { JobState } from '../../core/states.ts';
 import { LEASED } from '../attempts/owned-jobs.ts';
 import { DEFAULT_BEAT_MS, IS_LOCK_FREE } from '../attempts/watch-workers.ts';
-import { IS_LIVE } from '../attempts/workers.ts';
+import { IS_LIVE, SERVES_JOB } from '../attempts/workers.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
 /** Counting stops here: the report then says that there are more. */
@@ -11,8 +11,9 @@ export const MAX_COUNTED_AHEAD = 10_001;
 const liveText = (condition: string): string =>
   `(SELECT count(*)::int4 FROM (SELECT DISTINCT l.seq FROM (SELECT c.job_type, c.org_id, j.seq FROM ${LEASED}) l WHERE ${condition}) d)`;
 
+/** Counts the workers that claim from the queue of the job. */
 const servingText = (condition: string): string => `(SELECT count(*)::int4 FROM millrace.workers w
-       WHERE ${IS_LIVE} AND ${condition} AND j.job_type = ANY (w.types) AND w.queues && ARRAY[j.queue, '*'])`;
+       WHERE ${IS_LIVE} AND ${condition} AND w.queues && ARRAY[j.queue, '*'])`;
 
 // `ahead` counts the jobs that a worker of this type and queue would claim first.
 const EXPLAIN = statement(
@@ -22,7 +23,9 @@ const EXPLAIN = statement(
      q.paused_at AS queue_paused_at, t.paused_at AS type_paused_at, t.concurrency AS type_cap, o.max_running AS org_cap,
      CASE WHEN t.concurrency IS NULL THEN NULL ELSE ${liveText('l.job_type = j.job_type')} END AS type_live,
      CASE WHEN o.max_running IS NULL THEN NULL ELSE ${liveText('l.org_id = j.org_id')} END AS org_live,
-     ${servingText('w.stalled_at IS NULL')} AS workers, ${servingText('w.stalled_at IS NOT NULL')} AS stalled_workers,
+     ${servingText(`${SERVES_JOB} AND w.stalled_at IS NULL`)} AS workers,
+     ${servingText(`${SERVES_JOB} AND w.stalled_at IS NOT NULL`)} AS stalled_workers,
+     ${servingText('j.job_type = ANY (w.types)')} AS workers_of_type,
      CASE WHEN j.state = 'scheduled' AND j.worker_id IS NULL THEN
        (SELECT count(*)::int4 FROM (SELECT FROM millrace.ready_jobs r WHERE r.queue = j.queue AND r.job_type = j.job_type
           AND (r.priority, r.run_key) < (j.priority, j.order_key) AND (r.priority, r.order_key) < (j.priority, j.order_key)
@@ -67,6 +70,7 @@ type Row = {
   org_live: number | null;
   workers: number;
   stalled_workers: number;
+  workers_of_type: number;
   ahead: number | null;
   holder: string | null;
   holder_host: string | null;
@@ -112,10 +116,12 @@ export type JobFacts = {
   typePausedAt: Date | null;
   typeCap: Cap | null;
   orgCap: Cap | null;
-  /** Live workers that claim this type from this queue. */
+  /** Live workers that claim this type from this queue for the org of the job. */
   servingWorkers: number;
   /** Workers like these whose event loop is blocked. */
   stalledWorkers: number;
+  /** Live workers claim this type from this queue, but for other orgs only. */
+  servedForOthersOnly: boolean;
   /** Null if the job is not ready. Counting stops at `MAX_COUNTED_AHEAD`. */
   aheadInLine: number | null;
   holder: JobHolder | null;
@@ -142,6 +148,7 @@ export async function explainJob(db: Queryable, orgId: string, id: string): Prom
     orgCap: capOf(row.org_cap, row.org_live),
     servingWorkers: row.workers,
     stalledWorkers: row.stalled_workers,
+    servedForOthersOnly: row.workers + row.stalled_workers === 0 && row.workers_of_type > 0,
     aheadInLine: row.ahead,
     holder: holderOf(row),
     cancelRequest: row.cancel_requested_at === null ? null : { requestedAt: row.cancel_requested_at, force: row.is_forced === true },

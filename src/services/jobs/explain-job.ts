@@ -120,8 +120,10 @@ function stalledSentence(facts: JobFacts): string | null {
 
 const roughly = (ms: number): string => (ms < 120_000 ? `${Math.max(1, Math.round(ms / 1_000))} s` : `${Math.round(ms / 60_000)} min`);
 
-const noWorkerSentence = (facts: JobFacts): string =>
-  `No live worker serves type ${facts.type} in queue ${facts.queue}. Start one that registers it.`;
+function noWorkerSentence({ type, queue, servedForOthersOnly }: JobFacts): string {
+  if (!servedForOthersOnly) return `No live worker serves type ${type} in queue ${queue}. Start one that registers it.`;
+  return `No live worker serves type ${type} in queue ${queue} for this org. Start one that registers it for the org or for every org.`;
+}
 
 function capSentence(who: string, cap: JobFacts['typeCap']): string | null {
   return cap === null || cap.live < cap.cap ? null : `${who} runs ${cap.live} of at most ${cap.cap} jobs at the same time.`;
