@@ -1,7 +1,9 @@
 // node bench/search.ts [--jobs 1000000] [--rounds 50]: fills one org with finished jobs and prints the p99 of the first page of every
 // documented search and of the stats. Fails when one takes longer than 50 ms.
+
 import { parseArgs } from 'node:util';
 import pg from 'pg';
+import { wholeOrg } from '../src/core/owner.ts';
 import { Millrace } from '../src/index.ts';
 import { DEFAULT_ORG_ID } from '../src/ledger/access/orgs.ts';
 import { openDatabase } from '../src/ledger/driver/database.ts';
@@ -131,7 +133,7 @@ async function measure(what: string, work: () => Promise<string>): Promise<void>
 for (const [name, filter] of Object.entries(FILTERS)) {
   for (const order of SEARCH_ORDERS) {
     await measure(`${name}, ${order satisfies SearchOrder}`, async () => {
-      const found = await searchJobs(db.searching, DEFAULT_ORG_ID, filter, { order });
+      const found = await searchJobs(db.searching, wholeOrg(DEFAULT_ORG_ID), filter, { order });
       return `${found.jobs.length} of ${found.totalIsEstimate ? '~' : ''}${found.totalCount}${found.hasMore ? ' and more' : ''}`;
     });
   }

@@ -212,8 +212,8 @@ async function ownJob(stage: Stage, { how, returnsEarly = false, timeout }: OwnP
   await stage.signals.until(`${jobId} held`);
   const stop = poke(() =>
     Promise.all([
-      cancelJob(engine, { orgId, id: jobId, reason: null, force: false, actor: null }),
-      updateJob(engine, { orgId, id: jobId, update: { tags: { seen: randomUUID() } } }),
+      cancelJob(engine, { projectId: null, orgId, id: jobId, reason: null, force: false, actor: null }),
+      updateJob(engine, { projectId: null, orgId, id: jobId, update: { tags: { seen: randomUUID() } } }),
     ]),
   );
   return async () => {

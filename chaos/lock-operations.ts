@@ -92,21 +92,21 @@ async function cancel(stage: Stage): Promise<number> {
   const id = stage.spare.delayed.pop();
   if (id === undefined) throw new Error('no delayed job is left to cancel');
   const asked = { orgId: stage.orgs.stranger, reason: null, force: false, actor: null };
-  return timed(() => cancelJob(stage.engine, { ...asked, id }));
+  return timed(() => cancelJob(stage.engine, { projectId: null, ...asked, id }));
 }
 
 async function retry(stage: Stage): Promise<number> {
   const id = stage.spare.failed.pop();
   if (id === undefined) throw new Error('no failed job is left to retry');
   const asked = { orgId: stage.orgs.stranger, resetAttempts: false, actor: null };
-  return timed(() => retryJob(stage.engine, { ...asked, id }));
+  return timed(() => retryJob(stage.engine, { projectId: null, ...asked, id }));
 }
 
 async function patch(stage: Stage): Promise<number> {
   const id = stage.spare.delayed[0];
   if (id === undefined) throw new Error('no delayed job is left to change');
   const asked = { orgId: stage.orgs.stranger, update: { tags: { seen: String(nowMs()) } } };
-  return timed(() => updateJob(stage.engine, { ...asked, id }));
+  return timed(() => updateJob(stage.engine, { projectId: null, ...asked, id }));
 }
 
 /** From a second of the schedule to the start of its job. */

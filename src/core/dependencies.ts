@@ -43,7 +43,7 @@ export function checkDependencies({ requested, found }: CheckDependenciesParams)
   for (const id of ids) {
     const dependency = byId.get(id);
     if (dependency === undefined) {
-      issues.push(issue('DEPENDENCY_NOT_FOUND', `the job ${id} does not exist: check the id`));
+      issues.push(missingDependency(id));
       continue;
     }
     if (dependency.isAncestorHolding) {
@@ -56,6 +56,10 @@ export function checkDependencies({ requested, found }: CheckDependenciesParams)
     issues.push(issue('DEPENDENCY_DEPTH', `a chain of dependencies must have at most ${MAX_DEPTH} levels`));
   }
   return issues.length === 0 ? { ok: true, depth } : { ok: false, issues };
+}
+
+export function missingDependency(id: string): Issue {
+  return issue('DEPENDENCY_NOT_FOUND', `the job ${id} does not exist: check the id`);
 }
 
 /** For a cycle through other jobs. */

@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { type DurationInput, durationMs } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
 import type { JobUpdate } from '../core/job-change.ts';
+import { wholeOrg } from '../core/owner.ts';
 import type { Submission } from '../core/submission.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { EngineEvents } from '../engine/events.ts';
@@ -138,7 +139,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     jobId: JobId<T> | string,
     options: { includeResult?: boolean; includeHistory?: boolean } = {},
   ): Promise<JobOf<Jobs, T> | null> {
-    const reading = readJobView(this.#engine, { id: jobId, orgId: this.#orgId, includeResult: true, ...options });
+    const reading = readJobView(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), includeResult: true, ...options });
     return reading as Promise<JobOf<Jobs, T> | null>;
   }
 
@@ -147,7 +148,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * wrong filter, limit or cursor.
    */
   async search<T extends TypeOf<Jobs>>(filter: FilterOf<T> = {}, page: SearchPage = {}) {
-    const found = await searchJobViews(this.#engine, { orgId: this.#orgId, filter, page });
+    const found = await searchJobViews(this.#engine, { ...wholeOrg(this.#orgId), filter, page });
     return { ...found, jobs: found.jobs as JobOf<Jobs, T>[] };
   }
 
@@ -162,7 +163,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    */
   cancel(jobId: string, options: { reason?: string; force?: boolean } = {}): Promise<CancellationResult> {
     const { reason = null, force = false } = options;
-    return cancelJob(this.#engine, { id: jobId, orgId: this.#orgId, reason, force, actor: null });
+    return cancelJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), reason, force, actor: null });
   }
 
   /** Cancels jobs by id or by filter, and returns the number of jobs with each result. A dry run changes no job. */
@@ -171,13 +172,13 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     options: { reason?: string; force?: boolean; dryRun?: boolean } = {},
   ): Promise<BatchCancellationResult> {
     const { reason = null, force = false, dryRun = false } = options;
-    return cancelMany(this.#engine, { orgId: this.#orgId, reason, force, dryRun, actor: null, ...target });
+    return cancelMany(this.#engine, { ...wholeOrg(this.#orgId), reason, force, dryRun, actor: null, ...target });
   }
 
   /** Queues a failed or dead-lettered job for another attempt. Returns NOT_RETRIABLE for a job in any other state. */
   retry(jobId: string, options: Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>> = {}): Promise<RetryResult> {
     const { resetAttempts = false, priority, delay } = options;
-    return retryJob(this.#engine, { id: jobId, orgId: this.#orgId, resetAttempts, priority, delay, actor: null });
+    return retryJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), resetAttempts, priority, delay, actor: null });
   }
 
   /**
@@ -185,13 +186,13 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * Throws CONFLICT if the job has started, for its priority and type, or has ended.
    */
   update(jobId: string, update: JobUpdate): Promise<JobOf<Jobs> | null> {
-    const updating = updateJob(this.#engine, { id: jobId, orgId: this.#orgId, update, read: readJobView });
+    const updating = updateJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), update, read: readJobView });
     return updating as Promise<JobOf<Jobs> | null>;
   }
 
   /** Returns the newest failure of a job, even if it has run again since. Null if the job never failed or does not exist. */
   async failure(jobId: string, options: { includeAllAttempts?: boolean } = {}): Promise<FailureDetails | null> {
-    const inspected = await inspectFailure(this.#engine, { id: jobId, orgId: this.#orgId, ...options });
+    const inspected = await inspectFailure(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), ...options });
     return inspected.kind === 'failed' ? inspected.details : null;
   }
 
@@ -207,7 +208,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
 
   /** Explains why a job is not running. Returns null if the job does not exist. */
   explain(jobId: string): Promise<Explanation | null> {
-    return explainJob(this.#engine, { orgId: this.#orgId, id: jobId });
+    return explainJob(this.#engine, { ...wholeOrg(this.#orgId), id: jobId });
   }
 
   /** Calls the listener for each event of this process. Returns a function that removes the listener. */

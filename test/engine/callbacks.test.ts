@@ -37,7 +37,7 @@ test('a callback that is given to a job later counts from then on', async () => 
     submission: { type: 'quick', payload: {}, delay: '1h' },
     actor: null,
   });
-  await updateJob(engine, { orgId, id: jobId, update: { callbackUrl: URL } });
+  await updateJob(engine, { projectId: null, orgId, id: jobId, update: { callbackUrl: URL } });
   // The timer last: one that is due before its job counts as outdated.
   await webhooks.sql(`UPDATE millrace.jobs SET run_at = millrace.clock() WHERE org_id = $1`, [orgId]);
   await webhooks.sql(`UPDATE millrace.timers SET run_at = millrace.clock() WHERE org_id = $1`, [orgId]);

@@ -107,7 +107,7 @@ describe('a start', () => {
   it('of a job that was cancelled meanwhile is not written', async () => {
     const { job, workerId, leased } = await claimed();
     const { orgId, id } = job;
-    await cancelJobs(ledger.db.api, { orgId, ids: [id], reason: null, actor: null, force: false });
+    await cancelJobs(ledger.db.api, { projectId: null, orgId, ids: [id], reason: null, actor: null, force: false });
     const { starter, told } = starterOf(workerId, ledger.db);
     starter.add([leased]);
     await until('all starts have been written', () => starter.jobs, 0);

@@ -82,7 +82,7 @@ export class Simulation {
 
   async newClient(): Promise<Caller> {
     const clientId = await this.ledger.newOrg();
-    return { clientId, keyId: 'k1', actor: 'api_key:k1', requestId: randomUUID() };
+    return { clientId, projectId: null, keyId: 'k1', actor: 'api_key:k1', requestId: randomUUID() };
   }
 
   async submit(caller: Caller, request: Partial<ExecutionRequest> = {}): Promise<string> {

@@ -90,7 +90,7 @@ describe('a key in use', () => {
     for (let call = 0; call < 20; call++) await authenticator.authenticate(bearer(key));
     await authenticator.close();
     expect(statements.filter((name) => name === 'touch_api_keys')).toHaveLength(1);
-    expect((await listKeys(ledger.db, { orgId }))[0]?.lastUsedAt).toBeInstanceOf(Date);
+    expect((await listKeys(ledger.db, { projectId: null, orgId }))[0]?.lastUsedAt).toBeInstanceOf(Date);
   });
 });
 

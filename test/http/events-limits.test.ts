@@ -127,14 +127,7 @@ test('a job retried after its end is followed to its next end', async () => {
   const orgId = await ledger.newOrg();
   const server = await serveEvents(ledger);
   const job = await ledger.putJob('failed', { orgId });
-  await retryJob(ledger.db.api, {
-    orgId,
-    id: job.id,
-    resetAttempts: false,
-    priority: null,
-    delayMs: null,
-    actor: null,
-  });
+  await retryJob(ledger.db.api, { projectId: null, orgId, id: job.id, resetAttempts: false, priority: null, delayMs: null, actor: null });
   const stream = await follow(server, orgId, `/jobs/${job.id}/events`);
   expect((await stream.take(4)).map(({ event }) => event)).toContain('job.failed');
   await ledger.settle(await ledger.start(job), { to: 'completed', reason: 'succeeded', result: '1' });

@@ -109,7 +109,7 @@ describe('GET /v1/reports', () => {
 
   it('reports on more jobs than it reads at once, each of them once [FR-01.05]', async () => {
     const many = await server.client();
-    const caller = { clientId: many.clientId, keyId: many.clientId, actor: 'api_key:test', requestId: 'many' };
+    const caller = { clientId: many.clientId, projectId: null, keyId: many.clientId, actor: 'api_key:test', requestId: 'many' };
     const request: ExecutionRequest = {
       type: 'DEFERRED',
       executionAt: new Date(FUTURE),

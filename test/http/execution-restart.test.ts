@@ -68,7 +68,7 @@ describe('a thousand jobs whose time comes while nothing runs', () => {
     await engine.stop();
     expect(await client.state(later)).toBe('CREATED');
     const ids = [...times.keys()];
-    const wanted = ids.map((id) => ({ orgId, id }));
+    const wanted = ids.map((id) => ({ orgId, projectId: null, id }));
     const histories = await historiesOfOrgs(server.ledger.db.api, wanted);
     expect(histories).toHaveLength(1_000);
     for (const [index, history] of histories.entries()) {

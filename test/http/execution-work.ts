@@ -19,7 +19,7 @@ const ranges = rangesOf({ jobType: EXECUTION_TYPE });
 
 /** The row of a job that was submitted through the API. */
 export async function jobOf(ledger: TestLedger, orgId: string, id: string): Promise<TestJob> {
-  return { orgId, id, seq: Number((await ledger.rowOf({ orgId, id })).seq), jobType: EXECUTION_TYPE };
+  return { projectId: null, orgId, id, seq: Number((await ledger.rowOf({ orgId, id })).seq), jobType: EXECUTION_TYPE };
 }
 
 let claimNo = 1_000_000;

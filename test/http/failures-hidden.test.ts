@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { hostname } from 'node:os';
 import { describe, expect, it } from 'vitest';
 import { PermanentError } from '../../src/core/failure.ts';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { type Caller, useQueue } from './queue-fixture.ts';
 
 const queue = useQueue();
@@ -60,7 +61,7 @@ describe('a failure names no path, host or process of the server', () => {
       /^PermanentError: cannot parse failures-hidden\.test\.ts:7\n {4}at .*\(?failures-hidden\.test\.ts:\d+/,
     );
     expect(failure.context).toEqual({ file: 'private.pem' });
-    const stored = await queue.engine.reader.get(caller.orgId, jobId);
+    const stored = await queue.engine.reader.get(wholeOrg(caller.orgId), jobId);
     expect(stored?.lastFailure?.stackTrace).toContain(import.meta.filename);
     expect(stored?.lastFailure?.context).toEqual({ file: MISSING });
   });

@@ -50,6 +50,11 @@ export class Caller {
     return new Caller(this.#queue, this.orgId, await this.#queue.keyOf(this.orgId, scopes));
   }
 
+  /** The same org through a key that is bound to a project and may do everything there. */
+  async inProject(projectId: string): Promise<Caller> {
+    return new Caller(this.#queue, this.orgId, await this.#queue.keyOf(this.orgId, API_KEY_SCOPES, projectId));
+  }
+
   get(path: string, query: Query = {}): Promise<Answer> {
     const search = new URLSearchParams();
     for (const [name, value] of Object.entries(query)) for (const each of [value].flat()) search.append(name, each);
@@ -167,8 +172,8 @@ export class QueueServer {
     await this.engine?.stop();
   }
 
-  async keyOf(orgId: string, scopes: readonly Scope[]): Promise<string> {
-    return (await createKey(this.ledger.db, { orgId, scopes })).key;
+  async keyOf(orgId: string, scopes: readonly Scope[], projectId: string | null = null): Promise<string> {
+    return (await createKey(this.ledger.db, { orgId, scopes, projectId })).key;
   }
 
   /** A new org, through a key that may do everything. */

@@ -11,7 +11,8 @@ async function runOf(count: number) {
   const { orgId, type, ids } = await ledger.submitLine(count);
   return {
     ids,
-    cancel: (some: readonly string[]) => cancelJobs(ledger.db.api, { orgId, ids: some, reason: null, actor: null, force: false }),
+    cancel: (some: readonly string[]) =>
+      cancelJobs(ledger.db.api, { projectId: null, orgId, ids: some, reason: null, actor: null, force: false }),
     depth: () => queueDepth(ledger.db.api, { queue: 'q:default', jobType: type, atMost: 1_000 }),
     rows: async () => (await ledger.db.api.query('SELECT FROM millrace.ready WHERE org_id = $1', [orgId])).rows.length,
     async take(limit: number): Promise<string[]> {

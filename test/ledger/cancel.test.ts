@@ -8,7 +8,7 @@ import { type TestJob, useLedger } from './fixture.ts';
 const ledger = useLedger();
 
 const cancel = async (job: TestJob, force = false, reason: string | null = 'not needed') =>
-  (await cancelJobs(ledger.db.api, { orgId: job.orgId, ids: [job.id], reason, actor: 'user:ada', force }))[0];
+  (await cancelJobs(ledger.db.api, { projectId: null, orgId: job.orgId, ids: [job.id], reason, actor: 'user:ada', force }))[0];
 
 const requestOf = async (job: TestJob) =>
   (await ledger.db.api.query('SELECT * FROM millrace.cancel_requests WHERE org_id = $1 AND seq = $2', [job.orgId, job.seq])).rows[0];
@@ -123,7 +123,7 @@ test('many ids are answered one by one, in the order given, also when repeated [
   const running = await ledger.putJob('running', { orgId });
   const done = await ledger.putJob('completed', { orgId });
   const ids = [done.id, running.id, running.id, '0b7b7a3e-5d9a-4c0c-8a54-8a2c7ee8a001', waiting.id];
-  const answers = await cancelJobs(ledger.db.api, { orgId, ids, reason: null, actor: null, force: false });
+  const answers = await cancelJobs(ledger.db.api, { projectId: null, orgId, ids, reason: null, actor: null, force: false });
   expect(answers.map((answer) => answer.kind)).toEqual(['already_final', 'requested', 'requested', 'not_found', 'cancelled']);
   expect(answers.map((answer) => answer.id)).toEqual(ids);
 });

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Envelope } from '../../src/core/envelope.ts';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { getJob } from '../../src/ledger/reads/get-job.ts';
 import { useLedger } from './fixture.ts';
@@ -26,7 +27,7 @@ async function written(envelopes: readonly (Envelope | null)[], options: { type?
     entries.push(await ledger.toWrite(orgId, { type, job: { envelope: each, queue, ...keyed } }));
   }
   await submitJobs(ledger.db.api, entries);
-  return Promise.all(entries.map(({ id }) => getJob(ledger.db.api, orgId, id)));
+  return Promise.all(entries.map(({ id }) => getJob(ledger.db.api, wholeOrg(orgId), id)));
 }
 
 test.each([

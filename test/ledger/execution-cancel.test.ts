@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
@@ -13,7 +14,7 @@ const ledger = useLedger();
 const policy = PROFILES.forgerun;
 
 const cancel = async ({ orgId, id }: TestJob) =>
-  (await cancelJobs(ledger.db.api, { orgId, ids: [id], reason: null, actor: 'api_key:k', force: true }))[0];
+  (await cancelJobs(ledger.db.api, { projectId: null, orgId, ids: [id], reason: null, actor: 'api_key:k', force: true }))[0];
 
 describe('a policy that cancels at once', () => {
   test('ends a running job before its handler does, and voids what that does later [FR-09.19] [FR-14.51]', async () => {
@@ -52,6 +53,7 @@ describe('a policy that cancels at once', () => {
     await cancel(job);
     const { orgId, id } = job;
     await retryJob(ledger.db.api, {
+      projectId: null,
       ...{ orgId, id, resetAttempts: false, priority: null, actor: null },
       delayMs: 600_000,
     });
@@ -83,7 +85,7 @@ describe('a policy that cancels at once', () => {
 });
 
 describe('a claim that has not started', () => {
-  const isLeased = async ({ orgId, id }: TestJob) => (await getJob(ledger.db.api, orgId, id))?.isLeased;
+  const isLeased = async ({ orgId, id }: TestJob) => (await getJob(ledger.db.api, wholeOrg(orgId), id))?.isLeased;
 
   test('is seen while its worker lives and its lease does [FR-12.05] [FR-12.06] [FR-12.12]', async () => {
     const job = await ledger.submitOne({ policy });
@@ -120,7 +122,7 @@ describe('a claim that has not started', () => {
 test('the history of a job that belongs to another org is empty', async () => {
   const job = await ledger.submitOne();
   const foreign = await ledger.submitOne();
-  const wanted = [foreign, job].map(({ id }) => ({ orgId: job.orgId, id }));
+  const wanted = [foreign, job].map(({ id }) => ({ orgId: job.orgId, projectId: null, id }));
   const histories = await historiesOfOrgs(ledger.db.api, wanted);
   expect(histories.map((history) => history.length)).toEqual([0, 1]);
 });

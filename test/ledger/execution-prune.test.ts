@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/access/api-keys.ts';
 import { getJob } from '../../src/ledger/reads/get-job.ts';
@@ -27,7 +28,7 @@ test.each(['completed', 'failed', 'cancelled'] as const)(
     expect(await keysOf(orgId)).toEqual(['k']);
     await ledger.moveClock(60_001);
     await ledger.prune();
-    expect(await getJob(ledger.db.api, orgId, job.id)).toBeNull();
+    expect(await getJob(ledger.db.api, wholeOrg(orgId), job.id)).toBeNull();
     expect(await ledger.eventsOf(job)).toEqual([]);
     expect(await keysOf(orgId)).toEqual([]);
     await ledger.moveClock(-30 * DAY - 1);

@@ -10,6 +10,7 @@ const policy = PROFILES.forgerun;
 
 const retry = ({ orgId, id }: TestJob, params: Partial<RetryParams> = {}) =>
   retryJob(ledger.db.api, {
+    projectId: null,
     ...{ orgId, id, resetAttempts: false, priority: null, delayMs: null, actor: 'api_key:k' },
     ...params,
   });

@@ -89,7 +89,7 @@ test('a token from before a manual retry is dropped and the job lives on', async
   await ledger.moveClock(LIFETIME_MS + 1);
   await expire();
   const { orgId, id } = job;
-  await retryJob(ledger.db.api, { orgId, id, resetAttempts: true, priority: null, delayMs: null, actor: null });
+  await retryJob(ledger.db.api, { projectId: null, orgId, id, resetAttempts: true, priority: null, delayMs: null, actor: null });
   await ledger.db.api.query(`INSERT INTO millrace.waiting (dies_at, seq, org_id) VALUES (millrace.clock() - interval '1 s', $1, $2)`, [
     job.seq,
     orgId,

@@ -22,7 +22,7 @@ import { type Pruned, pruneJobs } from '../../src/ledger/upkeep/prune.ts';
 import { until } from '../until.ts';
 import { migratedDatabase, type TestDatabase } from './test-database.ts';
 
-export type TestJob = { orgId: string; id: string; seq: number; jobType: string };
+export type TestJob = { orgId: string; projectId: string | null; id: string; seq: number; jobType: string };
 export type LeasedTestJob = TestJob & { leaseSeq: number; workerId: number };
 
 type Ending = Pick<SettledJob, 'to' | 'reason'> & Partial<SettledJob>;
@@ -145,7 +145,7 @@ export class TestLedger {
     const dependencies = ids.length === 0 ? [] : await lockDependencies(client, { orgId, ids });
     await submitJobs(client, [{ ...entry, placement: placementOf(entry, dependencies, overrides) }]);
     const { rows } = await client.query({ text: 'SELECT seq FROM millrace.jobs WHERE id = $1', values: [entry.id] });
-    return { orgId, id: entry.id, seq: Number(rows[0].seq), jobType: entry.job.type };
+    return { orgId, projectId: null, id: entry.id, seq: Number(rows[0].seq), jobType: entry.job.type };
   }
 
   /** A checked job, ready for `submitJobs`. */
@@ -206,7 +206,7 @@ export class TestLedger {
     const job = await this.submitOne(overrides);
     if (state === 'scheduled') return job;
     if (state === 'cancelled') {
-      await cancelJobs(this.db.api, { orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false });
+      await cancelJobs(this.db.api, { projectId: null, orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false });
       return job;
     }
     const running = await this.start(job);

@@ -16,7 +16,7 @@ const ledger = useLedger();
 const DAY = 86_400_000;
 const FAILED = { to: 'failed', reason: 'permanent_failure' } as const;
 const MET = 'pending>scheduled:dependencies_met';
-const asked = ({ orgId, id }: TestJob) => ({ orgId, ids: [id], reason: null, actor: null, force: false });
+const asked = ({ orgId, id }: TestJob) => ({ projectId: null, orgId, ids: [id], reason: null, actor: null, force: false });
 
 async function drain(): Promise<void> {
   while ((await releaseDependents(ledger.db.maintenance, 100)).consumed > 0);
@@ -85,7 +85,7 @@ describe('while a dependent is being submitted, its dependency can be', () => {
     const job = await ledger.submitOne();
     await besideSubmission(job, async () => {
       const change = { priority: 0, tags: { of: 'other' } };
-      expect(await updateJob(ledger.db.api, { orgId: job.orgId, id: job.id, change })).toEqual({ kind: 'updated' });
+      expect(await updateJob(ledger.db.api, { projectId: null, orgId: job.orgId, id: job.id, change })).toEqual({ kind: 'updated' });
     });
     expect(await ledger.rowOf(job)).toMatchObject({ priority: 0 });
   });
@@ -94,7 +94,7 @@ describe('while a dependent is being submitted, its dependency can be', () => {
     const job = await ledger.putJob('failed');
     const dependent = await besideSubmission(job, async () => {
       const wish = { resetAttempts: true, priority: null, delayMs: null, actor: null };
-      expect(await retryJob(ledger.db.api, { orgId: job.orgId, id: job.id, ...wish })).toMatchObject({
+      expect(await retryJob(ledger.db.api, { projectId: null, orgId: job.orgId, id: job.id, ...wish })).toMatchObject({
         kind: 'queued',
       });
     });

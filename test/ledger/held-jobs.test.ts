@@ -59,7 +59,7 @@ test('a caller whose job is held waits alone and gets 503; the others get their 
   const canceller = new Canceller({ database: ledger.db, heldJobs: new HeldJobs({ database: ledger.db }) });
   const held = await ledger.submitOne();
   const free = await Promise.all([1, 2, 3].map(() => ledger.submitOne({ orgId: held.orgId })));
-  const wanted = ({ orgId, id }: TestJob) => ({ orgId, id, reason: null, actor: null, force: false });
+  const wanted = ({ orgId, id }: TestJob) => ({ orgId, projectId: null, id, reason: null, actor: null, force: false });
   await whileHeld([held], async () => {
     const order: string[] = [];
     const refused = canceller
@@ -80,7 +80,7 @@ test('a caller that names many jobs has the free ones cancelled although one is 
   jobs.push(await ledger.submitOne({ orgId: jobs[0]?.orgId as string }));
   const [held, free] = jobs as [TestJob, TestJob];
   const { orgId } = held;
-  const asked = { orgId, ids: [held.id, crypto.randomUUID(), free.id], reason: null, actor: null, force: false };
+  const asked = { orgId, projectId: null, ids: [held.id, crypto.randomUUID(), free.id], reason: null, actor: null, force: false };
   await whileHeld([held], async () => {
     await expect(canceller.cancelMany(asked)).rejects.toMatchObject({ code: 'UNAVAILABLE', retryAfterMs: 1_000 });
     expect(await states([held, free])).toEqual(['scheduled', 'cancelled']);
@@ -93,7 +93,7 @@ test('callers who change a held job take few connections, and get 503', async ()
   const heldJobs = new HeldJobs({ database: ledger.db });
   const [held, free] = [await ledger.submitOne(), await ledger.submitOne()];
   const change = ({ orgId, id }: TestJob) =>
-    heldJobs.run((client) => updateJob(client, { orgId, id, change: { priority: 0 } })).catch((error: unknown) => error);
+    heldJobs.run((client) => updateJob(client, { projectId: null, orgId, id, change: { priority: 0 } })).catch((error: unknown) => error);
   await whileHeld([held], async () => {
     const refused = Promise.all(Array.from({ length: 30 }, () => change(held)));
     await ledger.untilBlocked();

@@ -38,7 +38,7 @@ test('a busy ledger that only the real operations wrote has no violation', async
   await ledger.submitOne({ orgId, placement: { parentSeq: parent.seq, joinsParent: true } });
   await ledger.settle(parent, { to: 'completed', reason: 'succeeded', holds: true });
   const running = await ledger.start(await ledger.submitOne({ orgId, job: { idempotencyKey: 'k', fingerprint: 'f' } }));
-  await cancelJobs(ledger.db.api, { orgId, ids: [running.id], reason: null, actor: null, force: true });
+  await cancelJobs(ledger.db.api, { projectId: null, orgId, ids: [running.id], reason: null, actor: null, force: true });
   await ledger.settle(running, { to: 'cancelled', reason: 'cancelled' });
   expect(await check()).toEqual([]);
 });

@@ -20,7 +20,7 @@ afterEach(async () => {
 });
 
 const cancel = ({ orgId, id }: LeasedTestJob, on: Queryable = ledger.db.api) =>
-  cancelJobs(on, { orgId, ids: [id], reason: 'no longer needed', actor: 'user:1', force: false });
+  cancelJobs(on, { projectId: null, orgId, ids: [id], reason: 'no longer needed', actor: 'user:1', force: false });
 
 const giveBack = (job: LeasedTestJob, on: Queryable = db()) => returnJobs(on, { workerId: job.workerId, jobs: [job], closedClaims: [] });
 

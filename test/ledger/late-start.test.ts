@@ -1,6 +1,8 @@
 /** Attempts whose handler was called under a lease, and whose start is written with their outcome or later. */
+
 import pg from 'pg';
 import { afterEach, describe, expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { leaseAhead } from '../../src/ledger/attempts/claim-jobs.ts';
 import { completeJobs, completeLateJobs, type LateJob } from '../../src/ledger/attempts/complete-jobs.ts';
 import { returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
@@ -92,7 +94,7 @@ describe('a late completion', () => {
     expect(start).toMatchObject({ n: 2, attempt: 1, at: started_at, worker_id: job.workerId, lease_seq: job.leaseSeq });
     expect(start?.took_ms).toBeCloseTo(Number(started_at) - Number(scheduled_at), -1);
     expect(end).toMatchObject({ n: 3, attempt: 1, at: completed_at, worker_id: job.workerId, took_ms: 2_500 });
-    const [attempt] = await jobAttempts(ledger.db.api, job.orgId, job.id);
+    const [attempt] = await jobAttempts(ledger.db.api, wholeOrg(job.orgId), job.id);
     expect(attempt).toMatchObject({ attempt: 1, startedAt: started_at, finishedAt: completed_at });
   });
 

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
 import { getJob } from '../../src/ledger/reads/get-job.ts';
 import { pruneJobs } from '../../src/ledger/upkeep/prune.ts';
@@ -24,6 +25,6 @@ test('a job whose retention is over stays until the rollup writer has counted it
   }
   await ledger.project();
   await pruneJobs(ledger.db.maintenance, 1_000);
-  expect(await getJob(ledger.db.api, orgId, job.id)).toBeNull();
+  expect(await getJob(ledger.db.api, wholeOrg(orgId), job.id)).toBeNull();
   expect(await completedOf(orgId)).toBe(1);
 });

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { getJob } from '../../src/ledger/reads/get-job.ts';
 import { ensureCallbackOrg } from '../../src/ledger/webhooks/callback-orgs.ts';
 import { checkDeliveries } from '../../src/ledger/webhooks/check-deliveries.ts';
@@ -10,7 +11,7 @@ const webhooks = new TestWebhooks(ledger);
 const policy = { retentionMs: 0 };
 
 const prune = () => ledger.prune();
-const exists = async (job: TestJob) => (await getJob(ledger.db.api, job.orgId, job.id)) !== null;
+const exists = async (job: TestJob) => (await getJob(ledger.db.api, wholeOrg(job.orgId), job.id)) !== null;
 
 test('a job stays until its end was queued for the webhooks of its org, and goes then', async () => {
   const orgId = await ledger.newOrg();

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { TERMINAL_STATES } from '../../src/core/states.ts';
 import { reportProgress, saveCheckpoint } from '../../src/ledger/attempts/fenced-writes.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
@@ -10,7 +11,7 @@ const ledger = useLedger();
 const DAY = 86_400_000;
 const short = { retentionMs: DAY };
 
-const exists = async (job: TestJob) => (await getJob(ledger.db.api, job.orgId, job.id)) !== null;
+const exists = async (job: TestJob) => (await getJob(ledger.db.api, wholeOrg(job.orgId), job.id)) !== null;
 const prune = (limit = 1_000) => ledger.prune(limit);
 
 test('a job goes when its retention has passed since its end, and not before', async () => {
@@ -74,6 +75,7 @@ test('a job that another still waits for stays until that one moved on', async (
   await prune();
   expect(await exists(dependency)).toBe(true);
   await cancelJobs(ledger.db.api, {
+    projectId: null,
     orgId: dependent.orgId,
     ids: [dependent.id],
     reason: null,
@@ -118,7 +120,7 @@ test('keys go when they expire, requests to cancel when their job has ended', as
     await ledger.db.api.query('INSERT INTO millrace.cancel_requests VALUES ($1, $2, false, NULL, NULL, now())', [orgId, job.seq]);
   }
   expect(await prune()).toMatchObject({ idempotencyKeys: 0, cancelRequests: 1 });
-  expect((await getJob(ledger.db.api, orgId, running.id))?.cancelRequestedAt).toBeInstanceOf(Date);
+  expect((await getJob(ledger.db.api, wholeOrg(orgId), running.id))?.cancelRequestedAt).toBeInstanceOf(Date);
   await ledger.moveClock(DAY);
   expect(await prune()).toMatchObject({ idempotencyKeys: 1, cancelRequests: 0 });
 });

@@ -1,6 +1,8 @@
 /** Payloads and results may be large. A read that does not show them must not fetch them. */
+
 import type pg from 'pg';
 import { expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { getJob, getJobs } from '../../src/ledger/reads/get-job.ts';
 import { SEARCH_ORDERS } from '../../src/ledger/search/search-cursor.ts';
@@ -39,14 +41,14 @@ async function bytesOf(work: (client: pg.PoolClient) => Promise<unknown>): Promi
 
 test.each(SEARCH_ORDERS)('a search in the order %s moves neither payloads nor results', async (order) => {
   const { orgId, ids } = await largeJobs();
-  expect(await bytesOf((client) => searchJobs(client, orgId, {}, { order }))).toBeLessThan(LARGE / 4);
-  expect(await bytesOf((client) => searchJobs(client, orgId, { ids }, { order }))).toBeLessThan(LARGE / 4);
+  expect(await bytesOf((client) => searchJobs(client, wholeOrg(orgId), {}, { order }))).toBeLessThan(LARGE / 4);
+  expect(await bytesOf((client) => searchJobs(client, wholeOrg(orgId), { ids }, { order }))).toBeLessThan(LARGE / 4);
 });
 
 test('a search for payloads moves them and no results', async () => {
   const { orgId } = await largeJobs();
   const bytes = await bytesOf(async (client) => {
-    const { jobs } = await searchJobsWithPayload(client, orgId, {});
+    const { jobs } = await searchJobsWithPayload(client, wholeOrg(orgId), {});
     expect(jobs.map(({ payload }) => payload.kind === 'json' && payload.text.length)).toEqual(jobs.map(() => LARGE + 2));
   });
   expect(bytes).toBeGreaterThan(JOBS * LARGE);
@@ -56,11 +58,11 @@ test('a search for payloads moves them and no results', async () => {
 test('a job is read with the parts that are asked for', async () => {
   const { orgId, ids } = await largeJobs();
   const id = ids[0] as string;
-  expect(await bytesOf((client) => getJob(client, orgId, id))).toBeLessThan(LARGE / 4);
-  expect(await bytesOf((client) => getJob(client, orgId, id, { result: true }))).toBeLessThan(1.2 * LARGE);
-  expect(await bytesOf((client) => getJob(client, orgId, id, { payload: true }))).toBeLessThan(1.2 * LARGE);
-  expect(await bytesOf((client) => getJobs(client, orgId, ids))).toBeLessThan(1.2 * JOBS * LARGE);
-  const whole = await getJob(ledger.db.api, orgId, id, { payload: true, result: true });
+  expect(await bytesOf((client) => getJob(client, wholeOrg(orgId), id))).toBeLessThan(LARGE / 4);
+  expect(await bytesOf((client) => getJob(client, wholeOrg(orgId), id, { result: true }))).toBeLessThan(1.2 * LARGE);
+  expect(await bytesOf((client) => getJob(client, wholeOrg(orgId), id, { payload: true }))).toBeLessThan(1.2 * LARGE);
+  expect(await bytesOf((client) => getJobs(client, wholeOrg(orgId), ids))).toBeLessThan(1.2 * JOBS * LARGE);
+  const whole = await getJob(ledger.db.api, wholeOrg(orgId), id, { payload: true, result: true });
   expect(whole?.payload).toMatchObject({ kind: 'json' });
   expect(whole?.result).toMatchObject({ status: 'SUCCESS', output: { kind: 'json' } });
 });

@@ -1,5 +1,7 @@
 /** Searches while the rollup writer is far behind, and while jobs are being submitted: nothing is left out. */
+
 import { describe, expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import type { JobFilter } from '../../src/ledger/search/job-filter.ts';
 import { SEARCH_ORDERS, type SearchOrder } from '../../src/ledger/search/search-cursor.ts';
@@ -44,7 +46,7 @@ async function walk(orgId: string, filter: JobFilter, order: SearchOrder): Promi
   let cursor: string | null = null;
   let pages = 0;
   do {
-    const page = await searchJobs(ledger.db.api, orgId, filter, { order, cursor, limit: 1_000, total: false });
+    const page = await searchJobs(ledger.db.api, wholeOrg(orgId), filter, { order, cursor, limit: 1_000, total: false });
     ids.push(...page.jobs.map((job) => job.id));
     cursor = page.nextCursor;
     expect(++pages).toBeLessThan(100);
@@ -89,7 +91,7 @@ describe('while nothing is projected', () => {
   test('what changed last is on the first page, however much changed before it [GA-2.45]', async () => {
     const orgId = await filledOrg({ slices: 12, isFlood: true });
     const { id } = await ledger.submitOne({ orgId });
-    const { jobs } = await searchJobs(ledger.db.api, orgId, {}, { order: 'UPDATED_DESC', limit: 1 });
+    const { jobs } = await searchJobs(ledger.db.api, wholeOrg(orgId), {}, { order: 'UPDATED_DESC', limit: 1 });
     expect(jobs.map((job) => job.id)).toEqual([id]);
   });
 });
@@ -102,7 +104,7 @@ describe('in ascending order', () => {
     const pages: string[][] = [];
     let cursor: string | null = null;
     do {
-      const page = await searchJobs(ledger.db.api, orgId, {}, { order: 'CREATED_ASC', limit: 3, cursor });
+      const page = await searchJobs(ledger.db.api, wholeOrg(orgId), {}, { order: 'CREATED_ASC', limit: 3, cursor });
       pages.push(page.jobs.map((job) => job.id));
       cursor = page.nextCursor;
     } while (cursor !== null);
@@ -123,10 +125,10 @@ describe('in ascending order', () => {
       ]);
       for (let slice = 0; slice < 9; slice++) await ledger.db.maintenance.query(FILL, [orgId, 3_600, true]);
       const page = { order: 'CREATED_ASC', limit: 3, total: false } as const;
-      const first = await searchJobs(ledger.db.api, orgId, completed, page);
+      const first = await searchJobs(ledger.db.api, wholeOrg(orgId), completed, page);
       expect(first).toMatchObject({ jobs: [], hasMore: true });
       await slow.query('COMMIT');
-      const second = await searchJobs(ledger.db.api, orgId, completed, { ...page, cursor: first.nextCursor });
+      const second = await searchJobs(ledger.db.api, wholeOrg(orgId), completed, { ...page, cursor: first.nextCursor });
       expect(second.jobs.map((job) => job.id)).toEqual([late.id]);
     } finally {
       slow.release(true);

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { PRIORITIES } from '../../src/core/priority.ts';
 import { JOB_STATES } from '../../src/core/states.ts';
 import { updateJob } from '../../src/ledger/jobs/update-job.ts';
@@ -52,7 +53,7 @@ async function walk(filter: JobFilter, order: SearchOrder): Promise<string[]> {
   let cursor: string | null = null;
   let pages = 0;
   do {
-    const page = await searchJobs(ledger.db.api, orgId, filter, { order, cursor, limit: 500 });
+    const page = await searchJobs(ledger.db.api, wholeOrg(orgId), filter, { order, cursor, limit: 500 });
     expect(page.jobs.length).toBeLessThanOrEqual(500);
     ids.push(...page.jobs.map((job) => job.id));
     cursor = page.nextCursor;
@@ -92,7 +93,7 @@ test('every search finds exactly what fits, in order, page by page [GA-2.35] [GA
 test('a first page of few among many is full of them and their number exact [GA-2.46] [GA-2.47] [GA-2.49]', async () => {
   for (const order of SEARCH_ORDERS) {
     for (const filter of [{ types: ['rare'] }, { states: ['dead_letter'] }, { tags: { customer: '42' } }] as JobFilter[]) {
-      const page = await searchJobs(ledger.db.api, orgId, filter, { order });
+      const page = await searchJobs(ledger.db.api, wholeOrg(orgId), filter, { order });
       const ids = await bruteForce(filter, order);
       expect(page.jobs.map((job) => job.id)).toEqual(ids);
       expect(page).toMatchObject({ totalCount: ids.length, totalIsEstimate: false, hasMore: false });
@@ -105,11 +106,11 @@ test('what is changed of a job later is found too, behind any number of jobs [GA
   await ledger.project();
   for (const id of [oldestId, recent.id]) {
     const change = { type: 'second-name', priority: 4, tags: { team: 'blue' } };
-    await updateJob(ledger.db.api, { orgId, id, change });
+    await updateJob(ledger.db.api, { projectId: null, orgId, id, change });
   }
   for (const filter of [{ types: ['second-name'] }, { tags: { team: 'blue' } }, { priorities: ['BULK'] }] as JobFilter[]) {
-    const { jobs } = await searchJobs(ledger.db.api, orgId, filter);
+    const { jobs } = await searchJobs(ledger.db.api, wholeOrg(orgId), filter);
     expect(jobs.map((job) => job.id)).toEqual([recent.id, oldestId]);
   }
-  expect((await searchJobs(ledger.db.api, orgId, { types: ['first-name'] })).jobs).toEqual([]);
+  expect((await searchJobs(ledger.db.api, wholeOrg(orgId), { types: ['first-name'] })).jobs).toEqual([]);
 });

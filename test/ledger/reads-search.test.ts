@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { AppError } from '../../src/core/errors.ts';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { type JobFilter, type SearchPage, searchJobs } from '../../src/ledger/search/search-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
 
-const search = (orgId: string, filter: JobFilter = {}, page: SearchPage = {}) => searchJobs(ledger.db.api, orgId, filter, page);
+const search = (orgId: string, filter: JobFilter = {}, page: SearchPage = {}) => searchJobs(ledger.db.api, wholeOrg(orgId), filter, page);
 const idsOf = async (orgId: string, filter: JobFilter) => (await search(orgId, filter)).jobs.map((job) => job.id);
 
 async function submitMany(orgId: string, count: number): Promise<string[]> {
@@ -89,7 +90,7 @@ describe('pages', () => {
     await ledger.moveClock(5_000);
     const [first, ...rest] = entries.map((entry) => entry.id);
     const { seq } = await ledger.rowOf({ orgId, id: first as string });
-    await ledger.start({ orgId, id: first as string, seq: seq as number, jobType: entries[0]?.job.type ?? '' });
+    await ledger.start({ projectId: null, orgId, id: first as string, seq: seq as number, jobType: entries[0]?.job.type ?? '' });
     expect((await walk(orgId, { order: 'UPDATED_DESC', limit: 2 })).flat()).toEqual([first, ...rest.toReversed()]);
     expect((await search(orgId)).jobs[0]?.id).toBe(rest.at(-1));
   });

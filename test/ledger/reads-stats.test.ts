@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { JOB_STATES } from '../../src/core/states.ts';
 import { setOrgCap } from '../../src/ledger/access/orgs.ts';
 import { registerWorker, stopWorker } from '../../src/ledger/attempts/workers.ts';
@@ -13,7 +14,7 @@ const ledger = useLedger();
 const HOUR = 3_600_000;
 
 const explain = async (job: TestJob) => {
-  const facts = await explainJob(ledger.db.api, job.orgId, job.id);
+  const facts = await explainJob(ledger.db.api, wholeOrg(job.orgId), job.id);
   if (facts === null) throw new Error('the job is gone');
   return facts;
 };
@@ -91,7 +92,7 @@ describe('countJobs', () => {
 describe('explainJob', () => {
   test('a job of another org is not explained', async () => {
     const job = await ledger.submitOne();
-    expect(await explainJob(ledger.db.api, await ledger.newOrg(), job.id)).toBeNull();
+    expect(await explainJob(ledger.db.api, wholeOrg(await ledger.newOrg()), job.id)).toBeNull();
   });
 
   test('a job in line tells who is ahead and who would take it', async () => {
@@ -162,13 +163,7 @@ describe('explainJob', () => {
     });
     expect(facts.holder?.leaseLeftMs).toBeGreaterThan(30_000);
     expect(facts.holder?.leaseLeftMs).toBeLessThanOrEqual(40_000);
-    await cancelJobs(ledger.db.api, {
-      orgId: running.orgId,
-      ids: [running.id],
-      reason: null,
-      actor: null,
-      force: true,
-    });
+    await cancelJobs(ledger.db.api, { projectId: null, orgId: running.orgId, ids: [running.id], reason: null, actor: null, force: true });
     expect((await explain(running)).cancelRequest).toMatchObject({ force: true });
   });
 

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { attemptIdOf } from '../../src/core/ids.ts';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { reportProgress } from '../../src/ledger/attempts/fenced-writes.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
@@ -14,7 +15,7 @@ const ledger = useLedger();
 const BOOM = { category: 'PERMANENT', code: 'BOOM', message: 'it broke', stackTrace: 'at x', context: { step: '2' } };
 
 const read = async ({ orgId, id }: TestJob) => {
-  const job = await getJob(ledger.db.api, orgId, id, { payload: true, result: true });
+  const job = await getJob(ledger.db.api, wholeOrg(orgId), id, { payload: true, result: true });
   if (job === null) throw new Error('the job is gone');
   return job;
 };
@@ -109,6 +110,7 @@ describe('getJob', () => {
     const retrying = await ledger.putJob('retrying');
     await ledger.moveClock(30_000);
     await cancelJobs(ledger.db.api, {
+      projectId: null,
       orgId: retrying.orgId,
       ids: [retrying.id],
       reason: null,
@@ -139,6 +141,7 @@ describe('getJob', () => {
     });
     expect((await read(child)).parentId).toBe(parent.id);
     await cancelJobs(ledger.db.api, {
+      projectId: null,
       orgId: parent.orgId,
       ids: [parent.id],
       reason: 'enough',
@@ -151,16 +154,16 @@ describe('getJob', () => {
   test('a job of another org does not exist', async () => {
     const job = await ledger.submitOne();
     const stranger = await ledger.newOrg();
-    expect(await getJob(ledger.db.api, stranger, job.id)).toBeNull();
-    expect(await historiesOfOrgs(ledger.db.api, [{ orgId: stranger, id: job.id }])).toEqual([[]]);
-    expect(await jobAttempts(ledger.db.api, stranger, job.id)).toEqual([]);
-    expect(await getJob(ledger.db.api, job.orgId, randomUUID())).toBeNull();
+    expect(await getJob(ledger.db.api, wholeOrg(stranger), job.id)).toBeNull();
+    expect(await historiesOfOrgs(ledger.db.api, [{ projectId: null, orgId: stranger, id: job.id }])).toEqual([[]]);
+    expect(await jobAttempts(ledger.db.api, wholeOrg(stranger), job.id)).toEqual([]);
+    expect(await getJob(ledger.db.api, wholeOrg(job.orgId), randomUUID())).toBeNull();
   });
 
   test('several jobs come in the order asked for, the missing left out', async () => {
     const orgId = await ledger.newOrg();
     const [first, second] = [await ledger.submitOne({ orgId }), await ledger.submitOne({ orgId })];
-    const found = await getJobs(ledger.db.api, orgId, [second.id, randomUUID(), first.id]);
+    const found = await getJobs(ledger.db.api, wholeOrg(orgId), [second.id, randomUUID(), first.id]);
     expect(found.map((job) => job.id)).toEqual([second.id, first.id]);
   });
 });
@@ -198,7 +201,7 @@ describe('jobAttempts', () => {
       delayMs: 0,
     });
     const second = await ledger.start(job, await ledger.registerWorker('birch'));
-    const attempts = await jobAttempts(ledger.db.api, job.orgId, job.id);
+    const attempts = await jobAttempts(ledger.db.api, wholeOrg(job.orgId), job.id);
     expect(attempts).toMatchObject([
       {
         attempt: 1,
@@ -220,7 +223,7 @@ describe('jobAttempts', () => {
     ]);
     expect(attempts[0]?.finishedAt?.getTime()).toBeGreaterThanOrEqual(attempts[0]?.startedAt.getTime() ?? Number.NaN);
     await ledger.settle(second, { to: 'completed', reason: 'succeeded' });
-    expect((await jobAttempts(ledger.db.api, job.orgId, job.id))[1]).toMatchObject({
+    expect((await jobAttempts(ledger.db.api, wholeOrg(job.orgId), job.id))[1]).toMatchObject({
       result: 'SUCCESS',
       failure: null,
     });
@@ -235,10 +238,10 @@ describe('jobAttempts', () => {
       failure: JSON.stringify(timeout),
       delayMs: 1_000,
     });
-    expect(await jobAttempts(ledger.db.api, slow.orgId, slow.id)).toMatchObject([{ result: 'TIMEOUT', failure: timeout }]);
+    expect(await jobAttempts(ledger.db.api, wholeOrg(slow.orgId), slow.id)).toMatchObject([{ result: 'TIMEOUT', failure: timeout }]);
     const stopped = await ledger.start(await ledger.submitOne());
     await ledger.settle(stopped, { to: 'cancelled', reason: 'cancelled' });
-    expect(await jobAttempts(ledger.db.api, stopped.orgId, stopped.id)).toMatchObject([
+    expect(await jobAttempts(ledger.db.api, wholeOrg(stopped.orgId), stopped.id)).toMatchObject([
       { result: 'CANCELLED', failure: { category: 'CANCELLED', code: 'CANCELLED' } },
     ]);
   });
@@ -246,6 +249,7 @@ describe('jobAttempts', () => {
   test('attempts before a reset keep their round [GA-4.19]', async () => {
     const job = await ledger.putJob('failed');
     await retryJob(ledger.db.api, {
+      projectId: null,
       orgId: job.orgId,
       id: job.id,
       resetAttempts: true,
@@ -254,7 +258,7 @@ describe('jobAttempts', () => {
       actor: null,
     });
     await ledger.start(job);
-    const attempts = await jobAttempts(ledger.db.api, job.orgId, job.id);
+    const attempts = await jobAttempts(ledger.db.api, wholeOrg(job.orgId), job.id);
     expect(attempts.map(({ attempt, round }) => [attempt, round])).toEqual([
       [1, 0],
       [1, 1],

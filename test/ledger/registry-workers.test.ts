@@ -10,7 +10,7 @@ const NEW = { name: 'w-1', host: 'h-1', pid: 42, types: ['mail'], queues: ['q:de
 
 const workerOf = async (id: number) => (await listWorkers(ledger.db.api)).find((worker) => worker.id === id);
 const cancel = (job: LeasedTestJob, force: boolean) =>
-  cancelJobs(ledger.db.api, { orgId: job.orgId, ids: [job.id], reason: null, actor: null, force });
+  cancelJobs(ledger.db.api, { projectId: null, orgId: job.orgId, ids: [job.id], reason: null, actor: null, force });
 
 /** Lets the running attempt fail and another worker start the next. */
 async function takeAway(job: LeasedTestJob): Promise<LeasedTestJob> {

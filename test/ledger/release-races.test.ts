@@ -178,7 +178,10 @@ test('a dependent that is cancelled while its release is under way stays cancell
   const { first, second, job } = await twoAndOne();
   await complete(ledger.db.workers, first);
   await complete(ledger.db.workers, second);
-  await interleave((client) => cancelJobs(client, { orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false }), release);
+  await interleave(
+    (client) => cancelJobs(client, { projectId: null, orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false }),
+    release,
+  );
   await drainLater();
   expect((await ledger.pathOf(job)).at(-1)).toBe('pending>cancelled:cancelled');
 });

@@ -82,7 +82,7 @@ describe('AFTER', () => {
     await finish(first, 'failed');
     await drain();
     const { orgId, id } = first;
-    await retryJob(ledger.db.api, { orgId, id, resetAttempts: true, priority: null, delayMs: null, actor: null });
+    await retryJob(ledger.db.api, { projectId: null, orgId, id, resetAttempts: true, priority: null, delayMs: null, actor: null });
     await finish(first, 'completed');
     await drain();
     expect((await ledger.pathOf(job)).at(-1)).toBe('pending>failed:dependency_failed');

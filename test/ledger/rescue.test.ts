@@ -54,7 +54,7 @@ describe('an orphan', () => {
 
   test('comes with all that decides about it', async () => {
     const job = await running();
-    await cancelJobs(ledger.db.api, { orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false });
+    await cancelJobs(ledger.db.api, { projectId: null, orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false });
     await ledger.moveClock(LEASE_MS + 1_000);
     const [orphan] = await orphansOf(job.workerId);
     expect(orphan).toMatchObject({

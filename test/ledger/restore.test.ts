@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { recogniseRestore } from '../../src/ledger/driver/cluster.ts';
 import { checkSchema } from '../../src/ledger/driver/migrate.ts';
 import { readFeed } from '../../src/ledger/history/read-feed.ts';
@@ -58,7 +59,7 @@ test('a restored ledger is recognised, also by what was written before; every ev
   expect(counts.states.completed).toBe(4);
   const sums = `SELECT sum(completed)::int4 AS completed FROM millrace.rollups WHERE org_id = $1 AND width = 3600`;
   expect((await ledger.db.api.query(sums, [orgId])).rows[0].completed).toBe(4);
-  const changed = await searchJobs(ledger.db.api, orgId, {}, { order: 'UPDATED_DESC', limit: 2 });
+  const changed = await searchJobs(ledger.db.api, wholeOrg(orgId), {}, { order: 'UPDATED_DESC', limit: 2 });
   expect(changed.jobs.map(({ id }) => id)).toEqual([late.id, early.id]);
 });
 

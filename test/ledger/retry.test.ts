@@ -8,6 +8,7 @@ const HOUR = 3_600_000;
 
 const retry = (job: TestJob, params: Partial<RetryParams> = {}) =>
   retryJob(ledger.db.api, {
+    projectId: null,
     orgId: job.orgId,
     id: job.id,
     resetAttempts: false,

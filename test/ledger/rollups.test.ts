@@ -120,7 +120,7 @@ async function act(orgId: string, { step, priority }: { step: Step; priority: nu
   if (step === 'later') return ledger.moveClock(1_700);
   if (step === 'retried by hand') {
     const { id } = await ledger.putJob('failed', overrides);
-    await retryJob(ledger.db.api, { orgId, id, priority: null, delayMs: 0, resetAttempts: false, actor: null });
+    await retryJob(ledger.db.api, { projectId: null, orgId, id, priority: null, delayMs: 0, resetAttempts: false, actor: null });
   } else if (step === 'completed after a retry') {
     const job = await ledger.putJob('retrying', overrides);
     await again(job);

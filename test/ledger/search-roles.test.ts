@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
 import { noteSettled } from '../../src/ledger/search/search-settling.ts';
@@ -28,7 +29,7 @@ afterAll(async () => {
 });
 
 const search = (orgId: string, cursor: string | null = null) =>
-  searchJobs(searching, orgId, {}, { order: 'CREATED_ASC', limit: 3, cursor });
+  searchJobs(searching, wholeOrg(orgId), {}, { order: 'CREATED_ASC', limit: 3, cursor });
 
 test('a search in ascending order does not pass over a job that another role commits late [GA-2.43]', async () => {
   const orgId = await ledger.newOrg();

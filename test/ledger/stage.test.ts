@@ -35,7 +35,7 @@ describe('a timer that is due', () => {
 
   test('is dropped when its job has moved on', async () => {
     const job = await ledger.putJob('delayed');
-    await cancelJobs(ledger.db.api, { orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false });
+    await cancelJobs(ledger.db.api, { projectId: null, orgId: job.orgId, ids: [job.id], reason: null, actor: null, force: false });
     await ledger.moveClock(MINUTE + 1);
     expect(await stage()).toMatchObject({ staged: 0 });
     expect(await ledger.tokensOf(job, 'timers')).toBe(0);

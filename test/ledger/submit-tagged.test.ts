@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { projectRollups } from '../../src/ledger/history/rollups.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
@@ -38,11 +39,11 @@ test.each([
   const { orgId, ids, names } = await written(given, requestId);
   expect(names).toEqual([expect.stringMatching(/^millrace_submit_alike_tagged_/)]);
   for (const [index, id] of ids.entries()) {
-    const job = await getJob(ledger.db.api, orgId, id);
+    const job = await getJob(ledger.db.api, wholeOrg(orgId), id);
     expect(job).toMatchObject({ tags: given[index], requestId: requestId ?? id });
   }
   const find = async (tags: Record<string, string>) =>
-    (await searchJobs(ledger.db.api, orgId, { tags }, {})).jobs.map((job) => job.id).toSorted();
+    (await searchJobs(ledger.db.api, wholeOrg(orgId), { tags }, {})).jobs.map((job) => job.id).toSorted();
   for (const isProjected of [false, true]) {
     if (isProjected) await projectRollups(ledger.db.maintenance, 1_000);
     expect(await find({ team: 'blue' })).toEqual([ids[0], ids[4]].toSorted());
@@ -60,5 +61,5 @@ test('a job without tags is not written as a tagged one in a batch with tagged j
     { is_tagged: false, jobs: 1 },
     { is_tagged: true, jobs: 1 },
   ]);
-  expect((await getJob(ledger.db.api, orgId, ids[1] as string))?.tags ?? null).toBeNull();
+  expect((await getJob(ledger.db.api, wholeOrg(orgId), ids[1] as string))?.tags ?? null).toBeNull();
 });

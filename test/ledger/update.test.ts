@@ -10,7 +10,7 @@ const ledger = useLedger();
 const KEYED = { idempotencyKey: 'k', fingerprint: 'f' };
 
 const violations = () => checkInvariants(ledger.db.maintenance);
-const update = (job: { orgId: string; id: string }, change: JobChange) => updateJob(ledger.db.api, { ...job, change });
+const update = (job: { orgId: string; id: string }, change: JobChange) => updateJob(ledger.db.api, { projectId: null, ...job, change });
 
 describe('a job whose type is changed', () => {
   const submit = async (orgId: string, type: string) => {
@@ -35,7 +35,7 @@ describe('a job whose type is changed', () => {
     const jobType = `new-${orgId}`;
     await update(job, { type: jobType });
     const { seq } = (await ledger.rowOf(job)) as unknown as { seq: number };
-    await ledger.settle(await ledger.start({ ...job, seq, jobType }), { to: 'completed', reason: 'succeeded' });
+    await ledger.settle(await ledger.start({ projectId: null, ...job, seq, jobType }), { to: 'completed', reason: 'succeeded' });
     expect((await ledger.prune(100)).jobs).toBe(1);
     expect((await submit(orgId, type)).written).toMatchObject({ kind: 'accepted' });
   });

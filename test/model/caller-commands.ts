@@ -117,7 +117,7 @@ export const cancel = commandOf({
     const ahead = model.jobs.filter(mayRun);
     const job = pick(ahead.length > 0 && choice % 2 === 0 ? ahead : model.jobs, choice);
     const previousState = job.state;
-    const params = { orgId: system.orgId, ids: [job.id], reason: 'no longer needed', actor: 'user:1', force };
+    const params = { orgId: system.orgId, projectId: null, ids: [job.id], reason: 'no longer needed', actor: 'user:1', force };
     const answers = await cancelJobs(system.ledger.db.api, params);
     expect(answers).toEqual([{ id: job.id, kind: model.cancel(job, force), previousState }]);
   },
@@ -136,7 +136,7 @@ export const retry = commandOf({
     const failed = model.jobs.filter((job) => job.state === 'failed' || job.state === 'dead_letter');
     const job = pick(failed.length === 0 || choice % 8 === 0 ? model.jobs : failed, choice);
     const { orgId, ledger } = system;
-    const params = { orgId, id: job.id, resetAttempts: resets, priority, delayMs, actor: null };
+    const params = { orgId, projectId: null, id: job.id, resetAttempts: resets, priority, delayMs, actor: null };
     const answer = await retryJob(ledger.db.api, params);
     const isQueued = model.retry(job, { resets, delayMs, priority });
     expect(answer).toMatchObject({ kind: isQueued ? 'queued' : 'not_retriable', state: job.state });

@@ -55,7 +55,7 @@ const report: Deed = async (db, { orgId, seq, leaseSeq }) => {
 };
 
 const ask: Deed = async (db, { orgId, id }) => {
-  await cancelJobs(db, { orgId, ids: [id], reason: null, actor: null, force: true });
+  await cancelJobs(db, { projectId: null, orgId, ids: [id], reason: null, actor: null, force: true });
   return true;
 };
 

@@ -16,7 +16,7 @@ test.each(['failed', 'dead_letter'] as const)(
     const { orgId, id } = dependency;
     const dependent = await ledger.submitOne({ orgId, dependsOn: [dependency] });
     const wish = { resetAttempts: true, priority: null, delayMs: null, actor: null };
-    await retryJob(ledger.db.api, { orgId, id, ...wish });
+    await retryJob(ledger.db.api, { projectId: null, orgId, id, ...wish });
     await release();
     expect(await ledger.stateOf(dependent)).toBe('pending');
     await ledger.settle(await ledger.start(dependency), { to: 'completed', reason: 'succeeded' });

@@ -41,7 +41,7 @@ async function leasedAhead(ledger: TestLedger): Promise<Reborn> {
 async function askedToStop(ledger: TestLedger): Promise<Reborn> {
   const reborn = await leasedAhead(ledger);
   const { orgId, id } = reborn.job;
-  await cancelJobs(ledger.db.api, { orgId, ids: [id], reason: null, actor: null, force: false });
+  await cancelJobs(ledger.db.api, { projectId: null, orgId, ids: [id], reason: null, actor: null, force: false });
   return reborn;
 }
 

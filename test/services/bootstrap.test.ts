@@ -43,7 +43,7 @@ it('makes one key when several processes start at once', async () => {
   const made = await Promise.all([1, 2, 3].map(() => createFirstOrgAndKey(ledger.db, { home })));
   const [first, ...others] = made.filter((each) => each !== null);
   expect(others).toEqual([]);
-  expect(await listKeys(ledger.db, { orgId: DEFAULT_ORG_ID })).toHaveLength(1);
+  expect(await listKeys(ledger.db, { projectId: null, orgId: DEFAULT_ORG_ID })).toHaveLength(1);
   expect(await readFile(join(home, 'api-key'), 'utf8')).toBe(`${first?.key}\n`);
 });
 
@@ -61,5 +61,5 @@ it('makes the org when it is missing', async () => {
 it('discards a key that it could not save', async () => {
   const home = join(await newHome(), 'missing');
   await expect(createFirstOrgAndKey(ledger.db, { home })).rejects.toMatchObject({ code: 'HOME_UNUSABLE' });
-  expect(await listKeys(ledger.db, { orgId: DEFAULT_ORG_ID })).toEqual([]);
+  expect(await listKeys(ledger.db, { projectId: null, orgId: DEFAULT_ORG_ID })).toEqual([]);
 });

@@ -51,7 +51,7 @@ describe('keys', () => {
     expect(rows[0].secret_hash).toEqual(Buffer.from(parseApiKey(key)?.secretHash ?? []));
     const secret = key.split('_')[2] as string;
     expect(rows[0].all).not.toContain(secret.slice(0, 12));
-    expect(JSON.stringify(await listKeys(ledger.db, { orgId }))).not.toContain(secret.slice(0, 12));
+    expect(JSON.stringify(await listKeys(ledger.db, { projectId: null, orgId }))).not.toContain(secret.slice(0, 12));
   });
 
   it('are listed for their own org, with what became of them', async () => {
@@ -62,7 +62,7 @@ describe('keys', () => {
     await createKey(ledger.db, { orgId: otherOrg });
     await revokeKey(ledger.db, { keyId: revoked.id });
     await ledger.moveClock(2_000);
-    const keys = await listKeys(ledger.db, { orgId });
+    const keys = await listKeys(ledger.db, { projectId: null, orgId });
     expect(keys.map(({ id, status }) => [id, status])).toEqual([
       [active.id, 'active'],
       [revoked.id, 'revoked'],
@@ -112,7 +112,7 @@ describe('keys', () => {
   it('note their use at most once a minute', async () => {
     const orgId = await ledger.newOrg();
     const { id } = await createKey(ledger.db, { orgId });
-    const lastUse = async () => (await listKeys(ledger.db, { orgId }))[0]?.lastUsedAt?.getTime();
+    const lastUse = async () => (await listKeys(ledger.db, { projectId: null, orgId }))[0]?.lastUsedAt?.getTime();
     await touchApiKeys(ledger.db.api, [id]);
     const first = await lastUse();
     await ledger.moveClock(30_000);

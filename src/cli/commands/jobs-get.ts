@@ -1,4 +1,5 @@
 import { AppError } from '../../core/errors.ts';
+import { wholeOrg } from '../../core/owner.ts';
 import { openDatabase } from '../../ledger/driver/database.ts';
 import { jobAttempts } from '../../ledger/reads/job-attempts.ts';
 import type { JobView } from '../../services/jobs/read-job.ts';
@@ -39,7 +40,7 @@ async function get(invocation: Invocation<typeof OPTIONS>): Promise<number> {
 async function withAttempts(job: JobView, databaseUrl: string): Promise<JobWithAttempts> {
   const database = openDatabase({ url: databaseUrl, apiPool: 1 });
   try {
-    return { ...job, attempts: await jobAttempts(database.api, job.orgId, job.id) };
+    return { ...job, attempts: await jobAttempts(database.api, wholeOrg(job.orgId), job.id) };
   } finally {
     await database.close();
   }

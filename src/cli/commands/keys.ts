@@ -1,4 +1,5 @@
 import { API_KEY_SCOPES, DEFAULT_SCOPES } from '../../core/api-key.ts';
+import { wholeOrg } from '../../core/owner.ts';
 import { createKey } from '../../services/access/create-key.ts';
 import { createOrg, requireOrg } from '../../services/access/create-org.ts';
 import { listKeys } from '../../services/access/list-keys.ts';
@@ -95,7 +96,7 @@ export const keysList = defineCommand({
     const slug = orgOf(invocation.values, 'keys list');
     const keys = await withLedger(invocation, async (database) => {
       const org = await requireOrg(database, { slug });
-      return listKeys(database, { orgId: org.id });
+      return listKeys(database, wholeOrg(org.id));
     });
     const rows = keys.map((key) => [
       key.id,

@@ -1,3 +1,4 @@
+import { type Owner, reaches } from '../../core/owner.ts';
 import type { JobState } from '../../core/states.ts';
 import { type FeedEvent, type FeedPage, type FeedPosition, isAfter } from '../../ledger/history/read-feed.ts';
 import { WakeSignal } from '../wake-signal.ts';
@@ -25,7 +26,7 @@ export type Follower = {
 };
 
 export type SubscriptionOptions = {
-  orgId: string;
+  owner: Owner;
   after: FeedPosition;
   filter: FeedFilter;
   maxBuffered: number;
@@ -53,7 +54,7 @@ export class FeedSubscription implements Follower {
   #end: 'overflowed' | 'closed' | null = null;
 
   constructor(options: SubscriptionOptions) {
-    this.orgId = options.orgId;
+    this.orgId = options.owner.orgId;
     this.#options = options;
     this.#seen = options.after;
     this.#position = options.after;
@@ -105,6 +106,7 @@ export class FeedSubscription implements Follower {
   #wants(event: FeedEvent): boolean {
     const { types, states, jobIds } = this.#options.filter;
     return (
+      reaches(this.#options.owner, event) &&
       (types === undefined || types.has(event.type)) &&
       (states === undefined || states.has(event.to)) &&
       (jobIds === undefined || jobIds.has(event.jobId))

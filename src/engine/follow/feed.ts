@@ -1,4 +1,5 @@
 import { AppError } from '../../core/errors.ts';
+import type { Owner } from '../../core/owner.ts';
 import { type Batcher, createBatcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { sealOf } from '../../ledger/driver/seal.ts';
@@ -82,16 +83,17 @@ export class EventFeed {
     return new FeedCursors(await sealOf(this.#database.api), orgId);
   }
 
-  /** Follows the events of an org, from a position or from now on. Close the subscription when done. */
+  /** Follows the events of an org or of one project, from a position or from now on. Close the subscription when done. */
   async follow(
-    orgId: string,
+    owner: Owner,
     { after, filter = {}, onOverflow = () => {} }: { after?: FeedPosition; filter?: FeedFilter; onOverflow?(): void },
   ): Promise<FeedSubscription> {
+    const { orgId } = owner;
     return this.#enter(orgId, (horizon, onClose) => {
       // No transaction has reached this position yet, so it comes from another database.
       if (after !== undefined && after.txid > horizon.xmax) throw invalidFeedCursor();
       return new FeedSubscription({
-        orgId,
+        owner,
         filter,
         onOverflow,
         onClose,
@@ -108,8 +110,8 @@ export class EventFeed {
     return this.#enter(orgId, (_, onClose) => new JobWatch({ orgId, jobId, onClose }));
   }
 
-  readJob(orgId: string, { jobId, afterN }: { jobId: string; afterN: number }): Promise<FeedEvent[]> {
-    return readJobFeed(this.#database.api, orgId, { jobId, afterN, limit: this.#settings.pageSize });
+  readJob(owner: Owner, { jobId, afterN }: { jobId: string; afterN: number }): Promise<FeedEvent[]> {
+    return readJobFeed(this.#database.api, owner, { jobId, afterN, limit: this.#settings.pageSize });
   }
 
   /** Ends every subscription. New ones are refused. */

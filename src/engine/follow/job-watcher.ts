@@ -1,10 +1,11 @@
 import { AppError } from '../../core/errors.ts';
 import type { Job } from '../../core/job.ts';
+import { wholeOrg } from '../../core/owner.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { isPassing } from '../../ledger/driver/statement.ts';
 import { findEnded } from '../../ledger/reads/find-ended.ts';
-import { getJobsOfOrgs, type WantedJob } from '../../ledger/reads/get-job.ts';
+import { getJobsOfOrgs } from '../../ledger/reads/get-job.ts';
 import type { EventHub } from '../events.ts';
 import { Loop } from '../loop.ts';
 
@@ -24,7 +25,10 @@ const MAX_REST_MS = 1_000;
 
 type Caller = { resolve(job: Job | null): void; reject(error: unknown): void };
 
-type Watched = WantedJob & {
+/** Only programs that work for a whole org wait for jobs. */
+type NamedJob = { readonly orgId: string; readonly id: string };
+
+type Watched = NamedJob & {
   readonly callers: Set<Caller>;
   /** When to look it up next, and how long to wait after that. */
   dueMs: number;
@@ -64,7 +68,7 @@ export class JobWatcher {
     return this.#callers;
   }
 
-  watch({ orgId, id }: WantedJob): Watch {
+  watch({ orgId, id }: NamedJob): Watch {
     if (this.#isStopped) throw new AppError('SHUTTING_DOWN');
     if (this.#callers >= MAX_CALLERS)
       throw new AppError('UNAVAILABLE', {
@@ -87,7 +91,7 @@ export class JobWatcher {
     await this.#loop.stop();
   }
 
-  #add(key: string, { orgId, id }: WantedJob): Watched {
+  #add(key: string, { orgId, id }: NamedJob): Watched {
     if (this.#watched.size === 0) this.#listen();
     const watched = { orgId, id, callers: new Set<Caller>(), dueMs: 0, pauseMs: FIRST_LOOK_MS, isEnding: false };
     this.#watched.set(key, watched);
@@ -174,7 +178,7 @@ export class JobWatcher {
   }
 
   async #read(batch: readonly Watched[]): Promise<void> {
-    const wanted = batch.map(({ orgId, id }) => ({ orgId, id, payload: true, result: true }));
+    const wanted = batch.map(({ orgId, id }) => ({ ...wholeOrg(orgId), id, payload: true, result: true }));
     const jobs = (await getJobsOfOrgs(this.#database.api, wanted)) as (Job | null)[];
     for (const [index, watched] of batch.entries()) {
       const job = jobs[index] ?? null;

@@ -1,4 +1,5 @@
 import type { Job, JobSummary, StateTransition } from '../../core/job.ts';
+import type { Owner } from '../../core/owner.ts';
 import type { Batcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { getJobsOfOrgs, type JobParts, type WantedJob, type WithPayload } from '../../ledger/reads/get-job.ts';
@@ -17,15 +18,15 @@ export class Reader {
     this.#histories = createCallBatcher({ send: (wanted) => historiesOfOrgs(database.api, wanted), ...LIMITS });
   }
 
-  /** Null: the org has no such job. */
-  get(orgId: string, id: string, parts: WithPayload): Promise<Job | null>;
-  get(orgId: string, id: string, parts?: JobParts): Promise<JobSummary | null>;
-  get(orgId: string, id: string, parts: JobParts = {}): Promise<JobSummary | null> {
-    return this.#jobs.add({ orgId, id, ...parts });
+  /** Null: the owner has no such job. */
+  get(owner: Owner, id: string, parts: WithPayload): Promise<Job | null>;
+  get(owner: Owner, id: string, parts?: JobParts): Promise<JobSummary | null>;
+  get({ orgId, projectId }: Owner, id: string, parts: JobParts = {}): Promise<JobSummary | null> {
+    return this.#jobs.add({ orgId, projectId, id, ...parts });
   }
 
-  /** Every change of state, oldest first; empty if the org has no such job. */
-  history(orgId: string, id: string): Promise<StateTransition[]> {
-    return this.#histories.add({ orgId, id });
+  /** Every change of state, oldest first; empty if the owner has no such job. */
+  history({ orgId, projectId }: Owner, id: string): Promise<StateTransition[]> {
+    return this.#histories.add({ orgId, projectId, id });
   }
 }

@@ -60,7 +60,11 @@ async function cancelAll(db: Queryable, wanted: readonly CancelRequest[]): Promi
 /** A second request for the same job goes into a later statement, so that it sees the effect of the first. */
 function placeIn(requests: Request[], { id, ...asked }: CancelRequest): { request: number; index: number } {
   const isAlike = (each: Request): boolean =>
-    each.orgId === asked.orgId && each.actor === asked.actor && each.reason === asked.reason && each.force === asked.force;
+    each.orgId === asked.orgId &&
+    each.projectId === asked.projectId &&
+    each.actor === asked.actor &&
+    each.reason === asked.reason &&
+    each.force === asked.force;
   const named = requests.findLastIndex(({ ids }) => ids.includes(id));
   const found = requests.findIndex((each, request) => request > named && isAlike(each));
   if (found === -1) return { request: requests.push({ ...asked, ids: [id] }) - 1, index: 0 };

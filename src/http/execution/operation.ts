@@ -18,6 +18,7 @@ export function callerOf(request: FastifyRequest): Caller {
   const traceparent = traceparentOf(request.headers.traceparent);
   return {
     clientId: identity.orgId,
+    projectId: identity.projectId,
     keyId: identity.keyId,
     actor: actorOf(identity),
     requestId: request.id,

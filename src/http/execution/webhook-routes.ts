@@ -9,7 +9,7 @@ import { listWebhooks, readWebhook } from '../../services/webhooks/read-webhook.
 import { changeWebhook, deleteWebhook, registerWebhook } from '../../services/webhooks/register-webhook.ts';
 import { rotateSecret, rotateSecretOfCallbacks } from '../../services/webhooks/rotate-secret.ts';
 import type { Http } from '../door.ts';
-import { bodyMayBeAbsent, needs } from '../shared/route-options.ts';
+import { bodyMayBeAbsent, needsOrg } from '../shared/route-options.ts';
 import { answer, named } from '../shared/shapes.ts';
 import { callerOf, creationHeadersOf } from './operation.ts';
 import { renderDelivery, renderSecret, renderWebhook } from './render-webhook.ts';
@@ -56,7 +56,7 @@ const registerSchema = {
 };
 
 function registerWebhookRoute(http: Http, context: ExecutionContext): void {
-  http.post('/webhooks', { schema: registerSchema, ...needs('jobs:write') }, async (request, reply) => {
+  http.post('/webhooks', { schema: registerSchema, ...needsOrg('jobs:write') }, async (request, reply) => {
     const { idempotencyKey } = creationHeadersOf(request);
     const params = { caller: callerOf(request), webhook: request.body, idempotencyKey };
     const { webhookId, createdAt, secret } = await registerWebhook(context, params);
@@ -74,7 +74,7 @@ const listSchema = {
 };
 
 function listWebhooksRoute(http: Http, context: ExecutionContext): void {
-  http.get('/webhooks', { schema: listSchema, ...needs('jobs:read') }, async (request) => {
+  http.get('/webhooks', { schema: listSchema, ...needsOrg('jobs:read') }, async (request) => {
     const { kind = 'webhook', limit = DEFAULT_WEBHOOKS, cursor } = request.query;
     const { webhooks, nextCursor } = await listWebhooks(context, { caller: callerOf(request), kind, limit, cursor });
     return { webhooks: webhooks.map(renderWebhook), next_cursor: nextCursor };
@@ -90,7 +90,7 @@ const getSchema = {
 };
 
 function getWebhookRoute(http: Http, context: ExecutionContext): void {
-  http.get('/webhooks/:webhook_id', { schema: getSchema, ...needs('jobs:read') }, async (request) =>
+  http.get('/webhooks/:webhook_id', { schema: getSchema, ...needsOrg('jobs:read') }, async (request) =>
     renderWebhook(await readWebhook(context, webhookOf(request))),
   );
 }
@@ -106,7 +106,7 @@ const changeSchema = {
 };
 
 function changeWebhookRoute(http: Http, context: ExecutionContext): void {
-  http.patch('/webhooks/:webhook_id', { schema: changeSchema, ...needs('jobs:write') }, async (request) => {
+  http.patch('/webhooks/:webhook_id', { schema: changeSchema, ...needsOrg('jobs:write') }, async (request) => {
     const params = { ...webhookOf(request), update: request.body };
     return renderWebhook(await changeWebhook(context, params));
   });
@@ -122,7 +122,7 @@ const deleteSchema = {
 };
 
 function deleteWebhookRoute(http: Http, context: ExecutionContext): void {
-  http.delete('/webhooks/:webhook_id', { schema: deleteSchema, ...needs('jobs:write') }, (request) =>
+  http.delete('/webhooks/:webhook_id', { schema: deleteSchema, ...needsOrg('jobs:write') }, (request) =>
     deleteWebhook(context, webhookOf(request)),
   );
 }
@@ -138,7 +138,7 @@ const rotateSchema = {
 };
 
 function rotateSecretRoute(http: Http, context: ExecutionContext): void {
-  const options = { schema: rotateSchema, ...needs('jobs:write'), ...bodyMayBeAbsent };
+  const options = { schema: rotateSchema, ...needsOrg('jobs:write'), ...bodyMayBeAbsent };
   http.post('/webhooks/:webhook_id/secret/rotate', options, async (request) => {
     const params = { ...webhookOf(request), ...request.body };
     return renderSecret(await rotateSecret(context, params));
@@ -155,7 +155,7 @@ const callbackSecretSchema = {
 };
 
 function callbackSecretRoute(http: Http, context: ExecutionContext): void {
-  const options = { schema: callbackSecretSchema, ...needs('jobs:write'), ...bodyMayBeAbsent };
+  const options = { schema: callbackSecretSchema, ...needsOrg('jobs:write'), ...bodyMayBeAbsent };
   http.post('/webhooks/callbacks/secret', options, async (request) =>
     renderSecret(await rotateSecretOfCallbacks(context, { caller: callerOf(request), ...request.body })),
   );
@@ -170,7 +170,7 @@ const testSchema = {
 };
 
 function testWebhookRoute(http: Http, context: ExecutionContext): void {
-  http.post('/webhooks/:webhook_id/test', { schema: testSchema, ...needs('jobs:write') }, async (request, reply) => {
+  http.post('/webhooks/:webhook_id/test', { schema: testSchema, ...needsOrg('jobs:write') }, async (request, reply) => {
     const { deliveryId } = await testWebhook(context, webhookOf(request));
     return reply.code(202).send({ delivery_id: deliveryId });
   });
@@ -186,7 +186,7 @@ const listDeliveriesSchema = {
 };
 
 function listDeliveriesRoute(http: Http, context: ExecutionContext): void {
-  const options = { schema: listDeliveriesSchema, ...needs('jobs:read') };
+  const options = { schema: listDeliveriesSchema, ...needsOrg('jobs:read') };
   http.get('/webhooks/:webhook_id/deliveries', options, async (request) => {
     const { state, event, since, limit = DEFAULT_DELIVERIES, cursor } = request.query;
     const filter = { state, event, ...(since === undefined ? {} : { since: readSince(since) }) };
@@ -205,7 +205,7 @@ const getDeliverySchema = {
 };
 
 function getDeliveryRoute(http: Http, context: ExecutionContext): void {
-  const options = { schema: getDeliverySchema, ...needs('jobs:read') };
+  const options = { schema: getDeliverySchema, ...needsOrg('jobs:read') };
   http.get('/webhooks/:webhook_id/deliveries/:delivery_id', options, async (request) => {
     const deliveryId = request.params.delivery_id;
     const delivery = await readDelivery(context, { ...webhookOf(request), deliveryId });
@@ -223,7 +223,7 @@ const redeliverSchema = {
 };
 
 function redeliverRoute(http: Http, context: ExecutionContext): void {
-  const options = { schema: redeliverSchema, ...needs('jobs:write') };
+  const options = { schema: redeliverSchema, ...needsOrg('jobs:write') };
   http.post('/webhooks/:webhook_id/deliveries/:delivery_id/redeliver', options, async (request, reply) => {
     const { delivery_id } = request.params;
     await redeliver(context, { ...webhookOf(request), deliveryId: delivery_id });
@@ -241,7 +241,7 @@ const redeliverFailedSchema = {
 };
 
 function redeliverFailedRoute(http: Http, context: ExecutionContext): void {
-  const options = { schema: redeliverFailedSchema, ...needs('jobs:write') };
+  const options = { schema: redeliverFailedSchema, ...needsOrg('jobs:write') };
   http.post('/webhooks/:webhook_id/redeliver', options, async (request, reply) => {
     const since = readSince(request.body.since);
     const params = { ...webhookOf(request), since };

@@ -32,9 +32,9 @@ const oneSchema = {
 export function cancelJobRoute(http: Http, engine: Engine): void {
   const options = { schema: oneSchema, ...needs('jobs:cancel'), ...bodyMayBeAbsent };
   http.post('/jobs/:id/cancel', options, async (request, reply) => {
-    const { orgId, actor } = callerOf(request);
+    const { owner, actor } = callerOf(request);
     const { reason = null, force = false } = request.body;
-    const cancelled = await cancelJob(engine, { orgId, id: request.params.id, actor, reason, force });
+    const cancelled = await cancelJob(engine, { ...owner, id: request.params.id, actor, reason, force });
     const { jobId, status, previousState, message } = cancelled;
     const previous_state = previousState === null ? null : STATE_WORDS[previousState];
     const body = { job_id: jobId, previous_state, message };
@@ -54,10 +54,10 @@ const manySchema = {
 
 export function cancelJobsRoute(http: Http, engine: Engine): void {
   http.post('/jobs/cancel', { schema: manySchema, ...needs('jobs:cancel') }, async (request) => {
-    const { orgId, actor } = callerOf(request);
+    const { owner, actor } = callerOf(request);
     const { job_ids: ids, filter, reason = null, force = false, dry_run: dryRun = false } = request.body;
     const target = filter === undefined ? {} : readSearch(filter);
-    const total = await cancelMany(engine, { orgId, actor, reason, force, dryRun, ids, ...target });
+    const total = await cancelMany(engine, { ...owner, actor, reason, force, dryRun, ids, ...target });
     return {
       requested: total.requested,
       cancelled: total.cancelled,

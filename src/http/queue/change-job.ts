@@ -24,12 +24,12 @@ const updateSchema = {
 
 export function updateJobRoute(http: Http, engine: Engine): void {
   http.patch('/jobs/:id', { schema: updateSchema, ...needs('jobs:write') }, async (request) => {
-    const { identity, orgId, sight } = callerOf(request);
+    const { identity, owner, sight } = callerOf(request);
     const { correlation_id: correlationId, callback_url: callbackUrl, ...rest } = request.body;
     requirePriority(identity, rest.priority);
     await requireOwnType(engine, identity, request.params.id);
     const job = await updateJob(engine, {
-      orgId,
+      ...owner,
       id: request.params.id,
       update: { ...rest, correlationId, callbackUrl },
     });
@@ -54,11 +54,11 @@ const retrySchema = {
 
 export function retryJobRoute(http: Http, engine: Engine): void {
   http.post('/jobs/:id/retry', { schema: retrySchema, ...needs('jobs:write'), ...bodyMayBeAbsent }, async (request, reply) => {
-    const { identity, orgId, actor } = callerOf(request);
+    const { identity, owner, actor } = callerOf(request);
     const { reset_attempts: resetAttempts = false, priority, delay } = request.body;
     requirePriority(identity, priority);
     await requireOwnType(engine, identity, request.params.id);
-    const retried = await retryJob(engine, { orgId, id: request.params.id, actor, resetAttempts, priority, delay });
+    const retried = await retryJob(engine, { ...owner, id: request.params.id, actor, resetAttempts, priority, delay });
     const { jobId, status, newState, scheduledFor } = retried;
     const body = {
       job_id: jobId,

@@ -3,6 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import type { FastifyReply } from 'fastify';
 import { type AppError, isAppError } from '../../core/errors.ts';
 import { currentAttempt } from '../../core/job.ts';
+import type { Owner } from '../../core/owner.ts';
 import { isTerminal } from '../../core/states.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { EventFeed } from '../../engine/follow/feed.ts';
@@ -107,19 +108,19 @@ export async function* orgStreamText(subscription: FeedSubscription, rules: Stre
   }
 }
 
-export type FollowedJob = { feed: EventFeed; watch: JobWatch; orgId: string; jobId: string; after: FeedPosition };
+export type FollowedJob = { feed: EventFeed; watch: JobWatch; owner: Owner; jobId: string; after: FeedPosition };
 
 /** The stream of a job: its history, then new events, until the job has ended. */
 export async function* jobStreamText(job: FollowedJob, rules: StreamRules): AsyncGenerator<string> {
   const { ids } = rules;
-  const { feed, watch, orgId, jobId } = job;
+  const { feed, watch, owner, jobId } = job;
   const pulse = new Pulse(rules.heartbeatMs);
   let position = job.after;
   yield opening(ids.write(position));
   try {
     for (let isOver = false; ; ) {
       await rules.check();
-      const events = await feed.readJob(orgId, { jobId, afterN: position.n });
+      const events = await feed.readJob(owner, { jobId, afterN: position.n });
       const last = events.at(-1);
       if (last !== undefined) {
         yield* eventChunks(events, ids);

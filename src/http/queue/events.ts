@@ -8,8 +8,9 @@ import { type FeedCursors, type FeedPosition, invalidFeedCursor } from '../../en
 import type { FeedFilter } from '../../engine/follow/feed-subscription.ts';
 import { readJob } from '../../services/jobs/read-job.ts';
 import type { Http } from '../door.ts';
-import { type Authenticator, identityOf } from '../shared/identity.ts';
+import type { Authenticator } from '../shared/identity.ts';
 import { jobStreamText, orgStreamText, type StreamRules, sendEventStream } from './event-stream.ts';
+import { callerOf } from './operation.ts';
 import { errorResponses } from './schemas/error.ts';
 import { EventQuery, JobEvent, ResumeHeaders, ResumeQuery, StreamError } from './schemas/event.ts';
 import { JobParams, named } from './schemas/shapes.ts';
@@ -69,26 +70,26 @@ export function registerEventRoutes(http: Http, engine: Engine, settings: EventS
 
   const options = { exposeHeadRoute: false, config: { scopes: ['jobs:read'] as const } };
   http.get('/events', { ...options, schema: ORG_STREAM }, async (request, reply) => {
-    const { orgId } = identityOf(request);
-    const ids = await feed.cursors(orgId);
+    const { owner } = callerOf(request);
+    const ids = await feed.cursors(owner.orgId);
     const after = positionIn(request.headers['last-event-id'] ?? request.query.last_event_id, ids);
     const onOverflow = () => void setTimeout(() => reply.raw.destroy(), graceMs).unref();
-    const subscription = await feed.follow(orgId, { after, filter: filterOf(request.query), onOverflow });
+    const subscription = await feed.follow(owner, { after, filter: filterOf(request.query), onOverflow });
     sendEventStream(reply, orgStreamText(subscription, rulesOf(request, ids)), () => subscription.close());
   });
 
   http.get('/jobs/:id/events', { ...options, schema: JOB_STREAM }, async (request, reply) => {
-    const { orgId } = identityOf(request);
-    const ids = await feed.cursors(orgId);
+    const { owner } = callerOf(request);
+    const ids = await feed.cursors(owner.orgId);
     const resume = positionIn(request.headers['last-event-id'] ?? request.query.last_event_id, ids);
-    const job = await readJob(engine, { orgId, id: request.params.id });
+    const job = await readJob(engine, { ...owner, id: request.params.id });
     if (job === null) throw new AppError('NOT_FOUND', { message: `Job ${request.params.id} does not exist.` });
     if (resume !== undefined && resume.jobSeq !== job.seq) throw invalidFeedCursor();
     const after = resume ?? { txid: 0, recordId: 0, jobSeq: job.seq, n: 0 };
-    if (isTerminal(job.state) && (await feed.readJob(orgId, { jobId: job.id, afterN: after.n })).length === 0)
+    if (isTerminal(job.state) && (await feed.readJob(owner, { jobId: job.id, afterN: after.n })).length === 0)
       return reply.code(204).send();
-    const watch = await feed.watch(orgId, job.id);
-    const text = jobStreamText({ feed, watch, orgId, jobId: job.id, after }, rulesOf(request, ids));
+    const watch = await feed.watch(owner.orgId, job.id);
+    const text = jobStreamText({ feed, watch, owner, jobId: job.id, after }, rulesOf(request, ids));
     return sendEventStream(reply, text, () => watch.close());
   });
 }

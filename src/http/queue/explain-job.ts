@@ -21,7 +21,7 @@ const schema = {
 
 export function explainJobRoute(http: Http, engine: Engine): void {
   http.get('/jobs/:id/explain', { schema, ...needs('jobs:read') }, async (request) => {
-    const explanation = await explainJob(engine, { orgId: callerOf(request).orgId, id: request.params.id, hidesNames: true });
+    const explanation = await explainJob(engine, { ...callerOf(request).owner, id: request.params.id, hidesNames: true });
     if (explanation === null) throw noSuchJob(request.params.id);
     return renderExplanation(explanation);
   });

@@ -32,10 +32,10 @@ const getSchema = {
 
 export function getFailureRoute(http: Http, engine: Engine): void {
   http.get('/jobs/:id/failure', { schema: getSchema, ...needs('failures:read') }, async (request) => {
-    const { orgId, sight } = callerOf(request);
+    const { owner, sight } = callerOf(request);
     const { include_all_attempts: includeAllAttempts } = request.query;
     const { id } = request.params;
-    const inspected = await inspectFailure(engine, { orgId, id, includeAllAttempts });
+    const inspected = await inspectFailure(engine, { ...owner, id, includeAllAttempts });
     if (inspected.kind === 'not_found') throw noSuchJob(id);
     if (inspected.kind === 'never_failed') throw new AppError('NOT_FOUND', { message: `Job ${id} exists and has not failed.` });
     return renderDetails(inspected.details, { ...sight, names: await publicNames(engine) });
@@ -53,8 +53,8 @@ const searchSchema = {
 
 export function searchFailuresRoute(http: Http, engine: Engine): void {
   http.post('/failures/search', { schema: searchSchema, ...needs('failures:read'), ...bodyMayBeAbsent }, async (request) => {
-    const { orgId, sight } = callerOf(request);
-    const found = await searchFailures(engine, { orgId, ...readFailureSearch(request.body) });
+    const { owner, sight } = callerOf(request);
+    const found = await searchFailures(engine, { ...owner, ...readFailureSearch(request.body) });
     return renderFailures(found, { ...sight, names: await publicNames(engine) });
   });
 }

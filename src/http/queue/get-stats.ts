@@ -4,7 +4,7 @@ import { JOB_STATES, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { countJobs, type JobCounts } from '../../services/jobs/count-jobs.ts';
 import type { Http } from '../door.ts';
-import { callerOf, needs } from './operation.ts';
+import { callerOf, needsOrg } from './operation.ts';
 import { answer, errorResponses } from './schemas/error.ts';
 import { type LatencyStats, QueueStats, StatsQuery } from './schemas/stats.ts';
 import { STATE_WORDS } from './words.ts';
@@ -13,14 +13,14 @@ const schema = {
   operationId: 'getStats',
   summary: 'Get statistics',
   description:
-    'Returns the number of jobs in each state, the rates at which they are submitted and finished, and how long they wait and run. Live states are counted now; final states, rates and latencies cover the time range.',
+    'Returns the number of jobs in each state, the rates at which they are submitted and finished, and how long they wait and run. Live states are counted now; final states, rates and latencies cover the time range. Statistics cover the whole org, so a key that is bound to a project is refused (403).',
   querystring: StatsQuery,
   response: { 200: answer(QueueStats, 'The figures of the org.'), ...errorResponses() },
 };
 
 export function getStatsRoute(http: Http, engine: Engine): void {
-  http.get('/stats', { schema, ...needs('jobs:read') }, async (request) => {
-    const { orgId } = callerOf(request);
+  http.get('/stats', { schema, ...needsOrg('jobs:read') }, async (request) => {
+    const { orgId } = callerOf(request).owner;
     const { time_range: timeRange, breakdown_by: breakdownBy } = request.query;
     return renderStats(await countJobs(engine, { orgId, timeRange, breakdownBy }));
   });

@@ -8,7 +8,8 @@ import type { Sight } from './render.ts';
 export function callerOf(request: FastifyRequest) {
   const identity = identityOf(request);
   const sight: Sight = { seesStack: identity.scopes.has('failures:read') };
-  return { identity, orgId: identity.orgId, actor: actorOf(identity), sight };
+  const { orgId, projectId } = identity;
+  return { identity, owner: { orgId, projectId }, actor: actorOf(identity), sight };
 }
 
 export const askerOf = (request: FastifyRequest): Asker => ({
@@ -16,6 +17,6 @@ export const askerOf = (request: FastifyRequest): Asker => ({
   traceparent: traceparentOf(request.headers.traceparent),
 });
 
-export { bodyMayBeAbsent, judgedByService, needs } from '../shared/route-options.ts';
+export { bodyMayBeAbsent, judgedByService, needs, needsOrg } from '../shared/route-options.ts';
 
 export const noSuchJob = (id: string): AppError => new AppError('NOT_FOUND', { message: `Job ${id.slice(0, 100)} does not exist.` });

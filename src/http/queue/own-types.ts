@@ -18,7 +18,7 @@ export function refuseSelfRegistered(identity: Identity): void {
  */
 export async function requireOwnType(engine: Engine, identity: Identity, id: string): Promise<void> {
   if (!identity.isSelfRegistered) return;
-  const job = await readJob(engine, { orgId: identity.orgId, id });
+  const job = await readJob(engine, { orgId: identity.orgId, projectId: identity.projectId, id });
   if (job === null || job.type === EXECUTION_TYPE) return;
   throw refusal(identity, `The API key comes from registration at /v1, so it can change jobs of /v1 only. ${ASK}`);
 }

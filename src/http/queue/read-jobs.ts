@@ -29,9 +29,9 @@ const getSchema = {
 
 export function getJobRoute(http: Http, engine: Engine): void {
   http.get('/jobs/:id', { schema: getSchema, ...needs('jobs:read') }, async (request) => {
-    const { orgId, sight } = callerOf(request);
+    const { owner, sight } = callerOf(request);
     const { include_result: includeResult, include_history: includeHistory } = request.query;
-    const job = await readJob(engine, { orgId, id: request.params.id, includeResult, includeHistory });
+    const job = await readJob(engine, { ...owner, id: request.params.id, includeResult, includeHistory });
     if (job === null) throw noSuchJob(request.params.id);
     return renderJob(job, sight);
   });
@@ -60,8 +60,8 @@ const listSchema = {
 
 export function searchJobsRoutes(http: Http, engine: Engine): void {
   const search = async (request: FastifyRequest, question: JobQuestion) => {
-    const { orgId, sight } = callerOf(request);
-    const found = await searchJobs(engine, { orgId, ...question });
+    const { owner, sight } = callerOf(request);
+    const found = await searchJobs(engine, { ...owner, ...question });
     return {
       jobs: found.jobs.map((job) => renderJob(job, sight)),
       total_count: found.totalCount,

@@ -1,5 +1,6 @@
 import type { Engine } from '../../engine/engine.ts';
 import type { Admission } from '../../services/admission/admission.ts';
+import { refuseForeignDependencies } from '../../services/jobs/own-dependencies.ts';
 import { invalidSubmission } from '../../services/jobs/submission-result.ts';
 import { submitJob } from '../../services/jobs/submit-job.ts';
 import { submitMany } from '../../services/jobs/submit-many.ts';
@@ -27,12 +28,13 @@ const oneSchema = {
 
 export function submitJobRoute(http: Http, engine: Engine, admission: Admission): void {
   http.post('/jobs', { schema: oneSchema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
-    const { identity, orgId, actor } = callerOf(request);
+    const { identity, owner, actor } = callerOf(request);
     refuseSelfRegistered(identity);
     const { submission, issues } = readSubmission(request.body, askerOf(request));
     if (issues.length > 0) throw invalidSubmission(issues);
+    if (owner.projectId !== null) for (const [, error] of await refuseForeignDependencies(engine, owner, [submission])) throw error;
     const terms = { requestId: request.id, knownQueuesOnly: true };
-    const result = await submitJob(engine, { orgId, submission, actor, terms, admission });
+    const result = await submitJob(engine, { orgId: owner.orgId, submission, actor, terms, admission });
     return reply.code(result.status === 'ACCEPTED' ? 202 : 200).send(renderSubmission(result));
   });
 }
@@ -48,11 +50,15 @@ const batchSchema = {
 
 export function submitBatchRoute(http: Http, engine: Engine, admission: Admission): void {
   http.post('/jobs/batch', { schema: batchSchema, ...needs('jobs:write'), ...judgedByService }, async (request) => {
-    const { identity, orgId, actor } = callerOf(request);
+    const { identity, owner, actor } = callerOf(request);
     refuseSelfRegistered(identity);
+    const { submissions, refused, atomic } = readBatch(request.body, askerOf(request));
+    const foreign = await refuseForeignDependencies(engine, owner, submissions);
     const { total, accepted, rejected, results } = await submitMany(engine, {
-      ...readBatch(request.body, askerOf(request)),
-      orgId,
+      submissions,
+      refused: new Map([...foreign, ...refused]),
+      atomic,
+      orgId: owner.orgId,
       actor,
       terms: { requestId: request.id, knownQueuesOnly: true },
       admission,

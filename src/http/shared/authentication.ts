@@ -7,7 +7,7 @@ import { RATE_WINDOW_SECONDS } from './rate-limiter.ts';
 const LIMIT_NAME = 'requests_per_minute';
 
 type Guards = { authenticator: Authenticator; limiter: RateLimiter };
-type Gate = { scopes: readonly Scope[]; isOpenCall: boolean };
+type Gate = { scopes: readonly Scope[]; isOpenCall: boolean; isForWholeOrg: boolean };
 
 /**
  * A route that names scopes requires a key with all of them and counts against the rate limit of the org. Every other route is
@@ -18,16 +18,17 @@ export function installAuthentication(http: Http, guards: Guards): void {
   // A stream stays open after its first check, so it authenticates again from time to time.
   if (!http.hasDecorator('authenticator')) http.decorate('authenticator', guards.authenticator);
   http.addHook('onRoute', (route) => {
-    const { scopes, isOpenCall = false } = route.config ?? {};
+    const { scopes, isOpenCall = false, isForWholeOrg = false } = route.config ?? {};
     if (scopes === undefined) return;
-    route.onRequest = [gateOf(guards, { scopes, isOpenCall }), ...[route.onRequest ?? []].flat()];
+    route.onRequest = [gateOf(guards, { scopes, isOpenCall, isForWholeOrg }), ...[route.onRequest ?? []].flat()];
   });
 }
 
 /** Admits most requests synchronously. A request waits only when its key or its limit must be read from the ledger. */
-function gateOf({ authenticator, limiter }: Guards, { scopes, isOpenCall }: Gate): onRequestHookHandler {
+function gateOf({ authenticator, limiter }: Guards, { scopes, isOpenCall, isForWholeOrg }: Gate): onRequestHookHandler {
   const admit = (identity: Identity, request: FastifyRequest, reply: FastifyReply): void | Promise<void> => {
     requireScopes(identity, scopes);
+    if (isForWholeOrg) requireWholeOrg(identity);
     const verdict = limiter.take(identity.orgId);
     const pass = (judged: LimitVerdict) => {
       setLimitHeaders(reply, judged);
@@ -66,6 +67,13 @@ function requireScopes(identity: Identity, scopes: readonly Scope[]): void {
   const message = `The API key lacks the scope ${missing.join(', ')}. Use a key that has it.`;
   const details = [{ field: 'authorization', code: 'MISSING_SCOPE', message }];
   throw refusedTo(identity.orgId, new AppError('FORBIDDEN', { message, details }));
+}
+
+function requireWholeOrg({ orgId, projectId }: Identity): void {
+  if (projectId === null) return;
+  const message = 'The API key is bound to a project, and this operation concerns all projects of the org. Use a key without a project.';
+  const details = [{ field: 'authorization', code: 'PROJECT_KEY', message }];
+  throw refusedTo(orgId, new AppError('FORBIDDEN', { message, details }));
 }
 
 const secondsUp = (ms: number): number => Math.max(1, Math.ceil(ms / 1_000));

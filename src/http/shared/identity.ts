@@ -59,6 +59,8 @@ declare module 'fastify' {
     scopes?: readonly Scope[];
     /** Also admits callers without a key, who get no identity. A caller with a key still needs the scopes. */
     isOpenCall?: boolean;
+    /** Refuses a key that is bound to a project, because the operation concerns all projects of the org. */
+    isForWholeOrg?: boolean;
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Owner } from '../../core/owner.ts';
 import type { JobState } from '../../core/states.ts';
 import type { Reason } from '../../core/transitions.ts';
 import { HORIZON, NEXT_TXID } from '../driver/horizon.ts';
@@ -14,6 +15,7 @@ export type FeedPosition = {
 
 export type FeedEvent = FeedPosition & {
   readonly orgId: string;
+  readonly projectId: string | null;
   readonly jobId: string;
   readonly type: string;
   readonly from: JobState | null;
@@ -59,19 +61,20 @@ const PAGE = statement(
      FROM ends b CROSS JOIN h),
    tail AS (SELECT txid, record_id, job_seq, n FROM page ORDER BY txid DESC, record_id DESC, job_seq DESC, n DESC LIMIT 1),
    known AS (
-     SELECT p.*, j.id FROM page p JOIN millrace.jobs j ON j.org_id = p.org_id AND j.seq = p.job_seq
+     SELECT p.*, j.id, j.project_id FROM page p JOIN millrace.jobs j ON j.org_id = p.org_id AND j.seq = p.job_seq
      WHERE p.org_id = ANY($1::uuid[]))
    SELECT b.*, t.txid::text AS end_txid, t.record_id AS end_record, t.job_seq AS end_seq, t.n AS end_n, k.txid::text AS txid,
-          k.record_id, k.job_seq, k.n, k.org_id, k.id, k.job_type, k.from_state, k.to_state, k.at, k.reason, k.attempt
+          k.record_id, k.job_seq, k.n, k.org_id, k.project_id, k.id, k.job_type, k.from_state, k.to_state, k.at, k.reason, k.attempt
    FROM bounds b LEFT JOIN tail t ON true LEFT JOIN known k ON true ORDER BY k.txid, k.record_id, k.job_seq, k.n`,
 );
 
 // The events of one job are ordered by their numbers. The row lock of the job makes this the order of their commits.
 const OF_JOB = statement(
   'feed_of_job',
-  `SELECT e.txid::text AS txid, e.record_id, e.job_seq, e.n, e.org_id, j.id, j.job_type, e.from_state, e.to_state, e.at, e.reason, e.attempt
+  `SELECT e.txid::text AS txid, e.record_id, e.job_seq, e.n, e.org_id, j.project_id, j.id, j.job_type, e.from_state, e.to_state, e.at, e.reason, e.attempt
    FROM millrace.jobs j JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
-   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE AND e.n > $3::integer ORDER BY e.n LIMIT $4`,
+   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE AND ($5::uuid IS NULL OR j.project_id = $5::uuid)
+     AND e.n > $3::integer ORDER BY e.n LIMIT $4`,
 );
 
 type EventRow = {
@@ -80,6 +83,7 @@ type EventRow = {
   job_seq: number;
   n: number;
   org_id: string;
+  project_id: string | null;
   id: string;
   job_type: string;
   from_state: JobState | null;
@@ -122,10 +126,10 @@ export async function readFeed(
 
 export async function readJobFeed(
   db: Queryable,
-  orgId: string,
+  { orgId, projectId }: Owner,
   { jobId, afterN, limit }: { jobId: string; afterN: number; limit: number },
 ): Promise<FeedEvent[]> {
-  return (await run<EventRow>(db, OF_JOB, [orgId, jobId, afterN, limit])).map(toEvent);
+  return (await run<EventRow>(db, OF_JOB, [orgId, jobId, afterN, limit, projectId])).map(toEvent);
 }
 
 /** The position before the first event of a transaction. */
@@ -146,6 +150,7 @@ function toEvent(row: EventRow): FeedEvent {
     jobSeq: row.job_seq,
     n: row.n,
     orgId: row.org_id,
+    projectId: row.project_id,
     jobId: row.id,
     type: row.job_type,
     from: row.from_state,

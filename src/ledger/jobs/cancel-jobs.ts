@@ -1,4 +1,5 @@
 import { decideCancellation } from '../../core/cancellation.ts';
+import type { Owner } from '../../core/owner.ts';
 import type { JobState } from '../../core/states.ts';
 import { MAY_RUN } from '../attempts/start-jobs.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
@@ -6,8 +7,7 @@ import { countedText, RECORD, recordedText, tookText } from '../history/record-e
 import { IS_LEASED } from '../reads/job-row.ts';
 import { releasedText, withdrawnText } from '../tokens.ts';
 
-export type CancelParams = {
-  orgId: string;
+export type CancelParams = Owner & {
   ids: readonly string[];
   reason: string | null;
   actor: string | null;
@@ -30,7 +30,7 @@ const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIAL
   SELECT j.seq, j.id, j.state, j.is_held, j.queue, j.job_type, j.priority, j.order_key, ${IS_LEASED} AND NOT (${MAY_RUN}) AS is_leased, ${MAY_RUN} AS may_run,
     coalesce((p.body->>'cancelsAtOnce')::boolean, false) AS at_once
   FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
-  WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE ORDER BY j.seq ${lock}
+  WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE AND ($6::uuid IS NULL OR j.project_id = $6::uuid) ORDER BY j.seq ${lock}
 ), cancelled AS (
   UPDATE millrace.jobs j SET
     state = (CASE WHEN l.at_once AND l.state = 'retrying' THEN 'failed' ELSE 'cancelled' END)::millrace.job_state,
@@ -75,27 +75,28 @@ const CANCEL_FREE = statement('cancel_free_jobs', cancelText('FOR NO KEY UPDATE 
 
 const FIND = statement(
   'find_jobs_to_cancel',
-  'SELECT j.id FROM millrace.jobs j WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE',
+  `SELECT j.id FROM millrace.jobs j WHERE j.id = ANY ($2::uuid[]) AND (j.org_id = $1::uuid) IS TRUE
+     AND ($3::uuid IS NULL OR j.project_id = $3::uuid)`,
 );
 
 type Row = { id: string; state: JobState; is_held: boolean; at_once: boolean; may_run: boolean };
 
 /** Cancels jobs or asks their handlers to stop. Returns one result per id, in order. Waits for jobs that other transactions lock. */
 export async function cancelJobs(db: Queryable, params: CancelParams): Promise<CancelledJob[]> {
-  const { orgId, ids, reason, actor, force } = params;
-  const rows = await run<Row>(db, CANCEL, [orgId, ids, reason, actor, force]);
+  const { orgId, projectId, ids, reason, actor, force } = params;
+  const rows = await run<Row>(db, CANCEL, [orgId, ids, reason, actor, force, projectId]);
   const found = new Map(rows.map((row) => [row.id, row]));
   return ids.map((id) => resultFor(id, found.get(id.toLowerCase())));
 }
 
 /** Like `cancelJobs`, but does not wait. The result for a job that another transaction locks is null, and the job is unchanged. */
 export async function cancelFreeJobs(db: Queryable, params: CancelParams): Promise<(CancelledJob | null)[]> {
-  const { orgId, ids, reason, actor, force } = params;
-  const rows = await run<Row>(db, CANCEL_FREE, [orgId, ids, reason, actor, force]);
+  const { orgId, projectId, ids, reason, actor, force } = params;
+  const rows = await run<Row>(db, CANCEL_FREE, [orgId, ids, reason, actor, force, projectId]);
   const found = new Map(rows.map((row) => [row.id, row]));
   const missing = ids.filter((id) => !found.has(id.toLowerCase()));
   const held = new Set<string>();
-  if (missing.length > 0) for (const { id } of await run<{ id: string }>(db, FIND, [orgId, missing])) held.add(id);
+  if (missing.length > 0) for (const { id } of await run<{ id: string }>(db, FIND, [orgId, missing, projectId])) held.add(id);
   return ids.map((id) => (held.has(id.toLowerCase()) ? null : resultFor(id, found.get(id.toLowerCase()))));
 }
 

@@ -8,11 +8,11 @@ export const keyedTypeText = (j: string): string => `coalesce(${j}.keyed_type, $
 export const keyScopeText = (jobType: string, projectId: string): string =>
   `CASE WHEN ${projectId} IS NULL THEN ${jobType} ELSE ${jobType} || chr(10) || ${projectId}::text END`;
 
+/** As in SQL. */
+export const keyScope = (type: string, projectId: string | null): string => (projectId === null ? type : `${type}\n${projectId}`);
+
 /** The scope of the key of a new job. */
-export function keyScopeOf({ type, envelope }: Pick<NewJob, 'type' | 'envelope'>): string {
-  const projectId = envelope?.projectId ?? null;
-  return projectId === null ? type : `${type}\n${projectId}`;
-}
+export const keyScopeOf = ({ type, envelope }: Pick<NewJob, 'type' | 'envelope'>): string => keyScope(type, envelope?.projectId ?? null);
 
 const FIND = statement(
   'find_keys',

@@ -1,4 +1,5 @@
 import { decideManualRetry } from '../../core/manual-retry.ts';
+import type { Owner } from '../../core/owner.ts';
 import type { Policy } from '../../core/policy.ts';
 import type { JobState } from '../../core/states.ts';
 import { isReserved } from '../../core/submission-members.ts';
@@ -6,8 +7,7 @@ import { type Queryable, run, statement } from '../driver/statement.ts';
 import { RECORD, RECORD_ID, recordedText } from '../history/record-events.ts';
 import { readyText, timedText } from '../tokens.ts';
 
-export type RetryParams = {
-  orgId: string;
+export type RetryParams = Owner & {
   id: string;
   resetAttempts: boolean;
   priority: number | null;
@@ -49,7 +49,7 @@ const READ = statement(
   `SELECT j.seq, j.state, j.job_type, j.attempts_started, j.max_attempts, j.event_count, p.body AS policy,
     (extract(epoch FROM j.run_at - millrace.clock()) * 1000)::float8 AS pending_ms
   FROM millrace.jobs j JOIN millrace.policies p ON p.id = j.policy_id
-  WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE`,
+  WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE AND ($3::uuid IS NULL OR j.project_id = $3::uuid)`,
 );
 
 // The event count is the guard: a job that moved since it was read has another count. A job that waited for its next attempt leaves its
@@ -98,7 +98,7 @@ SELECT ceil(extract(epoch FROM run_at) * 1000)::float8 AS run_at_ms, attempt_slo
 /** Gives a failed job another attempt on request. */
 export async function retryJob(db: Queryable, params: RetryParams): Promise<RetriedJob> {
   for (;;) {
-    const [job] = await run<Found>(db, READ, [params.orgId, params.id]);
+    const [job] = await run<Found>(db, READ, [params.orgId, params.id, params.projectId]);
     if (job === undefined) return { kind: 'not_found' };
     if (params.priority !== null && isReserved(job.job_type)) return { kind: 'reserved', type: job.job_type };
     const decision = decideManualRetry({

@@ -1,3 +1,4 @@
+import type { Owner } from '../../core/owner.ts';
 import type { JobState } from '../../core/states.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { readyText, withdrawnText } from '../tokens.ts';
@@ -28,7 +29,8 @@ const UPDATE = statement(
   SELECT j.seq, j.org_id, j.state, j.completed_at IS NOT NULL AS is_final,
     j.state = 'running' OR j.worker_id IS NOT NULL OR j.attempts_started > 0 AS has_started, j.queue, j.job_type, j.priority, j.order_key, j.lifetime_deadline,
     EXISTS (SELECT FROM unnest($11::text[]) AS r(prefix) WHERE starts_with(j.job_type, r.prefix)) AS is_reserved
-  FROM millrace.jobs j WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE FOR NO KEY UPDATE
+  FROM millrace.jobs j
+  WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE AND ($12::uuid IS NULL OR j.project_id = $12::uuid) FOR NO KEY UPDATE
 ), allowed AS MATERIALIZED (
   SELECT *, state = 'scheduled' AND (coalesce($3::text, job_type), coalesce($4::int2, priority)) <> (job_type, priority) AS moves
   FROM locked
@@ -55,22 +57,22 @@ type Row = {
   updated: boolean;
 };
 
-export type UpdateParams = {
-  orgId: string;
+export type UpdateParams = Owner & {
   id: string;
   change: JobChange;
   /** Prefixes of types whose jobs keep their type, priority and tags. */
   reservedPrefixes?: readonly string[];
 };
 
-export async function updateJob(db: Queryable, { orgId, id, change, reservedPrefixes = [] }: UpdateParams): Promise<UpdatedJob> {
+export async function updateJob(db: Queryable, params: UpdateParams): Promise<UpdatedJob> {
+  const { orgId, projectId, id, change, reservedPrefixes = [] } = params;
   const { type, priority, tags, correlationId, callbackUrl } = change;
   const [row] = await run<Row>(db, UPDATE, [
     ...[orgId, id, type ?? null, priority ?? null],
     ...[tags !== undefined, tags == null ? null : JSON.stringify(tags)],
     ...[correlationId !== undefined, correlationId ?? null],
     ...[callbackUrl !== undefined, callbackUrl ?? null],
-    reservedPrefixes,
+    ...[reservedPrefixes, projectId],
   ]);
   if (row === undefined) return { kind: 'not_found' };
   if (row.updated) return { kind: 'updated' };

@@ -1,3 +1,4 @@
+import type { Owner } from '../../core/owner.ts';
 import type { JobState } from '../../core/states.ts';
 import { LEASED } from '../attempts/owned-jobs.ts';
 import { DEFAULT_BEAT_MS, IS_LOCK_FREE } from '../attempts/watch-workers.ts';
@@ -43,7 +44,7 @@ const EXPLAIN = statement(
    LEFT JOIN millrace.orgs o ON o.id = j.org_id
    LEFT JOIN millrace.workers w ON w.id = j.worker_id
    LEFT JOIN millrace.cancel_requests c ON c.org_id = j.org_id AND c.seq = j.seq
-   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE`,
+   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE AND ($3::uuid IS NULL OR j.project_id = $3::uuid)`,
 );
 
 const UNMET = statement(
@@ -129,9 +130,9 @@ export type JobFacts = {
   heldForChildren: number | null;
 };
 
-/** Returns everything that can keep a job from running, or null if the org has no such job. */
-export async function explainJob(db: Queryable, orgId: string, id: string): Promise<JobFacts | null> {
-  const [row] = await run<Row>(db, EXPLAIN, [orgId, id]);
+/** Returns everything that can keep a job from running, or null if the owner has no such job. */
+export async function explainJob(db: Queryable, { orgId, projectId }: Owner, id: string): Promise<JobFacts | null> {
+  const [row] = await run<Row>(db, EXPLAIN, [orgId, id, projectId]);
   if (row === undefined) return null;
   const waits = row.state === 'pending';
   const unmet = waits ? await run<{ id: string; state: JobState }>(db, UNMET, [orgId, row.seq]) : [];

@@ -13,7 +13,7 @@ const FIND = statement(
 );
 
 /** Returns the positions in `wanted` of jobs that have ended or do not exist in their org. */
-export async function findEnded(db: Queryable, wanted: readonly WantedJob[]): Promise<number[]> {
+export async function findEnded(db: Queryable, wanted: readonly Pick<WantedJob, 'orgId' | 'id'>[]): Promise<number[]> {
   const rows = await run<{ ord: number }>(db, FIND, [uuidArray(wanted.map(({ orgId }) => orgId)), uuidArray(wanted.map(({ id }) => id))]);
   return rows.map(({ ord }) => Number(ord) - 1);
 }

@@ -1,4 +1,5 @@
 import { hasResult, type Job, type JobResult, type JobSummary } from '../../core/job.ts';
+import { type Owner, reaches } from '../../core/owner.ts';
 import { boolArray, uuidArray } from '../driver/binary-array.ts';
 import { namedStatement, type Queryable, run, runNamed, statement } from '../driver/statement.ts';
 import {
@@ -17,7 +18,7 @@ import {
 export type JobParts = { readonly payload?: boolean; readonly result?: boolean };
 export type WithPayload = JobParts & { readonly payload: true };
 
-export type WantedJob = JobParts & { readonly orgId: string; readonly id: string };
+export type WantedJob = JobParts & Owner & { readonly id: string };
 
 type Params = { orgIds: Buffer; ids: Buffer; payloads: Buffer; results: Buffer };
 type Row = PayloadRow & {
@@ -44,7 +45,7 @@ const GET = namedStatement<Params, Row>(
    JOIN millrace.jobs j ON j.id = w.id AND (j.org_id = w.org_id) IS TRUE ${JOB_JOINS}`,
 );
 
-/** Returns one entry for each wanted job, in order. It is null if the org has no such job. */
+/** Returns one entry for each wanted job, in order. It is null if the owner has no such job. */
 export async function getJobsOfOrgs(db: Queryable, wanted: readonly WantedJob[]): Promise<(JobSummary | null)[]> {
   const rows = await runNamed(db, GET, {
     orgIds: uuidArray(wanted.map(({ orgId }) => orgId)),
@@ -54,26 +55,28 @@ export async function getJobsOfOrgs(db: Queryable, wanted: readonly WantedJob[])
   });
   const jobs: (JobSummary | null)[] = wanted.map(() => null);
   for (const row of rows) {
-    const { payload, result } = wanted[row.ord - 1] ?? {};
+    const asked = wanted[row.ord - 1] as WantedJob;
+    const { payload, result } = asked;
     const job = payload ? toJobWithPayload(row) : toJob(row);
+    if (!reaches(asked, job)) continue;
     jobs[row.ord - 1] = result ? withResult(job, row) : job;
   }
   return jobs;
 }
 
-/** Returns a job, or null if the org has no such job. */
-export async function getJob(db: Queryable, orgId: string, id: string, parts: WithPayload): Promise<Job | null>;
-export async function getJob(db: Queryable, orgId: string, id: string, parts?: JobParts): Promise<JobSummary | null>;
-export async function getJob(db: Queryable, orgId: string, id: string, parts: JobParts = {}): Promise<JobSummary | null> {
-  const [job] = await getJobsOfOrgs(db, [{ orgId, id, ...parts }]);
+/** Returns a job, or null if the owner has no such job. */
+export async function getJob(db: Queryable, owner: Owner, id: string, parts: WithPayload): Promise<Job | null>;
+export async function getJob(db: Queryable, owner: Owner, id: string, parts?: JobParts): Promise<JobSummary | null>;
+export async function getJob(db: Queryable, owner: Owner, id: string, parts: JobParts = {}): Promise<JobSummary | null> {
+  const [job] = await getJobsOfOrgs(db, [{ orgId: owner.orgId, projectId: owner.projectId, id, ...parts }]);
   return job ?? null;
 }
 
 /** Returns the jobs that exist, with their payloads, in the order of `ids`. */
-export async function getJobs(db: Queryable, orgId: string, ids: readonly string[]): Promise<Job[]> {
+export async function getJobs(db: Queryable, { orgId, projectId }: Owner, ids: readonly string[]): Promise<Job[]> {
   const jobs = await getJobsOfOrgs(
     db,
-    ids.map((id) => ({ orgId, id, payload: true })),
+    ids.map((id) => ({ orgId, projectId, id, payload: true })),
   );
   return jobs.filter((job) => job !== null) as Job[];
 }

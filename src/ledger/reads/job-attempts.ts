@@ -1,6 +1,7 @@
 import { FAILURE_CATEGORIES, type Failure } from '../../core/failure.ts';
 import { attemptIdOf } from '../../core/ids.ts';
 import { type AttemptInfo, attemptResult } from '../../core/job.ts';
+import type { Owner } from '../../core/owner.ts';
 import type { JobState } from '../../core/states.ts';
 import type { Reason } from '../../core/transitions.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
@@ -14,7 +15,7 @@ const ATTEMPTS = statement(
             lead(e.reason) OVER by_n AS end_reason, lead(e.detail::text) OVER by_n AS end_detail
      FROM millrace.jobs j JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
      LEFT JOIN millrace.workers w ON w.id = e.worker_id
-     WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE
+     WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE AND ($3::uuid IS NULL OR j.project_id = $3::uuid)
      WINDOW by_n AS (ORDER BY e.n)
    ) history WHERE to_state = 'running' ORDER BY n`,
 );
@@ -36,8 +37,8 @@ type Row = {
 /** `round` distinguishes attempts with the same number: a manual retry may start the count again. */
 export type RecordedAttempt = AttemptInfo & { readonly round: number };
 
-export async function jobAttempts(db: Queryable, orgId: string, id: string): Promise<RecordedAttempt[]> {
-  const rows = await run<Row>(db, ATTEMPTS, [orgId, id]);
+export async function jobAttempts(db: Queryable, { orgId, projectId }: Owner, id: string): Promise<RecordedAttempt[]> {
+  const rows = await run<Row>(db, ATTEMPTS, [orgId, id, projectId]);
   return rows.map((row) => {
     const failure = failureOf(row);
     return {

@@ -17,8 +17,8 @@ const COLUMNS = `e.from_state, e.to_state, e.at, e.reason, e.attempt, e.actor,
 const HISTORIES = statement(
   'job_histories_of_orgs',
   `SELECT w.ord::int4 AS ord, ${COLUMNS}
-   FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS w(org_id, id, ord)
-   JOIN millrace.jobs j ON j.id = w.id AND (j.org_id = w.org_id) IS TRUE
+   FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) WITH ORDINALITY AS w(org_id, id, project_id, ord)
+   JOIN millrace.jobs j ON j.id = w.id AND (j.org_id = w.org_id) IS TRUE AND (w.project_id IS NULL OR j.project_id = w.project_id)
    JOIN millrace.events e ON e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
    ORDER BY w.ord, e.n`,
 );
@@ -35,11 +35,12 @@ type Row = {
   assigned_ms: number | null;
 };
 
-/** Returns the state changes of each wanted job, oldest first. The list is empty if the org has no such job. */
+/** Returns the state changes of each wanted job, oldest first. The list is empty if the owner has no such job. */
 export async function historiesOfOrgs(db: Queryable, wanted: readonly WantedJob[]): Promise<StateTransition[][]> {
   const rows = await run<Row & { ord: number }>(db, HISTORIES, [
     uuidArray(wanted.map(({ orgId }) => orgId)),
     uuidArray(wanted.map(({ id }) => id)),
+    uuidArray(wanted.map(({ projectId }) => projectId)),
   ]);
   const histories: StateTransition[][] = wanted.map(() => []);
   for (const row of rows) histories[row.ord - 1]?.push(toTransition(row));

@@ -14,6 +14,9 @@ export type JobFilter = {
   ids?: readonly string[];
 };
 
+/** With the project that the owner of the search is limited to. */
+export type OwnedFilter = JobFilter & { projectId?: string };
+
 type Condition<Value> = {
   /** The type of the parameter in PostgreSQL. */
   type: string;
@@ -24,7 +27,7 @@ type Condition<Value> = {
 };
 
 /** One entry per filter. `searchJobs` needs nothing else to apply it. */
-const CONDITIONS: { readonly [Name in keyof JobFilter]-?: Condition<NonNullable<JobFilter[Name]>> } = {
+const CONDITIONS: { readonly [Name in keyof OwnedFilter]-?: Condition<NonNullable<OwnedFilter[Name]>> } = {
   types: { type: 'text[]', condition: 'j.job_type = ANY ($types)' },
   states: { type: 'millrace.job_state[]', condition: 'j.state = ANY ($states)' },
   priorities: {
@@ -42,9 +45,10 @@ const CONDITIONS: { readonly [Name in keyof JobFilter]-?: Condition<NonNullable<
   createdBefore: { type: 'timestamptz', condition: 'j.created_at < $createdBefore' },
   updatedAfter: { type: 'timestamptz', condition: 'j.updated_at > $updatedAfter' },
   ids: { type: 'uuid[]', condition: 'j.id = ANY ($ids)' },
+  projectId: { type: 'uuid', condition: 'j.project_id = $projectId' },
 };
 
-const NAMES = Object.keys(CONDITIONS) as (keyof JobFilter)[];
+const NAMES = Object.keys(CONDITIONS) as (keyof OwnedFilter)[];
 
 /** The condition on job `j` of the whole filter. A member that is absent matches every job. */
 export const MATCHES = NAMES.map((name) => {
@@ -52,13 +56,13 @@ export const MATCHES = NAMES.map((name) => {
   return `($${name}::${type} IS NULL OR ${condition})`;
 }).join('\n  AND ');
 
-export type FilterParams = Readonly<Record<keyof JobFilter, unknown>>;
+export type FilterParams = Readonly<Record<keyof OwnedFilter, unknown>>;
 
 /** The parameters of `MATCHES`. */
-export const filterParams = (filter: JobFilter): FilterParams =>
+export const filterParams = (filter: OwnedFilter): FilterParams =>
   dictionary(NAMES.map((name) => [name, parameterOf(name, filter)] as const)) as FilterParams;
 
-function parameterOf<Name extends keyof JobFilter>(name: Name, filter: JobFilter): unknown {
-  const { toParameter = (value: unknown) => value } = CONDITIONS[name] as Condition<JobFilter[Name]>;
+function parameterOf<Name extends keyof OwnedFilter>(name: Name, filter: OwnedFilter): unknown {
+  const { toParameter = (value: unknown) => value } = CONDITIONS[name] as Condition<OwnedFilter[Name]>;
   return filter[name] === undefined ? null : toParameter(filter[name]);
 }

@@ -1,5 +1,6 @@
 import { dictionary } from '../../core/dictionary.ts';
 import type { Failure, FailureCategory } from '../../core/failure.ts';
+import type { Owner } from '../../core/owner.ts';
 import type { JobState } from '../../core/states.ts';
 import { type CursorScope, invalidCursor, readPageCursor, writePageCursor } from '../driver/page-cursor.ts';
 import { type Seal, sealOf } from '../driver/seal.ts';
@@ -50,6 +51,7 @@ const MAX_LOOKED = 5_000;
 
 type Params = {
   orgId: string;
+  projectId: string | null;
   from: Date | null;
   to: Date | null;
   states: readonly FailedState[] | null;
@@ -72,7 +74,7 @@ const looked = ({ where = '', limit }: { where?: string; limit: string }) => `
 const MATCHED = `CROSS JOIN LATERAL (
     SELECT j.id, j.job_type, j.record_ids, j.last_error FROM millrace.jobs j
     WHERE j.org_id = e.org_id AND j.seq = e.job_seq AND j.event_count = e.n AND j.last_error IS NOT NULL
-      AND ($types::text[] IS NULL OR j.job_type = ANY ($types))
+      AND ($projectId::uuid IS NULL OR j.project_id = $projectId) AND ($types::text[] IS NULL OR j.job_type = ANY ($types))
       AND ($categories::text[] IS NULL OR j.last_error->>'category' = ANY ($categories))
       AND ($code::text IS NULL OR j.last_error->>'code' = $code)
     OFFSET 0) j
@@ -152,13 +154,13 @@ export type FailureSearch = {
  */
 export async function searchFailures(
   db: Queryable,
-  orgId: string,
+  owner: Owner,
   { filter, limit, cursor, maxLooked = MAX_LOOKED }: FailureSearch,
 ): Promise<FailurePage> {
-  const scope: CursorScope = { orgId, filter, list: 'FAILURES' };
+  const scope: CursorScope = { orgId: owner.orgId, filter: { ...filter, projectId: owner.projectId }, list: 'FAILURES' };
   const seal = await sealOf(db);
   const position = cursor === null ? { cursorUs: null, cursorSeq: null } : readCursor(seal, scope, cursor);
-  const params = { ...paramsOf(orgId, filter, maxLooked), ...position, limit };
+  const params = { ...paramsOf(owner, filter, maxLooked), ...position, limit };
   const rows = await runNamed(db, PAGE, params);
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
@@ -181,10 +183,10 @@ function readCursor(seal: Seal, scope: CursorScope, cursor: string): { cursorUs:
 /** Counts failures by category, code and type among the newest ones that one call looks at. */
 export async function tallyFailures(
   db: Queryable,
-  orgId: string,
+  owner: Owner,
   { filter, maxLooked = MAX_LOOKED }: Pick<FailureSearch, 'filter' | 'maxLooked'>,
 ): Promise<FailureTally> {
-  const rows = await runNamed(db, TALLY, paramsOf(orgId, filter, maxLooked));
+  const rows = await runNamed(db, TALLY, paramsOf(owner, filter, maxLooked));
   const mapOf = (kind: Count['kind']) => dictionary(rows.filter((row) => row.kind === kind).map(({ name, jobs }) => [name, jobs] as const));
   const countOf = (kind: Count['kind']) => rows.find((row) => row.kind === kind)?.jobs ?? 0;
   return {
@@ -196,8 +198,9 @@ export async function tallyFailures(
   };
 }
 
-const paramsOf = (orgId: string, filter: FailureFilter, maxLooked: number): Params => ({
+const paramsOf = ({ orgId, projectId }: Owner, filter: FailureFilter, maxLooked: number): Params => ({
   orgId,
+  projectId,
   from: filter.from ?? null,
   to: filter.to ?? null,
   states: filter.states ?? null,

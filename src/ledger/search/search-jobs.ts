@@ -1,10 +1,11 @@
 import { invalidRequest } from '../../core/errors.ts';
 import type { Job, JobSummary } from '../../core/job.ts';
+import type { Owner } from '../../core/owner.ts';
 import { type Seal, sealOf } from '../driver/seal.ts';
 import { type Queryable, runNamed } from '../driver/statement.ts';
 import { toJob, toJobWithPayload } from '../reads/job-row.ts';
 import { fewJobs } from './few-jobs.ts';
-import { filterParams, type JobFilter } from './job-filter.ts';
+import { filterParams, type JobFilter, type OwnedFilter } from './job-filter.ts';
 import { NO_BOUNDS, type SearchBounds, searchBounds } from './search-bounds.ts';
 import { readCursor, type SearchOrder, type SearchPosition, type SearchScope, writeCursor } from './search-cursor.ts';
 import { hasEnded, settledJobs } from './search-settling.ts';
@@ -51,7 +52,7 @@ type Looked = { rows: PageRow[]; few: string | null };
 type Search = {
   db: Queryable;
   seal: Seal;
-  filter: JobFilter;
+  filter: OwnedFilter;
   order: SearchOrder;
   limit: number;
   after: SearchPosition | null;
@@ -61,20 +62,22 @@ type Search = {
 };
 
 /**
- * Filters are combined with AND. An empty filter finds every job of the org. A page that would cost too much to fill is returned
+ * Filters are combined with AND. An empty filter finds every job of the owner. A page that would cost too much to fill is returned
  * short or empty, with `hasMore` and a cursor.
  */
-export function searchJobs(db: Queryable, orgId: string, filter: JobFilter = {}, page: SearchPage = {}): Promise<FoundJobs> {
-  return find({ db, orgId, filter, payload: false }, page);
+export function searchJobs(db: Queryable, owner: Owner, filter: JobFilter = {}, page: SearchPage = {}): Promise<FoundJobs> {
+  return find({ db, owner, filter, payload: false }, page);
 }
 
-export function searchJobsWithPayload(db: Queryable, orgId: string, filter: JobFilter, page: SearchPage = {}): Promise<FoundJobs<Job>> {
-  return find({ db, orgId, filter, payload: true }, page) as Promise<FoundJobs<Job>>;
+export function searchJobsWithPayload(db: Queryable, owner: Owner, filter: JobFilter, page: SearchPage = {}): Promise<FoundJobs<Job>> {
+  return find({ db, owner, filter, payload: true }, page) as Promise<FoundJobs<Job>>;
 }
 
-type Wanted = Pick<Search, 'db' | 'filter' | 'payload'> & { orgId: string };
+type Wanted = Pick<Search, 'db' | 'payload'> & { owner: Owner; filter: JobFilter };
 
-async function find({ db, orgId, filter, payload }: Wanted, page: SearchPage): Promise<FoundJobs> {
+async function find({ db, owner, filter: given, payload }: Wanted, page: SearchPage): Promise<FoundJobs> {
+  const { orgId, projectId } = owner;
+  const filter: OwnedFilter = projectId === null ? given : { ...given, projectId };
   const { cursor, limit = DEFAULT_LIMIT, order = 'CREATED_DESC', cursorFilter } = page;
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT)
     throw invalidRequest({

@@ -5,7 +5,7 @@ import { retryJob } from '../../ledger/jobs/retry-jobs.ts';
 import { getJob } from '../../ledger/reads/get-job.ts';
 import type { LogFields } from '../../telemetry/log.ts';
 import { cancelIds } from '../jobs/cancel-job.ts';
-import type { Caller, ExecutionContext } from './context.ts';
+import { type Caller, type ExecutionContext, ownerOf } from './context.ts';
 import { type JobRequest, noSuchExecution, ownedExecution } from './read-execution.ts';
 import { jobWork, traced } from './traced.ts';
 
@@ -24,8 +24,8 @@ export async function cancelExecution(c: ExecutionContext, request: JobRequest):
 }
 
 async function cancel(c: ExecutionContext, caller: Caller, job: JobSummary): Promise<ExecutionChange> {
-  const { clientId: orgId, actor } = caller;
-  const [result] = await cancelIds(c.engine, { ids: [job.id], orgId, actor, reason: null, force: true });
+  const owner = ownerOf(caller);
+  const [result] = await cancelIds(c.engine, { ids: [job.id], ...owner, actor: caller.actor, reason: null, force: true });
   if (result?.kind === 'cancelled') {
     const before = { ...job, state: result.previousState ?? job.state };
     c.metrics.canceled(job.tags?.work_kind ?? 'unknown');
@@ -37,7 +37,7 @@ async function cancel(c: ExecutionContext, caller: Caller, job: JobSummary): Pro
       next_state: 'CANCELED',
     });
   }
-  const after = await getJob(c.engine.database.api, orgId, job.id);
+  const after = await getJob(c.engine.database.api, owner, job.id);
   if (after === null) throw noSuchExecution(job.id);
   return changeOf(after);
 }
@@ -50,7 +50,7 @@ export async function retryExecution(c: ExecutionContext, request: JobRequest): 
 
 async function retry(c: ExecutionContext, caller: Caller, job: JobSummary): Promise<ExecutionChange> {
   const retried = await retryJob(c.engine.database.api, {
-    orgId: caller.clientId,
+    ...ownerOf(caller),
     id: job.id,
     actor: caller.actor,
     resetAttempts: false,

@@ -48,12 +48,15 @@ export type ClientView = {
   };
 };
 
-/** The caller's client, its keys without secrets, and its limits. */
+/** The caller's client, its keys without secrets, and its limits. A caller of one project sees the keys of that project. */
 export async function readClient(
   { engine, settings }: ExecutionContext,
-  { caller: { clientId } }: { readonly caller: Caller },
+  { caller: { clientId, projectId } }: { readonly caller: Caller },
 ): Promise<ClientView> {
-  const [client, keys] = await Promise.all([findClient(engine.database.api, clientId), listKeys(engine.database, { orgId: clientId })]);
+  const [client, keys] = await Promise.all([
+    findClient(engine.database.api, clientId),
+    listKeys(engine.database, { orgId: clientId, projectId }),
+  ]);
   if (client === null) throw noSuchClient(clientId);
   const { quota, queueSize, activeJobs, payloadBytes, maxRuntimeMs } = settings;
   const { createdAt, requestsPerMinute } = client;

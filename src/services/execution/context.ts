@@ -1,5 +1,6 @@
 import type { AddressPolicy } from '../../core/address-policy.ts';
 import type { ExecutionSettings } from '../../core/execution/settings.ts';
+import type { Owner } from '../../core/owner.ts';
 import type { UrlGuard } from '../../core/target-url.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { ExecutionMetrics } from '../../telemetry/execution-metrics.ts';
@@ -27,9 +28,14 @@ export type ExecutionContext = {
   readonly webhooks: WebhookParts;
 };
 
+/** Whose jobs the caller reaches. */
+export const ownerOf = ({ clientId: orgId, projectId }: Caller): Owner => ({ orgId, projectId });
+
 /** The sender of a request. `clientId` is its org; `actor` is its name in the history of jobs. */
 export type Caller = {
   readonly clientId: string;
+  /** The project that the key is bound to, if it is bound to one. */
+  readonly projectId: string | null;
   readonly keyId: string;
   readonly actor: string;
   readonly requestId: string;

@@ -3,9 +3,10 @@ import { type ExecutionEvent, projectEvents } from '../../core/execution/events.
 import { isWorkKind, type WorkKind } from '../../core/execution/kinds.ts';
 import { executionStateOf, outcomeOf } from '../../core/execution/states.ts';
 import type { Job, StateTransition } from '../../core/job.ts';
+import type { Owner } from '../../core/owner.ts';
 import { getJobs } from '../../ledger/reads/get-job.ts';
 import { historiesOfOrgs } from '../../ledger/reads/job-history.ts';
-import type { Caller, ExecutionContext } from './context.ts';
+import { type Caller, type ExecutionContext, ownerOf } from './context.ts';
 import { type ExecutionFilter, matches } from './execution-filter.ts';
 import { type FoundExecution, findExecutions } from './list-executions.ts';
 import {
@@ -21,7 +22,7 @@ import {
 
 export async function reportExecution(c: ExecutionContext, request: JobRequest): Promise<ExecutionReport> {
   const { jobId, caller } = request;
-  const [found] = await withEvents(c, caller.clientId, [await ownedExecution(c, request)]);
+  const [found] = await withEvents(c, ownerOf(caller), [await ownedExecution(c, request)]);
   if (found === undefined) throw noSuchExecution(jobId);
   const report = reportOf(found.job, found.events);
   if (report !== null) return report;
@@ -62,7 +63,7 @@ type Rows = { found: readonly FoundExecution[]; filter: ReportFilter };
 async function rowsOf(c: ExecutionContext, caller: Caller, { found, filter }: Rows): Promise<ReportRow[]> {
   if (!filter.withEvents) return found.map(({ view }) => rowOf(view));
   const jobs = found.map(({ job }) => job);
-  const read = await withEvents(c, caller.clientId, jobs);
+  const read = await withEvents(c, ownerOf(caller), jobs);
   // A job that changed since the search is shown in its new state, if it still matches the filter.
   const rows = read.map(({ job, events }) => ({ ...rowOf(viewOf(job)), events }));
   return rows.filter((row) => matches(row, filter));
@@ -81,13 +82,13 @@ type JobWithEvents = { readonly job: Job; readonly events: readonly ExecutionEve
 const MAX_READS = 4;
 
 /** Reads the events of jobs of one client, and keeps their order. A job that was deleted meanwhile is left out. */
-async function withEvents(c: ExecutionContext, orgId: string, jobs: readonly Job[]): Promise<JobWithEvents[]> {
+async function withEvents(c: ExecutionContext, owner: Owner, jobs: readonly Job[]): Promise<JobWithEvents[]> {
   const read = new Map<string, JobWithEvents>();
   let open = jobs;
   for (let round = 1; open.length > 0 && round <= MAX_READS; round++) {
     const ids = open.map(({ id }) => id);
-    const current = round === 1 ? open : await getJobs(c.engine.database.api, orgId, ids);
-    const wanted = current.map(({ id }) => ({ orgId, id }));
+    const current = round === 1 ? open : await getJobs(c.engine.database.api, owner, ids);
+    const wanted = current.map(({ id }) => ({ ...owner, id }));
     const histories = await historiesOfOrgs(c.engine.database.api, wanted);
     const changed: Job[] = [];
     for (const [index, job] of current.entries()) {

@@ -3,7 +3,7 @@ import type { Job } from '../../core/job.ts';
 import { invalidCursor } from '../../ledger/driver/page-cursor.ts';
 import { getJobs } from '../../ledger/reads/get-job.ts';
 import { type SearchPage, searchJobsWithPayload } from '../../ledger/search/search-jobs.ts';
-import type { Caller, ExecutionContext } from './context.ts';
+import { type Caller, type ExecutionContext, ownerOf } from './context.ts';
 import { type ExecutionFilter, matches, toJobFilter } from './execution-filter.ts';
 import { type ExecutionView, viewOf } from './read-execution.ts';
 
@@ -47,7 +47,7 @@ export async function findExecutions(
       order: ORDERS[order],
       total: false,
     };
-    const found = await searchJobsWithPayload(c.engine.database.searching, caller.clientId, jobFilter, page);
+    const found = await searchJobsWithPayload(c.engine.database.searching, ownerOf(caller), jobFilter, page);
     for (const job of found.jobs) {
       const view = viewOf(job);
       if (matches(view, filter)) jobs.push({ job, view });
@@ -61,7 +61,7 @@ type Named = { ids: readonly string[]; filter: ExecutionFilter; order: NonNullab
 
 /** Reads jobs by id and applies the other filters here. */
 async function named(c: ExecutionContext, caller: Caller, { ids, filter, order }: Named): Promise<FoundExecutions> {
-  const found = await getJobs(c.engine.database.api, caller.clientId, [...new Set(ids.map((id) => id.toLowerCase()))]);
+  const found = await getJobs(c.engine.database.api, ownerOf(caller), [...new Set(ids.map((id) => id.toLowerCase()))]);
   const jobs = found
     .filter(({ type }) => type === EXECUTION_TYPE)
     .map((job) => ({ job, view: viewOf(job) }))

@@ -15,7 +15,7 @@ import type { Job } from '../../core/job.ts';
 import { decodePayload } from '../../core/payload.ts';
 import { jobOwner } from '../../ledger/reads/get-job.ts';
 import { foreignResource } from './client-checks.ts';
-import type { Caller, ExecutionContext } from './context.ts';
+import { type Caller, type ExecutionContext, ownerOf } from './context.ts';
 
 export type JobRequest = { readonly caller: Caller; readonly jobId: string };
 
@@ -46,11 +46,11 @@ export async function readExecution(c: ExecutionContext, request: JobRequest): P
 /** The job, if it belongs to the caller's client and to the execution API. */
 export async function ownedExecution(c: ExecutionContext, { caller, jobId: id }: JobRequest): Promise<Job> {
   if (!isUuid(id)) throw noSuchExecution(id);
-  const job = await c.engine.reader.get(caller.clientId, id, { payload: true });
+  const job = await c.engine.reader.get(ownerOf(caller), id, { payload: true });
   if (job?.type === EXECUTION_TYPE) return job;
   if (job === null && !c.settings.hideForeignJobs) {
     const owner = await jobOwner(c.engine.database.api, id);
-    // The caller may have submitted the job after the first read. Then it is not a foreign job.
+    // The caller may have submitted the job after the first read. Then it is not a foreign job. A job of another project is absent.
     const isForeign = owner?.jobType === EXECUTION_TYPE && owner.orgId !== caller.clientId;
     if (isForeign) throw foreignResource(c, caller, { kind: 'job', id });
   }

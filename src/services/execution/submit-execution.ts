@@ -3,10 +3,11 @@ import { AppError } from '../../core/errors.ts';
 import { type ExecutionDefinition, type ExecutionPayload, generateDefinition } from '../../core/execution/definition.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import { type ExecutionState, executionStateOf } from '../../core/execution/states.ts';
+import type { Owner } from '../../core/owner.ts';
 import type { Policy } from '../../core/policy.ts';
 import type { Submission } from '../../core/submission.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
-import { findKey } from '../../ledger/jobs/idempotency-keys.ts';
+import { findKey, keyScope } from '../../ledger/jobs/idempotency-keys.ts';
 import type { LogFields } from '../../telemetry/log.ts';
 import type { SubmissionResult } from '../jobs/submission-result.ts';
 import { resultOf, submitJob } from '../jobs/submit-job.ts';
@@ -98,11 +99,11 @@ type Writing = {
 /** A job for later enters the queue when it is due, so it needs no room now. */
 async function enqueue(c: ExecutionContext, writing: Writing): Promise<SubmissionResult> {
   const { caller, request, timing } = writing;
-  const { clientId: orgId, actor, requestId } = caller;
+  const { clientId: orgId, projectId, actor, requestId } = caller;
   const asked = isRepeatable(c, request) ? fingerprintOf(request) : null;
   const key = keyOf(request, asked);
   if (timing.is === 'past') {
-    const first = key === null ? null : await firstOf(c, { orgId, key, asked });
+    const first = key === null ? null : await firstOf(c, { orgId, projectId, key, asked });
     if (first === null) throw tooLate(timing.now);
     return first;
   }
@@ -120,9 +121,9 @@ async function enqueue(c: ExecutionContext, writing: Writing): Promise<Submissio
 /** A repeated request returns its job even after the time in the request has passed. */
 async function firstOf(
   { engine }: ExecutionContext,
-  { orgId, key, asked }: { orgId: string; key: string; asked: string | null },
+  { orgId, projectId, key, asked }: Owner & { key: string; asked: string | null },
 ): Promise<SubmissionResult | null> {
-  const found = await findKey(engine.database.api, orgId, { scope: EXECUTION_TYPE, key });
+  const found = await findKey(engine.database.api, orgId, { scope: keyScope(EXECUTION_TYPE, projectId), key });
   if (found === null) return null;
   const { jobId: existingId, fingerprint } = found;
   return resultOf(engine, { orgId, written: { kind: 'duplicate', existingId, sameRequest: fingerprint === asked } });
@@ -150,13 +151,14 @@ function profileFor({ settings }: ExecutionContext, { idempotencyKey }: Executio
   return { ...profile, keyWindowMs: duplicateWindowMs };
 }
 
-function submissionFor({ request, definition, traceparent }: Writing, key: string | null): Submission<ExecutionPayload> {
+function submissionFor({ caller, request, definition, traceparent }: Writing, key: string | null): Submission<ExecutionPayload> {
   return {
     type: EXECUTION_TYPE,
     payload: { ...definition, traceparent },
     scheduledAt: request.executionAt,
     idempotencyKey: key,
     callbackUrl: request.callback,
+    ...(caller.projectId === null ? {} : { projectId: caller.projectId }),
     tags: { fr_type: definition.type, work_kind: definition.work_kind },
   };
 }

@@ -1,5 +1,6 @@
 import { type AppError, invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
+import type { Owner } from '../../core/owner.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { CancelledJob } from '../../ledger/jobs/cancel-jobs.ts';
@@ -13,7 +14,7 @@ export type CancellationResult = {
   message: string;
 };
 
-type HowToCancel = { orgId: string; reason: string | null; force: boolean; actor: string | null };
+type HowToCancel = Owner & { reason: string | null; force: boolean; actor: string | null };
 
 export type CancelParams = HowToCancel & { id: string };
 
@@ -69,21 +70,22 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
     dryRun: params.dryRun,
   };
   for await (const ids of pages(engine, params)) {
-    const results = params.dryRun ? await preview(engine, ids, params.orgId) : await cancelIds(engine, { ...params, ids });
+    const results = params.dryRun ? await preview(engine, ids, params) : await cancelIds(engine, { ...params, ids });
     for (const result of results) count(total, toResult(result));
   }
   return total;
 }
 
-async function* pages(engine: Engine, { orgId, ids, filter, page: asked }: CancelManyParams): AsyncGenerator<string[]> {
+async function* pages(engine: Engine, params: CancelManyParams): AsyncGenerator<string[]> {
+  const { ids, filter, page: asked } = params;
   if (ids !== undefined) return yield* slices([...new Set(ids)]);
   if (asked?.limit !== undefined) {
-    const { jobs } = await searchJobs(engine.database.api, orgId, filter, { ...asked, total: false });
+    const { jobs } = await searchJobs(engine.database.api, params, filter, { ...asked, total: false });
     return yield* slices(jobs.map((job) => job.id));
   }
   let cursor: string | null = null;
   do {
-    const page: FoundJobs = await searchJobs(engine.database.api, orgId, filter ?? {}, {
+    const page: FoundJobs = await searchJobs(engine.database.api, params, filter ?? {}, {
       cursor,
       limit: PAGE,
       order: 'CREATED_DESC',
@@ -101,9 +103,9 @@ function* slices(ids: readonly string[]): Generator<string[]> {
 /** Returns one result per id, in order. A string that is not a valid id is reported as not found. */
 export async function cancelIds(
   engine: Engine,
-  { ids, orgId, reason, actor, force }: HowToCancel & { ids: readonly string[] },
+  { ids, orgId, projectId, reason, actor, force }: HowToCancel & { ids: readonly string[] },
 ): Promise<CancelledJob[]> {
-  const asked = { orgId, ids: ids.filter(isUuid), reason, actor, force };
+  const asked = { orgId, projectId, ids: ids.filter(isUuid), reason, actor, force };
   const results = await engine.canceller.cancelMany(asked);
   notify(engine, results);
   const found = new Map(results.map((result) => [result.id, result]));
@@ -117,9 +119,9 @@ function notify(engine: Engine, results: readonly CancelledJob[]): void {
   if (results.some(({ kind }) => kind === 'cancelled' || kind === 'retry_dropped')) engine.hint('releases');
 }
 
-async function preview(engine: Engine, ids: readonly string[], orgId: string): Promise<CancelledJob[]> {
+async function preview(engine: Engine, ids: readonly string[], owner: Owner): Promise<CancelledJob[]> {
   const page = { limit: PAGE, total: false };
-  const { jobs } = await searchJobs(engine.database.api, orgId, { ids: ids.filter(isUuid) }, page);
+  const { jobs } = await searchJobs(engine.database.api, owner, { ids: ids.filter(isUuid) }, page);
   const found = new Map(jobs.map((job) => [job.id, job.state]));
   return ids.map((id) => {
     const state = found.get(id.toLowerCase());

@@ -1,5 +1,6 @@
 import { formatDuration } from '../../core/duration.ts';
 import { isUuid } from '../../core/ids.ts';
+import type { Owner } from '../../core/owner.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { GRACE_MS } from '../../engine/upkeep/worker-watch.ts';
@@ -29,17 +30,16 @@ export type Explanation = {
   facts: JobFacts;
 };
 
-export type ExplainParams = {
-  orgId: string;
+export type ExplainParams = Owner & {
   id: string;
   /** Whether workers and hosts get names that say nothing of the server. */
   hidesNames?: boolean;
 };
 
-/** Explains why a job is not running. Returns null if the org has no such job. */
-export async function explainJob(engine: Engine, { orgId, id, hidesNames = false }: ExplainParams): Promise<Explanation | null> {
+/** Explains why a job is not running. Returns null if the owner has no such job. */
+export async function explainJob(engine: Engine, { id, hidesNames = false, ...owner }: ExplainParams): Promise<Explanation | null> {
   if (!isUuid(id)) return null;
-  const read = await readFacts(engine.database.api, orgId, id);
+  const read = await readFacts(engine.database.api, owner, id);
   if (read === null) return null;
   const facts = hidesNames && read.holder !== null ? { ...read, holder: await renamed(engine, read.holder) } : read;
   const obstacles = OBSTACLES.flatMap(([code, describe]) => {

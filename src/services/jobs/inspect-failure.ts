@@ -1,5 +1,6 @@
 import type { Failure } from '../../core/failure.ts';
 import { isUuid } from '../../core/ids.ts';
+import type { Owner } from '../../core/owner.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { jobAttempts, type RecordedAttempt } from '../../ledger/reads/job-attempts.ts';
 
@@ -21,19 +22,19 @@ export type FailureDetails = {
   attempts?: readonly RecordedAttempt[];
 };
 
-export type InspectParams = { orgId: string; id: string; includeAllAttempts?: boolean };
+export type InspectParams = Owner & { id: string; includeAllAttempts?: boolean };
 
 export type InspectedFailure = { kind: 'failed'; details: FailureDetails } | { kind: 'never_failed' } | { kind: 'not_found' };
 
 /** Returns the newest failure of a job, even if the job has run again since. */
 export async function inspectFailure(engine: Engine, params: InspectParams): Promise<InspectedFailure> {
   const { id } = params;
-  const job = isUuid(id) ? await engine.reader.get(params.orgId, id) : null;
+  const job = isUuid(id) ? await engine.reader.get(params, id) : null;
   if (job === null) return { kind: 'not_found' };
   const { lastFailure } = job;
   // A cancelled job has not failed.
   if (lastFailure === null || lastFailure.category === 'CANCELLED') return { kind: 'never_failed' };
-  const attempts = await jobAttempts(engine.database.api, params.orgId, id);
+  const attempts = await jobAttempts(engine.database.api, params, id);
   const last = attempts.findLast(({ failure }) => failure !== null);
   const details: FailureDetails = {
     jobId: id,

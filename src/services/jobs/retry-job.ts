@@ -1,6 +1,7 @@
 import { type DurationInput, parseDuration } from '../../core/duration.ts';
 import { invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
+import type { Owner } from '../../core/owner.ts';
 import { isPriority, type Priority, priorityNumber } from '../../core/priority.ts';
 import type { JobState } from '../../core/states.ts';
 import { reservedMember } from '../../core/submission-members.ts';
@@ -14,8 +15,7 @@ export type RetryResult = {
   scheduledFor: Date | null;
 };
 
-export type RetryParams = {
-  orgId: string;
+export type RetryParams = Owner & {
   id: string;
   resetAttempts: boolean;
   priority?: Priority;
@@ -25,7 +25,7 @@ export type RetryParams = {
 
 /** Queues a failed or dead-lettered job for another attempt. */
 export async function retryJob(engine: Engine, params: RetryParams): Promise<RetryResult> {
-  const { orgId, id, resetAttempts, actor } = params;
+  const { orgId, projectId, id, resetAttempts, actor } = params;
   if (!isUuid(id)) return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
   const delayMs = params.delay === undefined ? null : readDelay(params.delay);
   if (params.priority !== undefined && !isPriority(params.priority))
@@ -36,6 +36,7 @@ export async function retryJob(engine: Engine, params: RetryParams): Promise<Ret
     });
   const retried = await retryInLedger(engine.database.api, {
     orgId,
+    projectId,
     id,
     resetAttempts,
     actor,

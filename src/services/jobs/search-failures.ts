@@ -1,4 +1,5 @@
 import { invalidRequest } from '../../core/errors.ts';
+import type { Owner } from '../../core/owner.ts';
 import type { Engine } from '../../engine/engine.ts';
 import {
   type FailureFilter,
@@ -13,8 +14,7 @@ export type { FailureFilter };
 
 export type FoundFailures = FailureTally & { failures: FailureDetails[]; nextCursor: string | null };
 
-export type SearchFailuresParams = {
-  orgId: string;
+export type SearchFailuresParams = Owner & {
   filter?: FailureFilter;
   page?: { cursor?: string | null; limit?: number };
 };
@@ -24,7 +24,7 @@ const DEFAULT_LIMIT = 100;
 
 /** Returns a page of the jobs that are in a failed state now, the newest failure first, and counts of all of them. */
 export async function searchFailures(engine: Engine, params: SearchFailuresParams): Promise<FoundFailures> {
-  const { orgId, filter = {}, page = {} } = params;
+  const { filter = {}, page = {} } = params;
   const { limit = DEFAULT_LIMIT, cursor = null } = page;
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT)
     throw invalidRequest({
@@ -32,8 +32,8 @@ export async function searchFailures(engine: Engine, params: SearchFailuresParam
       code: 'OUT_OF_RANGE',
       message: `limit must be an integer from 1 to ${MAX_LIMIT}`,
     });
-  const { failures, nextCursor } = await searchInLedger(engine.database.searching, orgId, { filter, limit, cursor });
-  const tally = await tallyFailures(engine.database.searching, orgId, { filter });
+  const { failures, nextCursor } = await searchInLedger(engine.database.searching, params, { filter, limit, cursor });
+  const tally = await tallyFailures(engine.database.searching, params, { filter });
   return { ...tally, failures: failures.map(toDetails), nextCursor };
 }
 

@@ -1,5 +1,6 @@
 import { isStorable } from '../../core/bounded-text.ts';
 import { isUuid } from '../../core/ids.ts';
+import type { Owner } from '../../core/owner.ts';
 import { PRIORITIES } from '../../core/priority.ts';
 import { JOB_STATES } from '../../core/states.ts';
 import { Issues, readWord } from '../../core/submission-fields.ts';
@@ -16,19 +17,20 @@ import { type JobView, toView } from './read-job.ts';
 
 export type { FoundJobs, JobFilter, SearchPage };
 
-export type SearchParams = { orgId: string; filter?: JobFilter; page?: SearchPage };
+export type SearchParams = Owner & { filter?: JobFilter; page?: SearchPage };
 
 /** Returns a page of the jobs that match every filter, without their payloads. */
-export async function searchJobs(engine: Engine, { orgId, filter = {}, page }: SearchParams): Promise<FoundJobs> {
+export async function searchJobs(engine: Engine, params: SearchParams): Promise<FoundJobs> {
+  const { filter = {}, page } = params;
   checkSearch(filter, page?.order);
-  return searchInLedger(engine.database.searching, orgId, filter, page);
+  return searchInLedger(engine.database.searching, params, filter, page);
 }
 
 /** Like `searchJobs`, but with the payloads. */
 export async function searchJobViews(engine: Engine, params: SearchParams): Promise<FoundJobs<JobView>> {
-  const { orgId, filter = {}, page } = params;
+  const { filter = {}, page } = params;
   checkSearch(filter, page?.order);
-  const found = await searchJobsWithPayload(engine.database.searching, orgId, filter, page);
+  const found = await searchJobsWithPayload(engine.database.searching, params, filter, page);
   return { ...found, jobs: found.jobs.map(toView) };
 }
 

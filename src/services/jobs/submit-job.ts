@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { AppError } from '../../core/errors.ts';
+import { wholeOrg } from '../../core/owner.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { SubmissionRequest } from '../../engine/submit/prepared.ts';
 import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
@@ -64,7 +65,8 @@ export async function resultOf(
   if (written.kind === 'accepted') return acceptedResult(written);
   const { existingId, sameRequest } = written;
   if (!sameRequest) throw conflictingSubmission(existingId);
-  const job = client === undefined ? await engine.reader.get(orgId, existingId) : await getJob(client, orgId, existingId);
+  const job =
+    client === undefined ? await engine.reader.get(wholeOrg(orgId), existingId) : await getJob(client, wholeOrg(orgId), existingId);
   if (job === null)
     throw new AppError('NOT_FOUND', {
       message: `Job ${existingId}, which used the idempotency key, no longer exists.`,

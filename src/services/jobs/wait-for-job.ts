@@ -1,6 +1,7 @@
 import { AppError } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import type { Job } from '../../core/job.ts';
+import { wholeOrg } from '../../core/owner.ts';
 import { isTerminal } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { type JobView, toView } from './read-job.ts';
@@ -38,9 +39,9 @@ function firstOf(ended: Promise<Job | null>, { timeoutMs, signal }: Omit<WaitPar
 
 /** A job that has ended since the watcher last looked is not late. Its payload and result are read only in that case. */
 async function lastLook(engine: Engine, { orgId, id, timeoutMs }: WaitParams): Promise<Job> {
-  const job = await engine.reader.get(orgId, id);
+  const job = await engine.reader.get(wholeOrg(orgId), id);
   if (job === null) throw missing(id);
-  if (isTerminal(job.state)) return (await engine.reader.get(orgId, id, WHOLE)) ?? Promise.reject(missing(id));
+  if (isTerminal(job.state)) return (await engine.reader.get(wholeOrg(orgId), id, WHOLE)) ?? Promise.reject(missing(id));
   throw new AppError('TIMED_OUT', { message: `Job ${id} is still ${job.state} after ${timeoutMs} ms.` });
 }
 
