@@ -208,7 +208,8 @@ export function checkOpenRegistration({ server, auth, execution }: Config): void
   if (execution.registration !== 'open' || auth.allowsOpen || isLoopback(server.host)) return;
   const field = 'auth.registration';
   const message =
-    `${field} is "open" and the server would listen on ${server.host}: everyone who reaches that address could create clients and run jobs. ` +
+    `${field} is "open" and the server would listen on ${server.host}. ` +
+    'Everyone who reaches that address could create clients and run jobs. ' +
     'Set auth.registration = "token" and auth.bootstrap_token, or listen on 127.0.0.1. ' +
     'If everyone may register, set auth.allow_open = true (MILLRACE_AUTH_ALLOW_OPEN=true)';
   throw invalidConfig([{ field, code: 'OPEN_REGISTRATION', message }]);

@@ -82,7 +82,7 @@ const SETTINGS = {
     allow_open: setting(
       BOOLEAN,
       false,
-      'start with `registration = "open"` although `server.host` is not a loopback address; everyone who reaches the server can then use /v1',
+      'start with `registration = "open"` on an address other than loopback; everyone who reaches the server can then use /v1',
     ),
     open_calls_per_minute: setting(
       integer(1),

@@ -28,7 +28,7 @@ export type ClaimStatementParams = {
   startsApart: boolean;
 };
 
-/** Chooses the statement for each claim: it keeps to caps and served orgs where there are any, and starts the jobs unless they start apart. */
+/** Chooses the statement for each claim. It keeps to caps and served orgs, if there are any, and starts the jobs unless they start apart. */
 export function claimStatementOf({ database, types, orgsOfTypes, hasCaps, startsApart }: ClaimStatementParams): ClaimStatement {
   const claim: ClaimStatement = startsApart
     ? (params) => claimJobs(database.claiming, params)

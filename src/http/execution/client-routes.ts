@@ -79,7 +79,7 @@ const renewSchema = {
   operationId: 'renewKey',
   summary: 'Renew a key',
   description:
-    "Gives the caller's key a new secret and a new lifetime; its id stays the same. The old secret stops working. Of several concurrent requests one succeeds, the others get 409.",
+    "Gives the caller's key a new secret; its id stays the same. The old secret stops working. A key from registration also gets a new lifetime. A key that an operator gave ends when it would have ended, unless it has the scope keys:renew. Of several concurrent requests one succeeds, the others get 409.",
   params: ClientParams,
   body: named(ExecutionNothing),
   response: { ...problemResponses(409), 200: answer(ExecutionKey, 'The key. Its new secret is shown only here.') },
