@@ -25,7 +25,7 @@ const keyOf = async ({ clientId }: TestClient): Promise<string> =>
   (await createKey(server.ledger.db, { orgId: clientId, scopes: API_KEY_SCOPES })).key;
 
 beforeAll(async () => {
-  const hostile = await server.client();
+  const hostile = await server.org();
   key = await keyOf(hostile);
   await putOldJobs(hostile.clientId);
   const queueJob = ((await (await submitPlain(key)).json()) as { job_id: string }).job_id;
@@ -51,7 +51,7 @@ async function expectUnharmed(): Promise<void> {
   expect(pollution()).toEqual([]);
   const { by_type } = (await (answered[0] as Response).json()) as { by_type: object };
   expect(Object.keys(by_type)).toEqual(expect.arrayContaining([...RESERVED_NAMES]));
-  const other = await server.client();
+  const other = await server.org();
   expect((await submitPlain(await keyOf(other))).status).toBe(202);
   expect(await other.reached(await other.submit(), 'SUCCEEDED', 'FAILED')).toMatchObject({ state: 'SUCCEEDED' });
   const lines = (await (await fetch(`${server.url}/metrics`)).text()).trimEnd().split('\n');
@@ -79,7 +79,7 @@ describe('a name that a program may trip over', () => {
   });
 
   it.each(['constructor', 'toString', 'valueOf'])('is named in the refusal as it was sent: %s', async (name) => {
-    const client = await server.client();
+    const client = await server.org();
     const { status, body } = await client.post('/jobs', { type: 'EXECUTE', ...Object.fromEntries([[name, 'x']]) });
     expect([status, body.errors]).toEqual([400, [expect.objectContaining({ field: name, code: 'UNKNOWN_MEMBER' })]]);
   });

@@ -229,6 +229,13 @@ export class ExecutionServer {
     return new TestClient(this, { clientId, key: issued.body.api_key });
   }
 
+  /** A new org with a key that an operator gave it, for both APIs. */
+  async org(): Promise<TestClient> {
+    const clientId = await this.ledger.newOrg();
+    const { key } = await createKey(this.ledger.db, { orgId: clientId });
+    return new TestClient(this, { clientId, key });
+  }
+
   nobody(): TestClient {
     return new TestClient(this, { clientId: '', key: null });
   }

@@ -54,7 +54,7 @@ async function untilAsleep(): Promise<void> {
 
 describe.each(Object.keys(DOORS) as Door[])('at %s', (door) => {
   it.each(['40001', '40P01', '55P03'])('a write that meets %s each time gets 503 with Retry-After', async (state) => {
-    const client = await server.client();
+    const client = await server.org();
     const heal = await whenWriting(client, `RAISE SQLSTATE '${state}';`);
     const { status, retryAfter, body } = await submit(door, client);
     expect([status, retryAfter]).toEqual([503, '1']);
@@ -64,7 +64,7 @@ describe.each(Object.keys(DOORS) as Door[])('at %s', (door) => {
   });
 
   it('a write whose connection was cut is said to have happened perhaps; with its key it is found', async () => {
-    const client = await server.client();
+    const client = await server.org();
     const { road, database } = await openRoad(server.ledger.db.url);
     const url = await server.listen({ engine: await server.newEngine(database) });
     // Asleep and not waiting for the lock: no lock_timeout ends it.
@@ -90,7 +90,7 @@ describe.each(Object.keys(DOORS) as Door[])('at %s', (door) => {
   });
 
   it('a write that never left is not said to have happened', async () => {
-    const client = await server.client();
+    const client = await server.org();
     const { road, database } = await openRoad(server.ledger.db.url);
     const url = await server.listen({ engine: await server.newEngine(database) });
     expect((await submit(door, client, url)).status).toBe(202);

@@ -65,7 +65,7 @@ describe('a callback of a job of the execution API', () => {
 
 describe('a callback of a job of the queue', () => {
   it.each(URLS)('%s is refused: %s [FR-14.18] [GA-1.16]', async (callback_url, code) => {
-    const client = await server.client();
+    const client = await server.org();
     const job = { type: 'anything', payload: {}, callback_url };
     const { status, body } = await queue(client, { body: job });
     expect([status, body.details.map(faultOf)]).toEqual([400, [['callback_url', code]]]);
@@ -76,7 +76,7 @@ describe('a callback of a job of the queue', () => {
   });
 
   it.each(URLS)('cannot be changed to %s: %s [FR-14.18]', async (callback_url, code) => {
-    const client = await server.client();
+    const client = await server.org();
     const first = 'https://public.example/first';
     const job = { type: 'anything', payload: {}, delay: '1h', callback_url: first };
     const submitted = await queue(client, { body: job });
