@@ -23,12 +23,13 @@ export async function openModules(
   modules: readonly string[],
   { queues, ...options }: ShiftOptions,
 ): Promise<Shift> {
-  const millrace = await openMillrace(connection, { ...options, queues: [...queues] });
+  const { config } = settingsOf(connection.values);
+  const millrace = await openMillrace(connection, { ...options, queues: [...queues], reserve: config.workers.reservePercent });
   reportJobs(millrace, connection.out);
   const close = () => millrace.close({ grace: 0 });
   try {
     const types = await registerModules(millrace, modules);
-    for (const { name, order, paused } of settingsOf(connection.values).config.queues) {
+    for (const { name, order, paused } of config.queues) {
       if (order !== undefined) await millrace.queues.configure(name, { order });
       if (paused !== undefined) await (paused ? millrace.queues.pause(name) : millrace.queues.resume(name));
     }

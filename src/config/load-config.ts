@@ -90,6 +90,7 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
     auth: { keyLifetimeMs: get<number>('auth.key_lifetime'), allowsOpen: get<boolean>('auth.allow_open') },
     workers: {
       concurrency: get<number | null>('workers.concurrency'),
+      reservePercent: get<number>('workers.reserve'),
       queues: get<readonly string[]>('workers.queues'),
       drainGraceMs: get<number>('workers.drain_grace'),
       exitWhenBlocked: get<boolean>('workers.exit_when_blocked'),

@@ -96,6 +96,11 @@ const SETTINGS = {
       null,
       'concurrent jobs of a process; `millrace up` applies it to jobs of /v1 and to all others separately; by default 1 in `millrace work` and 10 in `millrace up`',
     ),
+    reserve: setting(
+      integer(0, 50),
+      10,
+      'the percentage of the slots of each worker that only an org may take of which the worker runs no job, at least one slot; none for workers with fewer than 4 slots, and while there is one org',
+    ),
     queues: setting({ type: 'list', needsOne: true }, ['*'], 'the queues to work on; "*" means all'),
     drain_grace: setting(duration(0), 30 * SECOND, 'how long running jobs may continue after a stop'),
     exit_when_blocked: setting(
@@ -203,7 +208,7 @@ export const QUEUE_SETTINGS = {
   order: setting(
     { type: 'text', choices: ['fifo', 'fair'] },
     null,
-    '"fifo": by priority and order of submission over all orgs; "fair": orgs take turns',
+    '"fair" (the order of a new queue): orgs take turns among jobs of one priority; "fifo": by order of submission over all orgs',
   ),
   paused: setting(BOOLEAN, null, 'no job of the queue starts while it is paused'),
 } as const satisfies Record<string, Setting>;

@@ -1,7 +1,7 @@
 import { AppError } from '../core/errors.ts';
 import { type QueueNames, STANDING_QUEUES } from '../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
-import { hasOrgCaps } from '../ledger/access/orgs.ts';
+import { type OrgSummary, summarizeOrgs } from '../ledger/access/orgs.ts';
 import { type Batcher, createBatcher } from '../ledger/driver/batcher.ts';
 import type { Database } from '../ledger/driver/database.ts';
 import { type JobType, readTypes } from '../ledger/queues/job-types.ts';
@@ -19,7 +19,7 @@ export class Catalogue extends LoopService {
   #fair: ReadonlySet<string> = new Set();
   #types = new Map<string, RegistrationPolicy>();
   #cappedTypes = new Set<string>();
-  #hasOrgCaps = false;
+  #orgs: OrgSummary = { areCapped: false, areSeveral: false };
   readonly #introducing: Batcher<string, string>;
 
   constructor(params: { database: Database; events: EventHub; onChange(): void }) {
@@ -54,7 +54,12 @@ export class Catalogue extends LoopService {
   }
 
   hasCaps(types: readonly string[]): boolean {
-    return this.#hasOrgCaps || types.some((type) => this.#cappedTypes.has(type));
+    return this.#orgs.areCapped || types.some((type) => this.#cappedTypes.has(type));
+  }
+
+  /** Whether the ledger has more than one org. */
+  get hasSeveralOrgs(): boolean {
+    return this.#orgs.areSeveral;
   }
 
   /** For submissions that may name only queues that exist. */
@@ -71,24 +76,29 @@ export class Catalogue extends LoopService {
     // The standing queues do not count towards the limit.
     if (standing.length > 0) await introduceQueues(api, standing, STANDING_QUEUES.length + MAX_QUEUES);
     const there = await introduceQueues(api, names);
-    for (const name of there) if (!this.#queues.has(name)) this.#queues.set(name, 'fifo');
+    for (const name of there) if (!this.#queues.has(name)) this.#queues.set(name, 'fair');
+    this.#fair = this.#fairOnes();
     this.#onChange();
     return names.map((name) => (there.has(name) ? name : tooManyQueues()));
   }
 
   async refresh(): Promise<void> {
-    const [queues, types, orgCaps] = await Promise.all([
+    const [queues, types, orgs] = await Promise.all([
       readQueues(this.#database.maintenance),
       readTypes(this.#database.maintenance),
-      hasOrgCaps(this.#database.maintenance),
+      summarizeOrgs(this.#database.maintenance),
     ]);
     const isChanged = queues.some((queue) => this.#queues.get(queue.name) !== queue.order);
     this.#queues = new Map(queues.map((queue) => [queue.name, queue.order]));
-    this.#fair = new Set(queues.filter((queue) => queue.order === 'fair').map((queue) => queue.name));
+    this.#fair = this.#fairOnes();
     this.#types = new Map(types.map((type) => [type.name, layerOf(type)]));
     this.#cappedTypes = new Set(types.filter((type) => type.concurrency !== null).map((type) => type.name));
-    this.#hasOrgCaps = orgCaps;
+    this.#orgs = orgs;
     if (isChanged) this.#onChange();
+  }
+
+  #fairOnes(): ReadonlySet<string> {
+    return new Set([...this.#queues].filter(([, order]) => order === 'fair').map(([name]) => name));
   }
 }
 

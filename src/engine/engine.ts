@@ -28,8 +28,9 @@ import { RollupWriter } from './upkeep/rollup-writer.ts';
 import { Scheduler } from './upkeep/scheduler.ts';
 import { Stager } from './upkeep/stager.ts';
 import { type Crew, type CrewParts, Crews } from './work/crews.ts';
-import { Producers } from './work/producer.ts';
+import { Producers } from './work/producers.ts';
 import { HandlerRegistry } from './work/registry.ts';
+import { reserveOf } from './work/slot-reserve.ts';
 import { Supervisor } from './work/supervisor.ts';
 
 export type EngineOptions = {
@@ -41,6 +42,8 @@ export type EngineOptions = {
   name?: string;
   /** How many jobs this process runs at the same time. */
   concurrency?: number;
+  /** The percentage of the slots that only orgs may take of which the worker runs no job. Default 0. */
+  reservePercent?: number;
   queues?: readonly string[];
   pollMs?: number;
   expireEveryMs?: number;
@@ -97,13 +100,11 @@ export class Engine implements Service {
     this.heldJobs = new HeldJobs({ database });
     this.canceller = new Canceller({ database, heldJobs: this.heldJobs });
     this.watcher = new JobWatcher({ database, events });
-    const fairQueues = () => this.catalogue.fairQueues;
-    this.writer = new JobWriter({ database, fairQueues, onAccepted: (accepted) => this.#onAccepted(accepted) });
+    this.writer = new JobWriter({ database, onAccepted: (accepted) => this.#onAccepted(accepted) });
     this.submitter = new Submitter({
       database,
       writer: this.writer,
       producers: this.#producers,
-      fairQueues,
       // A process that runs jobs has at most ten sessions and needs them for other work.
       hasSpareSession: () => !(database.sharesSessions && this.#isRunning),
       hintReady: (db, jobs) => this.notifier.hint('ready', db, jobs),
@@ -227,7 +228,10 @@ export class Engine implements Service {
     if (isPending) this.hint('releases');
   }
 
-  #makeSupervisor(options: EngineOptions, { name, slots, queues, registry, startsApart = false }: CrewParts): Supervisor {
+  #makeSupervisor(
+    options: EngineOptions,
+    { name, slots, queues, registry, startsApart = false, servesOneOrg = false }: CrewParts,
+  ): Supervisor {
     const { database, events, policies, catalogue } = this;
     const ownName = options.name ?? `${hostname()}:${process.pid}`;
     const supervisor: Supervisor = new Supervisor({
@@ -239,6 +243,7 @@ export class Engine implements Service {
       producers: this.#producers,
       registry,
       slots,
+      reservedSlots: servesOneOrg ? 0 : reserveOf(slots, options.reservePercent ?? 0),
       queues,
       name: name === '' ? ownName : `${ownName}/${name}`,
       startsApart,

@@ -72,6 +72,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
         profile,
         limits: options.maxPayloadBytes === undefined ? undefined : { maxPayloadBytes: options.maxPayloadBytes },
         concurrency: options.concurrency,
+        reservePercent: options.reserve,
         queues: options.queues,
         name: options.name,
         heartbeatMs: optionalMs(options, 'heartbeat'),

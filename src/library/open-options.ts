@@ -12,6 +12,11 @@ export type OpenOptions = {
   org?: string;
   /** How many jobs run at the same time in this process. */
   concurrency?: number;
+  /**
+   * The percentage of the slots that only an org may take of which this process runs no job, so that the long jobs of one org cannot
+   * occupy every slot. Default 0. No slot is reserved while there is one org.
+   */
+  reserve?: number;
   /** The queues that this process works on. `*` means all queues. */
   queues?: readonly string[];
   /** The default policy of jobs that this process submits. */
@@ -46,7 +51,7 @@ export function optionalMs(options: OpenOptions, name: 'heartbeat' | 'keepRevoke
 }
 
 /** Returns the default policy of this process. Throws INVALID_CONFIG for options that are not valid. */
-export function checkedProfile({ defaults, maxPayloadBytes, concurrency = 1 }: OpenOptions): Policy {
+export function checkedProfile({ defaults, maxPayloadBytes, concurrency = 1, reserve = 0 }: OpenOptions): Policy {
   const profile = { ...PROFILES.gopherqueue, ...defaults };
   const issues = checkPolicy(profile, profile);
   const tooLarge = maxPayloadBytes === undefined ? null : checkPayloadLimit(maxPayloadBytes);
@@ -57,6 +62,9 @@ export function checkedProfile({ defaults, maxPayloadBytes, concurrency = 1 }: O
       code: 'OUT_OF_RANGE',
       message: 'concurrency must be an integer of at least 1',
     });
+  }
+  if (!Number.isInteger(reserve) || reserve < 0 || reserve > 50) {
+    issues.push({ field: 'reserve', code: 'OUT_OF_RANGE', message: 'reserve must be an integer from 0 to 50: a percentage of the slots' });
   }
   if (issues.length === 0) return profile;
   throw new AppError('INVALID_CONFIG', { message: issues.map(({ message }) => message).join('; '), details: issues });

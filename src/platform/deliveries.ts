@@ -36,7 +36,7 @@ export function composeDeliveries({ engine, config, egress }: DeliveriesParams):
   const registration = deliverRegistration<JobContext>({ desk, fetch, ...calls });
   // Deliveries use the timeout of [webhooks], which may be longer than the one of [queue].
   const profile = deliveryPolicy(calls);
-  engine.addCrew({ name: 'webhooks', slots, queues: [DELIVERY_QUEUE], registrations: [registration], profile });
+  engine.addCrew({ name: 'webhooks', slots, queues: [DELIVERY_QUEUE], registrations: [registration], profile, servesOneOrg: true });
   return {
     parts: { guard: egress, addresses: config.egress.policy, secretOverlapMs, onQueued: wake },
     async start() {

@@ -70,6 +70,7 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
       limits: { maxPayloadBytes: config.limits.payloadBytes, addresses: config.egress.policy },
       queues: config.workers.queues,
       concurrency: Math.max(1, concurrency),
+      reservePercent: config.workers.reservePercent,
       heartbeatMs: config.execution.heartbeatMs,
       exitWhenBlocked: config.workers.exitWhenBlocked,
       revokedKeysMs: config.execution.revokedKeysMs,

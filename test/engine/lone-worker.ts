@@ -4,7 +4,7 @@ import type { DurationInput } from '../../src/core/duration.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { Catalogue } from '../../src/engine/catalogue.ts';
 import { EventHub } from '../../src/engine/events.ts';
-import { Producers } from '../../src/engine/work/producer.ts';
+import { Producers } from '../../src/engine/work/producers.ts';
 import { HandlerRegistry } from '../../src/engine/work/registry.ts';
 import { Supervisor } from '../../src/engine/work/supervisor.ts';
 import type { JobContext } from '../../src/index.ts';
@@ -43,6 +43,7 @@ export class LoneWorker {
       profile: PROFILES.gopherqueue,
       name: 'lone',
       slots: 4,
+      reservedSlots: 0,
       queues: ['*'],
       lastWritesMs,
       startsApart: false,

@@ -12,12 +12,10 @@ type Registrations = (type: string) => RegistrationPolicy | undefined;
 
 export function submitParts(ledger: TestLedger, registrationOf: Registrations = () => undefined) {
   const { db: database, policies } = ledger;
-  const fairQueues = () => new Set<string>();
-  const writer = new JobWriter({ database, fairQueues, onAccepted: () => {} });
+  const writer = new JobWriter({ database, onAccepted: () => {} });
   const submitter = new Submitter({
     database,
     writer,
-    fairQueues,
     producers: { claimWith: () => null },
     hasSpareSession: () => true,
     hintReady: () => {},

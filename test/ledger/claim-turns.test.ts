@@ -1,16 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { type ClaimParams, claimAndStart, claimAndStartCapped } from '../../src/ledger/attempts/claim-and-start.ts';
-import { claimCappedJobs, claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
+import { type ClaimParams, claimAndStart, claimAndStartInTurn } from '../../src/ledger/attempts/claim-and-start.ts';
+import { claimJobs, claimJobsInTurn, leaseAheadInTurn } from '../../src/ledger/attempts/claim-jobs.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
-const NO_ROOM_NEEDED = { types: new Map(), orgs: new Map() };
+const FIRST_TURN = { cursors: [], lastTurns: new Map(), owned: new Map() };
 
 const CLAIMS = {
   claimAndStart: async (params: ClaimParams) => (await claimAndStart(ledger.db.workers, params)).jobs,
-  claimAndStartCapped: async (params: ClaimParams) => (await claimAndStartCapped(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
+  claimAndStartInTurn: async (params: ClaimParams) => (await claimAndStartInTurn(ledger.db.workers, { ...params, ...FIRST_TURN })).jobs,
   claimJobs: async (params: ClaimParams) => (await claimJobs(ledger.db.workers, params)).jobs,
-  claimCappedJobs: async (params: ClaimParams) => (await claimCappedJobs(ledger.db.workers, params, NO_ROOM_NEEDED)).jobs,
+  claimJobsInTurn: async (params: ClaimParams) => (await claimJobsInTurn(ledger.db.workers, { ...params, ...FIRST_TURN })).jobs,
+  leaseAheadInTurn: async (params: ClaimParams) => (await leaseAheadInTurn(ledger.db.workers, { ...params, ...FIRST_TURN })).jobs,
 } as const;
 
 describe.each(Object.entries(CLAIMS))('%s', (_, claim) => {
@@ -25,7 +26,7 @@ describe.each(Object.entries(CLAIMS))('%s', (_, claim) => {
     let claimNo = 0;
     const take = async (ranks: Record<'q:a' | 'q:b', number>, limit: number) => {
       const queues = Object.entries(ranks).flatMap(([queue, rank]) => [0, 2].map((priority) => ({ queue, rank, priority })));
-      const ranges = queues.map((range) => ({ ...range, jobType: type, floor: 0 }));
+      const ranges = queues.map((range) => ({ ...range, jobType: type, floor: 0, inTurn: true }));
       return (await claim({ workerId, ranges, limit, claimNo: ++claimNo })).map(({ seq }) => seq).sort((x, y) => x - y);
     };
     return { a: a.map(({ seq }) => seq), b: b.map(({ seq }) => seq), take };

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
-import { createOrg, DEFAULT_ORG_ID, hasOrgCaps, setOrgCap } from '../../src/ledger/access/orgs.ts';
-import { claimAndStartCapped } from '../../src/ledger/attempts/claim-and-start.ts';
+import { createOrg, DEFAULT_ORG_ID, setOrgCap, summarizeOrgs } from '../../src/ledger/access/orgs.ts';
+import { claimAndStartInTurn } from '../../src/ledger/attempts/claim-and-start.ts';
 import { lockRoom } from '../../src/ledger/attempts/claim-room.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { announceType, pauseType, readTypes, resumeType, setTypeConcurrency } from '../../src/ledger/queues/job-types.ts';
-import { configureQueue, raiseVirtualTime, readQueues } from '../../src/ledger/queues/queues.ts';
+import { configureQueue, readQueues } from '../../src/ledger/queues/queues.ts';
 import {
   advanceSchedule,
   dueSchedules,
@@ -53,30 +53,12 @@ describe('queues', () => {
 
   test('what a change does not name stays', async () => {
     await configureQueue(ledger.db.api, { name: 'q:a' });
-    expect(await queueOf('q:a')).toEqual({ name: 'q:a', order: 'fifo', pausedAt: null, virtualTime: 0 });
+    expect(await queueOf('q:a')).toEqual({ name: 'q:a', order: 'fair', pausedAt: null });
     await configureQueue(ledger.db.api, { name: 'q:a', paused: true });
-    await configureQueue(ledger.db.api, { name: 'q:a', order: 'fair' });
-    expect(await queueOf('q:a')).toMatchObject({ order: 'fair', pausedAt: expect.any(Date) });
+    await configureQueue(ledger.db.api, { name: 'q:a', order: 'fifo' });
+    expect(await queueOf('q:a')).toMatchObject({ order: 'fifo', pausedAt: expect.any(Date) });
     await configureQueue(ledger.db.api, { name: 'q:a', paused: false });
-    expect(await queueOf('q:a')).toMatchObject({ order: 'fair', pausedAt: null });
-  });
-
-  test('the clock of a fair queue starts behind every job that was submitted before', async () => {
-    await configureQueue(ledger.db.api, { name: 'q:turns' });
-    const { seq } = await ledger.submitOne();
-    await configureQueue(ledger.db.api, { name: 'q:turns', order: 'fair' });
-    const made = await queueOf('q:turns');
-    expect(made?.virtualTime).toBeGreaterThanOrEqual(seq);
-    await ledger.submitOne();
-    await configureQueue(ledger.db.api, { name: 'q:turns', order: 'fair', paused: false });
-    expect(await queueOf('q:turns')).toEqual(made);
-  });
-
-  test('virtual time only rises', async () => {
-    await configureQueue(ledger.db.api, { name: 'q:time' });
-    await raiseVirtualTime(ledger.db.workers, 'q:time', 90);
-    await raiseVirtualTime(ledger.db.workers, 'q:time', 40);
-    expect((await queueOf('q:time'))?.virtualTime).toBe(90);
+    expect(await queueOf('q:a')).toMatchObject({ order: 'fifo', pausedAt: null });
   });
 });
 
@@ -91,9 +73,9 @@ describe('orgs', () => {
 
   test('a cap is set, seen and lifted', async () => {
     const orgId = await ledger.newOrg();
-    expect(await hasOrgCaps(ledger.db.api)).toBe(false);
+    expect(await summarizeOrgs(ledger.db.api)).toMatchObject({ areCapped: false });
     expect(await setOrgCap(ledger.db.api, orgId, 2)).toBe(true);
-    expect(await hasOrgCaps(ledger.db.api)).toBe(true);
+    expect(await summarizeOrgs(ledger.db.api)).toMatchObject({ areCapped: true });
     expect(await setOrgCap(ledger.db.api, orgId, null)).toBe(true);
     expect(await setOrgCap(ledger.db.api, randomUUID(), 2)).toBe(false);
   });
@@ -129,7 +111,18 @@ describe('room under caps', () => {
     const claim = async (client: pg.PoolClient, workerId: number) => {
       const room = await lockRoom(client, [type]);
       const ranges = rangesOf({ jobType: type });
-      return (await claimAndStartCapped(client, { workerId, ranges, limit: 8, claimNo: 1 }, room)).jobs.length;
+      return (
+        await claimAndStartInTurn(client, {
+          workerId,
+          ranges,
+          limit: 8,
+          claimNo: 1,
+          cursors: [],
+          lastTurns: new Map(),
+          owned: new Map(),
+          room,
+        })
+      ).jobs.length;
     };
     const [first, second] = [await ledger.registerWorker(), await ledger.registerWorker()];
     let later: Promise<number> | undefined;

@@ -122,7 +122,7 @@ export class System {
   }
 }
 
-type Given = { id: string; seq: number; leaseSeq: number };
+type Given = { orgId: string; id: string; seq: number; leaseSeq: number };
 
 /** Every range of these types, from its beginning. */
 export const rangesOf = (types: readonly string[]): ReadyRange[] =>

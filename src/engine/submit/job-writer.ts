@@ -7,7 +7,6 @@ import { OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
 import { isContended } from '../../ledger/driver/statement.ts';
 import { onTransactionEnd } from '../../ledger/driver/transaction-end.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
-import { reserveStamps } from '../../ledger/jobs/reserve-stamps.ts';
 import { type Attempted, submitJobs, submitShared, type Written } from '../../ledger/jobs/submit-jobs.ts';
 import { LockRetries } from './lock-retries.ts';
 import { placeDependents } from './placement.ts';
@@ -51,7 +50,6 @@ export function acceptedJobs(written: readonly Attempted[], entries: readonly Jo
 
 export type JobWriterOptions = {
   database: Database;
-  fairQueues(): ReadonlySet<string>;
   /** Called when accepted jobs are committed, so that idle workers claim them immediately. */
   onAccepted(accepted: AcceptedJobs): void;
 };
@@ -63,17 +61,6 @@ export class JobWriter {
 
   constructor(options: JobWriterOptions) {
     this.#options = options;
-  }
-
-  /**
-   * Reserves the places of jobs in fair queues. It uses its own connection, so that the caller's transaction does not
-   * keep the lock that this takes.
-   */
-  async stamp(entries: readonly JobToWrite[]): Promise<void> {
-    const fair = this.#options.fairQueues();
-    if (fair.size === 0) return;
-    const stamped = entries.filter(({ job }) => fair.has(job.queue));
-    await reserveStamps(this.#options.database.submitting, stamped);
   }
 
   /** Writes a job whose key another transaction seems to hold, as soon as that transaction has ended. */
@@ -89,7 +76,6 @@ export class JobWriter {
    * client, the writes belong to its transaction.
    */
   async write(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Attempted[]> {
-    await this.stamp(entries);
     const db = client ?? this.#options.database.api;
     const written: Attempted[] = [];
     for (const part of inStatements(entries, MAX_BATCH, lengthOfEntry)) written.push(...(await submitShared(db, part)));
@@ -120,7 +106,6 @@ export class JobWriter {
     client?: pg.ClientBase,
     check?: (written: readonly Written[]) => void,
   ): Promise<Written[]> {
-    await this.stamp(entries);
     const parts = inStatements(entries, MAX_BATCH, lengthOfEntry);
     const work = async (db: pg.ClientBase) => {
       await placeDependents(db, entries);

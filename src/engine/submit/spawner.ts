@@ -51,7 +51,6 @@ export class Spawner {
   async write(parent: ParentLease, spawned: Spawned, transaction: OwnedTransaction | null = null): Promise<SpawnResult> {
     const { entry } = spawned;
     const { writer } = this.#options;
-    await writer.stamp([entry]);
     const result =
       transaction === null
         ? await writer.transact(entry.orgId, (client) => spawnIn(client, parent, spawned))

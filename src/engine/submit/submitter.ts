@@ -10,7 +10,7 @@ import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import { isBare, submitNone } from '../../ledger/jobs/submit-alike.ts';
 import { type Attempted, submitShared, submitUnflushed, type Written } from '../../ledger/jobs/submit-jobs.ts';
 import { submitStarted } from '../../ledger/jobs/submit-started.ts';
-import type { Producers } from '../work/producer.ts';
+import type { Producers } from '../work/producers.ts';
 import { type AcceptedJobs, acceptedJobs, type JobWriter, lengthOfEntry, MAX_BATCH } from './job-writer.ts';
 
 export type SubmitterOptions = {
@@ -18,7 +18,6 @@ export type SubmitterOptions = {
   writer: JobWriter;
   /** An idle producer starts a lone job immediately. */
   producers: Pick<Producers, 'claimWith'>;
-  fairQueues(): ReadonlySet<string>;
   /** Whether this process may keep a second session for submissions. */
   hasSpareSession(): boolean;
   /** Hints to other processes that jobs may start, on the connection and right behind the statement that writes them. */
@@ -75,12 +74,11 @@ export class Submitter {
   }
 
   async #send(entries: readonly JobToWrite[]): Promise<Attempted[]> {
-    const { writer, producers, hintReady, onAccepted } = this.#options;
+    const { producers, hintReady, onAccepted } = this.#options;
     const db = this.#connections.next();
     const lone = loneOf(entries);
     const started = lone === null ? null : await this.#start(db, lone);
     if (started !== null) return [started];
-    await writer.stamp(entries);
     let isFollowed = false;
     const written = await writeAndFlush(db, entries, () => {
       // An idle worker claims the job right behind the statement that writes it.
@@ -96,9 +94,8 @@ export class Submitter {
    * nothing was written.
    */
   async #start(db: Queryable, entry: JobToWrite): Promise<Written | null> {
-    const { producers, fairQueues } = this.#options;
-    if (!isBare(entry) || fairQueues().has(entry.job.queue)) return null;
-    const claimed = await producers.claimWith(entry.job, (params) => submitStarted(db, entry, params));
+    if (!isBare(entry)) return null;
+    const claimed = await this.#options.producers.claimWith(entry.job, (params) => submitStarted(db, entry, params));
     const started = claimed?.jobs[0];
     if (started === undefined) return null;
     const at = new Date(started.createdAtMs);

@@ -6,13 +6,16 @@ import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import { settlement } from './settlement.ts';
 
 /**
- * The claims of this worker and how many of their jobs have not ended. A rescuer finds the jobs of a dead worker through the rows of its
+ * The claims of this worker, and how many of their jobs have not ended, by claim and by org. A rescuer finds the jobs of a dead worker through the rows of its
  * claims, so a claim is closed only when the end of its last job is certain.
  */
 export class Claims {
   #lastNo = 0;
   readonly #open = new Map<number, number>();
-  readonly #leases = new Set<number>();
+  /** The org of each lease. */
+  readonly #leases = new Map<number, string>();
+  readonly #owned = new Map<string, number>();
+  #orgsLeft = 0;
   readonly #inFlight = new Set<number>();
   #closed: number[] = [];
 
@@ -31,9 +34,22 @@ export class Claims {
     return this.#inFlight.has(claimNo);
   }
 
-  open(claimNo: number, jobs: readonly { leaseSeq: number }[]): void {
+  open(claimNo: number, jobs: readonly { leaseSeq: number; orgId: string }[]): void {
     this.#open.set(claimNo, jobs.length);
-    for (const { leaseSeq } of jobs) this.#leases.add(leaseSeq);
+    for (const { leaseSeq, orgId } of jobs) {
+      this.#leases.set(leaseSeq, orgId);
+      this.#owned.set(orgId, (this.#owned.get(orgId) ?? 0) + 1);
+    }
+  }
+
+  /** How many jobs of each org have not ended. Other orgs are absent. */
+  get owned(): ReadonlyMap<string, number> {
+    return this.#owned;
+  }
+
+  /** How often the last job of an org ended. */
+  get orgsLeft(): number {
+    return this.#orgsLeft;
   }
 
   /** Whether this worker knows the lease and its job has not ended. */
@@ -43,7 +59,10 @@ export class Claims {
 
   /** The end of one job of the claim is certain. */
   done(claimNo: number, leaseSeq: number): void {
-    if (!this.#leases.delete(leaseSeq)) return;
+    const orgId = this.#leases.get(leaseSeq);
+    if (orgId === undefined) return;
+    this.#leases.delete(leaseSeq);
+    this.#disown(orgId);
     const left = (this.#open.get(claimNo) ?? 1) - 1;
     if (left > 0) {
       this.#open.set(claimNo, left);
@@ -51,6 +70,16 @@ export class Claims {
     }
     this.#open.delete(claimNo);
     this.#closed.push(claimNo);
+  }
+
+  #disown(orgId: string): void {
+    const left = (this.#owned.get(orgId) ?? 1) - 1;
+    if (left > 0) {
+      this.#owned.set(orgId, left);
+      return;
+    }
+    this.#owned.delete(orgId);
+    this.#orgsLeft++;
   }
 
   takeClosed(): number[] {

@@ -14,6 +14,8 @@ export type Crew = {
   profile?: Policy;
   /** Claims a job with one statement and starts it with the next. In between, readers see the job under lease. */
   startsApart?: boolean;
+  /** All its jobs belong to one org, so the crew reserves no slot for others. */
+  servesOneOrg?: boolean;
 };
 
 export type CrewParts = Omit<Crew, 'registrations' | 'profile'> & { registry: HandlerRegistry };

@@ -8,6 +8,10 @@ const MAX_WAIT_MS = 100;
 export type LeasedAheadOptions = {
   /** Zero: the worker leases no jobs ahead. */
   slots: number;
+  /** The last free slots, so many of them, are only for newcomers: orgs of which no job has a slot. */
+  reservedSlots(): number;
+  /** How many jobs the worker has of each org, those that wait here included. */
+  owned: ReadonlyMap<string, number>;
   starter: Starter;
   /** Calls the handler of a job before its start is written. */
   runLate(leased: LeasedJob): void;
@@ -21,6 +25,8 @@ export class LeasedAhead {
   readonly #lookahead: Lookahead;
   /** By lease, in claim order: a Map keeps the order of insertion. */
   readonly #jobs = new Map<number, { leased: LeasedJob; sinceMs: number }>();
+  /** How many jobs of each org wait here. */
+  readonly #waiting = new Map<string, number>();
   #isStopped = false;
 
   constructor(options: LeasedAheadOptions) {
@@ -43,7 +49,11 @@ export class LeasedAhead {
 
   push(jobs: readonly LeasedJob[]): void {
     const sinceMs = performance.now();
-    for (const leased of jobs) this.#jobs.set(leased.job.leaseSeq, { leased, sinceMs });
+    for (const leased of jobs) {
+      const { leaseSeq, orgId } = leased.job;
+      this.#jobs.set(leaseSeq, { leased, sinceMs });
+      this.#waiting.set(orgId, (this.#waiting.get(orgId) ?? 0) + 1);
+    }
     if (this.#isStopped) this.#returnAll();
   }
 
@@ -62,8 +72,9 @@ export class LeasedAhead {
     // If a handler blocked the event loop, the heartbeat thread may have returned these jobs.
     this.returnOverdue(performance.now());
     const toStart: LeasedJob[] = [];
+    const reserved = this.#options.reservedSlots();
     for (let left = free; left > 0; left--) {
-      const next = this.#shift();
+      const next = left > reserved ? this.#shift() : this.#shiftNewcomer();
       if (next === undefined) break;
       // A job that fails with its worker must not appear to have run, so its start is written first.
       if (mayStartLate(next.job) && next.policy.onOrphan !== 'fail') this.#options.runLate(next);
@@ -100,7 +111,7 @@ export class LeasedAhead {
   /** Leaves the waiting jobs to a rescuer. */
   abandon(): void {
     this.#isStopped = true;
-    this.#jobs.clear();
+    this.#clear();
   }
 
   #oldestMs(): number | undefined {
@@ -113,15 +124,34 @@ export class LeasedAhead {
     return undefined;
   }
 
+  /** An org has a slot if it has more jobs than wait here. */
+  #shiftNewcomer(): LeasedJob | undefined {
+    for (const [orgId, waiting] of this.#waiting) {
+      if ((this.#options.owned.get(orgId) ?? 0) > waiting) continue;
+      for (const [leaseSeq, { leased }] of this.#jobs) if (leased.job.orgId === orgId) return this.#remove(leaseSeq);
+    }
+    return undefined;
+  }
+
   #remove(leaseSeq: number): LeasedJob | undefined {
     const removed = this.#jobs.get(leaseSeq)?.leased;
+    if (removed === undefined) return undefined;
     this.#jobs.delete(leaseSeq);
+    const { orgId } = removed.job;
+    const left = (this.#waiting.get(orgId) ?? 1) - 1;
+    if (left > 0) this.#waiting.set(orgId, left);
+    else this.#waiting.delete(orgId);
     return removed;
+  }
+
+  #clear(): void {
+    this.#jobs.clear();
+    this.#waiting.clear();
   }
 
   #returnAll(): void {
     const jobs = this.all();
-    this.#jobs.clear();
+    this.#clear();
     if (jobs.length > 0) this.#options.starter.add(jobs, 'return');
   }
 }

@@ -1,23 +1,26 @@
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import type { Claimed, ClaimParams, StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import type { EventHub } from '../events.ts';
-import type { ClaimStatement } from './claim-statements.ts';
+import type { ClaimStatement, ClaimStatements } from './claim-statements.ts';
 import type { Claims } from './claims.ts';
 import type { LeasedAhead } from './leased-ahead.ts';
-import { ReadyRanges } from './ready-ranges.ts';
+import { OrgTurns } from './org-turns.ts';
+import { firstsOfRuns, ReadyRanges } from './ready-ranges.ts';
 
 export type ProducerOptions = {
-  claim: ClaimStatement;
-  /** Leases jobs beyond the free slots. */
-  leaseAhead: ClaimStatement;
+  claim: ClaimStatements;
+  /** Lease jobs beyond the free slots. */
+  leaseAhead: ClaimStatements;
   leasedAhead: Pick<LeasedAhead, 'wanted' | 'length' | 'onClaimed'>;
   workerId: number;
   claims: Claims;
   events: EventHub;
   slots: number;
+  /** The last free slots, so many of them, are only for newcomers: orgs of which the worker has no job. */
+  reservedSlots(): number;
   queues: readonly string[];
   types: readonly string[];
-  /** The fair queues, each with a claim order separate from all others. */
+  /** The queues in which orgs take turns. */
   fairQueues(): ReadonlySet<string>;
   /** Whether any served type or any org has a cap, so that claims must count running jobs first. */
   hasCaps(): boolean;
@@ -34,7 +37,10 @@ export type Claim = { claimNo: number; sentMs: number; isAhead: boolean };
 
 export type ServedJob = { readonly type: string; readonly queue: string };
 
-type SentClaim = ClaimParams & Claim & { runs: number; wakes: number };
+type SentClaim = ClaimParams & Claim & { runs: number; wakes: number; changes: number; order: Order };
+
+/** `newcomers`: in turns, for the reserved slots. */
+type Order = 'line' | 'turns' | 'newcomers';
 
 const MAX_PER_STATEMENT = 500;
 const SECOND_LOOK_MS = 100;
@@ -51,10 +57,13 @@ const RECONCILE_MS = 15_000;
 export class Producer {
   readonly #options: ProducerOptions;
   readonly #ranges = new ReadyRanges();
+  readonly #turns = new OrgTurns();
   #inFlight = 0;
   /** Jobs that the statements in flight ask for. */
   #requested = 0;
   #mayFindJobs = true;
+  /** What `#changes` was when no newcomer was found. */
+  #noNewcomersAt = -1;
   #wakes = 0;
   #isDraining = false;
   #isScheduled = false;
@@ -86,7 +95,7 @@ export class Producer {
   claimWith(claim: ClaimStatement): Promise<Claimed> | null {
     if (this.#inFlight > 0 || this.#options.hasCaps()) return null;
     const limit = this.#room();
-    return limit === 0 ? null : this.#send(limit, { claim, isAhead: false });
+    return limit === 0 ? null : this.#send(limit, { send: claim, order: 'line', isAhead: false });
   }
 
   serve(queues: readonly string[]): void {
@@ -108,7 +117,7 @@ export class Producer {
 
   /** Waits for a microtask, so that one statement fills all slots that become free in a tick. */
   pumpSoon(): void {
-    if (this.#isScheduled || !this.#mayFindJobs || this.#inFlight === MAX_IN_FLIGHT) return;
+    if (this.#isScheduled || !(this.#mayFindJobs || this.#mayFindNewcomers()) || this.#inFlight === MAX_IN_FLIGHT) return;
     this.#isScheduled = true;
     queueMicrotask(() => {
       this.#isScheduled = false;
@@ -117,16 +126,32 @@ export class Producer {
   }
 
   #pump(): void {
-    if (!this.#mayFindJobs || this.#inFlight >= this.#maxInFlight()) return;
-    const wanted = this.#wantedAhead();
+    if (this.#inFlight >= this.#maxInFlight()) return;
+    const wanted = this.#mayFindJobs ? this.#wantedAhead() : 0;
     if (wanted > 0) this.#leaseAhead(wanted);
     else this.#fillSlots();
   }
 
   #fillSlots(): void {
-    const limit = this.#room();
-    if (limit === 0 || (this.#inFlight > 0 && limit < MIN_FOLLOWING)) return;
-    this.#send(limit, { claim: this.#options.claim, isAhead: false });
+    const limit = this.#mayFindJobs ? this.#room() : 0;
+    if (limit === 0) this.#fillReserve();
+    else if (this.#inFlight === 0 || limit >= MIN_FOLLOWING) this.#claim(limit, { claim: this.#options.claim, isAhead: false });
+  }
+
+  /** A second claim in flight could give the same newcomer another slot. */
+  #fillReserve(): void {
+    if (!this.#mayFindNewcomers() || this.#inFlight > 0) return;
+    const limit = Math.min(this.#options.reservedSlots(), this.#room({ reserved: 0 }));
+    if (limit > 0) this.#claim(limit, { claim: this.#options.claim, isAhead: false, order: 'newcomers' });
+  }
+
+  /** New jobs may have come, or an org whose last job has ended is a newcomer again. */
+  get #changes(): number {
+    return this.#wakes + this.#options.claims.orgsLeft;
+  }
+
+  #mayFindNewcomers(): boolean {
+    return this.#changes !== this.#noNewcomersAt && this.#options.reservedSlots() > 0;
   }
 
   /** Queues that take turns wait for each other's claims, so their claims stay small. */
@@ -139,9 +164,9 @@ export class Producer {
   /** Large statements cost less for each job, so it leases more only when half of the jobs leased ahead have run. */
   #leaseAhead(wanted: number): void {
     const waiting = this.#options.leasedAhead.length;
-    const limit = this.#room(wanted - waiting);
+    const limit = this.#room({ beyond: wanted - waiting });
     if (limit === 0 || waiting + this.#requested > wanted / 2) return;
-    this.#send(limit, { claim: this.#options.leaseAhead, isAhead: true });
+    this.#claim(limit, { claim: this.#options.leaseAhead, isAhead: true });
   }
 
   /** A claim under a cap holds a lock, so a second one would only wait for the first. */
@@ -149,21 +174,35 @@ export class Producer {
     return this.#options.hasCaps() ? 1 : MAX_IN_FLIGHT;
   }
 
-  #send(limit: number, { claim, isAhead }: { claim: ClaimStatement; isAhead: boolean }): Promise<Claimed> {
+  #claim(limit: number, { claim, isAhead, order = this.#nextOrder() }: { claim: ClaimStatements; isAhead: boolean; order?: Order }): void {
+    const { owned } = this.#options.claims;
+    const { cursors, lastTurns } = this.#turns;
+    const newcomersOnly = order === 'newcomers';
+    const inTurn: ClaimStatement = (params) => claim.inTurn({ ...params, cursors, lastTurns, owned, newcomersOnly });
+    this.#send(limit, { send: order === 'line' ? claim.inLine : inTurn, order, isAhead });
+  }
+
+  #nextOrder(): Order {
+    return this.#options.hasCaps() || this.#turns.isDue(performance.now()) ? 'turns' : 'line';
+  }
+
+  #send(limit: number, { send, order, isAhead }: { send: ClaimStatement; order: Order; isAhead: boolean }): Promise<Claimed> {
     const { claims, workerId } = this.#options;
     this.#inFlight++;
     this.#requested += limit;
     const sentMs = performance.now();
     const runs = this.#ranges.runsFor(limit);
     const params = { workerId, limit, claimNo: claims.next(), ranges: this.#ranges.next(sentMs), runs };
-    const claiming = claim(params);
-    this.#receive(claiming, { ...params, sentMs, isAhead, wakes: this.#wakes }).catch((error) => this.#report(error));
+    const claiming = send(params);
+    this.#receive(claiming, { ...params, sentMs, isAhead, order, wakes: this.#wakes, changes: this.#changes }).catch((error) =>
+      this.#report(error),
+    );
     return claiming;
   }
 
-  #room(beyond = 0): number {
+  #room({ beyond = 0, reserved = this.#options.reservedSlots() } = {}): number {
     if (this.#isDraining || this.#options.types.length === 0) return 0;
-    const room = this.#options.slots - this.#options.busySlots() - this.#requested + beyond;
+    const room = this.#options.slots - reserved - this.#options.busySlots() - this.#requested + beyond;
     return Math.max(0, Math.min(room, MAX_PER_STATEMENT));
   }
 
@@ -189,16 +228,35 @@ export class Producer {
     this.pumpSoon();
   }
 
-  #observe({ jobs, hasMore }: Claimed, { limit, sentMs, wakes, runs }: SentClaim): void {
-    const runsClaimed = this.#ranges.raise(jobs);
-    const wasFull = jobs.length === limit || runsClaimed >= runs;
-    // The statement may have missed jobs that were submitted while it was in flight. A claim that returned fewer jobs than it asked for
-    // emptied the queue or met another process, so the next look can wait.
-    this.#mayFindJobs = wasFull || this.#wakes !== wakes;
-    this.#options.leasedAhead.onClaimed({ hasMore: wasFull || hasMore, nowMs: performance.now() });
+  #observe(claimed: Claimed, sent: SentClaim): void {
+    const { jobs, hasMore } = claimed;
+    const nowMs = performance.now();
+    if (sent.order === 'newcomers') {
+      if (jobs.length === 0) this.#noNewcomersAt = sent.changes;
+    } else {
+      const wasFull = sent.order === 'line' ? this.#observeLine(jobs, sent) : this.#observeTurns(claimed, sent, nowMs);
+      // The statement may have missed jobs that were submitted while it was in flight. A claim that returned fewer jobs than it asked for
+      // emptied the queue or met another process, so the next look can wait.
+      this.#mayFindJobs = wasFull || this.#wakes !== sent.wakes;
+      this.#options.leasedAhead.onClaimed({ hasMore: wasFull || hasMore, nowMs });
+      if (jobs.length === 0) this.#ranges.reset(sent.sentMs);
+    }
     if (hasMore) this.#lookAgain(Math.random() * CONTENDED_MS);
     else if (jobs.length > 0 && !this.#mayFindJobs) this.#lookAgain(SECOND_LOOK_MS);
-    if (jobs.length === 0) this.#ranges.reset(sentMs);
+  }
+
+  #observeLine(jobs: readonly StartedJob[], { limit, runs }: SentClaim): boolean {
+    const runsClaimed = this.#ranges.raise(jobs);
+    const wasFull = jobs.length === limit || runsClaimed >= runs;
+    this.#turns.onLine({ jobs, hasMore: wasFull });
+    return wasFull;
+  }
+
+  /** If several orgs wait, a claim takes a bounded number of jobs of each. So it may return few although more are waiting. */
+  #observeTurns({ jobs, orgs = 0, foundMs = 0 }: Claimed, { limit, runs }: SentClaim, nowMs: number): boolean {
+    this.#ranges.moveTurns(jobs);
+    this.#turns.onTurns({ jobs, orgs, foundMs, nowMs });
+    return jobs.length === limit || (jobs.length > 0 && (orgs > 1 || firstsOfRuns(jobs).length >= runs));
   }
 
   #lookAgain(delayMs: number): void {
@@ -221,27 +279,5 @@ export class Producer {
 
   #report(error: unknown): void {
     this.#options.events.emit('error', { error, where: 'producer' });
-  }
-}
-
-/** The producers of this process. The submitter looks for an idle one, so that a lone job starts without a separate claim. */
-export class Producers {
-  readonly #all = new Set<Producer>();
-
-  add(producer: Producer): void {
-    this.#all.add(producer);
-  }
-
-  remove(producer: Producer): void {
-    this.#all.delete(producer);
-  }
-
-  /** Sends a statement as the claim of an idle producer that serves the job. Returns null, without sending it, if none is idle. */
-  claimWith(job: ServedJob, claim: ClaimStatement): Promise<Claimed> | null {
-    for (const producer of this.#all) {
-      const claiming = producer.serves(job) ? producer.claimWith(claim) : null;
-      if (claiming !== null) return claiming;
-    }
-    return null;
   }
 }

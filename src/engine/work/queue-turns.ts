@@ -1,14 +1,13 @@
-/** Stands for all queues that are claimed in the order of submission. */
-const BY_SUBMISSION = '';
+type Line = 'by submission' | 'by org';
 
 /**
- * Decides which queues a claim prefers. Queues that are claimed in the order of submission share one line. Each fair queue is a separate
- * line, whose order cannot be compared with another. So lines take turns: the line that was served longest ago comes first. Each
- * priority has separate turns, so an urgent job does not use up the turn of the other jobs in its line.
+ * Decides which queues a claim prefers. Queues that are claimed in the order of submission share one line, and fair queues share another.
+ * The two orders cannot be compared, so lines take turns: the line that was served longest ago comes first. Each priority has separate
+ * turns, so an urgent job does not use up the turn of the other jobs in its line.
  */
 export class QueueTurns {
   /** By priority: the lines, with the next turn first. */
-  #orders: string[][];
+  #orders: Line[][];
   #fair: ReadonlySet<string> = new Set();
 
   constructor(priorities: number) {
@@ -40,7 +39,7 @@ export class QueueTurns {
     return true;
   }
 
-  #lineOf(queue: string): string {
-    return this.#fair.has(queue) ? queue : BY_SUBMISSION;
+  #lineOf(queue: string): Line {
+    return this.#fair.has(queue) ? 'by org' : 'by submission';
   }
 }

@@ -30,7 +30,8 @@ export class ReadyRanges {
     for (const queue of queues)
       for (const jobType of types)
         for (let priority = 0; priority < PRIORITIES.length; priority++) {
-          const range = { queue, jobType, priority, floor: 0, rank: this.#turns.rankOf(queue, priority) };
+          const rank = this.#turns.rankOf(queue, priority);
+          const range = { queue, jobType, priority, floor: 0, rank, inTurn: fair.has(queue) };
           this.#ranges.push(range);
           this.#byKey.set(`${queue}\n${jobType}\n${priority}`, range);
         }
@@ -51,7 +52,7 @@ export class ReadyRanges {
     for (const range of this.#ranges) range.floor = 0;
   }
 
-  /** Whether several lines of queues take turns, one for each claim. */
+  /** Whether several lines of queues take turns, one for each claim. Orgs within a line are another matter. */
   get takeTurns(): boolean {
     return this.#turns.lines > 1;
   }
@@ -61,21 +62,27 @@ export class ReadyRanges {
     return Math.min(jobs, Math.ceil((jobs * 1.5) / this.#jobsPerRun) + SPARE_RUNS);
   }
 
-  /** Raises the floors to the claimed jobs and moves the turns on. Returns how many runs the jobs came from. */
+  /** Raises the floors to the jobs of a claim in one line, and moves the turns on. Returns how many runs the jobs came from. */
   raise(started: readonly StartedJob[]): number {
-    let runs = 0;
-    let isOthersTurn = false;
-    let previous: StartedJob | undefined;
-    for (const job of started) {
-      if (job.orderKey === previous?.orderKey && job.jobType === previous.jobType) continue;
-      previous = job;
-      runs++;
+    const firsts = firstsOfRuns(started);
+    for (const job of firsts) {
       const range = this.#byKey.get(`${job.queue}\n${job.jobType}\n${job.priority}`);
       if (range !== undefined && job.orderKey - LAG > range.floor) range.floor = job.orderKey - LAG;
-      if (this.#turns.served(job.queue, job.priority)) isOthersTurn = true;
     }
+    this.moveTurns(started);
+    if (firsts.length > 0) this.#jobsPerRun = started.length / firsts.length;
+    return firsts.length;
+  }
+
+  /** Moves the turns of the lines on. A claim in turns between orgs raises no floor, because older jobs of other orgs may wait. */
+  moveTurns(started: readonly StartedJob[]): void {
+    if (!this.takeTurns) return;
+    let isOthersTurn = false;
+    for (const job of started) if (this.#turns.served(job.queue, job.priority)) isOthersTurn = true;
     if (isOthersTurn) for (const range of this.#ranges) range.rank = this.#turns.rankOf(range.queue, range.priority);
-    if (runs > 0) this.#jobsPerRun = started.length / runs;
-    return runs;
   }
 }
+
+/** The first job of each run, if the jobs of a run follow each other. */
+export const firstsOfRuns = (jobs: readonly StartedJob[]): readonly StartedJob[] =>
+  jobs.filter((job, index) => job.orderKey !== jobs[index - 1]?.orderKey || job.jobType !== jobs[index - 1]?.jobType);

@@ -2,6 +2,7 @@ import { AppError } from '../../core/errors.ts';
 import { type Policy, PROFILES } from '../../core/policy.ts';
 import { isPassing } from '../../ledger/driver/statement.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
+import type { EventHub } from '../events.ts';
 import type { RegisteredHandler } from './registry.ts';
 
 const RETRY_MS = 500;
@@ -10,13 +11,13 @@ const RETRY_MS = 500;
 export async function loadPolicy(
   policies: PolicyCache,
   policyId: number,
-  { onError, isStopped }: { onError(error: unknown): void; isStopped(): boolean },
+  { events, isStopped }: { events: EventHub; isStopped(): boolean },
 ): Promise<Policy | Error> {
   for (;;) {
     try {
       return await policies.policyOf(policyId);
     } catch (error) {
-      onError(error);
+      events.emit('error', { error, where: 'worker' });
       if (!isPassing(error) || isStopped()) return error as Error;
       await new Promise((resolve) => setTimeout(resolve, Math.random() * RETRY_MS));
     }

@@ -3,7 +3,6 @@ import type { Policy } from '../../core/policy.ts';
 import type { StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import { registerWorker, stopWorker } from '../../ledger/attempts/workers.ts';
 import { announceType } from '../../ledger/queues/job-types.ts';
-import { raiseVirtualTime } from '../../ledger/queues/queues.ts';
 import type { Catalogue } from '../catalogue.ts';
 import { Loop } from '../loop.ts';
 import { HandlerContext, type SpawnRequest } from './handler-context.ts';
@@ -11,7 +10,9 @@ import { Heartbeat } from './heartbeat.ts';
 import type { RunningAttempt } from './running-attempt.ts';
 import { Worker, type WorkerOptions } from './worker.ts';
 
-export type SupervisorOptions = Omit<WorkerOptions, 'workerId' | 'fairQueues' | 'hasCaps' | 'contextOf' | 'onStarted'> & {
+export type SupervisorOptions = Omit<WorkerOptions, 'workerId' | 'reservedSlots' | 'fairQueues' | 'hasCaps' | 'contextOf' | 'onStarted'> & {
+  /** How many slots only orgs may take of which the worker runs no job. No slot is reserved while there is one org. */
+  reservedSlots: number;
   catalogue: Catalogue;
   profile: Policy;
   name: string;
@@ -80,8 +81,8 @@ export class Supervisor {
   }
 
   async #startWorker(): Promise<void> {
-    const { database, registry, slots, name, queues } = this.#options;
-    const place = { name, host: hostname(), pid: process.pid, slots };
+    const { database, registry, slots, reservedSlots, name, queues } = this.#options;
+    const place = { name, host: hostname(), pid: process.pid, slots, reservedSlots };
     const served = { types: registry.types(), orgsOfTypes: registry.orgsOfTypes(), queues: [...queues] };
     const id = await registerWorker(database.workers, { ...place, ...served });
     const worker = this.#makeWorker(id);
@@ -104,7 +105,7 @@ export class Supervisor {
   }
 
   #makeWorker(workerId: number): Worker {
-    const { database, registry, events, spawn, catalogue } = this.#options;
+    const { database, registry, events, spawn, catalogue, reservedSlots } = this.#options;
     const ensureStarted = (attempt: RunningAttempt) => worker.ensureStarted(attempt);
     const services = { database, events, workerId: () => workerId, spawn, ensureStarted };
     const servesSomeOrgs = registry.orgsOfTypes().size > 0;
@@ -112,6 +113,7 @@ export class Supervisor {
       ...this.#options,
       workerId,
       queues: this.#queues(),
+      reservedSlots: () => (catalogue.hasSeveralOrgs ? reservedSlots : 0),
       fairQueues: () => catalogue.fairQueues,
       hasCaps: () => servesSomeOrgs || catalogue.hasCaps(registry.types()),
       contextOf: (attempt) => new HandlerContext(attempt, services),
@@ -131,15 +133,9 @@ export class Supervisor {
   }
 
   #onStarted(started: readonly StartedJob[]): void {
-    const { catalogue, database, policies, events } = this.#options;
-    const stamps = new Map<string, number>();
-    for (const job of started) {
-      const policy = policies.cached(job.policyId);
+    for (const { policyId } of started) {
+      const policy = this.#options.policies.cached(policyId);
       if (policy !== undefined) this.#heartbeat?.shorten(policy.leaseMs);
-      if (catalogue.fairQueues.has(job.queue)) stamps.set(job.queue, Math.max(stamps.get(job.queue) ?? 0, job.orderKey));
-    }
-    for (const [queue, stamp] of stamps) {
-      raiseVirtualTime(database.workers, queue, stamp).catch((error) => events.emit('error', { error, where: 'fair queue' }));
     }
   }
 

@@ -3,7 +3,7 @@ import type { Lease } from '../../ledger/attempts/start-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import type { EventHub } from '../events.ts';
-import { claimStatementOf, leaseAheadStatement } from './claim-statements.ts';
+import { claimStatementsOf, leaseAheadStatements } from './claim-statements.ts';
 import { Claims, returnUnknownJobs } from './claims.ts';
 import { DeadlineTimer } from './deadline-timer.ts';
 import { execute, type HandlerOutcome, preferOwnCompletion } from './executor.ts';
@@ -12,7 +12,8 @@ import type { JobContext } from './job-context.ts';
 import { LateStarts } from './late-starts.ts';
 import { LeasedAhead } from './leased-ahead.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
-import { type Claim, Producer, type Producers } from './producer.ts';
+import { type Claim, Producer, type ProducerOptions } from './producer.ts';
+import type { Producers } from './producers.ts';
 import type { HandlerRegistry } from './registry.ts';
 import { loadPolicy, runnableOf } from './runnable.ts';
 import { RunningAttempt } from './running-attempt.ts';
@@ -32,6 +33,7 @@ export type WorkerOptions = {
   lastWritesMs?: number;
   /** One statement claims jobs, the next one starts them. */
   startsApart: boolean;
+  reservedSlots: ProducerOptions['reservedSlots'];
   fairQueues(): ReadonlySet<string>;
   hasCaps(): boolean;
   contextOf(attempt: RunningAttempt): JobContext;
@@ -87,7 +89,9 @@ export class Worker {
       onReturned: (leased) => this.#forget(leased, { isReady: true }),
     });
     this.#leasedAhead = new LeasedAhead({
+      ...options,
       slots: options.startsApart ? 0 : options.slots,
+      owned: claims.owned,
       starter: this.#starter,
       runLate: (leased) => this.#run(lateAttempt(leased)),
       onGone: (leased) => this.#forget(leased),
@@ -96,8 +100,8 @@ export class Worker {
       ...options,
       claims,
       types,
-      claim: claimStatementOf({ ...options, types, orgsOfTypes }),
-      leaseAhead: leaseAheadStatement(options.database),
+      claim: claimStatementsOf({ ...options, types, orgsOfTypes }),
+      leaseAhead: leaseAheadStatements(options.database),
       leasedAhead: this.#leasedAhead,
       busySlots: () => this.#busySlots(),
       onClaimed: (jobs, claim) => this.#onClaimed(jobs, claim),
@@ -200,11 +204,12 @@ export class Worker {
 
   async #onClaimed(jobs: readonly StartedJob[], { claimNo, sentMs, isAhead }: Claim): Promise<void> {
     if (jobs.length === 0) return;
-    const { policies, registry, startsApart } = this.#options;
+    const { policies, registry, events, startsApart } = this.#options;
+    const loading = { events, isStopped: () => this.#isStopped };
     this.#claims.open(claimNo, jobs);
     const leased: LeasedJob[] = [];
     for (const job of jobs) {
-      const policy = policies.cached(job.policyId) ?? (await loadPolicy(policies, job.policyId, this.#loading));
+      const policy = policies.cached(job.policyId) ?? (await loadPolicy(policies, job.policyId, loading));
       if (this.#isStopped) return;
       const runnable = runnableOf(job.jobType, { policy, registered: registry.get(job.jobType) });
       const parts = { job, ...runnable, claimNo };
@@ -285,12 +290,6 @@ export class Worker {
     this.lateStartLeases.delete(attempt.job.leaseSeq);
     this.#idleWait.changed();
   }
-
-  readonly #report = (error: unknown): void => {
-    this.#options.events.emit('error', { error, where: 'worker' });
-  };
-
-  readonly #loading = { onError: this.#report, isStopped: () => this.#isStopped };
 
   /** No handler runs or is about to run, and every outcome is written. */
   #isIdle(): boolean {

@@ -32,7 +32,7 @@ function renderExplanation({ jobId, state, summary, obstacles, facts }: Explaine
 }
 
 function renderFacts(facts: Explained['facts']): Static<typeof Explanation>['facts'] {
-  const { typeCap, orgCap, aheadInLine, holder, cancelRequest, heldForChildren } = facts;
+  const { typeCap, orgCap, aheadInLine, share, holder, cancelRequest, heldForChildren } = facts;
   return {
     type: facts.type,
     queue: facts.queue,
@@ -45,10 +45,15 @@ function renderFacts(facts: Explained['facts']): Static<typeof Explanation>['fac
     ...(typeCap === null ? {} : { type_cap: typeCap }),
     ...(orgCap === null ? {} : { org_cap: orgCap }),
     ...(aheadInLine === null ? {} : { ahead_in_line: aheadInLine }),
+    ...(share === null ? {} : { share: renderShare(share) }),
     ...(holder === null ? {} : { holder: renderHolder(holder) }),
     ...(cancelRequest === null ? {} : { cancel_request: renderRequest(cancelRequest) }),
     ...(heldForChildren === null ? {} : { held_for_children: heldForChildren }),
   };
+}
+
+function renderShare({ slots, ownSlots, openSlots, reservedSlots, waitingOrgs }: NonNullable<Explained['facts']['share']>) {
+  return { slots, own_slots: ownSlots, open_slots: openSlots, reserved_slots: reservedSlots, waiting_orgs: waitingOrgs };
 }
 
 function renderHolder({ workerId, name, host, leaseLeftMs }: NonNullable<Explained['facts']['holder']>) {

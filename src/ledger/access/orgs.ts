@@ -1,3 +1,4 @@
+import { SYSTEM_ORG_ID } from '../../core/delivery-policy.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
 export const DEFAULT_ORG_ID = '00000000-0000-4000-8000-000000000000';
@@ -14,7 +15,11 @@ const SET_CAP = statement('set_org_cap', 'UPDATE millrace.orgs SET max_running =
 
 const SET_RATE = statement('set_org_rate', 'UPDATE millrace.orgs SET requests_per_minute = $2::int4 WHERE id = $1::uuid RETURNING id');
 
-const HAS_CAPS = statement('has_org_caps', 'SELECT EXISTS (SELECT FROM millrace.orgs WHERE max_running IS NOT NULL) AS capped');
+const SUMMARY = statement(
+  'summarize_orgs',
+  `SELECT EXISTS (SELECT FROM millrace.orgs WHERE max_running IS NOT NULL) AS "areCapped",
+     (SELECT count(*) > 1 FROM (SELECT FROM millrace.orgs WHERE id <> '${SYSTEM_ORG_ID}' LIMIT 2) o) AS "areSeveral"`,
+);
 
 /** Returns false if the id or the slug is taken. */
 export async function createOrg(db: Queryable, { id, slug }: { id: string; slug: string }): Promise<boolean> {
@@ -38,8 +43,14 @@ export async function setOrgRate(db: Queryable, orgId: string, requestsPerMinute
   return (await run(db, SET_RATE, [orgId, requestsPerMinute])).length === 1;
 }
 
-/** Claims count running jobs only if this returns true. */
-export async function hasOrgCaps(db: Queryable): Promise<boolean> {
-  const rows = await run<{ capped: boolean }>(db, HAS_CAPS);
-  return rows[0]?.capped === true;
+export type OrgSummary = {
+  /** Some org has a cap, so claims must count running jobs. */
+  areCapped: boolean;
+  /** Millrace's own org does not count. */
+  areSeveral: boolean;
+};
+
+export async function summarizeOrgs(db: Queryable): Promise<OrgSummary> {
+  const [summary] = await run<OrgSummary>(db, SUMMARY);
+  return summary as OrgSummary;
 }

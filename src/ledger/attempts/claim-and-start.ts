@@ -1,7 +1,8 @@
-import { int2Array, int8Array, textArray } from '../driver/binary-array.ts';
+import { boolArray, int2Array, int4Array, int8Array, textArray, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
-import { candidatesText, cappedCandidatesText, cappedRangesText, IS_STILL_THERE, leasedText, rangesText } from './claim-text.ts';
+import { IS_STILL_THERE, LEASED_IN_LINE } from './claim-text.ts';
+import { LEASED_IN_TURN } from './claim-turns-text.ts';
 
 // The hot path in: takes ready jobs, leases and starts them in one statement. It runs in parallel with `complete-jobs.ts`, on another
 // connection. Measured on 2 cores with full history and 64 slots: 30 000 to 37 000 jobs/s drained, 29 000 to 32 000 when one statement
@@ -10,9 +11,9 @@ import { candidatesText, cappedCandidatesText, cappedRangesText, IS_STILL_THERE,
 
 /**
  * A place to look for work: one queue, type and priority, from `floor` on. Among ranges of one priority, a lower `rank` comes first.
- * Without ranks, their jobs are taken in one order.
+ * Without ranks, their jobs are taken in one order. `inTurn`: the queue is fair, so its orgs take turns.
  */
-export type ReadyRange = { queue: string; jobType: string; priority: number; floor: number; rank?: number };
+export type ReadyRange = { queue: string; jobType: string; priority: number; floor: number; rank?: number; inTurn?: boolean };
 
 const ranksOf = (ranges: readonly ReadyRange[]): Buffer => int2Array(ranges.map(({ rank = 0 }) => rank));
 
@@ -53,8 +54,12 @@ export type ClaimParams = {
 export type Claimed = {
   /** Where jobs start separately, they are leased and not started yet. */
   jobs: StartedJob[];
-  /** There may be more ready jobs: other claims held them at that moment, or the tokens found here belonged to jobs that moved on. */
+  /** There may be more ready jobs: other claims owned them at that moment, or the tokens found here belonged to jobs that moved on. */
   hasMore: boolean;
+  /** How many orgs had jobs in fair queues that this claim could have taken. Only a claim in turns looks for them. */
+  orgs?: number;
+  /** How long the database took to find these orgs. */
+  foundMs?: number;
 };
 
 /** The request that submitted the job correlates it if the caller gave no value. */
@@ -77,28 +82,33 @@ export const startedText = (previousLease: string): string => `org_id AS "orgId"
   payload AS "payload", payload_bytes AS "payloadBytes", idempotency_key AS "idempotencyKey", correlation_id AS "correlationId",
   traceparent AS "traceparent", tags AS "tags", project_id AS "projectId"`;
 
-/** Adds a row of nulls if there may be more ready jobs than the limit in `$2` requested and `given` has. */
-export const withMoreText = (
-  given: string,
-): string => `UNION ALL SELECT ${Array.from(startedText('x').matchAll(/ AS "/g), () => 'NULL').join(', ')}
-WHERE (SELECT count(*) FROM ${given}) < $2::int4 AND ((SELECT count(*) FROM candidates) > (SELECT count(*) FROM picked)
-  OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM ${given}))`;
+const NULLS = Array.from(startedText('x').matchAll(/ AS "/g), () => 'NULL').join(', ');
+const mayHaveMore = (given: string): string => `(SELECT count(*) FROM ${given}) < $2::int4
+  AND ((SELECT count(*) FROM candidates) > (SELECT count(*) FROM picked) OR (SELECT count(*) FROM leased) > (SELECT count(*) FROM ${given}))`;
 
-/** Where statements look for jobs, by the parameters below. The second keeps to the caps of `claim-room.ts` and to the served orgs. */
-export const IN_LINE = { ranges: rangesText(4, 9), candidates: candidatesText({ limit: 2, runs: 8 }) };
-export const IN_LINE_WITH_ROOM = {
-  ranges: cappedRangesText({ first: 4, ranks: 9, rooms: 10, served: 14 }),
-  candidates: cappedCandidatesText({ limit: 2, runs: 8, orgs: 11 }),
+/** How a statement finds jobs, and what it returns in addition to the jobs in `given`. */
+export type ClaimOrder = { leased: string; columns: string; note(given: string): string };
+
+/** By submission over all orgs. The note is a row of nulls if there may be more ready jobs than the claim was given. */
+export const IN_LINE: ClaimOrder = {
+  leased: LEASED_IN_LINE,
+  columns: '',
+  note: (given) => `UNION ALL SELECT ${NULLS} WHERE ${mayHaveMore(given)}`,
+};
+
+/** In turns between orgs. The note is always there. */
+export const IN_TURN: ClaimOrder = {
+  leased: LEASED_IN_TURN,
+  columns: `, NULL::bool AS "hasMore", NULL::int4 AS "orgs", NULL::float8 AS "foundMs"`,
+  note: (given) => `UNION ALL SELECT ${NULLS}, ${mayHaveMore(given)}, share.orgs, coalesce(share.took_ms, 0) FROM share`,
 };
 
 // Parameters: worker, limit, claim number, the ranges as four arrays, how many runs to read, the ranks of the ranges. The statement reads
 // the clock once, and a job may be committed between that and the snapshot. So the start is never earlier than the time at which the
 // job became ready.
-function claimAndStartText({ ranges, candidates }: typeof IN_LINE): string {
+function claimAndStartText({ leased, columns, note }: ClaimOrder): string {
   return `
-WITH ${RECORD}, ranges AS MATERIALIZED (${ranges}
-), candidates AS MATERIALIZED (${candidates}
-), ${leasedText(2)}
+WITH ${RECORD}, ${leased}
 , started AS (
   UPDATE millrace.jobs j SET state = 'running', worker_id = $1::int8, lease_seq = l.lease_seq, previous_lease_seq = j.started_lease_seq,
     started_lease_seq = l.lease_seq, started_at = greatest(millrace.clock(), j.scheduled_at), updated_at = millrace.clock(),
@@ -118,23 +128,29 @@ WITH ${RECORD}, ranges AS MATERIALIZED (${ranges}
     tookMs: 'took_ms',
   })}
 )
-SELECT ${startedText('previous_lease_seq')} FROM started
-${withMoreText('started')}`;
+SELECT ${startedText('previous_lease_seq')}${columns} FROM started
+${note('started')}`;
 }
 
 const CLAIM_AND_START = statement('claim_and_start', claimAndStartText(IN_LINE));
-const CLAIM_AND_START_CAPPED = statement('claim_and_start_capped', claimAndStartText(IN_LINE_WITH_ROOM));
+const CLAIM_AND_START_IN_TURN = statement('claim_and_start_in_turn', claimAndStartText(IN_TURN));
 
 /** Claims and starts at most `limit` ready jobs, in claim order. */
 export async function claimAndStart(db: Queryable, params: ClaimParams): Promise<Claimed> {
   return takenOf(await run<StartedJob>(db, CLAIM_AND_START, parametersOf(params)));
 }
 
-/** Converts the rows of a statement that ends in `withMoreText`. */
-export function takenOf(rows: StartedJob[]): Claimed {
-  const hasMore = rows.at(-1)?.seq === null;
-  if (hasMore) rows.pop();
-  return { jobs: rows, hasMore };
+/** Like `claimAndStart`, but orgs take turns, and caps apply. */
+export async function claimAndStartInTurn(db: Queryable, params: TurnParams): Promise<Claimed> {
+  return takenOf(await run<StartedJob>(db, CLAIM_AND_START_IN_TURN, turnParametersOf(params)));
+}
+
+type NotedJob = StartedJob & { hasMore?: boolean | null; orgs?: number; foundMs?: number };
+
+/** Converts the rows of a statement that ends in the note of a `ClaimOrder`. */
+export function takenOf(rows: NotedJob[]): Claimed {
+  const note = rows.at(-1)?.seq === null ? rows.pop() : undefined;
+  return { jobs: rows, hasMore: note !== undefined && (note.hasMore ?? true), orgs: note?.orgs, foundMs: note?.foundMs };
 }
 
 /** How many more jobs of each type and of each capped org may run. Types without a cap are absent. */
@@ -146,25 +162,52 @@ export type Room = Caps & { orgsOfTypes?: OrgsOfTypes };
 /** The orgs for which a worker serves a type. Types that it serves for every org are absent. */
 export type OrgsOfTypes = ReadonlyMap<string, readonly string[]>;
 
+export type TurnParams = ClaimParams & {
+  /** By priority: where the claim begins to look for orgs. It does not find all if there are very many. */
+  cursors: readonly string[];
+  /** When each org was last served. Of two orgs of which the worker has the same number of jobs, the lower one comes first. */
+  lastTurns: ReadonlyMap<string, number>;
+  /** How many jobs the worker has of each org. Of two orgs, the one with fewer comes first. */
+  owned: ReadonlyMap<string, number>;
+  /** Only orgs of which the worker has no job, and one job of each. */
+  newcomersOnly?: boolean;
+  /** What the caps leave, which `claim-room.ts` read and keeps locked. */
+  room?: Room;
+};
+
 const UNLIMITED = 0x7fff_ffff;
+const NO_CAPS: Room = { types: new Map(), orgs: new Map() };
+/** How many orgs are found beyond those that the claim can serve. */
+const SPARE_ORGS = 16;
 
-/** Like `claimAndStart`, but only for the served orgs, and within the caps that `claim-room.ts` read and keeps locked. */
-export async function claimAndStartCapped(db: Queryable, params: ClaimParams, room: Room): Promise<Claimed> {
-  return takenOf(await run<StartedJob>(db, CLAIM_AND_START_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
-}
-
-/** The five parameters of `cappedRangesText` and `cappedCandidatesText`. */
-export function roomParametersOf({ ranges }: ClaimParams, room: Room): unknown[] {
-  const full = [...room.orgs].filter(([, left]) => left <= 0).map(([orgId]) => orgId);
-  const rooms = ranges.map((range) => room.types.get(range.jobType) ?? UNLIMITED);
-  const served = ranges.map((range) => arrayText(room.orgsOfTypes?.get(range.jobType)));
-  return [rooms, [...room.orgs.keys()], [...room.orgs.values()], full, served];
+/** The twenty parameters of a claim in turns. */
+export function turnParametersOf(params: TurnParams): unknown[] {
+  const { ranges, limit, cursors, owned, lastTurns, newcomersOnly = false, room = NO_CAPS } = params;
+  const orgs = [...new Set([...owned.keys(), ...lastTurns.keys(), ...room.orgs.keys()])];
+  const leftOut = orgs.filter((org) => (room.orgs.get(org) ?? 1) <= 0 || (newcomersOnly && owned.has(org)));
+  return [
+    ...parametersOf(params),
+    uuidArray(ranges.map(({ priority }) => cursors[priority] ?? NO_ORG)),
+    boolArray(ranges.map(({ inTurn = false }) => inTurn || newcomersOnly)),
+    int4Array(ranges.map(({ jobType }) => room.types.get(jobType) ?? UNLIMITED)),
+    uuidArray(orgs),
+    int4Array(orgs.map((org) => owned.get(org) ?? 0)),
+    int8Array(orgs.map((org) => lastTurns.get(org) ?? 0)),
+    int4Array(orgs.map((org) => room.orgs.get(org) ?? null)),
+    uuidArray(leftOut),
+    newcomersOnly ? 1 : limit,
+    limit + leftOut.length + SPARE_ORGS,
+    textArray(ranges.map(({ jobType }) => arrayText(room.orgsOfTypes?.get(jobType)))),
+  ];
 }
 
 /** Arrays inside an array must have equal lengths, so each one is sent as text. */
 const arrayText = (ids: readonly string[] | undefined): string | null => (ids === undefined ? null : `{${ids.join(',')}}`);
 
-/** The nine parameters of every statement that gives jobs to a worker. */
+/** Comes before every org. */
+export const NO_ORG = '00000000-0000-0000-0000-000000000000';
+
+/** The first nine parameters of every statement that gives jobs to a worker. */
 export function parametersOf({ workerId, ranges, limit, claimNo, runs = limit }: ClaimParams): unknown[] {
   return [
     workerId,

@@ -1,19 +1,19 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import {
   type Claimed,
+  type ClaimOrder,
   type ClaimParams,
   CORRELATION,
   IN_LINE,
-  IN_LINE_WITH_ROOM,
+  IN_TURN,
   parametersOf,
-  type Room,
-  roomParametersOf,
   type StartedJob,
   startedText,
+  type TurnParams,
   takenOf,
-  withMoreText,
+  turnParametersOf,
 } from './claim-and-start.ts';
-import { IS_STILL_THERE, leasedText } from './claim-text.ts';
+import { IS_STILL_THERE } from './claim-text.ts';
 
 /** A leased job that has not started: `attemptsStarted` does not include the next attempt. */
 export type ClaimedJob = StartedJob;
@@ -43,11 +43,9 @@ const AHEAD = {
 };
 const APART = { before: `${UNFLUSHED}, `, claimedAt: CLAIMED_AT, from: 'claimed CROSS JOIN unflushed' };
 
-function claimText({ ranges, candidates }: typeof IN_LINE, { before, claimedAt, from }: typeof APART): string {
+function claimText({ leased, columns, note }: ClaimOrder, { before, claimedAt, from }: typeof APART): string {
   return `
-WITH ${before}ranges AS MATERIALIZED (${ranges}
-), candidates AS MATERIALIZED (${candidates}
-), ${leasedText(2)}
+WITH ${before}${leased}
 , claimed AS (
   UPDATE millrace.jobs j SET worker_id = $1::int8, lease_seq = l.lease_seq, claimed_at = ${claimedAt}
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
@@ -58,17 +56,23 @@ WITH ${before}ranges AS MATERIALIZED (${ranges}
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type
 )
-SELECT ${startedText('started_lease_seq')} FROM ${from}
-${withMoreText('claimed')}`;
+SELECT ${startedText('started_lease_seq')}${columns} FROM ${from}
+${note('claimed')}`;
 }
 
 const CLAIM = statement('claim_jobs', claimText(IN_LINE, APART));
 const LEASE_AHEAD = statement('lease_ahead', claimText(IN_LINE, AHEAD));
-const CLAIM_CAPPED = statement('claim_capped_jobs', claimText(IN_LINE_WITH_ROOM, APART));
+const CLAIM_IN_TURN = statement('claim_jobs_in_turn', claimText(IN_TURN, APART));
+const LEASE_AHEAD_IN_TURN = statement('lease_ahead_in_turn', claimText(IN_TURN, AHEAD));
 
 /** Leases at most `limit` ready jobs to a worker, in claim order, without starting them. */
 export async function claimJobs(db: Queryable, params: ClaimParams): Promise<Claimed> {
   return takenOf(await run<ClaimedJob>(db, CLAIM, parametersOf(params)));
+}
+
+/** Like `claimJobs`, but orgs take turns, and caps apply. */
+export async function claimJobsInTurn(db: Queryable, params: TurnParams): Promise<Claimed> {
+  return takenOf(await run<ClaimedJob>(db, CLAIM_IN_TURN, turnParametersOf(params)));
 }
 
 /** Like `claimJobs`, but for jobs that may run before their start is written: see `mayStartLate`. */
@@ -76,7 +80,7 @@ export async function leaseAhead(db: Queryable, params: ClaimParams): Promise<Cl
   return takenOf(await run<ClaimedJob>(db, LEASE_AHEAD, parametersOf(params)));
 }
 
-/** Like `claimJobs`, but only for the served orgs, and within the caps that `claim-room.ts` read and keeps locked. */
-export async function claimCappedJobs(db: Queryable, params: ClaimParams, room: Room): Promise<Claimed> {
-  return takenOf(await run<ClaimedJob>(db, CLAIM_CAPPED, [...parametersOf(params), ...roomParametersOf(params, room)]));
+/** Like `leaseAhead`, but orgs take turns. */
+export async function leaseAheadInTurn(db: Queryable, params: TurnParams): Promise<Claimed> {
+  return takenOf(await run<ClaimedJob>(db, LEASE_AHEAD_IN_TURN, turnParametersOf(params)));
 }

@@ -1,7 +1,8 @@
-// SQL that finds and takes ready jobs, shared by every statement that claims. Each function takes parameter numbers.
+// SQL that finds and takes ready jobs in one line over all orgs. Each function takes parameter numbers. `claim-turns-text.ts` has the SQL for
+// claims in turns between orgs.
 
 // Ranges whose queue or type is paused are removed before any lookup.
-const IS_OPEN = `NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = l.queue AND q.paused_at IS NOT NULL)
+export const IS_OPEN = `NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = l.queue AND q.paused_at IS NOT NULL)
     AND NOT EXISTS (SELECT FROM millrace.job_types t WHERE t.name = l.job_type AND t.paused_at IS NOT NULL)`;
 
 // A few more than requested, because another process may hold the first ones.
@@ -15,27 +16,24 @@ export const openRangesText = (first: number): string => `
   SELECT * FROM unnest(${rangeArrays(first)}) AS l(queue, job_type, priority, floor) WHERE ${IS_OPEN}`;
 
 /** With the rank of each range among the ranges of its priority. Keys are compared only within one rank. */
-export const rangesText = (first: number, ranks: number): string => `
+const rangesText = (first: number, ranks: number): string => `
   SELECT * FROM unnest(${rangeArrays(first)}, $${ranks}::int2[]) AS l(queue, job_type, priority, floor, rank) WHERE ${IS_OPEN}`;
 
-const LEFT = 'cardinality(r.seqs) - r.taken';
+export const LEFT = 'cardinality(r.seqs) - r.taken';
 
 /** How many jobs the preceding runs of a group have, in claim order. */
-const beforeText = (
-  of: string,
-  partition = '',
-) => `coalesce(sum(${of}.jobs) OVER (${partition} ORDER BY ${of}.priority, ${of}.rank, ${of}.order_key
+const beforeText = (of: string) => `coalesce(sum(${of}.jobs) OVER (ORDER BY ${of}.priority, ${of}.rank, ${of}.order_key
       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)`;
 
 // Another process may hold the first runs. A run has up to 128 jobs, so one run may contain all the jobs that a claim needs. Without
 // spare runs, two processes with handlers of 5 ms drained 6 100 and 6 400 jobs/s; with them, 8 700 and 9 200.
-const SPARE_RUNS = 8;
+export const SPARE_RUNS = 8;
 
 /**
  * The first runs in claim order: as many as needed, and a few spare ones in case other claims hold the first. `runs` bounds how many
  * are read in each range.
  */
-export const candidatesText = ({ limit, runs }: { limit: number; runs: number }): string => `
+const candidatesText = ({ limit, runs }: { limit: number; runs: number }): string => `
   SELECT tid, rank, jobs AS allowed, before < ${withSpare(limit)} AS is_needed FROM (
     SELECT c.*, ${beforeText('c')} AS before, row_number() OVER (ORDER BY c.priority, c.rank, c.order_key) AS place FROM ranges l
     CROSS JOIN LATERAL (
@@ -44,42 +42,11 @@ export const candidatesText = ({ limit, runs }: { limit: number; runs: number })
       ORDER BY r.order_key LIMIT $${runs}::int4) c
   ) line WHERE before < ${withSpare(limit)} OR place <= ${SPARE_RUNS} ORDER BY priority, rank, order_key`;
 
-type CappedRanges = { first: number; ranks: number; rooms: number; served: number };
-
-/** Like `rangesText`, but each range has the remaining cap of its type from `rooms`, and the orgs from `served` unless it serves all. */
-export const cappedRangesText = ({ first, ranks, rooms, served }: CappedRanges): string => `
-  SELECT l.queue, l.job_type, l.priority, l.floor, l.rank, l.room, l.served::uuid[] AS served
-  FROM unnest(${rangeArrays(first)}, $${ranks}::int2[], $${rooms}::int4[], $${served}::text[])
-    AS l(queue, job_type, priority, floor, rank, room, served) WHERE l.room > 0 AND ${IS_OPEN}`;
-
-/**
- * Of each type and of each capped org no more jobs than its cap leaves, under the locks of `claim-room.ts`. Three parameters from
- * `orgs` on: the capped orgs, what their caps leave, and the orgs that are full.
- */
-export const cappedCandidatesText = ({ limit, runs, orgs }: { limit: number; runs: number; orgs: number }): string => `
-  SELECT tid, rank, allowed, true AS is_needed FROM (
-    SELECT *, ${beforeText('fitting')} AS before FROM (
-      SELECT tid, priority, rank, order_key, allowed, allowed AS jobs FROM (
-        SELECT *, least(jobs, room - before_of_type, coalesce(org_room - before_of_org, jobs)) AS allowed FROM (
-          SELECT c.*, l.room, o.room AS org_room, ${beforeText('c', 'PARTITION BY l.job_type')} AS before_of_type,
-            ${beforeText('c', 'PARTITION BY c.org_id')} AS before_of_org
-          FROM ranges l
-          CROSS JOIN LATERAL (
-            SELECT r.ctid AS tid, r.priority, l.rank, r.order_key, r.org_id, ${LEFT} AS jobs FROM millrace.ready r
-            WHERE r.queue = l.queue AND r.job_type = l.job_type AND r.priority = l.priority AND r.order_key >= l.floor
-              AND r.org_id <> ALL ($${orgs + 2}::uuid[]) AND (l.served IS NULL OR r.org_id = ANY (l.served))
-            ORDER BY r.order_key LIMIT $${runs}::int4) c
-          LEFT JOIN unnest($${orgs}::uuid[], $${orgs + 1}::int4[]) AS o(org_id, room) ON o.org_id = c.org_id
-        ) counted
-      ) ranked WHERE allowed > 0
-    ) fitting
-  ) line WHERE before < ${withSpare(limit)} ORDER BY priority, rank, order_key`;
-
 /**
  * Turns candidates into leases: locks runs that no other claim holds, takes jobs from their fronts, and gives each the next fencing
  * token. A run that another claim shortened in the meantime has another address and is left out.
  */
-export const leasedText = (limit: number): string => `picked AS MATERIALIZED (
+const leasedText = (limit: number): string => `picked AS MATERIALIZED (
   SELECT r.*, c.rank, least(c.allowed, ${LEFT}) AS jobs FROM candidates c
   CROSS JOIN LATERAL (SELECT ctid AS tid, * FROM millrace.ready WHERE ctid = c.tid FOR UPDATE SKIP LOCKED) r
   LIMIT (SELECT count(*) FROM candidates WHERE is_needed)
@@ -94,6 +61,11 @@ export const leasedText = (limit: number): string => `picked AS MATERIALIZED (
   SELECT c.org_id, c.queue, c.job_type, c.priority, c.order_key, u.seq, nextval('millrace.lease_seq') AS lease_seq
   FROM cut c CROSS JOIN LATERAL unnest(c.seqs[c.taken + 1 : c.taken + c.cut]) AS u(seq)
 )`;
+
+/** Everything up to `leased`, by the first nine parameters of a claim. */
+export const LEASED_IN_LINE = `ranges AS MATERIALIZED (${rangesText(4, 9)}
+), candidates AS MATERIALIZED (${candidatesText({ limit: 2, runs: 8 })}
+), ${leasedText(2)}`;
 
 /** The job of a token may have left the state or the range since the token was written. */
 export const IS_STILL_THERE = `j.state = 'scheduled' AND j.worker_id IS NULL AND j.queue = l.queue AND j.job_type = l.job_type

@@ -12,8 +12,8 @@ export const SERVES_JOB = `j.job_type = ANY (w.types)
 
 const REGISTER = statement(
   'register_worker',
-  `INSERT INTO millrace.workers (name, host, pid, types, queues, slots, orgs_of_types, started_at, beat_at)
-   VALUES ($1, $2, $3::int4, $4::text[], $5::text[], $6::int4, $7::jsonb, millrace.clock(), millrace.clock()) RETURNING id`,
+  `INSERT INTO millrace.workers (name, host, pid, types, queues, slots, orgs_of_types, reserved_slots, started_at, beat_at)
+   VALUES ($1, $2, $3::int4, $4::text[], $5::text[], $6::int4, $7::jsonb, $8::int4, millrace.clock(), millrace.clock()) RETURNING id`,
 );
 
 const STOP = statement(
@@ -38,6 +38,8 @@ export type NewWorker = {
   slots: number;
   /** The orgs of each type that the worker serves for some orgs only. */
   orgsOfTypes?: OrgsOfTypes;
+  /** How many of the slots only orgs take of which the worker runs no job. */
+  reservedSlots?: number;
 };
 
 export async function registerWorker(db: Queryable, worker: NewWorker): Promise<number> {
@@ -49,6 +51,7 @@ export async function registerWorker(db: Queryable, worker: NewWorker): Promise<
     textArray(worker.queues),
     worker.slots,
     orgsText(worker.orgsOfTypes),
+    worker.reservedSlots ?? 0,
   ]);
   return Number(rows[0]?.id);
 }

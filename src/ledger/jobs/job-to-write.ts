@@ -8,8 +8,6 @@ export type JobToWrite = {
   policyId: number;
   actor: string | null;
   placement: Placement | null;
-  /** Its reserved place in a fair queue. Without one it is ordered by submission. */
-  stamp?: number;
 };
 
 /** The relations of a job to others. A job that `waits` starts as pending. */

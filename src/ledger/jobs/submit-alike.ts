@@ -61,9 +61,8 @@ const ENVELOPED = written({ tagged: false, enveloped: true });
 const TAGGED = written({ tagged: true, enveloped: false });
 const TAGGED_ENVELOPED = written({ tagged: true, enveloped: true });
 
-const isBareButForTags = ({ job, placement, stamp }: JobToWrite): boolean =>
+const isBareButForTags = ({ job, placement }: JobToWrite): boolean =>
   placement === null &&
-  stamp === undefined &&
   job.idempotencyKey === null &&
   job.runAt === null &&
   job.runAfterMs === null &&

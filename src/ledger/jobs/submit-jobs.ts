@@ -34,9 +34,6 @@ const keysText = (scope: string) => `, keyed AS (
   LEFT JOIN keyed k ON k.org_id = i.org_id AND k.scope = ${scope} AND k.key = i.key
 )`;
 
-/** Jobs of a fair queue get separate tokens, because each has its own place. */
-const RUN = `CASE WHEN order_key = seq THEN ${RUN_OF_NEIGHBOURS} ELSE -seq END`;
-
 /** The columns of the envelope, which only some jobs have. */
 const ENVELOPE = {
   input: ', $12::text[], $13::text[], $14::uuid[], $15::text[]',
@@ -68,7 +65,7 @@ WITH ${RECORD}, input AS MATERIALIZED (
     payload, parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes${envelope.columns})
   SELECT i.seq, i.org_id, i.id, i.at, i.at, i.run_at,
     CASE WHEN i.run_at <= i.at AND extra->>'waits' IS NULL THEN i.at END,
-    i.at + i.lifetime_ms * interval '1 ms', coalesce((extra->>'stamp')::int8, i.seq), i.policy_id,
+    i.at + i.lifetime_ms * interval '1 ms', i.seq, i.policy_id,
     (CASE WHEN extra->>'waits' IS NOT NULL THEN 'pending' WHEN i.run_at > i.at THEN 'delayed' ELSE 'scheduled' END)::millrace.job_state,
     i.priority, coalesce((extra->>'requested_priority')::int2, i.priority), i.max_attempts, 1, ARRAY[${RECORD_ID}], i.queue, i.job_type, i.key,
     i.payload, (extra->>'parent_seq')::int8, coalesce((extra->>'depth')::int2, 0),
@@ -79,7 +76,7 @@ WITH ${RECORD}, input AS MATERIALIZED (
 ), made_ready AS (
   INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
   SELECT min(order_key), lifetime_deadline, org_id, priority, queue, job_type, array_agg(seq ORDER BY seq) FROM inserted
-  WHERE state = 'scheduled' GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${RUN}
+  WHERE state = 'scheduled' GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${RUN_OF_NEIGHBOURS}
 ), timed AS (
   INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
   SELECT run_at, lifetime_deadline, seq, org_id FROM inserted WHERE state = 'delayed'
@@ -129,8 +126,8 @@ type Row = {
 };
 
 /**
- * Writes jobs, their first tokens, events and keys in one statement. Returns one result for each job, in order. The caller has
- * stamped jobs of fair queues. Use it inside a transaction: it announces its keys, and waits for transactions that hold them.
+ * Writes jobs, their first tokens, events and keys in one statement. Returns one result for each job, in order. Use it
+ * inside a transaction: it announces its keys, and waits for transactions that hold them.
  */
 export const submitJobs = (db: Queryable, jobs: readonly JobToWrite[]): Promise<Written[]> =>
   submit(db, jobs, 'announce', FLUSHED) as Promise<Written[]>;
@@ -226,7 +223,7 @@ function envelopeParameters(jobs: readonly JobToWrite[]): Buffer[] {
 }
 
 /** The rare members of a job as one JSON column. A plain job sends null, and the statement skips it. */
-function extraOf({ job, actor, placement, stamp }: JobToWrite): string | null {
+function extraOf({ job, actor, placement }: JobToWrite): string | null {
   const extra: Record<string, unknown> = {};
   if (job.runAt !== null) extra.run_at = job.runAt.toISOString();
   if (job.runAfterMs !== null) extra.run_after_ms = job.runAfterMs;
@@ -239,7 +236,6 @@ function extraOf({ job, actor, placement, stamp }: JobToWrite): string | null {
   if (job.tags !== null) extra.tags = JSON.stringify(job.tags);
   if (actor !== null) extra.actor = actor;
   if (job.payload.kind === 'bytes') extra.payload_bytes = Buffer.from(job.payload.bytes).toString('base64');
-  if (stamp !== undefined) extra.stamp = stamp;
   if (placement !== null) Object.assign(extra, placementExtra(job, placement));
   if (Object.keys(extra).length > 0) return JSON.stringify(extra);
   return null;

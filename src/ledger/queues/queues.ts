@@ -1,16 +1,11 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// Jobs that wait in a queue when it becomes fair are ordered by submission. The virtual time starts at the newest of them, so that
-// later jobs get higher stamps and overtake none of them.
 const CONFIGURE = statement(
   'configure_queue',
-  `INSERT INTO millrace.queues AS q (name, claim_order, paused_at, virtual_time)
-   VALUES ($1, coalesce($2, 'fifo'), CASE WHEN $3::boolean THEN millrace.clock() END,
-           CASE WHEN $2 = 'fair' THEN (SELECT last_value FROM millrace.job_seq) ELSE 0 END)
+  `INSERT INTO millrace.queues AS q (name, claim_order, paused_at)
+   VALUES ($1, coalesce($2, 'fair'), CASE WHEN $3::boolean THEN millrace.clock() END)
    ON CONFLICT (name) DO UPDATE SET claim_order = coalesce($2, q.claim_order),
-     paused_at = CASE WHEN $3::boolean IS NULL THEN q.paused_at WHEN $3::boolean THEN coalesce(q.paused_at, millrace.clock()) END,
-     virtual_time = CASE WHEN $2 = 'fair' AND q.claim_order <> 'fair' THEN greatest(q.virtual_time, excluded.virtual_time)
-                    ELSE q.virtual_time END`,
+     paused_at = CASE WHEN $3::boolean IS NULL THEN q.paused_at WHEN $3::boolean THEN coalesce(q.paused_at, millrace.clock()) END`,
 );
 
 /** A worker reads every queue at every claim (measured: with 3 000 queues a job started after 115 ms instead of 3). */
@@ -30,16 +25,7 @@ const INTRODUCE = statement(
    SELECT name FROM added UNION SELECT name FROM millrace.queues WHERE name = ANY ($1::text[])`,
 );
 
-const READ = statement(
-  'read_queues',
-  `SELECT name, claim_order AS "order", paused_at AS "pausedAt", virtual_time AS "virtualTime"
-   FROM millrace.queues ORDER BY name`,
-);
-
-const RAISE_VIRTUAL_TIME = statement(
-  'raise_virtual_time',
-  'UPDATE millrace.queues SET virtual_time = $2::int8 WHERE name = $1 AND virtual_time < $2::int8',
-);
+const READ = statement('read_queues', `SELECT name, claim_order AS "order", paused_at AS "pausedAt" FROM millrace.queues ORDER BY name`);
 
 export type ClaimOrder = 'fifo' | 'fair';
 
@@ -56,14 +42,8 @@ export async function introduceQueues(db: Queryable, names: readonly string[], m
   return new Set(rows.map(({ name }) => name));
 }
 
-/** `virtualTime` is the highest stamp of a fair queue that a worker has claimed. */
-export type Queue = { name: string; order: ClaimOrder; pausedAt: Date | null; virtualTime: number };
+export type Queue = { name: string; order: ClaimOrder; pausedAt: Date | null };
 
 export async function readQueues(db: Queryable): Promise<Queue[]> {
   return run<Queue>(db, READ);
-}
-
-/** Records how far a fair queue was claimed. It never lowers the value. */
-export async function raiseVirtualTime(db: Queryable, queue: string, stamp: number): Promise<void> {
-  await run(db, RAISE_VIRTUAL_TIME, [queue, stamp]);
 }

@@ -4,9 +4,7 @@ import { LEASED } from '../attempts/owned-jobs.ts';
 import { DEFAULT_BEAT_MS, IS_LOCK_FREE } from '../attempts/watch-workers.ts';
 import { IS_LIVE, SERVES_JOB } from '../attempts/workers.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
-
-/** Counting stops here: the report then says that there are more. */
-export const MAX_COUNTED_AHEAD = 10_001;
+import { explainTurn, type Turn } from './explain-turn.ts';
 
 // Counts the jobs under a cap in the same way as a claim does: by live leases.
 const liveText = (condition: string): string =>
@@ -16,10 +14,9 @@ const liveText = (condition: string): string =>
 const servingText = (condition: string): string => `(SELECT count(*)::int4 FROM millrace.workers w
        WHERE ${IS_LIVE} AND ${condition} AND w.queues && ARRAY[j.queue, '*'])`;
 
-// `ahead` counts the jobs that a worker of this type and queue would claim first.
 const EXPLAIN = statement(
   'explain_job',
-  `SELECT j.seq, j.state, j.queue, j.job_type, j.run_at, j.is_held, j.worker_id, j.lease_seq, j.started_at,
+  `SELECT j.seq, j.state, j.queue, j.job_type, j.priority, j.order_key, coalesce(q.claim_order, 'fair') AS claim_order, j.run_at, j.is_held, j.worker_id, j.lease_seq, j.started_at,
      greatest(0, extract(epoch FROM j.run_at - millrace.clock())::float8 * 1000) AS run_in_ms,
      q.paused_at AS queue_paused_at, t.paused_at AS type_paused_at, t.concurrency AS type_cap, o.max_running AS org_cap,
      CASE WHEN t.concurrency IS NULL THEN NULL ELSE ${liveText('l.job_type = j.job_type')} END AS type_live,
@@ -27,10 +24,6 @@ const EXPLAIN = statement(
      ${servingText(`${SERVES_JOB} AND w.stalled_at IS NULL`)} AS workers,
      ${servingText(`${SERVES_JOB} AND w.stalled_at IS NOT NULL`)} AS stalled_workers,
      ${servingText('j.job_type = ANY (w.types)')} AS workers_of_type,
-     CASE WHEN j.state = 'scheduled' AND j.worker_id IS NULL THEN
-       (SELECT count(*)::int4 FROM (SELECT FROM millrace.ready_jobs r WHERE r.queue = j.queue AND r.job_type = j.job_type
-          AND (r.priority, r.run_key) < (j.priority, j.order_key) AND (r.priority, r.order_key) < (j.priority, j.order_key)
-          LIMIT ${MAX_COUNTED_AHEAD}) ahead) END AS ahead,
      w.name AS holder, w.host AS holder_host, extract(epoch FROM millrace.clock() - w.beat_at)::float8 * 1000 AS holder_silent_ms,
      w.id IS NULL OR w.stopped_at IS NOT NULL AS holder_stopped, ${IS_LOCK_FREE} AS holder_lock_free,
      coalesce(w.beat_ms, ${DEFAULT_BEAT_MS}) AS holder_beat_ms, extract(epoch FROM millrace.clock() - w.stalled_at)::float8 * 1000 AS holder_stalled_ms,
@@ -59,6 +52,9 @@ type Row = {
   state: JobState;
   queue: string;
   job_type: string;
+  priority: number;
+  order_key: number;
+  claim_order: 'fifo' | 'fair';
   run_at: Date;
   worker_id: number | null;
   lease_seq: number;
@@ -72,7 +68,6 @@ type Row = {
   workers: number;
   stalled_workers: number;
   workers_of_type: number;
-  ahead: number | null;
   holder: string | null;
   holder_host: string | null;
   holder_silent_ms: number | null;
@@ -125,6 +120,8 @@ export type JobFacts = {
   servedForOthersOnly: boolean;
   /** Null if the job is not ready. Counting stops at `MAX_COUNTED_AHEAD`. */
   aheadInLine: number | null;
+  /** What its org has of the slots for this job. Null if the job is not ready. */
+  share: Omit<Turn, 'ahead'> | null;
   holder: JobHolder | null;
   cancelRequest: { requestedAt: Date; force: boolean } | null;
   heldForChildren: number | null;
@@ -136,6 +133,7 @@ export async function explainJob(db: Queryable, { orgId, projectId }: Owner, id:
   if (row === undefined) return null;
   const waits = row.state === 'pending';
   const unmet = waits ? await run<{ id: string; state: JobState }>(db, UNMET, [orgId, row.seq]) : [];
+  const { ahead: aheadInLine, ...share } = (await turnOf(db, orgId, row)) ?? { ahead: null };
   return {
     state: row.state,
     queue: row.queue,
@@ -150,11 +148,18 @@ export async function explainJob(db: Queryable, { orgId, projectId }: Owner, id:
     servingWorkers: row.workers,
     stalledWorkers: row.stalled_workers,
     servedForOthersOnly: row.workers + row.stalled_workers === 0 && row.workers_of_type > 0,
-    aheadInLine: row.ahead,
+    aheadInLine,
+    share: 'slots' in share ? share : null,
     holder: holderOf(row),
     cancelRequest: row.cancel_requested_at === null ? null : { requestedAt: row.cancel_requested_at, force: row.is_forced === true },
     heldForChildren: row.is_held ? row.open_children : null,
   };
+}
+
+async function turnOf(db: Queryable, orgId: string, row: Row): Promise<Turn | null> {
+  if (row.state !== 'scheduled' || row.worker_id !== null) return null;
+  const { queue, job_type: type, priority, order_key: orderKey, claim_order } = row;
+  return explainTurn(db, { orgId, queue, type, priority, orderKey, isFair: claim_order === 'fair' });
 }
 
 const capOf = (cap: number | null, live: number | null): Cap | null => (cap === null ? null : { cap, live: live ?? 0 });

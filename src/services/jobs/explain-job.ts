@@ -4,7 +4,8 @@ import type { Owner } from '../../core/owner.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { GRACE_MS } from '../../engine/upkeep/worker-watch.ts';
-import { type JobFacts, type JobHolder, MAX_COUNTED_AHEAD, explainJob as readFacts } from '../../ledger/reads/explain-job.ts';
+import { type JobFacts, type JobHolder, explainJob as readFacts } from '../../ledger/reads/explain-job.ts';
+import { MAX_COUNTED_AHEAD } from '../../ledger/reads/explain-turn.ts';
 import { publicNames } from './public-names.ts';
 
 export type Obstacle =
@@ -14,6 +15,7 @@ export type Obstacle =
   | 'TYPE_PAUSED'
   | 'TYPE_CAP'
   | 'ORG_CAP'
+  | 'ORG_SHARE'
   | 'NO_WORKER'
   | 'BEHIND_OTHERS'
   | 'HELD_FOR_CHILDREN'
@@ -70,6 +72,7 @@ const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | nul
   ['NO_WORKER', (facts) => (isWaiting(facts) && facts.servingWorkers === 0 ? noWorkerSentence(facts) : null)],
   ['TYPE_CAP', (facts) => (waitsInLine(facts) ? capSentence(`Type ${facts.type}`, facts.typeCap) : null)],
   ['ORG_CAP', (facts) => (waitsInLine(facts) ? capSentence('The org', facts.orgCap) : null)],
+  ['ORG_SHARE', (facts) => (waitsInLine(facts) && facts.servingWorkers > 0 ? shareSentence(facts.share) : null)],
   ['BEHIND_OTHERS', (facts) => (waitsInLine(facts) ? aheadSentence(facts.aheadInLine) : null)],
   [
     'HELD_FOR_CHILDREN',
@@ -127,6 +130,17 @@ function noWorkerSentence({ type, queue, servedForOthersOnly }: JobFacts): strin
 
 function capSentence(who: string, cap: JobFacts['typeCap']): string | null {
   return cap === null || cap.live < cap.cap ? null : `${who} runs ${cap.live} of at most ${cap.cap} jobs at the same time.`;
+}
+
+/** The org has its share of the slots if the rest is reserved, or if it has at least as many as an equal division would give it. */
+function shareSentence(share: JobFacts['share']): string | null {
+  if (share === null || share.ownSlots === 0 || share.openSlots > 0) return null;
+  const { slots, ownSlots, reservedSlots, waitingOrgs } = share;
+  const runs = `Its org runs jobs in ${ownSlots} of the ${slots} slots for this job, which is its share`;
+  if (reservedSlots > 0)
+    return `${runs}: ${reservedSlots} more ${reservedSlots === 1 ? 'is' : 'are'} kept free for orgs that run no job there.`;
+  if (waitingOrgs === 0 || ownSlots * (waitingOrgs + 1) < slots) return null;
+  return `${runs}: ${waitingOrgs === 1 ? 'another org waits' : `${waitingOrgs} other orgs wait`} for slots too.`;
 }
 
 function aheadSentence(ahead: number | null): string | null {

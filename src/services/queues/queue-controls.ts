@@ -20,7 +20,7 @@ export class QueueControls {
     return readQueues(this.#engine.database.api);
   }
 
-  /** Sets the order of claims. `fifo` orders jobs of all orgs by priority and submission. `fair` lets orgs take turns. */
+  /** Sets the order of claims among jobs of one priority. `fair`, the default, lets orgs take turns. `fifo` orders jobs of all orgs by submission. */
   async configure(queue: string, change: { order: ClaimOrder }): Promise<void> {
     checkNewName(queue, 'queue');
     const issues = new Issues();

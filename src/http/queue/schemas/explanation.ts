@@ -13,6 +13,14 @@ export const Holder = shape('Holder', {
   lease_left: duration('How long the lease lasts without another heartbeat.'),
 });
 
+export const Share = shape('Share', {
+  slots: Type.Integer({ description: 'The slots of the workers in serving_workers.' }),
+  own_slots: Type.Integer({ description: 'How many of them run jobs of its org.' }),
+  open_slots: Type.Integer({ description: 'How many of them are free for this job.' }),
+  reserved_slots: Type.Integer({ description: 'How many of them are free, but only for orgs of which the worker runs no job.' }),
+  waiting_orgs: Type.Integer({ description: 'Other orgs that wait for the same slots; 1 000 means 1 000 or more.' }),
+});
+
 export const CancelRequest = shape('CancelRequest', { requested_at: timestamp('When.'), force: Type.Boolean() });
 
 export const JobFacts = shape('JobFacts', {
@@ -27,6 +35,7 @@ export const JobFacts = shape('JobFacts', {
   org_cap: Type.Optional(named(Cap, { description: 'If its org has a cap on running jobs.' })),
   serving_workers: Type.Integer({ description: 'The number of live workers that take this type from this queue.' }),
   ahead_in_line: Type.Optional(Type.Integer({ description: 'Ready jobs before it; 10 001 means more than 10 000.' })),
+  share: Type.Optional(named(Share, { description: 'If it is ready: what its org has of the slots.' })),
   holder: Type.Optional(named(Holder, { description: 'The worker that holds it.' })),
   cancel_request: Type.Optional(named(CancelRequest)),
   held_for_children: Type.Optional(Type.Integer({ description: 'The number of spawned jobs that must end before it completes.' })),
