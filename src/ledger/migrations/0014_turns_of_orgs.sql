@@ -1,4 +1,4 @@
--- Purpose: orgs take turns when jobs are claimed (decision 0036). Locks: `ready` cannot be written while its index is built (about a second
+-- Purpose: orgs take turns when jobs are claimed (decision 0036). Locks: `ready` cannot be written while its index is built (some seconds
 -- for a million rows). Breaking: no. A process of an earlier version still gives stamps to jobs of fair queues, and claims by them.
 
 -- Finds the orgs that wait in a range, and the first jobs of each, without reading the jobs of the others. A run of up to 128 jobs has one
