@@ -1,5 +1,5 @@
 import { EXECUTION_TYPE } from '../core/execution/kinds.ts';
-import { SIMULATE_TYPE } from '../handlers/simulate.ts';
+import { SIMULATE_TYPE } from '../core/simulation.ts';
 import type { Watched } from '../platform/database-watch.ts';
 import { openPlatform, watchable } from '../platform/platform.ts';
 import { type Connection, openMillrace, settingsOf } from './connection.ts';

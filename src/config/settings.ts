@@ -1,5 +1,7 @@
+import { MAX_CHILDREN } from '../core/dependencies.ts';
 import { EXECUTION_TYPES } from '../core/execution/kinds.ts';
-import { DEFAULT_MAX_PAYLOAD_BYTES, HIGHEST_MAX_PAYLOAD_BYTES } from '../core/payload.ts';
+import { DEFAULT_ORG_SHARE } from '../core/fair-share.ts';
+import { DEFAULT_MAX_PAYLOAD_BYTES, HIGHEST_MAX_PAYLOAD_BYTES, MAX_OUTPUT_BYTES } from '../core/payload.ts';
 import { MAX_ATTEMPTS, PROFILES } from '../core/policy.ts';
 import type { Kind, Value } from './values.ts';
 
@@ -117,6 +119,9 @@ const SETTINGS = {
       'the probability of a failing work kind when a submission under /v1 has no work kind',
     ),
     allowed_types: setting({ type: 'list', choices: EXECUTION_TYPES }, EXECUTION_TYPES, 'the job types that /v1 accepts'),
+    max_duration: setting(duration(0, DAY), 300 * SECOND, 'the longest duration_ms of a job of the type simulate'),
+    max_output: setting({ type: 'size', maxBytes: MAX_OUTPUT_BYTES }, 65_536, 'the largest output_bytes of a job of the type simulate'),
+    max_children: setting(integer(0, MAX_CHILDREN), 100, 'the most jobs that a job of the type simulate may spawn'),
   },
   limits: {
     requests_per_minute: setting(integer(1), 600, 'requests of an org per minute; beyond that the server returns 429'),
@@ -135,6 +140,16 @@ const SETTINGS = {
       integer(1, 1_000_000_000),
       100_000,
       'jobs that may wait for a worker, for /v1 and /queue separately; beyond that the server returns 503 under /v1 and 429 under /queue',
+    ),
+    org_share: setting(
+      { type: 'number', above: 0, max: 1 },
+      DEFAULT_ORG_SHARE,
+      'the part of `queue_size`, `stored_size`, `server.max_in_flight`, event streams and searches that one org may fill; beyond it an org gets an eighth of what stays free; 1 lets one org fill everything',
+    ),
+    stored_size: setting(
+      { type: 'size', maxBytes: 1_125_899_906_842_624 },
+      53_687_091_200,
+      'what the jobs of all orgs may take in the database, waiting or finished; beyond the share of an org the server returns 429',
     ),
     active_jobs: setting(integer(1, 1_000_000), 1_000, 'concurrent jobs of /v1 over all workers; further ones wait'),
   },

@@ -13,13 +13,14 @@ import { Catalogue } from './catalogue.ts';
 import { EventHub } from './events.ts';
 import { JobWatcher } from './follow/job-watcher.ts';
 import { Reader } from './follow/reader.ts';
+import { SearchTurns } from './follow/search-turns.ts';
 import type { Service } from './loop.ts';
 import { type Hint, Notifier } from './notifier.ts';
 import { Canceller } from './submit/canceller.ts';
 import { HeldJobs } from './submit/held-jobs.ts';
 import { type AcceptedJobs, JobWriter } from './submit/job-writer.ts';
 import type { Prepared, SubmissionRequest } from './submit/prepared.ts';
-import { Spawner } from './submit/spawner.ts';
+import { type AdmitChild, Spawner } from './submit/spawner.ts';
 import { Submitter } from './submit/submitter.ts';
 import { Pruner } from './upkeep/pruner.ts';
 import { Releaser } from './upkeep/releaser.ts';
@@ -38,6 +39,10 @@ export type EngineOptions = {
   profile: Policy;
   /** Validates the jobs that schedules submit and handlers spawn, by the rules of every door. */
   prepare: PrepareSubmission;
+  /** Throws if the org of a child has no room for it. Without it, children have no limit. */
+  admitChild?: AdmitChild;
+  /** The part of the connections for searches that one org may use while it is alone. */
+  orgShare?: number;
   limits?: SubmissionLimits;
   name?: string;
   /** How many jobs this process runs at the same time. */
@@ -73,6 +78,7 @@ export class Engine implements Service {
   readonly watcher: JobWatcher;
   readonly canceller: Canceller;
   readonly heldJobs: HeldJobs;
+  readonly searches: SearchTurns;
   readonly notifier: Notifier;
   readonly #stager: Stager;
   readonly #releaser: Releaser;
@@ -97,6 +103,7 @@ export class Engine implements Service {
     this.catalogue = new Catalogue({ database, events, onChange: () => this.#crews.refresh() });
     this.callbackOrgs = new CallbackOrgs(database.api);
     this.reader = new Reader({ database });
+    this.searches = new SearchTurns({ database, orgShare: options.orgShare });
     this.heldJobs = new HeldJobs({ database });
     this.canceller = new Canceller({ database, heldJobs: this.heldJobs });
     this.watcher = new JobWatcher({ database, events });
@@ -110,7 +117,7 @@ export class Engine implements Service {
       hintReady: (db, jobs) => this.notifier.hint('ready', db, jobs),
       onAccepted: (accepted, how) => this.#onAccepted(accepted, { ...how, isNotified: true }),
     });
-    this.#spawner = new Spawner({ writer: this.writer, prepare: (request) => this.prepare(request) });
+    this.#spawner = new Spawner({ writer: this.writer, prepare: (request) => this.prepare(request), admit: options.admitChild });
     const slots = options.concurrency ?? 10;
     const onReady = () => this.hint('ready');
     const onReleased = () => this.hint('releases');

@@ -1,8 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { MAX_CHILDREN } from '../core/dependencies.ts';
 import { lookUp } from '../core/dictionary.ts';
 import { suggestion } from '../core/nearest-name.ts';
-import { MAX_OUTPUT_BYTES } from '../core/payload.ts';
+import type { SimulationBounds } from '../core/simulation.ts';
 
 const SIMULATED_FAILURES = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'CRASH'] as const;
 
@@ -29,35 +28,38 @@ export type SimulatePayload = {
 type Path = readonly string[];
 type Check = (value: unknown, path: Path) => StandardSchemaV1.Issue[];
 
-const DAY_MS = 86_400_000;
 const MAX_STEPS = 1_000;
 const MAX_FAIL_TIMES = 1_000;
 
-const SPAWN_MEMBERS: Record<string, Check> = { count: integer(1, MAX_CHILDREN), join: boolean };
+function membersWithin({ durationMs, outputBytes, children }: SimulationBounds): Record<keyof SimulatePayload, Check> {
+  const spawnMembers: Record<string, Check> = { count: integer(1, children), join: boolean };
+  return {
+    duration_ms: integer(0, durationMs),
+    failure: oneOf(SIMULATED_FAILURES),
+    fail_times: integer(1, MAX_FAIL_TIMES),
+    progress_steps: integer(1, MAX_STEPS),
+    checkpoint: boolean,
+    spawn: (value, path) => members(value, path, { known: spawnMembers, required: ['count'] }),
+    output_bytes: integer(0, outputBytes),
+  };
+}
 
-const MEMBERS: Record<keyof SimulatePayload, Check> = {
-  duration_ms: integer(0, DAY_MS),
-  failure: oneOf(SIMULATED_FAILURES),
-  fail_times: integer(1, MAX_FAIL_TIMES),
-  progress_steps: integer(1, MAX_STEPS),
-  checkpoint: boolean,
-  spawn: (value, path) => members(value, path, { known: SPAWN_MEMBERS, required: ['count'] }),
-  output_bytes: integer(0, MAX_OUTPUT_BYTES),
-};
-
-export const simulatePayload: StandardSchemaV1<unknown, SimulatePayload> = {
-  '~standard': {
-    version: 1,
-    vendor: 'millrace',
-    validate(value) {
-      const issues = members(value, [], { known: MEMBERS, required: ['duration_ms'] });
-      if (issues.length > 0) return { issues };
-      const payload = value as SimulatePayload;
-      if (payload.fail_times === undefined || payload.failure !== undefined) return { value: payload };
-      return { issues: [{ path: ['fail_times'], message: 'needs failure, which says how the attempts fail' }] };
+export function simulateSchema(bounds: SimulationBounds): StandardSchemaV1<unknown, SimulatePayload> {
+  const known = membersWithin(bounds);
+  return {
+    '~standard': {
+      version: 1,
+      vendor: 'millrace',
+      validate(value) {
+        const issues = members(value, [], { known, required: ['duration_ms'] });
+        if (issues.length > 0) return { issues };
+        const payload = value as SimulatePayload;
+        if (payload.fail_times === undefined || payload.failure !== undefined) return { value: payload };
+        return { issues: [{ path: ['fail_times'], message: 'needs failure, which says how the attempts fail' }] };
+      },
     },
-  },
-};
+  };
+}
 
 function members(
   value: unknown,

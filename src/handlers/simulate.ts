@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { PermanentError, TemporaryError } from '../core/handler-errors.ts';
+import { SIMULATE_TYPE, type SimulationBounds, WIDEST_SIMULATION } from '../core/simulation.ts';
 import type { Submission } from '../core/submission.ts';
-import { type SimulatedFailure, type SimulatePayload, simulatePayload } from './simulate-payload.ts';
+import { type SimulatedFailure, type SimulatePayload, simulateSchema } from './simulate-payload.ts';
 
 /** The part of the handler context that the work needs. */
 type SimulateContext = {
@@ -19,11 +20,11 @@ export type SimulateOptions = {
   timeScale?: number;
   /** Whether CRASH may kill this process. Only for processes that run nothing but simulated jobs. */
   allowCrash?: boolean;
+  /** A job that asks for more fails. */
+  bounds?: SimulationBounds;
 };
 
 type SimulateResult = Uint8Array | { attempt: number; steps: number; children: string[] };
-
-export const SIMULATE_TYPE = 'simulate' as const;
 
 /** The default number of steps of a job with checkpoints. */
 const CHECKPOINT_STEPS = 10;
@@ -32,10 +33,10 @@ const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
 /** The registration of the built-in job type. */
 export function simulateRegistration(options: SimulateOptions = {}) {
-  const { timeScale = 1, allowCrash = false } = options;
+  const { timeScale = 1, allowCrash = false, bounds = WIDEST_SIMULATION } = options;
   return {
     type: SIMULATE_TYPE,
-    schema: simulatePayload,
+    schema: simulateSchema(bounds),
     // The schema has checked the payload.
     handler: (context: SimulateContext, payload: unknown) => simulate(context, payload as SimulatePayload, { timeScale, allowCrash }),
   };
@@ -45,7 +46,7 @@ export function simulateRegistration(options: SimulateOptions = {}) {
 async function simulate(
   context: SimulateContext,
   payload: SimulatePayload,
-  { timeScale, allowCrash }: Required<SimulateOptions>,
+  { timeScale, allowCrash }: Required<Pick<SimulateOptions, 'timeScale' | 'allowCrash'>>,
 ): Promise<SimulateResult> {
   const children = await spawnChildren(context, payload);
   const steps = payload.progress_steps ?? (payload.checkpoint ? CHECKPOINT_STEPS : 1);

@@ -1,5 +1,6 @@
 import cors from '@fastify/cors';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
+import { DEFAULT_ORG_SHARE } from '../core/fair-share.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Door, Http } from './door.ts';
@@ -28,6 +29,8 @@ export type ServerOptions = {
   /** How long a request may take after its last byte was received. */
   requestTimeoutMs?: number;
   maxInFlight?: number;
+  /** The part of `maxInFlight` that one org, or one address without a key, may use while it is alone. */
+  orgShare?: number;
   bodyLimitBytes?: number;
   /** How many proxies there are in front of the server, or their addresses and ranges. */
   trustProxy?: false | number | readonly string[];
@@ -60,7 +63,7 @@ export async function buildServer(options: ServerOptions): Promise<Http> {
   // Before the first route, because a route takes the error handler that there is.
   installErrors(http, doors, options.onFault);
   await installCors(http, options.corsOrigins ?? []);
-  installInFlight(http, { maxInFlight, requestTimeoutMs });
+  installInFlight(http, { maxInFlight, requestTimeoutMs, orgShare: options.orgShare ?? DEFAULT_ORG_SHARE });
   installSafeJson(http);
   installQueryValues(http);
   installQuietContinue(http, doors);

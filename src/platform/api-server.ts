@@ -19,13 +19,15 @@ const CLOSE_GRACE_MS = 5_000;
 
 /** Sets up the HTTP server before it listens, because the setup blocks the event loop for a moment. */
 export async function openApi(platform: Platform, { config, out }: { config: Config; out: Notices }): Promise<ApiServer> {
-  const { engine, database, telemetry, webhooks } = platform;
-  const { requestsPerMinute, bodyBytes } = config.limits;
+  const { engine, database, telemetry, webhooks, limits } = platform;
+  const { requestsPerMinute, bodyBytes, orgShare } = config.limits;
   const { host, port, allowedHosts, ...bounds } = config.server;
   const authenticator = new KeyAuthenticator({ database });
   const settings = config.execution;
-  const { door: executionDoor } = composeExecution({ engine, settings, telemetry, authenticator, webhooks });
-  const doors = [openQueueDoor(settings), executionDoor];
+  const { door: executionDoor } = composeExecution({ engine, settings, telemetry, authenticator, webhooks, stored: limits.stored });
+  const { queueSize } = config.limits;
+  const queueDoor = openQueueDoor({ queueSize, orgShare, admission: limits.queue, simulation: config.simulation.bounds });
+  const doors = [queueDoor, executionDoor];
   const http = await buildServer({
     ...bounds,
     allowedHosts: [host, ...allowedHosts],
@@ -34,6 +36,7 @@ export async function openApi(platform: Platform, { config, out }: { config: Con
     doors,
     telemetry,
     version: programVersion(),
+    orgShare,
     limiter: new OrgRateLimiter({ database, requestsPerMinute }),
     bodyLimitBytes: bodyBytes ?? undefined,
     onFault: ({ error, requestId, method, url }) => {

@@ -7,6 +7,7 @@ import { AddressLimiter } from '../http/execution/address-limiter.ts';
 import { executionDoor } from '../http/execution/door.ts';
 import type { Authenticator } from '../http/shared/identity.ts';
 import { createExecutionAdmission } from '../services/admission/queue-admission.ts';
+import type { StoredLimit } from '../services/admission/stored-limit.ts';
 import type { ExecutionContext, WebhookParts } from '../services/execution/context.ts';
 import { createQuota } from '../services/execution/take-quota.ts';
 import { ExecutionMetrics } from '../telemetry/execution-metrics.ts';
@@ -20,6 +21,8 @@ export type ExecutionApiParams = {
   authenticator: Authenticator;
   /** Default: only public addresses are allowed, and URLs are checked without a DNS lookup. */
   webhooks?: WebhookParts;
+  /** The limit of what jobs take in the database. */
+  stored?: StoredLimit;
 };
 
 const DAY_MS = 86_400_000;
@@ -44,7 +47,7 @@ export function composeExecution(params: ExecutionApiParams): { context: Executi
     settings,
     telemetry,
     metrics: params.metrics ?? new ExecutionMetrics(telemetry),
-    admission: createExecutionAdmission(engine, { queueSize: settings.queueSize }),
+    admission: createExecutionAdmission(engine, { queueSize: settings.queueSize, orgShare: settings.orgShare, stored: params.stored }),
     webhooks: params.webhooks ?? BY_TEXT_ALONE,
   };
   const addressLimiter = new AddressLimiter({ callsPerMinute: settings.openCallsPerMinute });

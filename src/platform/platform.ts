@@ -8,6 +8,9 @@ import { type Database, openDatabase } from '../ledger/driver/database.ts';
 import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
 import { configureQueue } from '../ledger/queues/queues.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
+import type { Admission } from '../services/admission/admission.ts';
+import { createQueueAdmission } from '../services/admission/queue-admission.ts';
+import { bytesOf, StoredLimit } from '../services/admission/stored-limit.ts';
 import type { WebhookParts } from '../services/execution/context.ts';
 import { createEngine } from '../services/jobs/create-engine.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
@@ -26,12 +29,16 @@ export type Platform = {
   postgres: PostgresHandle;
   telemetry: Telemetry;
   webhooks: WebhookParts;
+  /** The limits on what orgs may put into the queue and the database. Jobs that handlers spawn count too. */
+  limits: PlatformLimits;
   /** Starts to run jobs and to send webhooks. */
   start(): Promise<void>;
   /** Waits up to `graceMs` for running jobs, then stops them. */
   drain(graceMs: number): Promise<void>;
   close(graceMs: number): Promise<void>;
 };
+
+type PlatformLimits = { readonly queue: Admission; readonly stored: StoredLimit };
 
 export type PlatformOptions = {
   config: Config;
@@ -63,8 +70,11 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
   try {
     if (migrates || postgres.kind === 'embedded') await migrate(database.maintenance);
     else await checkSchema(database.maintenance);
+    const limits = openLimits(database, config);
     const engine = createEngine({
       database,
+      orgShare: config.limits.orgShare,
+      admitChild: (child) => limits.queue.reserve({ orgId: child.orgId, jobs: 1, least: 1, bytes: bytesOf(child) }),
       profile: config.profile,
       name,
       limits: { maxPayloadBytes: config.limits.payloadBytes, addresses: config.egress.policy },
@@ -83,7 +93,7 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
     // Every start applies the configured queues. Other queues keep their settings.
     for (const queue of config.queues) await configureQueue(database.api, queue);
     await engine.open();
-    return platformOf({ engine, database, postgres, telemetry, deliveries });
+    return platformOf({ engine, database, postgres, telemetry, limits, deliveries });
   } catch (error) {
     await database.close();
     await postgres.close();
@@ -91,7 +101,12 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
   }
 }
 
-type Parts = Pick<Platform, 'engine' | 'database' | 'postgres' | 'telemetry'> & { deliveries: Deliveries };
+function openLimits(database: Database, { limits: { queueSize, orgShare, storedBytes } }: Config): PlatformLimits {
+  const stored = new StoredLimit(database, { storedBytes, orgShare });
+  return { stored, queue: createQueueAdmission({ database }, { queueSize, orgShare, stored }) };
+}
+
+type Parts = Pick<Platform, 'engine' | 'database' | 'postgres' | 'telemetry' | 'limits'> & { deliveries: Deliveries };
 
 function platformOf({ deliveries, ...parts }: Parts): Platform {
   const { engine, database, postgres } = parts;
@@ -118,8 +133,8 @@ function platformOf({ deliveries, ...parts }: Parts): Platform {
 }
 
 function registerBuiltIns(engine: Engine, { simulation, execution, workers }: Config, slots: number): void {
-  const { timeScale } = simulation;
-  const registration = simulateRegistration({ timeScale }) as unknown as Registration;
+  const { timeScale, bounds } = simulation;
+  const registration = simulateRegistration({ timeScale, bounds }) as unknown as Registration;
   const { status, issues } = engine.registry.register(registration);
   if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
   addExecutionCrew(engine, { timeScale, activeJobs: execution.activeJobs, slots, queues: workers.queues });

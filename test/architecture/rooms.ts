@@ -21,7 +21,7 @@ export const ALLOWED_ARROWS: Readonly<Record<string, readonly string[]>> = {
   testing: ['core', 'library', 'ledger', 'engine', 'postgres'],
   simulator: ['core'],
   platform: ['core', 'postgres', 'config', 'telemetry', 'handlers', 'egress', 'ledger', 'engine', 'services', 'http'],
-  cli: ['core', 'postgres', 'config', 'handlers', 'ledger', 'engine', 'services', 'library', 'simulator', 'platform'],
+  cli: ['core', 'postgres', 'config', 'ledger', 'engine', 'services', 'library', 'simulator', 'platform'],
   'index.ts': ['library', 'core'],
 };
 

@@ -19,7 +19,7 @@ describe('the settings of the execution API', () => {
         retentionMs: 30 * DAY,
       },
       ...{ timeScale: 1, failureProbability: 0.1, allowedTypes: ['EXECUTE', 'DEFERRED', 'EMIT_EVENT'] },
-      ...{ maxRuntimeMs: 120_000, heartbeatMs: 5_000, queueSize: 100_000, activeJobs: 1_000, quota: 0 },
+      ...{ maxRuntimeMs: 120_000, heartbeatMs: 5_000, queueSize: 100_000, orgShare: 0.5, activeJobs: 1_000, quota: 0 },
       ...{ payloadBytes: 1_048_576, bodyBytes: 262_144, hideForeignJobs: false, duplicateWindowMs: 0 },
       ...{ keyLifetimeMs: 90 * DAY, revokedKeysMs: 90 * DAY, registration: 'open', bootstrapToken: null },
       openCallsPerMinute: 60,

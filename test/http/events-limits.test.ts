@@ -36,6 +36,16 @@ test('one org has a limited number of streams; another org still gets one; a clo
   await untilRoom(server.url, orgId);
 });
 
+test('of the streams of a server an org gets its share, so that some are left for another org', async () => {
+  const [orgId, otherId] = [await ledger.newOrg(), await ledger.newOrg()];
+  const server = await serveEvents(ledger, { maxFollowers: 4 });
+  for (let n = 0; n < 2; n++) await follow(server, orgId);
+  const refused = await ask(server.url, orgId);
+  expect(refused.status).toBe(429);
+  expect(await refused.json()).toMatchObject({ quota: { limit: 'event_streams', current: 2, maximum: 2 } });
+  await follow(server, otherId);
+});
+
 test('a server has a limited number of streams', async () => {
   const server = await serveEvents(ledger, { maxFollowers: 1 });
   await follow(server, await ledger.newOrg());

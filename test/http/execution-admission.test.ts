@@ -6,6 +6,7 @@ import { AppError } from '../../src/core/errors.ts';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { openDatabase } from '../../src/ledger/driver/database.ts';
 import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
+import type { Load, Place } from '../../src/services/admission/admission.ts';
 import { createExecutionAdmission } from '../../src/services/admission/queue-admission.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { until } from '../until.ts';
@@ -13,7 +14,7 @@ import { type TestClient, useExecution } from './execution-fixture.ts';
 
 const { queueSize: QUEUE_SIZE } = loadConfig({ environment: { MILLRACE_LIMITS_QUEUE_SIZE: '5' }, folder: tmpdir() }).config.execution;
 
-const server = useExecution({ queueSize: QUEUE_SIZE });
+const server = useExecution({ queueSize: QUEUE_SIZE, orgShare: 1 });
 
 const submit = (client: TestClient, request: object = {}) =>
   client.post('/jobs', { type: 'EXECUTE', work_kind: 'SUCCESS_FAST', ...request });
@@ -111,6 +112,19 @@ describe('a full queue', () => {
   });
 });
 
+const one = (orgId: string): Load => ({ orgId, jobs: 1, least: 1, bytes: 0 });
+
+it('a client gets its share of the queue, and the problem names it; another client is accepted', async () => {
+  await withoutWorker();
+  const url = await server.listen({ settings: { queueSize: 4, orgShare: 0.5 } });
+  const [hostile, other] = [(await server.client()).at(url), (await server.client()).at(url)];
+  for (let n = 0; n < 2; n++) expect((await submit(hostile)).status).toBe(202);
+  const { status, body, headers } = await submit(hostile);
+  expect([status, body.code, headers.get('retry-after')]).toEqual([503, 'RFA_EXEC_QUEUE_FULL', '1']);
+  expect(body.detail).toContain('limits.org_share');
+  expect((await submit(other)).status).toBe(202);
+});
+
 describe('admission', () => {
   const isQueueFull = (error: unknown) => (error as AppError).problem === 'RFA_EXEC_QUEUE_FULL';
 
@@ -120,15 +134,18 @@ describe('admission', () => {
     const elsewhere = openDatabase({ url: server.ledger.db.url, apiPool: 3 });
     const terms = { profile: server.settings.profile };
     try {
-      const admissions = [server.engine, { database: elsewhere }].map((engine) => createExecutionAdmission(engine, { queueSize: 8 }));
-      const work = (index: number) => async (client?: pg.ClientBase) => {
+      const admissions = [server.engine, { database: elsewhere }].map((engine) =>
+        createExecutionAdmission(engine, { queueSize: 8, orgShare: 1 }),
+      );
+      const work = (index: number) => async (place?: Place) => {
+        const client = place?.client;
         if (index % 5 === 0) throw new AppError('DUPLICATE');
         if (index % 7 === 0) return client?.query('SELECT nothing_of_the_sort');
         const submission = { type: EXECUTION_TYPE, payload: {} };
         return submitJob(server.engine, { orgId, submission, actor: null, client, terms });
       };
       const admitted = await Promise.allSettled(
-        Array.from({ length: 60 }, (_, index) => admissions[index % 2]?.admit<unknown>(work(index))),
+        Array.from({ length: 60 }, (_, index) => admissions[index % 2]?.admit<unknown>(work(index), one(orgId))),
       );
       const full = admitted.filter((each) => each.status === 'rejected' && isQueueFull(each.reason));
       expect(admitted.filter(({ status }) => status === 'fulfilled')).toHaveLength(8);
@@ -148,9 +165,9 @@ describe('admission', () => {
         return database.api.query(config);
       };
       const admission = createExecutionAdmission({ database: { ...database, api: { query } as unknown as pg.Pool } }, { queueSize });
-      await admission.admit(async () => {});
+      await admission.admit(async () => {}, one('any'));
       vi.advanceTimersByTime(500);
-      await admission.admit(async () => {});
+      await admission.admit(async () => {}, one('any'));
       return counts;
     };
     vi.useFakeTimers({ toFake: ['performance'] });
@@ -163,12 +180,12 @@ describe('admission', () => {
 
   it('far from the limit does not hold a transaction, and a writer that has too much to do is a full queue [FR-14.34]', async () => {
     const admission = createExecutionAdmission(server.engine, { queueSize: 100_000 });
-    expect(await admission.admit(async (client) => client)).toBeUndefined();
-    const overflow = admission.admit(() => Promise.reject(new AppError('QUOTA_EXCEEDED')));
+    expect(await admission.admit(async (place) => place, one('any'))).toBeUndefined();
+    const overflow = admission.admit(() => Promise.reject(new AppError('QUOTA_EXCEEDED')), one('any'));
     await expect(overflow).rejects.toMatchObject({ code: 'UNAVAILABLE', problem: 'RFA_EXEC_QUEUE_FULL' });
-    const later = admission.admit(() => Promise.reject(new AppError('QUOTA_EXCEEDED')), { jobs: 0, least: 0 });
+    const later = admission.admit(() => Promise.reject(new AppError('QUOTA_EXCEEDED')), { ...one('any'), jobs: 0, least: 0 });
     await expect(later).rejects.toMatchObject({ problem: 'RFA_EXEC_QUEUE_FULL' });
-    const failure = admission.admit(() => Promise.reject(new AppError('DUPLICATE')));
+    const failure = admission.admit(() => Promise.reject(new AppError('DUPLICATE')), one('any'));
     await expect(failure).rejects.toMatchObject({ code: 'DUPLICATE' });
   });
 });

@@ -15,7 +15,7 @@ const SIZE = 5;
 const queue = useQueue();
 
 beforeAll(async () => {
-  queue.url = await queue.listen({ doors: [openQueueDoor({ queueSize: SIZE })] });
+  queue.url = await queue.listen({ doors: [openQueueDoor({ queueSize: SIZE, orgShare: 1 })] });
 });
 
 // Nobody handles the type: what a test submits waits, and must be gone before the next.
@@ -57,7 +57,7 @@ describe('a queue that is full', () => {
     const caller = await queue.caller();
     const elsewhere = openDatabase({ url: queue.ledger.db.url, apiPool: 2 });
     try {
-      const other = createQueueAdmission({ database: elsewhere }, { queueSize: SIZE });
+      const other = createQueueAdmission({ database: elsewhere }, { queueSize: SIZE, orgShare: 1 });
       const submission = { type: 'nobody', payload: {} };
       const submit = () => submitJob(queue.engine, { orgId: caller.orgId, submission, actor: null, admission: other });
       const here = Array.from({ length: 20 }, () => caller.post('/jobs', job()).then(({ status }) => status));
@@ -178,11 +178,17 @@ it('far from the limit only the first request waits for a count', async () => {
   let counts = 0;
   const read = async () => {
     if (counts++ > 0) await counting.pass();
-    return 0;
+    return { all: 0, holders: new Map() };
   };
-  const full: AdmissionOptions['full'] = () => new Error() as never;
-  const admission = new Admission(queue.engine, { queueSize: 100_000, depth: { read, readLocked: read }, full });
-  const admit = () => admission.admit(async (client) => client);
+  const full: AdmissionOptions['full'] & AdmissionOptions['overShare'] = () => new Error() as never;
+  const admission = new Admission(queue.engine, {
+    queueSize: 100_000,
+    orgShare: 0.5,
+    depth: { read, readLocked: read },
+    full,
+    overShare: full,
+  });
+  const admit = () => admission.admit(async (place) => place, { orgId: 'one', jobs: 1, least: 1, bytes: 0 });
   expect(await admit()).toBeUndefined();
   await until('the depth has been counted again', async () => (await admit()) === undefined && counts === 2);
   expect(await admit()).toBeUndefined();

@@ -4,6 +4,7 @@ import { afterAll, beforeAll } from 'vitest';
 import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import type { Engine } from '../../src/engine/engine.ts';
+import type { AdmitChild } from '../../src/engine/submit/spawner.ts';
 import type { Handler, Registration } from '../../src/engine/work/registry.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
 import type { Scope } from '../../src/http/shared/identity.ts';
@@ -137,6 +138,8 @@ export class QueueServer {
   engine!: Engine;
   url!: string;
   contract!: Contract;
+  /** The limit on jobs that handlers spawn; none unless a test sets it. */
+  admitChild?: AdmitChild;
   readonly #handlers = new Map<string, Handler>();
   readonly #listening = new Listening();
 
@@ -145,7 +148,11 @@ export class QueueServer {
   }
 
   async open(registrations: readonly Registration[]): Promise<void> {
-    this.engine = createEngine({ database: this.ledger.db, profile: PROFILES.gopherqueue });
+    this.engine = createEngine({
+      database: this.ledger.db,
+      profile: PROFILES.gopherqueue,
+      admitChild: async (child) => this.admitChild?.(child),
+    });
     await this.engine.open();
     for (const registration of [{ type: ACT, handler: this.#act }, ...registrations]) this.engine.registry.register(registration);
     await this.engine.start();

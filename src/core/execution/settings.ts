@@ -13,6 +13,8 @@ export type ExecutionSettings = {
   readonly maxRuntimeMs: number;
   readonly heartbeatMs: number;
   readonly queueSize: number;
+  /** The part of the queue that one client may fill while it is alone. */
+  readonly orgShare: number;
   /** How many jobs may run at the same time over all workers. */
   readonly activeJobs: number;
   /** How many requests a client may send in a UTC day; 0 means no limit. */

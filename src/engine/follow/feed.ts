@@ -1,4 +1,5 @@
 import { AppError } from '../../core/errors.ts';
+import { DEFAULT_ORG_SHARE, shareOf } from '../../core/fair-share.ts';
 import type { Owner } from '../../core/owner.ts';
 import { type Batcher, createBatcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
@@ -25,6 +26,8 @@ export type FeedSettings = {
   maxBuffered?: number;
   maxFollowers?: number;
   maxFollowersPerOrg?: number;
+  /** The part of `maxFollowers` that orgs may fill without regard to each other. */
+  orgShare?: number;
 };
 
 const POLL_MS = 100;
@@ -68,6 +71,7 @@ export class EventFeed {
       maxFollowers: MAX_FOLLOWERS,
       maxFollowersPerOrg: MAX_FOLLOWERS_PER_ORG,
       ...params.settings,
+      orgShare: params.settings?.orgShare ?? DEFAULT_ORG_SHARE,
     };
     this.#catchUps = createBatcher<CatchUp, FeedPage>({
       send: async (wanted) => Promise.all(wanted.map(({ orgId, after }) => this.#read([orgId], after))),
@@ -154,9 +158,10 @@ export class EventFeed {
   #admit(orgId: string): Set<Follower> {
     if (this.#isStopped) throw new AppError('SHUTTING_DOWN');
     const followers = this.#followers.get(orgId) ?? new Set();
-    if (followers.size >= this.#settings.maxFollowersPerOrg) {
-      const message = `The organisation has ${followers.size} event streams open on this server, the most it may have. Close one first.`;
-      const quota = { limit: 'event_streams', current: followers.size, maximum: this.#settings.maxFollowersPerOrg };
+    const maximum = this.#shareOf(followers.size);
+    if (followers.size >= maximum && this.#count < this.#settings.maxFollowers) {
+      const message = `The organisation has ${followers.size} event streams open on this server, the most it may have now (limits.org_share). Close one first.`;
+      const quota = { limit: 'event_streams', current: followers.size, maximum };
       throw new AppError('QUOTA_EXCEEDED', { message, quota: { ...quota, retryAfterMs: RETRY_AFTER_MS } });
     }
     if (this.#count >= this.#settings.maxFollowers) {
@@ -164,6 +169,12 @@ export class EventFeed {
     }
     this.#followers.set(orgId, followers);
     return followers;
+  }
+
+  /** An org may have its maximum, but never so many streams that none is left for another org. */
+  #shareOf(own: number): number {
+    const { maxFollowers, maxFollowersPerOrg, orgShare } = this.#settings;
+    return Math.min(maxFollowersPerOrg, shareOf({ limit: maxFollowers, part: orgShare }, { own, all: this.#count }));
   }
 
   async #poll(): Promise<number> {

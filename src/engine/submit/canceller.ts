@@ -1,3 +1,5 @@
+import { AppError } from '../../core/errors.ts';
+import { FairTurns } from '../../core/fair-turns.ts';
 import type { Batcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
@@ -8,6 +10,16 @@ import type { HeldJobs } from './held-jobs.ts';
 /** A request to cancel one job. */
 export type CancelRequest = Omit<CancelParams, 'ids'> & { id: string };
 
+/** How many cancellations by filter run at the same time, and how many of one org wait. */
+const FILTERS = 4;
+const MAX_FILTERS_WAITING = 10;
+
+const tooManyFilters = (): AppError =>
+  new AppError('QUOTA_EXCEEDED', {
+    message: `${MAX_FILTERS_WAITING} cancellations by filter of the org wait for the one that runs. Send one after the other.`,
+    quota: { limit: 'org_filter_cancellations', current: MAX_FILTERS_WAITING, maximum: MAX_FILTERS_WAITING, retryAfterMs: 1_000 },
+  });
+
 type Request = CancelParams & { ids: string[] };
 
 /**
@@ -15,6 +27,14 @@ type Request = CancelParams & { ids: string[] };
  * leaves the statement, and its caller waits for it separately for a moment.
  */
 export class Canceller {
+  /** Cancellations by filter: one at a time for each org, because each reads many jobs. */
+  readonly filterTurns = new FairTurns({
+    limit: FILTERS,
+    part: 1,
+    perHolder: 1,
+    maxWaiting: MAX_FILTERS_WAITING,
+    overflow: tooManyFilters,
+  });
   readonly #database: Database;
   readonly #free: Batcher<CancelRequest, CancelledJob | null>;
   readonly #heldJobs: HeldJobs;

@@ -1,5 +1,6 @@
 import type { Issue } from '../../core/errors.ts';
 import type { Policy } from '../../core/policy.ts';
+import type { SimulationBounds } from '../../core/simulation.ts';
 import type { Submission } from '../../core/submission.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 
@@ -12,6 +13,8 @@ export type SubmissionTerms = {
   requestId?: string;
   /** Refuses a queue that does not exist, instead of creating it. */
   knownQueuesOnly?: boolean;
+  /** The most that a simulated job may ask for. */
+  simulation?: SimulationBounds;
 };
 
 export type SubmissionRequest = {

@@ -17,9 +17,12 @@ import type { SubmissionRequest } from './prepared.ts';
 export type Spawned = { entry: JobToWrite; inheritsPriority: boolean };
 export type SpawnResult = { kind: 'written'; written: Written } | { kind: 'lost' } | { kind: 'transaction_ended' };
 
+export type AdmitChild = (child: JobToWrite) => Promise<void>;
+
 export type SpawnerOptions = {
   writer: JobWriter;
   prepare(request: SubmissionRequest): Promise<JobToWrite>;
+  admit?: AdmitChild;
 };
 
 export type SpawnParams = SpawnRequest & { attempt: RunningAttempt; workerId: number };
@@ -36,6 +39,7 @@ export class Spawner {
   async spawn({ attempt, submission, join, transaction, workerId }: SpawnParams): Promise<string | null> {
     const { job } = attempt;
     const entry = await this.#options.prepare({ orgId: job.orgId, submission, actor: `system:job ${job.id}` });
+    await this.#options.admit?.(entry);
     const lease = { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, workerId, join };
     const result = await this.write(lease, { entry, inheritsPriority: submission.priority == null }, transaction);
     if (result.kind === 'transaction_ended') return null;

@@ -1,6 +1,6 @@
-import { isIPv4, isIPv6 } from 'node:net';
 import { BoundedMap } from '../shared/bounded-map.ts';
 import type { LimitVerdict } from '../shared/identity.ts';
+import { networkOf } from '../shared/network.ts';
 
 export type AddressLimiterOptions = { callsPerMinute: number; capacity?: number; nowMs?: () => number };
 
@@ -34,22 +34,4 @@ export class AddressLimiter {
     if (allowed) window.calls++;
     return { allowed, limit: this.#limit, remaining: this.#limit - window.calls, resetMs: window.endsAtMs - nowMs };
   }
-}
-
-const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
-
-/** A sender with one IPv6 address usually has its whole /64 network, so the network counts as one address. */
-function networkOf(address: string): string {
-  const mapped = MAPPED.exec(address)?.[1];
-  if (mapped !== undefined || isIPv4(address)) return mapped ?? address;
-  // Through a proxy that forwards any text, senders without an address count as one.
-  if (!isIPv6(address)) return '';
-  const [head = '', tail] = (address.split('%', 1)[0] as string).toLowerCase().split('::');
-  const groups = head === '' ? [] : head.split(':');
-  const rest = tail === undefined || tail === '' ? [] : tail.split(':');
-  while (groups.length + rest.length < 8) groups.push('0');
-  return [...groups, ...rest]
-    .slice(0, 4)
-    .map((group) => group.replace(/^0+(?=.)/, ''))
-    .join(':');
 }

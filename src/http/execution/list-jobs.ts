@@ -1,6 +1,7 @@
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import { findExecutions } from '../../services/execution/list-executions.ts';
 import type { Http } from '../door.ts';
+import { signalOf } from '../shared/request-signal.ts';
 import { needs } from '../shared/route-options.ts';
 import { answer } from '../shared/shapes.ts';
 import { callerOf } from './operation.ts';
@@ -18,9 +19,9 @@ const schema = {
 };
 
 export function listJobsRoute(http: Http, context: ExecutionContext): void {
-  http.get('/jobs', { schema, ...needs('jobs:read') }, async (request) => {
+  http.get('/jobs', { schema, ...needs('jobs:read') }, async (request, reply) => {
     const { filter, page } = readListQuery(request.query);
-    const { jobs, nextCursor, hasMore } = await findExecutions(context, callerOf(request), filter, page);
+    const { jobs, nextCursor, hasMore } = await findExecutions(context, callerOf(request), filter, { ...page, signal: signalOf(reply) });
     return { jobs: jobs.map(({ view }) => renderExecution(view)), next_cursor: nextCursor, has_more: hasMore };
   });
 }

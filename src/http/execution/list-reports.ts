@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import { type ReportRow, streamReports } from '../../services/execution/execution-reports.ts';
 import type { Http } from '../door.ts';
+import { signalOf } from '../shared/request-signal.ts';
 import { named } from '../shared/shapes.ts';
 import { callerOf } from './operation.ts';
 import { readReportsQuery } from './read-filter.ts';
@@ -33,7 +34,7 @@ export function listReportsRoute(http: Http, context: ExecutionContext): void {
     const format = chooseFormat(request.query.format, request.headers.accept);
     const filter = readReportsQuery(request.query);
     refuseEvents(format, filter.withEvents);
-    const rows = await begun(streamReports(context, { caller: callerOf(request), filter }));
+    const rows = await begun(streamReports(context, { caller: callerOf(request), filter, signal: signalOf(reply) }));
     const { contentType, text } = FORMATS[format];
     return reply.type(contentType).send(Readable.from(text(rows), { objectMode: false }) as never);
   });

@@ -1,6 +1,7 @@
 import type { Engine } from '../../engine/engine.ts';
 import { cancelJob, cancelMany } from '../../services/jobs/cancel-job.ts';
 import type { Http } from '../door.ts';
+import { signalOf } from '../shared/request-signal.ts';
 import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
 import { readSearch } from './read-filter.ts';
 import { renderError } from './render.ts';
@@ -53,11 +54,11 @@ const manySchema = {
 };
 
 export function cancelJobsRoute(http: Http, engine: Engine): void {
-  http.post('/jobs/cancel', { schema: manySchema, ...needs('jobs:cancel') }, async (request) => {
+  http.post('/jobs/cancel', { schema: manySchema, ...needs('jobs:cancel') }, async (request, reply) => {
     const { owner, actor } = callerOf(request);
     const { job_ids: ids, filter, reason = null, force = false, dry_run: dryRun = false } = request.body;
     const target = filter === undefined ? {} : readSearch(filter);
-    const total = await cancelMany(engine, { ...owner, actor, reason, force, dryRun, ids, ...target });
+    const total = await cancelMany(engine, { ...owner, actor, reason, force, dryRun, ids, ...target, signal: signalOf(reply) });
     return {
       requested: total.requested,
       cancelled: total.cancelled,

@@ -1,6 +1,7 @@
+import type { SimulationBounds } from '../../core/simulation.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { Admission } from '../../services/admission/admission.ts';
-import { createQueueAdmission } from '../../services/admission/queue-admission.ts';
+import { createQueueAdmission, type QueueLimits } from '../../services/admission/queue-admission.ts';
 import type { Door, Http } from '../door.ts';
 import { shapesIn } from '../shared/shapes.ts';
 import { cancelJobRoute, cancelJobsRoute } from './cancel-jobs.ts';
@@ -9,6 +10,7 @@ import { registerEventRoutes } from './events.ts';
 import { explainJobRoute } from './explain-job.ts';
 import { getFailureRoute, searchFailuresRoute } from './failures.ts';
 import { getStatsRoute } from './get-stats.ts';
+import type { Intake } from './intake.ts';
 import { getJobRoute, searchJobsRoutes } from './read-jobs.ts';
 import { renderError } from './render.ts';
 import * as cancellationSchemas from './schemas/cancellation.ts';
@@ -26,7 +28,7 @@ const SHAPES = [
   ...shapesIn(failureSchemas, explanationSchemas),
 ];
 
-const ROUTES: readonly ((http: Http, engine: Engine, admission: Admission) => void)[] = [
+const ROUTES: readonly ((http: Http, engine: Engine, intake: Intake) => void)[] = [
   submitJobRoute,
   submitBatchRoute,
   getJobRoute,
@@ -39,18 +41,24 @@ const ROUTES: readonly ((http: Http, engine: Engine, admission: Admission) => vo
   retryJobRoute,
   updateJobRoute,
   explainJobRoute,
-  (http, engine) => registerEventRoutes(http, engine),
+  (http, engine, { orgShare }) => registerEventRoutes(http, engine, { orgShare }),
 ];
 
-/** The queue API. It refuses jobs while `queueSize` jobs wait for a worker. */
-export const openQueueDoor = ({ queueSize }: { readonly queueSize: number }): Door => ({
+export type QueueDoorOptions = QueueLimits & {
+  /** The limit of waiting jobs, if other parts of the process count against it too. */
+  readonly admission?: Admission;
+  readonly simulation?: SimulationBounds;
+};
+
+/** The queue API. It refuses jobs while `queueSize` jobs wait for a worker, or while the org has used its share of them. */
+export const openQueueDoor = ({ simulation, ...options }: QueueDoorOptions): Door => ({
   prefix: '/queue/v1',
   tag: 'queue',
   description: 'Submit, follow, find and cancel jobs, and see why they failed.',
   register(http, engine) {
-    const admission = createQueueAdmission(engine, { queueSize });
+    const admission = options.admission ?? createQueueAdmission(engine, options);
     for (const shape of SHAPES) http.addSchema(shape);
-    for (const register of ROUTES) register(http, engine, admission);
+    for (const register of ROUTES) register(http, engine, { admission, simulation, orgShare: options.orgShare });
   },
   render: renderError,
 });

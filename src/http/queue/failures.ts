@@ -9,6 +9,7 @@ import { type FailureDetails as Details, inspectFailure } from '../../services/j
 import { type PublicNames, publicNames } from '../../services/jobs/public-names.ts';
 import { type FoundFailures, searchFailures } from '../../services/jobs/search-failures.ts';
 import type { Http } from '../door.ts';
+import { signalOf } from '../shared/request-signal.ts';
 import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
 import { readFailureSearch } from './read-filter.ts';
 import { renderFailure, type Sight } from './render.ts';
@@ -52,9 +53,9 @@ const searchSchema = {
 };
 
 export function searchFailuresRoute(http: Http, engine: Engine): void {
-  http.post('/failures/search', { schema: searchSchema, ...needs('failures:read'), ...bodyMayBeAbsent }, async (request) => {
+  http.post('/failures/search', { schema: searchSchema, ...needs('failures:read'), ...bodyMayBeAbsent }, async (request, reply) => {
     const { owner, sight } = callerOf(request);
-    const found = await searchFailures(engine, { ...owner, ...readFailureSearch(request.body) });
+    const found = await searchFailures(engine, { ...owner, ...readFailureSearch(request.body), signal: signalOf(reply) });
     return renderFailures(found, { ...sight, names: await publicNames(engine) });
   });
 }

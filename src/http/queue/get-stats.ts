@@ -4,6 +4,7 @@ import { JOB_STATES, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { countJobs, type JobCounts } from '../../services/jobs/count-jobs.ts';
 import type { Http } from '../door.ts';
+import { signalOf } from '../shared/request-signal.ts';
 import { callerOf, needsOrg } from './operation.ts';
 import { answer, errorResponses } from './schemas/error.ts';
 import { type LatencyStats, QueueStats, StatsQuery } from './schemas/stats.ts';
@@ -19,10 +20,10 @@ const schema = {
 };
 
 export function getStatsRoute(http: Http, engine: Engine): void {
-  http.get('/stats', { schema, ...needsOrg('jobs:read') }, async (request) => {
+  http.get('/stats', { schema, ...needsOrg('jobs:read') }, async (request, reply) => {
     const { orgId } = callerOf(request).owner;
     const { time_range: timeRange, breakdown_by: breakdownBy } = request.query;
-    return renderStats(await countJobs(engine, { orgId, timeRange, breakdownBy }));
+    return renderStats(await countJobs(engine, { orgId, timeRange, breakdownBy, signal: signalOf(reply) }));
   });
 }
 

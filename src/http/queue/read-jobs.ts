@@ -1,9 +1,10 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Engine } from '../../engine/engine.ts';
 import { readJob } from '../../services/jobs/read-job.ts';
 import { searchJobs } from '../../services/jobs/search-jobs.ts';
 import type { Http } from '../door.ts';
+import { signalOf } from '../shared/request-signal.ts';
 import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
 import { type JobQuestion, readSearch, readSearchQuery } from './read-filter.ts';
 import { renderJob } from './render.ts';
@@ -59,9 +60,9 @@ const listSchema = {
 };
 
 export function searchJobsRoutes(http: Http, engine: Engine): void {
-  const search = async (request: FastifyRequest, question: JobQuestion) => {
+  const search = async (request: FastifyRequest, reply: FastifyReply, question: JobQuestion) => {
     const { owner, sight } = callerOf(request);
-    const found = await searchJobs(engine, { ...owner, ...question });
+    const found = await searchJobs(engine, { ...owner, ...question, signal: signalOf(reply) });
     return {
       jobs: found.jobs.map((job) => renderJob(job, sight)),
       total_count: found.totalCount,
@@ -70,8 +71,10 @@ export function searchJobsRoutes(http: Http, engine: Engine): void {
       has_more: found.hasMore,
     };
   };
-  http.post('/jobs/search', { schema: searchSchema, ...needs('jobs:read'), ...bodyMayBeAbsent }, (request) =>
-    search(request, readSearch(request.body)),
+  http.post('/jobs/search', { schema: searchSchema, ...needs('jobs:read'), ...bodyMayBeAbsent }, (request, reply) =>
+    search(request, reply, readSearch(request.body)),
   );
-  http.get('/jobs', { schema: listSchema, ...needs('jobs:read') }, (request) => search(request, readSearchQuery(request.query)));
+  http.get('/jobs', { schema: listSchema, ...needs('jobs:read') }, (request, reply) =>
+    search(request, reply, readSearchQuery(request.query)),
+  );
 }

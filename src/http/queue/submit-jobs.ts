@@ -1,10 +1,11 @@
 import type { Engine } from '../../engine/engine.ts';
-import type { Admission } from '../../services/admission/admission.ts';
 import { refuseForeignDependencies } from '../../services/jobs/own-dependencies.ts';
 import { invalidSubmission } from '../../services/jobs/submission-result.ts';
 import { submitJob } from '../../services/jobs/submit-job.ts';
 import { submitMany } from '../../services/jobs/submit-many.ts';
 import type { Http } from '../door.ts';
+import { signalOf } from '../shared/request-signal.ts';
+import type { Intake } from './intake.ts';
 import { askerOf, callerOf, judgedByService, needs } from './operation.ts';
 import { refuseSelfRegistered } from './own-types.ts';
 import { readBatch, readSubmission } from './read-submission.ts';
@@ -26,14 +27,14 @@ const oneSchema = {
   },
 };
 
-export function submitJobRoute(http: Http, engine: Engine, admission: Admission): void {
+export function submitJobRoute(http: Http, engine: Engine, { admission, simulation }: Intake): void {
   http.post('/jobs', { schema: oneSchema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
     const { identity, owner, actor } = callerOf(request);
     refuseSelfRegistered(identity);
     const { submission, issues } = readSubmission(request.body, askerOf(request));
     if (issues.length > 0) throw invalidSubmission(issues);
     if (owner.projectId !== null) for (const [, error] of await refuseForeignDependencies(engine, owner, [submission])) throw error;
-    const terms = { requestId: request.id, knownQueuesOnly: true };
+    const terms = { requestId: request.id, knownQueuesOnly: true, simulation };
     const result = await submitJob(engine, { orgId: owner.orgId, submission, actor, terms, admission });
     return reply.code(result.status === 'ACCEPTED' ? 202 : 200).send(renderSubmission(result));
   });
@@ -48,8 +49,8 @@ const batchSchema = {
   response: { 200: answer(BatchResult, 'The result of each job.'), ...errorResponses() },
 };
 
-export function submitBatchRoute(http: Http, engine: Engine, admission: Admission): void {
-  http.post('/jobs/batch', { schema: batchSchema, ...needs('jobs:write'), ...judgedByService }, async (request) => {
+export function submitBatchRoute(http: Http, engine: Engine, { admission, simulation }: Intake): void {
+  http.post('/jobs/batch', { schema: batchSchema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
     const { identity, owner, actor } = callerOf(request);
     refuseSelfRegistered(identity);
     const { submissions, refused, atomic } = readBatch(request.body, askerOf(request));
@@ -60,8 +61,9 @@ export function submitBatchRoute(http: Http, engine: Engine, admission: Admissio
       atomic,
       orgId: owner.orgId,
       actor,
-      terms: { requestId: request.id, knownQueuesOnly: true },
+      terms: { requestId: request.id, knownQueuesOnly: true, simulation },
       admission,
+      signal: signalOf(reply),
     });
     return { total, accepted, rejected, results: results.map(renderRow) };
   });

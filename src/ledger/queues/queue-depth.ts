@@ -1,18 +1,23 @@
+import type { Amounts } from '../../core/fair-share.ts';
 import { ADMISSION_LOCK, OTHER_ADMISSION_LOCK, waitForLock } from '../driver/advisory-locks.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-const DEPTH = 'coalesce(sum(cardinality(seqs) - taken), 0)::int4 AS depth';
+/** More orgs than this are not listed. Those that are left out have the fewest jobs. */
+const MAX_ORGS = 1_000;
+
+// Counts by org, the orgs with most jobs first. Each row also has the total of all orgs.
+const byOrg = (waiting: string): string =>
+  `SELECT org_id, sum(cardinality(seqs) - taken)::int4 AS depth, (sum(sum(cardinality(seqs) - taken)) OVER ())::int4 AS total
+   FROM (${waiting}) AS waiting GROUP BY org_id ORDER BY depth DESC LIMIT ${MAX_ORGS}`;
 
 const COUNT = statement(
   'queue_depth',
-  `SELECT ${DEPTH}
-   FROM (SELECT seqs, taken FROM millrace.ready WHERE queue = $1 AND job_type = $2 LIMIT $3::int4) AS waiting`,
+  byOrg('SELECT org_id, seqs, taken FROM millrace.ready WHERE queue = $1 AND job_type = $2 LIMIT $3::int4'),
 );
 
 const COUNT_BESIDE = statement(
   'queue_depth_beside',
-  `SELECT ${DEPTH}
-   FROM (SELECT seqs, taken FROM millrace.ready WHERE job_type <> ALL ($1::text[]) LIMIT $2::int4) AS waiting`,
+  byOrg('SELECT org_id, seqs, taken FROM millrace.ready WHERE job_type <> ALL ($1::text[]) LIMIT $2::int4'),
 );
 
 const LOCK = statement('lock_admission', `SELECT ${waitForLock(ADMISSION_LOCK)}`);
@@ -23,26 +28,35 @@ export type Waiting = { queue: string; jobType: string; atMost: number };
 /** Jobs of all types except these. */
 export type WaitingBeside = { types: readonly string[]; atMost: number };
 
+type Row = { org_id: string; depth: number; total: number };
+
+const depthOf = (rows: readonly Row[]): Amounts => ({
+  all: rows[0]?.total ?? 0,
+  holders: new Map(rows.map(({ org_id, depth }) => [org_id, depth])),
+});
+
 /** Returns how many jobs of a type wait for a worker, counting up to `atMost`. */
-export async function queueDepth(db: Queryable, { queue, jobType, atMost }: Waiting): Promise<number> {
-  const [row] = await run<{ depth: number }>(db, COUNT, [queue, jobType, atMost]);
-  return (row as { depth: number }).depth;
+export async function queueDepth(db: Queryable, waiting: Waiting): Promise<number> {
+  return (await depthByOrg(db, waiting)).all;
+}
+
+export async function depthByOrg(db: Queryable, { queue, jobType, atMost }: Waiting): Promise<Amounts> {
+  return depthOf(await run<Row>(db, COUNT, [queue, jobType, atMost]));
 }
 
 /** Must run inside a transaction. Until that ends, no other caller of this function can add to the queue. */
-export async function lockedQueueDepth(db: Queryable, waiting: Waiting): Promise<number> {
+export async function lockedDepthByOrg(db: Queryable, waiting: Waiting): Promise<Amounts> {
   await run(db, LOCK);
-  return queueDepth(db, waiting);
+  return depthByOrg(db, waiting);
 }
 
 /** Returns how many jobs of all other types wait, in any queue, counting up to `atMost`. */
-export async function depthBeside(db: Queryable, { types, atMost }: WaitingBeside): Promise<number> {
-  const [row] = await run<{ depth: number }>(db, COUNT_BESIDE, [types, atMost]);
-  return (row as { depth: number }).depth;
+export async function depthBeside(db: Queryable, { types, atMost }: WaitingBeside): Promise<Amounts> {
+  return depthOf(await run<Row>(db, COUNT_BESIDE, [types, atMost]));
 }
 
-/** Like `lockedQueueDepth`, but for jobs of all other types. */
-export async function lockedDepthBeside(db: Queryable, waiting: WaitingBeside): Promise<number> {
+/** Like `lockedDepthByOrg`, but for jobs of all other types. */
+export async function lockedDepthBeside(db: Queryable, waiting: WaitingBeside): Promise<Amounts> {
   await run(db, LOCK_BESIDE);
   return depthBeside(db, waiting);
 }

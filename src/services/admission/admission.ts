@@ -1,21 +1,41 @@
 import type pg from 'pg';
 import { type AppError, isAppError } from '../../core/errors.ts';
+import type { Amounts, SharedUse } from '../../core/fair-share.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { rowHeld } from '../../engine/submit/job-writer.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import { isContended, isLockedOut, type Queryable, translated } from '../../ledger/driver/statement.ts';
+import { CountedJobs } from './counted-jobs.ts';
+import type { StoredLimit } from './stored-limit.ts';
 
-/** If it gets a client, the work runs in the transaction of that client, and may add `room` jobs. */
-export type Work<T> = (client?: pg.ClientBase, room?: number) => Promise<T>;
+/** Too little room for the whole work. With a client, the work runs in its transaction. */
+export type Place = { readonly client?: pg.ClientBase; readonly room: number; readonly refusal: AppError };
 
-/** The largest number of jobs that the work adds, and the least room with which it is tried. */
-export type Load = { readonly jobs: number; readonly least: number };
+/** If it gets a place, the work may add `room` jobs and refuses the others. */
+export type Work<T> = (place?: Place) => Promise<T>;
+
+export type Load = {
+  readonly orgId: string;
+  /** The largest number of jobs that the work adds, and the least room with which it is tried. */
+  readonly jobs: number;
+  readonly least: number;
+  /** What the jobs take in the database. */
+  readonly bytes: number;
+};
+
+/** The jobs of an org, and how many it may have. */
+export type OrgShare = { readonly current: number; readonly maximum: number };
 
 export type AdmissionOptions = {
   queueSize: number;
+  /** The part of the queue that one org may fill while it is alone. */
+  orgShare: number;
   /** Counts waiting jobs, up to `queueSize`. After `readLocked` no other process admits jobs until the transaction ends. */
-  depth: { read(db: Queryable): Promise<number>; readLocked(db: Queryable): Promise<number> };
+  depth: { read(db: Queryable): Promise<Amounts>; readLocked(db: Queryable): Promise<Amounts> };
+  /** The limit of what jobs take in the database. */
+  stored?: StoredLimit;
   full(current: number, cause?: unknown): AppError;
+  overShare(share: OrgShare): AppError;
   /** Reports an overflow of the submitter as a full queue. */
   isOverflowFull?: boolean;
 };
@@ -28,7 +48,6 @@ type Waiter = Load & {
   reject(error: unknown): void;
 };
 
-const ONE: Load = Object.freeze({ jobs: 1, least: 1 });
 /** How long a count of the queue is used, for each margin of room that is left. Jobs admitted since are added to it. */
 const READING_MS = 200;
 /** A slow count is repeated less often, so that counting costs the database at most a twentieth of a core. */
@@ -47,16 +66,19 @@ const RETRY_MS = 100;
 const PATIENCE_MS = 5_000;
 
 /**
- * Admits jobs to the queue while there is room. Far from the limit a recent count is enough, and no caller waits for a new one.
- * Near the limit all processes count under one lock, so that the limit is exact.
+ * Admits jobs to the queue while there is room, and while their org has not used its share of it. Far from the limit a recent count is
+ * enough, and no caller waits for a new one. Near the limit all processes count under one lock, so that the limit is exact. Shares are
+ * not exact: a process learns of the jobs of others when it counts.
  */
 export class Admission {
   readonly #engine: Pick<Engine, 'database'>;
   readonly #options: AdmissionOptions;
   readonly #margin: number;
-  #depth = 0;
+  readonly #counted: CountedJobs;
+  readonly #waiting: SharedUse;
   #readAtMs = Number.NEGATIVE_INFINITY;
   #trustedMs = READING_MS;
+  #freshMs = READING_MS;
   #reading: Promise<void> | null = null;
   readonly #refusals = new WeakSet<AppError>();
   #line: Waiter[] = [];
@@ -66,10 +88,28 @@ export class Admission {
     this.#engine = engine;
     this.#options = options;
     this.#margin = Math.max(SMALLEST_MARGIN, Math.floor(options.queueSize / 10));
+    this.#counted = new CountedJobs({ limit: options.queueSize, part: options.orgShare });
+    this.#waiting = this.#counted.use;
   }
 
   /** Runs the work, or refuses it without running it. */
-  admit<T>(work: Work<T>, load: Load = ONE): Promise<T> {
+  admit<T>(work: Work<T>, load: Load): Promise<T> {
+    const stored = this.#options.stored?.take(load) ?? null;
+    if (stored === null) return this.#admitStored(work, load);
+    return Promise.resolve(stored).then((over) => (over === null ? this.#admitStored(work, load) : this.#refuse(work, load, 0, over)));
+  }
+
+  /** Counts jobs that a handler spawns, and throws if its org has no room for them. They are not counted under the lock. */
+  async reserve(load: Load): Promise<void> {
+    const over = await this.#options.stored?.take(load);
+    if (over != null) throw over;
+    await this.#keepReading();
+    if (this.#isOverShare(load)) await this.#readAgain();
+    if (this.#isOverShare(load)) throw this.#overShare(load.orgId);
+    this.#counted.add(load.orgId, load.jobs);
+  }
+
+  #admitStored<T>(work: Work<T>, load: Load): Promise<T> {
     if (load.jobs === 0) return this.#pass(work);
     if (this.#options.queueSize <= this.#margin) return this.#standInLine(work, load);
     const first = this.#keepReading();
@@ -77,9 +117,24 @@ export class Admission {
   }
 
   #admitByReading<T>(work: Work<T>, load: Load): Promise<T> {
-    if (this.#depth + load.jobs + this.#margin > this.#options.queueSize) return this.#standInLine(work, load);
-    this.#depth += load.jobs;
-    return this.#pass(work);
+    if (!this.#isOverShare(load)) return this.#admitWithin(work, load);
+    // Some of the jobs that were added to an old count have started since.
+    return this.#readAgain().then(() => {
+      if (!this.#isOverShare(load)) return this.#admitWithin(work, load);
+      return this.#refuse(work, load, Math.max(0, this.#waiting.room(load.orgId)), this.#overShare(load.orgId));
+    });
+  }
+
+  #admitWithin<T>(work: Work<T>, load: Load): Promise<T> {
+    if (this.#waiting.all + load.jobs + this.#margin > this.#options.queueSize) return this.#standInLine(work, load);
+    return this.#counted.addUntil(load.orgId, load.jobs, () => this.#pass(work));
+  }
+
+  /** Work that can be divided adds as many jobs as fit. */
+  #refuse<T>(work: Work<T>, { orgId, jobs, least }: Load, room: number, refusal: AppError): Promise<T> {
+    this.#refusals.add(refusal);
+    if (least === jobs) return Promise.reject(refusal);
+    return this.#counted.addUntil(orgId, Math.min(room, jobs), () => this.#pass(() => work({ room, refusal })));
   }
 
   #pass<T>(work: Work<T>): Promise<T> {
@@ -88,18 +143,23 @@ export class Admission {
     });
   }
 
-  /** The error for work that does not fit in the room it was given. */
-  refusal(room: number): AppError {
-    return this.#full(this.#options.queueSize - room);
-  }
-
-  /** Whether the work was refused because the queue is full. */
+  /** Whether the work was refused because the queue is full, or because its org has used its share. */
   isFull(error: unknown): error is AppError {
     return this.#refusals.has(error as AppError);
   }
 
   #full(current: number, cause?: unknown): AppError {
     const refusal = this.#options.full(current, cause);
+    this.#refusals.add(refusal);
+    return refusal;
+  }
+
+  #isOverShare({ orgId, jobs }: Load): boolean {
+    return this.#waiting.room(orgId) < jobs;
+  }
+
+  #overShare(orgId: string): AppError {
+    const refusal = this.#options.overShare({ current: this.#waiting.own(orgId), maximum: this.#waiting.share(orgId) });
     this.#refusals.add(refusal);
     return refusal;
   }
@@ -114,6 +174,11 @@ export class Admission {
     return undefined;
   }
 
+  /** Counts again, unless the last count is fresh. So an org that keeps asking beyond its share does not cost a count for each request. */
+  #readAgain(): Promise<void> {
+    return performance.now() - this.#readAtMs < this.#freshMs ? Promise.resolve() : this.#read();
+  }
+
   /** One count at a time; concurrent callers share it. */
   #read(): Promise<void> {
     this.#reading ??= this.#countUp().finally(() => {
@@ -124,19 +189,16 @@ export class Admission {
 
   async #countUp(): Promise<void> {
     const askedAtMs = performance.now();
-    this.#note(await this.#options.depth.read(this.#engine.database.api));
-    const room = this.#options.queueSize - this.#depth - this.#margin;
-    const tookMs = this.#readAtMs - askedAtMs;
-    this.#trustedMs = Math.max(READING_MS, (READING_MS * room) / this.#margin, tookMs * PAUSE_PER_READING);
-  }
-
-  #note(depth: number): void {
-    this.#depth = depth;
+    await this.#counted.count(() => this.#options.depth.read(this.#engine.database.api));
     this.#readAtMs = performance.now();
+    const room = this.#options.queueSize - this.#waiting.all - this.#margin;
+    const tookMs = this.#readAtMs - askedAtMs;
+    this.#freshMs = Math.max(READING_MS, tookMs * PAUSE_PER_READING);
+    this.#trustedMs = Math.max(this.#freshMs, (READING_MS * room) / this.#margin);
   }
 
   #standInLine<T>(work: Work<T>, load: Load): Promise<T> {
-    if (this.#line.length >= MAX_WAITING) return Promise.reject(this.#full(this.#depth));
+    if (this.#line.length >= MAX_WAITING) return Promise.reject(this.#full(this.#waiting.all));
     return new Promise((resolve, reject) => {
       const untilMs = performance.now() + PATIENCE_MS;
       this.#line.push({ ...load, work, untilMs, resolve: resolve as Waiter['resolve'], reject });
@@ -151,7 +213,7 @@ export class Admission {
     while (this.#line.length > 0) {
       const batch = this.#line.splice(0, MAX_BATCH);
       await this.#admitExactly(batch).catch((error) => {
-        const refusal = isLockedOut(error) ? this.#full(this.#depth, error) : error;
+        const refusal = isLockedOut(error) ? this.#full(this.#waiting.all, error) : error;
         for (const { reject } of batch) reject(refusal);
       });
     }
@@ -160,30 +222,38 @@ export class Admission {
 
   async #admitExactly(batch: readonly Waiter[]): Promise<void> {
     const replies = await inTransaction(this.#engine.database.api, async (client) => {
-      const depth = await this.#options.depth.readLocked(client);
+      this.#waiting.replace(await this.#options.depth.readLocked(client));
+      this.#readAtMs = performance.now();
       const made: (() => void)[] = [];
-      // Negative when unlimited submissions filled the queue beyond its size.
-      let room = this.#options.queueSize - depth;
       for (const waiter of batch) {
-        made.push(await this.#attempt(client, waiter, room));
-        room -= Math.max(0, Math.min(room, waiter.jobs));
+        const place = this.#placeFor(waiter, client);
+        made.push(await this.#attempt(place, waiter));
+        this.#waiting.add(waiter.orgId, Math.max(0, Math.min(place.room, waiter.jobs)));
       }
-      this.#note(this.#options.queueSize - room);
       return made;
     });
     for (const reply of replies) reply();
+  }
+
+  /** The room is negative when unlimited submissions filled the queue beyond its size. */
+  #placeFor({ orgId }: Waiter, client: pg.ClientBase): Place & { client: pg.ClientBase } {
+    const free = this.#options.queueSize - this.#waiting.all;
+    const left = this.#waiting.room(orgId);
+    if (left < free) return { client, room: left, refusal: this.#overShare(orgId) };
+    return { client, room: free, refusal: this.#full(this.#waiting.all) };
   }
 
   /**
    * A savepoint isolates failing work from the rest of the batch. Callers get their results after the commit. Work that meets a lock
    * of another transaction is tried again later, so that the line does not wait for that transaction.
    */
-  async #attempt(client: pg.ClientBase, waiter: Waiter, room: number): Promise<() => void> {
+  async #attempt(place: Place & { client: pg.ClientBase }, waiter: Waiter): Promise<() => void> {
+    const { client } = place;
     const { work, least, resolve, reject } = waiter;
-    if (room < least) return () => reject(this.refusal(room));
+    if (place.room < least) return () => reject(place.refusal);
     await client.query(`SAVEPOINT admission; SET LOCAL lock_timeout = ${LOCK_WAIT_MS}`);
     try {
-      const value = await work(client, room);
+      const value = await work(place);
       await client.query('RELEASE SAVEPOINT admission');
       return () => resolve(value);
     } catch (error) {
@@ -204,6 +274,6 @@ export class Admission {
   #explained(error: unknown): unknown {
     // More submissions wait to be written than the submitter accepts, which is a full queue as well.
     const isOverflow = isAppError(error, 'QUOTA_EXCEEDED') && !this.isFull(error);
-    return translated(isOverflow && this.#options.isOverflowFull ? this.#full(this.#depth, error) : error);
+    return translated(isOverflow && this.#options.isOverflowFull ? this.#full(this.#waiting.all, error) : error);
   }
 }

@@ -1,9 +1,12 @@
 import type pg from 'pg';
 import type { AppError } from '../../core/errors.ts';
+import type { Engine } from '../../engine/engine.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
 import { findKeys, keyScopeOf } from '../../ledger/jobs/idempotency-keys.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
-import type { Admission } from './admission.ts';
+import type { Admission, Place } from './admission.ts';
+import { bytesOf } from './stored-limit.ts';
 
 /** The result for a job of a batch: written, a repeat, or refused. */
 export type Outcome = Written | AppError;
@@ -17,19 +20,18 @@ export type BatchToWrite = {
 };
 
 /** Writes as many jobs as there is room for, in order. Repeats need no room. */
-export function admitBatch(admission: Admission | undefined, batch: BatchToWrite): Promise<Outcome[]> {
-  if (admission === undefined) return batch.write(batch.entries);
+export function admitBatch(engine: Pick<Engine, 'database'>, admission: Admission | undefined, batch: BatchToWrite): Promise<Outcome[]> {
+  const { orgId, entries, write } = batch;
+  if (admission === undefined) return write(entries);
   return admission.admit<Outcome[]>(
-    (client, room = 0) =>
-      client === undefined ? batch.write(batch.entries) : writeFitting({ client, room, refusal: admission.refusal(room) }, batch),
-    { jobs: batch.entries.length, least: 0 },
+    (place) => (place === undefined ? write(entries) : writeFitting(place.client ?? engine.database.api, place, batch)),
+    { orgId, jobs: entries.length, least: 0, bytes: entries.reduce((sum, entry) => sum + bytesOf(entry), 0) },
   );
 }
 
-type Place = { client: pg.ClientBase; room: number; refusal: AppError };
-
-async function writeFitting({ client, room, refusal }: Place, { orgId, entries, isWhole, write }: BatchToWrite): Promise<Outcome[]> {
-  const fitting = await fittingOf(client, { orgId, entries, room });
+async function writeFitting(db: Queryable, { client, room, refusal }: Place, batch: BatchToWrite): Promise<Outcome[]> {
+  const { orgId, entries, isWhole, write } = batch;
+  const fitting = await fittingOf(db, { orgId, entries, room });
   if (isWhole && fitting.length < entries.length) throw refusal;
   if (fitting.length === 0) return entries.map(() => refusal);
   const written = await write(fitting, client);
@@ -39,11 +41,11 @@ async function writeFitting({ client, room, refusal }: Place, { orgId, entries, 
 
 type Fit = { orgId: string; entries: readonly JobToWrite[]; room: number };
 
-async function fittingOf(client: pg.ClientBase, { orgId, entries, room }: Fit): Promise<readonly JobToWrite[]> {
+async function fittingOf(db: Queryable, { orgId, entries, room }: Fit): Promise<readonly JobToWrite[]> {
   if (entries.length <= room) return entries;
   const keyed = entries.filter(({ job }) => job.idempotencyKey !== null);
   const keys = keyed.map(({ job }) => ({ scope: keyScopeOf(job), key: job.idempotencyKey as string }));
-  const found = keys.length === 0 ? [] : await findKeys(client, orgId, keys);
+  const found = keys.length === 0 ? [] : await findKeys(db, orgId, keys);
   const repeats = new Set(keyed.filter((_, index) => found[index] !== null));
   let left = room;
   return entries.filter((entry) => repeats.has(entry) || left-- > 0);

@@ -47,23 +47,23 @@ const PAGE = 1_000;
 /** Yields every job of the client that matches, newest first, one page at a time. */
 export async function* streamReports(
   c: ExecutionContext,
-  { caller, filter }: { readonly caller: Caller; readonly filter: ReportFilter },
+  { caller, filter, signal }: { readonly caller: Caller; readonly filter: ReportFilter; readonly signal?: AbortSignal },
 ): AsyncGenerator<ReportRow[]> {
   let cursor: string | undefined;
   do {
-    const found = await findExecutions(c, caller, filter, { cursor, limit: PAGE });
+    const found = await findExecutions(c, caller, filter, { cursor, limit: PAGE, signal });
     cursor = found.nextCursor ?? undefined;
-    if (found.jobs.length > 0) yield await rowsOf(c, caller, { found: found.jobs, filter });
+    if (found.jobs.length > 0) yield await rowsOf(c, caller, { found: found.jobs, filter, signal });
     if (!found.hasMore) return;
   } while (cursor !== undefined);
 }
 
-type Rows = { found: readonly FoundExecution[]; filter: ReportFilter };
+type Rows = { found: readonly FoundExecution[]; filter: ReportFilter; signal?: AbortSignal };
 
-async function rowsOf(c: ExecutionContext, caller: Caller, { found, filter }: Rows): Promise<ReportRow[]> {
+async function rowsOf(c: ExecutionContext, caller: Caller, { found, filter, signal }: Rows): Promise<ReportRow[]> {
   if (!filter.withEvents) return found.map(({ view }) => rowOf(view));
   const jobs = found.map(({ job }) => job);
-  const read = await withEvents(c, ownerOf(caller), jobs);
+  const read = await c.engine.searches.run(caller.clientId, () => withEvents(c, ownerOf(caller), jobs), signal);
   // A job that changed since the search is shown in its new state, if it still matches the filter.
   const rows = read.map(({ job, events }) => ({ ...rowOf(viewOf(job)), events }));
   return rows.filter((row) => matches(row, filter));

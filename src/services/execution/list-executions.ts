@@ -14,6 +14,8 @@ export type ExecutionPage = {
   readonly limit?: number;
   /** Newest first, by the time of submission or of the last state change. */
   readonly order?: (typeof EXECUTION_ORDERS)[number];
+  /** Once it is aborted, no further statement is sent. */
+  readonly signal?: AbortSignal;
 };
 
 const ORDERS = { created: 'CREATED_DESC', updated: 'UPDATED_DESC' } as const;
@@ -30,7 +32,7 @@ export async function findExecutions(
   c: ExecutionContext,
   caller: Caller,
   filter: ExecutionFilter,
-  { cursor, limit = DEFAULT_LIMIT, order = 'created' }: ExecutionPage,
+  { cursor, limit = DEFAULT_LIMIT, order = 'created', signal }: ExecutionPage,
 ): Promise<FoundExecutions> {
   const jobs: FoundExecution[] = [];
   const jobFilter = toJobFilter(filter);
@@ -47,7 +49,8 @@ export async function findExecutions(
       order: ORDERS[order],
       total: false,
     };
-    const found = await searchJobsWithPayload(c.engine.database.searching, ownerOf(caller), jobFilter, page);
+    const owner = ownerOf(caller);
+    const found = await c.engine.searches.run(owner.orgId, (db) => searchJobsWithPayload(db, owner, jobFilter, page), signal);
     for (const job of found.jobs) {
       const view = viewOf(job);
       if (matches(view, filter)) jobs.push({ job, view });

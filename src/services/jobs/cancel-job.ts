@@ -4,6 +4,7 @@ import type { Owner } from '../../core/owner.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { CancelledJob } from '../../ledger/jobs/cancel-jobs.ts';
+import { countCancellable } from '../../ledger/search/count-cancellable.ts';
 import { type FoundJobs, type JobFilter, type SearchPage, searchJobs } from '../../ledger/search/search-jobs.ts';
 import { checkSearch } from './search-jobs.ts';
 
@@ -50,6 +51,8 @@ export type CancelManyParams = HowToCancel & {
   filter?: JobFilter;
   page?: SearchPage;
   dryRun: boolean;
+  /** Once it is aborted, no further job is cancelled. */
+  signal?: AbortSignal;
 };
 
 const PAGE = 500;
@@ -61,6 +64,19 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
   if (params.page?.cursor != null && params.page.limit === undefined)
     throw refusal('limit', 'limit is required with a cursor, because one page of jobs is cancelled');
   checkSearch(params.filter ?? {}, params.page?.order);
+  if (params.filter === undefined) return cancelPages(engine, params);
+  return engine.canceller.filterTurns.run(params.orgId, () => cancelMatching(engine, params), params.signal);
+}
+
+/** A dry run of the whole filter counts in the database. */
+async function cancelMatching(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
+  const { orgId, filter = {}, page, dryRun, signal } = params;
+  if (!dryRun || page?.limit !== undefined) return cancelPages(engine, params);
+  const { matching, ended } = await engine.searches.run(orgId, (db) => countCancellable(db, orgId, filter), signal);
+  return { requested: matching, cancelled: matching - ended, skipped: ended, failed: 0, errors: [], dryRun };
+}
+
+async function cancelPages(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
   const total: BatchCancellationResult = {
     requested: 0,
     cancelled: 0,
@@ -70,6 +86,7 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
     dryRun: params.dryRun,
   };
   for await (const ids of pages(engine, params)) {
+    params.signal?.throwIfAborted();
     const results = params.dryRun ? await preview(engine, ids, params) : await cancelIds(engine, { ...params, ids });
     for (const result of results) count(total, toResult(result));
   }
@@ -77,20 +94,17 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
 }
 
 async function* pages(engine: Engine, params: CancelManyParams): AsyncGenerator<string[]> {
-  const { ids, filter, page: asked } = params;
+  const { orgId, ids, filter = {}, page: asked, signal } = params;
+  const search = (page: SearchPage) =>
+    engine.searches.run(orgId, (db) => searchJobs(db, params, filter, { ...page, total: false }), signal);
   if (ids !== undefined) return yield* slices([...new Set(ids)]);
   if (asked?.limit !== undefined) {
-    const { jobs } = await searchJobs(engine.database.api, params, filter, { ...asked, total: false });
+    const { jobs } = await search(asked);
     return yield* slices(jobs.map((job) => job.id));
   }
   let cursor: string | null = null;
   do {
-    const page: FoundJobs = await searchJobs(engine.database.api, params, filter ?? {}, {
-      cursor,
-      limit: PAGE,
-      order: 'CREATED_DESC',
-      total: false,
-    });
+    const page: FoundJobs = await search({ cursor, limit: PAGE, order: 'CREATED_DESC' });
     if (page.jobs.length > 0) yield page.jobs.map((job) => job.id);
     cursor = page.nextCursor;
   } while (cursor !== null);
@@ -119,9 +133,10 @@ function notify(engine: Engine, results: readonly CancelledJob[]): void {
   if (results.some(({ kind }) => kind === 'cancelled' || kind === 'retry_dropped')) engine.hint('releases');
 }
 
-async function preview(engine: Engine, ids: readonly string[], owner: Owner): Promise<CancelledJob[]> {
+async function preview(engine: Engine, ids: readonly string[], params: CancelManyParams): Promise<CancelledJob[]> {
   const page = { limit: PAGE, total: false };
-  const { jobs } = await searchJobs(engine.database.api, owner, { ids: ids.filter(isUuid) }, page);
+  const filter = { ids: ids.filter(isUuid) };
+  const { jobs } = await engine.searches.run(params.orgId, (db) => searchJobs(db, params, filter, page), params.signal);
   const found = new Map(jobs.map((job) => [job.id, job.state]));
   return ids.map((id) => {
     const state = found.get(id.toLowerCase());

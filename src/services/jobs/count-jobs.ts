@@ -9,12 +9,13 @@ export type CountParams = {
   orgId: string;
   timeRange?: DurationInput;
   breakdownBy?: readonly Breakdown[];
+  signal?: AbortSignal;
 };
 
 const DEFAULT_RANGE_MS = 3_600_000;
 
 /** Returns counts, rates and latencies of an org. Finished jobs count if they ended within `timeRange`, by default one hour. */
-export async function countJobs(engine: Engine, { orgId, timeRange, breakdownBy }: CountParams): Promise<JobCounts> {
+export async function countJobs(engine: Engine, { orgId, timeRange, breakdownBy, signal }: CountParams): Promise<JobCounts> {
   const sinceMs = timeRange === undefined ? DEFAULT_RANGE_MS : durationMs(timeRange, 'timeRange');
   if (sinceMs === 0)
     throw invalidRequest({
@@ -22,5 +23,5 @@ export async function countJobs(engine: Engine, { orgId, timeRange, breakdownBy 
       code: 'INVALID_DURATION',
       message: 'timeRange must be greater than zero',
     });
-  return countInLedger(engine.database.api, orgId, { sinceMs, breakdownBy });
+  return engine.searches.run(orgId, () => countInLedger(engine.database.api, orgId, { sinceMs, breakdownBy }), signal);
 }

@@ -3,6 +3,7 @@ import { BytePool } from '../../core/byte-pool.ts';
 import type { Issue } from '../../core/errors.ts';
 import { uuidV4 } from '../../core/ids.ts';
 import type { Policy } from '../../core/policy.ts';
+import { checkSimulation, SIMULATE_TYPE } from '../../core/simulation.ts';
 import { type NewJob, normalizeSubmission, type SubmissionLimits } from '../../core/submission.ts';
 import type { QueueNames } from '../../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../../core/submission-policy.ts';
@@ -33,6 +34,8 @@ export function prepareSubmission(intake: Intake, request: SubmissionRequest): P
   const normalized = normalize(intake, request);
   if (!normalized.ok) return normalized;
   const { job } = normalized;
+  const issues = job.type === SIMULATE_TYPE ? simulationIssues(request) : NO_ISSUES;
+  if (issues.length > 0) return { ok: false, issues };
   const { orgId, actor } = request;
   const policyId = intake.policies.known(job.policy);
   const isNewCallback = job.callbackUrl !== null && !intake.callbackOrgs.has(orgId);
@@ -48,6 +51,11 @@ async function introduce({ policies, catalogue, callbackOrgs }: Intake, entry: J
   if (callbackUrl !== null) await callbackOrgs.ensure(entry.orgId);
   return { ok: true, entry: { ...entry, policyId } };
 }
+
+const NO_ISSUES: readonly Issue[] = Object.freeze([]);
+
+const simulationIssues = ({ submission, terms }: SubmissionRequest): readonly Issue[] =>
+  terms?.simulation === undefined ? NO_ISSUES : checkSimulation(submission.payload, terms.simulation);
 
 type Normalized = { ok: true; job: NewJob } | { ok: false; issues: readonly Issue[] };
 

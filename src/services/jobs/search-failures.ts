@@ -17,6 +17,7 @@ export type FoundFailures = FailureTally & { failures: FailureDetails[]; nextCur
 export type SearchFailuresParams = Owner & {
   filter?: FailureFilter;
   page?: { cursor?: string | null; limit?: number };
+  signal?: AbortSignal;
 };
 
 const MAX_LIMIT = 1_000;
@@ -24,7 +25,7 @@ const DEFAULT_LIMIT = 100;
 
 /** Returns a page of the jobs that are in a failed state now, the newest failure first, and counts of all of them. */
 export async function searchFailures(engine: Engine, params: SearchFailuresParams): Promise<FoundFailures> {
-  const { filter = {}, page = {} } = params;
+  const { orgId, filter = {}, page = {}, signal } = params;
   const { limit = DEFAULT_LIMIT, cursor = null } = page;
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT)
     throw invalidRequest({
@@ -32,9 +33,15 @@ export async function searchFailures(engine: Engine, params: SearchFailuresParam
       code: 'OUT_OF_RANGE',
       message: `limit must be an integer from 1 to ${MAX_LIMIT}`,
     });
-  const { failures, nextCursor } = await searchInLedger(engine.database.searching, params, { filter, limit, cursor });
-  const tally = await tallyFailures(engine.database.searching, params, { filter });
-  return { ...tally, failures: failures.map(toDetails), nextCursor };
+  return engine.searches.run(
+    orgId,
+    async (db) => {
+      const { failures, nextCursor } = await searchInLedger(db, params, { filter, limit, cursor });
+      const tally = await tallyFailures(db, params, { filter });
+      return { ...tally, failures: failures.map(toDetails), nextCursor };
+    },
+    signal,
+  );
 }
 
 function toDetails({ jobId, type, state, failure, failedAt, totalAttempts, attempt }: FoundFailure): FailureDetails {

@@ -17,20 +17,21 @@ import { type JobView, toView } from './read-job.ts';
 
 export type { FoundJobs, JobFilter, SearchPage };
 
-export type SearchParams = Owner & { filter?: JobFilter; page?: SearchPage };
+/** Once the signal is aborted, the search sends no further statement. */
+export type SearchParams = Owner & { filter?: JobFilter; page?: SearchPage; signal?: AbortSignal };
 
 /** Returns a page of the jobs that match every filter, without their payloads. */
 export async function searchJobs(engine: Engine, params: SearchParams): Promise<FoundJobs> {
-  const { filter = {}, page } = params;
+  const { orgId, filter = {}, page, signal } = params;
   checkSearch(filter, page?.order);
-  return searchInLedger(engine.database.searching, params, filter, page);
+  return engine.searches.run(orgId, (db) => searchInLedger(db, params, filter, page), signal);
 }
 
 /** Like `searchJobs`, but with the payloads. */
 export async function searchJobViews(engine: Engine, params: SearchParams): Promise<FoundJobs<JobView>> {
-  const { filter = {}, page } = params;
+  const { orgId, filter = {}, page, signal } = params;
   checkSearch(filter, page?.order);
-  const found = await searchJobsWithPayload(engine.database.searching, params, filter, page);
+  const found = await engine.searches.run(orgId, (db) => searchJobsWithPayload(db, params, filter, page), signal);
   return { ...found, jobs: found.jobs.map(toView) };
 }
 

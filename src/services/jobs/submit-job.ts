@@ -9,6 +9,7 @@ import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import { getJob } from '../../ledger/reads/get-job.ts';
 import type { Admission } from '../admission/admission.ts';
+import { bytesOf } from '../admission/stored-limit.ts';
 import { prepareSubmission } from './prepare-submission.ts';
 import { acceptedResult, conflictingSubmission, invalidSubmission, type SubmissionResult } from './submission-result.ts';
 
@@ -36,7 +37,8 @@ function admit(engine: Engine, entry: JobToWrite, params: SubmitJobParams): Prom
   const { client: own, admission, needsRoom = true } = params;
   if (own !== undefined || admission === undefined) return write(engine, entry, own);
   const jobs = needsRoom ? 1 : 0;
-  const written = admission.admit((client) => write(engine, entry, client), { jobs, least: jobs });
+  const load = { orgId: entry.orgId, jobs, least: jobs, bytes: bytesOf(entry) };
+  const written = admission.admit((place) => write(engine, entry, place?.client), load);
   if (entry.job.idempotencyKey === null) return written;
   return written.catch((error) => repeatOf(engine, entry, { error, admission }));
 }

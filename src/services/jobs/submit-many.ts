@@ -40,6 +40,8 @@ export type SubmitManyParams = {
   terms?: SubmissionTerms;
   /** The limit of the door. It does not apply inside the caller's transaction. */
   admission?: Admission;
+  /** Once it is aborted, no further job is written. */
+  signal?: AbortSignal;
 };
 
 type Result = SubmissionResult | RejectedSubmission;
@@ -50,6 +52,7 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
   if (client !== undefined) await requireTransaction(client);
   if (!Array.isArray(submissions) || submissions.length < 1 || submissions.length > MAX_BATCH) throw wrongSize(submissions?.length);
   const prepared = await prepareAll(engine, params);
+  params.signal?.throwIfAborted();
   const isBroken = prepared.some((each) => !each.ok);
   if (atomic && isBroken) return summary(prepared.map((each) => (each.ok ? aborted() : rejected(each.error))));
   const entries: JobToWrite[] = [];
@@ -93,7 +96,7 @@ async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobT
 async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Outcome[]> {
   const { orgId, client: own, admission } = params;
   const write = (all: readonly JobToWrite[], client?: pg.ClientBase) => engine.writer.writeTogether(all, client, refuseConflicts);
-  if (own === undefined) return admitBatch(admission, { orgId, entries, isWhole: true, write });
+  if (own === undefined) return admitBatch(engine, admission, { orgId, entries, isWhole: true, write });
   // The caller's transaction contains the writes, so the error must tell the caller to roll back.
   return write(entries, own).catch((error) => {
     throw error instanceof BatchConflict ? error.first : error;
@@ -130,11 +133,14 @@ async function submitEach(engine: Engine, params: SubmitManyParams, entries: Job
     if (own !== undefined) return resultsOf(engine, params, await engine.writer.writeTogether(entries, own));
     const write = (all: readonly JobToWrite[], client?: pg.ClientBase) =>
       client === undefined ? engine.writer.writeEach(all) : writeUnheld(engine, all, client);
-    const written = await admitBatch(admission, { orgId, entries, isWhole: false, write });
+    const written = await admitBatch(engine, admission, { orgId, entries, isWhole: false, write });
     return resultsOf(engine, params, written);
   }
   const results: Result[] = [];
-  for (const entry of entries) results.push(...(await submitAll(engine, params, [entry])).results);
+  for (const entry of entries) {
+    params.signal?.throwIfAborted();
+    results.push(...(await submitAll(engine, params, [entry])).results);
+  }
   return results;
 }
 
