@@ -157,7 +157,7 @@ export function takenOf(rows: NotedJob[]): Claimed {
 export type Caps = { types: ReadonlyMap<string, number>; orgs: ReadonlyMap<string, number> };
 
 /** Also the orgs of each type that the worker serves for some orgs only. */
-export type Room = Caps & { orgsOfTypes?: OrgsOfTypes };
+type Room = Caps & { orgsOfTypes?: OrgsOfTypes };
 
 /** The orgs for which a worker serves a type. Types that it serves for every org are absent. */
 export type OrgsOfTypes = ReadonlyMap<string, readonly string[]>;
