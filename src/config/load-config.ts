@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { parse, TomlError } from 'smol-toml';
 import { type AddressPolicy, specialRangeOf } from '../core/address-policy.ts';
+import { leastBodyMemory, SMALL_BODY_BYTES } from '../core/body-sizes.ts';
 import { AppError, type Issue } from '../core/errors.ts';
 import type { ExecutionType } from '../core/execution/kinds.ts';
 import type { ExecutionSettings } from '../core/execution/settings.ts';
@@ -32,7 +33,6 @@ export type LoadParams = {
 };
 
 const FILE = 'millrace.toml';
-const EXECUTION_BODY_BYTES = 256 * 1_024;
 
 export function loadConfig(params: LoadParams = {}): LoadedConfig {
   const { environment = process.env, folder = process.cwd(), options = {} } = params;
@@ -75,6 +75,8 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
       port: get<number>('server.port'),
       requestTimeoutMs: get<number>('server.request_timeout'),
       maxInFlight: get<number>('server.max_in_flight'),
+      bodyMemoryBytes: get<number | null>('server.body_memory'),
+      minUploadRate: get<number>('server.min_upload_rate'),
       trustProxy: get<false | number | readonly string[]>('server.trust_proxy'),
       allowedHosts: get<readonly string[]>('server.allowed_hosts'),
       corsOrigins: get<readonly string[]>('server.cors_origins'),
@@ -161,7 +163,7 @@ function executionSettings(get: Get): ExecutionSettings {
     activeJobs: get<number>('limits.active_jobs'),
     quota: get<number>('limits.quota'),
     payloadBytes: get<number>('limits.payload_size'),
-    bodyBytes: get<number | null>('limits.body_size') ?? EXECUTION_BODY_BYTES,
+    bodyBytes: get<number | null>('limits.body_size') ?? SMALL_BODY_BYTES,
     hideForeignJobs: get<boolean>('execution.hide_foreign_jobs'),
     duplicateWindowMs: get<number>('execution.duplicate_window'),
     keyLifetimeMs: get<number>('auth.key_lifetime'),
@@ -209,6 +211,10 @@ function checkCombinations(get: Get): void {
   // Otherwise a remote client of the server could reach services on this machine.
   const isLocal = get<readonly string[]>('egress.targets').length === 0 || isLoopback(get<string>('server.host'));
   require(isLocal, 'egress.targets', 'requires a loopback address such as 127.0.0.1 as server.host');
+  const bodyBytes = get<number | null>('limits.body_size');
+  const least = leastBodyMemory({ payloadBytes: get<number>('limits.payload_size'), bodyBytes });
+  const isEnough = (get<number | null>('server.body_memory') ?? least) >= least;
+  require(isEnough, 'server.body_memory', `must be at least ${least} bytes, three times the largest body: raise it, or set limits.body_size`);
   if (issues.length > 0) throw invalidConfig(issues);
 }
 

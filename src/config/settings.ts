@@ -45,6 +45,16 @@ const SETTINGS = {
       'the time limit for handling a request; after that the server returns 503',
     ),
     max_in_flight: setting(integer(1), 1_000, 'concurrent requests; beyond that the server returns 503'),
+    body_memory: setting(
+      { type: 'size', maxBytes: 1_099_511_627_776 },
+      null,
+      'the memory for the bodies of all requests; beyond that the server returns 503; by default 96MB, or three times the largest body',
+    ),
+    min_upload_rate: setting(
+      { type: 'size', maxBytes: 1_073_741_824 },
+      8_192,
+      'the bytes per second at which a body must arrive on average; a slower connection is closed after 5s',
+    ),
     trust_proxy: setting(
       { type: 'proxies' },
       false,
@@ -129,7 +139,7 @@ const SETTINGS = {
     body_size: setting(
       { type: 'size', maxBytes: 1_073_741_824 },
       null,
-      'the largest body of a request; by default 256KB under /v1 and 32MB elsewhere',
+      'a lower limit for the body of every request; by default 32MB for a batch, three times `payload_size` for a job, and 256KB for others',
     ),
     quota: setting(
       integer(0, 2_147_483_647),

@@ -1,4 +1,4 @@
-import type { Issue } from './errors.ts';
+import { type Issue, MAX_ISSUES } from './errors.ts';
 import type { Failure } from './failure.ts';
 import { isTerminal, type JobState } from './states.ts';
 import { type Transition, transitions } from './transitions.ts';
@@ -37,10 +37,11 @@ export type CheckedDependencies = { readonly ok: true; readonly depth: number } 
 export function checkDependencies({ requested, found }: CheckDependenciesParams): CheckedDependencies {
   const ids = new Set(requested.ids);
   const issues: Issue[] = [];
-  if (ids.size > MAX_BREADTH) issues.push(breadthIssue(ids.size));
+  if (ids.size > MAX_BREADTH) issues.push(breadthIssue());
   const byId = new Map(found.map((dependency) => [dependency.id, dependency]));
   let depth = 0;
   for (const id of ids) {
+    if (issues.length >= MAX_ISSUES) break;
     const dependency = byId.get(id);
     if (dependency === undefined) {
       issues.push(missingDependency(id));
@@ -67,8 +68,8 @@ export function cycleIssue(): Issue {
   return issue('DEPENDENCY_CYCLE', 'the dependencies form a cycle, so none of these jobs could ever run: remove one of them');
 }
 
-export function breadthIssue(count: number): Issue {
-  return issue('DEPENDENCY_BREADTH', `a job must have at most ${MAX_BREADTH} dependencies, not ${count}`);
+export function breadthIssue(): Issue {
+  return issue('DEPENDENCY_BREADTH', `a job must have at most ${MAX_BREADTH} dependencies`);
 }
 
 function dependentsIssue(id: string): Issue {

@@ -5,6 +5,15 @@ export interface Issue {
   readonly message: string;
 }
 
+/** The most problems that a response lists for one request, or for one job of a batch. */
+export const MAX_ISSUES = 20;
+
+/** How many problems there are in addition to the first, for a message that shows only the first. */
+export function andMore({ length }: readonly Issue[]): string {
+  if (length < 2) return '';
+  return ` (and ${length >= MAX_ISSUES ? 'at least ' : ''}${length - 1} more)`;
+}
+
 /** Every error code. Callers match errors by code; the wording may change. */
 export const ERRORS = {
   INVALID_REQUEST: {

@@ -24,6 +24,7 @@ export function checkUpdate(
 ): { readonly ok: true; readonly change: CheckedUpdate } | { readonly ok: false; readonly issues: readonly Issue[] } {
   const issues = new Issues();
   for (const member of Object.keys(update)) {
+    if (issues.isFull) break;
     if (MEMBERS.includes(member as (typeof MEMBERS)[number])) continue;
     issues.add(member, 'UNKNOWN_MEMBER', `cannot be changed${suggestion(member, MEMBERS)}`);
   }

@@ -18,7 +18,8 @@ export const HIGHEST_MAX_PAYLOAD_BYTES = 16 * MEBIBYTE;
 export const MAX_OUTPUT_BYTES = MEBIBYTE;
 export const MAX_CHECKPOINT_BYTES = MEBIBYTE;
 
-const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+// The length is checked separately: an expression with groups of four takes twenty times as long.
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 // JSON.stringify writes NUL and lone surrogates as escapes. After an even number of backslashes they are escapes, not text.
 const UNSTORABLE_ESCAPE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/;
 
@@ -85,7 +86,8 @@ function encodeJson(value: unknown, params: EncodeParams): EncodedPayload {
 function decodeBase64(encoded: unknown, params: EncodeParams): EncodedPayload {
   if (typeof encoded !== 'string') return refuse(`${params.field}.$bytes`, 'INVALID_TYPE', '$bytes must be a base64 string');
   if (encoded.length > Math.ceil(params.maxBytes / 3) * 4) return tooLarge(params);
-  if (!BASE64.test(encoded)) return refuse(`${params.field}.$bytes`, 'INVALID_BASE64', '$bytes must be valid base64');
+  if (encoded.length % 4 !== 0 || !BASE64.test(encoded))
+    return refuse(`${params.field}.$bytes`, 'INVALID_BASE64', '$bytes must be valid base64');
   return bytesPayload(new Uint8Array(Buffer.from(encoded, 'base64')), params);
 }
 

@@ -1,8 +1,8 @@
 import type { AddressPolicy } from './address-policy.ts';
 import { breadthIssue, DEFAULT_DEPENDENCY_TYPE, DEPENDENCY_TYPES, type DependencyType, MAX_BREADTH } from './dependencies.ts';
-import { dictionary } from './dictionary.ts';
+import { dictionary, lookUp } from './dictionary.ts';
 import { parseDuration } from './duration.ts';
-import { type Issue, invalidRequest } from './errors.ts';
+import { type Issue, invalidRequest, MAX_ISSUES } from './errors.ts';
 import { isUuid } from './ids.ts';
 import { suggestion } from './nearest-name.ts';
 import { RESERVED_NAMES, refuseReservedName } from './reserved-names.ts';
@@ -50,12 +50,31 @@ const QUEUE_NAME = /^[a-z0-9:_.-]{1,100}$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
 const CONTROL = /[\u0000-\u001f\u007f]/;
 
-/** Collects all problems of a request, so that one response reports them all. */
+/** Callers choose the names of members. Longer ones are cut. */
+const MAX_FIELD_LENGTH = 200;
+
+/**
+ * Collects the first problems of a request, so that one response reports several. A request can contain a hundred thousand, so it
+ * ignores the others. Loops over members that a caller sent end when it is full.
+ */
 export class Issues {
-  readonly list: Issue[] = [];
+  readonly #list: Issue[] = [];
+
+  get list(): readonly Issue[] {
+    return this.#list;
+  }
+
+  get isFull(): boolean {
+    return this.#list.length >= MAX_ISSUES;
+  }
 
   add(field: string, code: string, message: string): void {
-    this.list.push({ field, code, message: `${field} ${message}` });
+    const shown = field.slice(0, MAX_FIELD_LENGTH);
+    this.include({ field: shown, code, message: `${shown} ${message}` });
+  }
+
+  include(...issues: readonly Issue[]): void {
+    for (const issue of issues) if (!this.isFull) this.#list.push(issue);
   }
 
   /** Throws INVALID_REQUEST if there is an issue. */
@@ -146,10 +165,14 @@ export function readTags(value: unknown, issues: Issues): Record<string, string>
     issues.add('tags', 'INVALID_TYPE', 'must be a map of strings');
     return null;
   }
+  const names = Object.keys(value);
+  if (names.length > FIELD_LIMITS.tags) {
+    issues.add('tags', 'TOO_MANY', `must have at most ${FIELD_LIMITS.tags} entries`);
+    return null;
+  }
   const tags = dictionary<string>(Object.entries(value));
-  const entries = Object.entries(tags);
-  if (entries.length > FIELD_LIMITS.tags) issues.add('tags', 'TOO_MANY', `must have at most ${FIELD_LIMITS.tags} entries`);
-  for (const [name, text] of entries.slice(0, FIELD_LIMITS.tags)) {
+  for (const name of names) {
+    const text = lookUp(tags, name);
     const field = `tags.${name.slice(0, FIELD_LIMITS.tagName)}`;
     readText(name, { field, max: FIELD_LIMITS.tagName }, issues);
     refuseReservedName(name, field, issues);
@@ -167,8 +190,9 @@ export function readDependencies(value: unknown, issues: Issues): string[] {
   for (const [index, id] of value.entries()) {
     if (isUuid(id)) ids.add(id.toLowerCase());
     else issues.add(`dependsOn[${index}]`, 'INVALID_ID', 'must be a job id');
+    if (issues.isFull || ids.size > MAX_BREADTH) break;
   }
-  if (ids.size > MAX_BREADTH) issues.list.push(breadthIssue(ids.size));
+  if (ids.size > MAX_BREADTH) issues.include(breadthIssue());
   return [...ids];
 }
 

@@ -43,6 +43,7 @@ const SYSTEM_MEMBERS = new Set([
 
 export function refuseUnknownMembers(submission: object, issues: Issues): void {
   for (const member of Object.keys(submission)) {
+    if (issues.isFull) return;
     if (KNOWN_MEMBERS.has(member)) continue;
     if (SYSTEM_MEMBERS.has(member)) {
       issues.add(member, 'READ_ONLY_MEMBER', 'cannot be set: the system assigns it');

@@ -32,6 +32,7 @@ function readBackoff(value: unknown, issues: Issues): Partial<BackoffPolicy> | u
     return undefined;
   }
   for (const member of Object.keys(value)) {
+    if (issues.isFull) break;
     if (BACKOFF_MEMBERS.includes(member as (typeof BACKOFF_MEMBERS)[number])) continue;
     issues.add(`backoff.${member}`, 'UNKNOWN_MEMBER', `is not known${suggestion(member, BACKOFF_MEMBERS)}`);
   }
@@ -57,7 +58,7 @@ type JobPolicyParams = ResolveParams & { readonly registration?: RegistrationPol
 export function resolveForJob(params: JobPolicyParams, issues: Issues): Policy | null {
   const resolved = resolvePolicy(params);
   if (!resolved.ok) {
-    issues.list.push(...resolved.issues);
+    issues.include(...resolved.issues);
     return null;
   }
   if (resolved.policy.backoff.strategy === 'CUSTOM' && !hasFunction(params)) {

@@ -1,11 +1,11 @@
 import type { AddressPolicy } from './address-policy.ts';
 import type { BackoffStrategy } from './backoff.ts';
-import { fingerprint } from './canonical-json.ts';
+import { fingerprint as hash } from './canonical-json.ts';
 import type { DependencyType } from './dependencies.ts';
 import type { DurationInput } from './duration.ts';
 import { type Envelope, readEnvelope } from './envelope.ts';
 import type { Issue } from './errors.ts';
-import { DEFAULT_MAX_PAYLOAD_BYTES, decodePayload, encodePayload, type Payload } from './payload.ts';
+import { DEFAULT_MAX_PAYLOAD_BYTES, decodePayload, encodePayload, lengthOf, type Payload } from './payload.ts';
 import type { Policy, ProfileName } from './policy.ts';
 import { DEFAULT_PRIORITY, PRIORITIES, type Priority, priorityNumber } from './priority.ts';
 import {
@@ -28,6 +28,7 @@ import {
 import { refuseReservedType, refuseUnknownMembers } from './submission-members.ts';
 import { type RegistrationPolicy, readPolicyLayer, resolveForJob } from './submission-policy.ts';
 import { formatTimestamp, type TimestampInput } from './timestamp.ts';
+import { nextTurn } from './turns.ts';
 
 export interface BackoffSubmission {
   readonly strategy?: BackoffStrategy;
@@ -101,7 +102,14 @@ export interface NormalizeParams {
   readonly queues?: QueueNames;
 }
 
-export type NormalizedSubmission = { readonly ok: true; readonly job: NewJob } | { readonly ok: false; readonly issues: readonly Issue[] };
+export type NormalizedSubmission =
+  | {
+      readonly ok: true;
+      readonly job: NewJob;
+      /** Adds the fingerprint to a job with a large payload, in several turns of the event loop. Absent for any other job. */
+      readonly complete?: () => Promise<NewJob>;
+    }
+  | { readonly ok: false; readonly issues: readonly Issue[] };
 
 /** Checks a submission, fills in defaults and resolves the job's policy. Reports all problems together. */
 export function normalizeSubmission(submission: Submission, params: NormalizeParams): NormalizedSubmission {
@@ -117,7 +125,27 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
   const policy = resolveForJob({ submission: requested.layer, registration, profile }, issues);
   if (policy !== null) checkLifetime(requested, { lifetimeMs: policy.lifetimeMs, nowMs: params.nowMs }, issues);
   if (issues.list.length > 0 || policy === null || requested.payload === null) return { ok: false, issues: issues.list };
-  return { ok: true, job: newJob(requested as Complete, policy, params.fingerprint) };
+  return withFingerprint(requested as Complete, policy, params.fingerprint);
+}
+
+/** Computing the fingerprint of a larger payload takes several turns of the event loop. */
+const LARGE_PAYLOAD = 131_072;
+
+function withFingerprint(requested: Complete, policy: Policy, given: string | undefined): NormalizedSubmission {
+  const { idempotencyKey, payload } = requested;
+  if (idempotencyKey === null) return { ok: true, job: newJob(requested, policy, null) };
+  if (given === undefined && lengthOf(payload) > LARGE_PAYLOAD) {
+    const complete = async () => newJob(requested, policy, await largeFingerprintOf(requested));
+    return { ok: true, job: newJob(requested, policy, null), complete };
+  }
+  return { ok: true, job: newJob(requested, policy, given ?? fingerprintOf(requested, comparable(payload))) };
+}
+
+async function largeFingerprintOf(requested: Complete): Promise<string> {
+  await nextTurn();
+  const payload = comparable(requested.payload);
+  await nextTurn();
+  return fingerprintOf(requested, payload);
 }
 
 const profileNameOf = (profile: ProfileName | Policy): string => (typeof profile === 'string' ? profile : profile.profile);
@@ -160,7 +188,7 @@ function readType(type: unknown, issues: Issues): string | null {
 function readPayload(payload: unknown, limits: SubmissionLimits, issues: Issues): Payload | null {
   const encoded = encodePayload(payload, { maxBytes: limits.maxPayloadBytes, field: 'payload' });
   if (encoded.ok) return encoded.payload;
-  issues.list.push(encoded.issue);
+  issues.include(encoded.issue);
   return null;
 }
 
@@ -189,7 +217,7 @@ function checkLifetime({ delayMs, scheduledAt }: Requested, limit: LifetimeParam
   }
 }
 
-function newJob(requested: Complete, policy: Policy, given: string | undefined): NewJob {
+function newJob(requested: Complete, policy: Policy, fingerprint: string | null): NewJob {
   const { scheduledAt, delayMs, idempotencyKey } = requested;
   return {
     type: requested.type,
@@ -201,7 +229,7 @@ function newJob(requested: Complete, policy: Policy, given: string | undefined):
     runAt: scheduledAt,
     policy,
     idempotencyKey,
-    fingerprint: idempotencyKey === null ? null : (given ?? fingerprintOf(requested)),
+    fingerprint,
     correlationId: requested.correlationId,
     tags: requested.tags,
     dependsOn: requested.dependsOn,
@@ -215,12 +243,15 @@ function newJob(requested: Complete, policy: Policy, given: string | undefined):
  * Identifies a repeat by what was requested. Resolved values and the trace are left out, so that a changed default or a new trace
  * does not turn a repeat into a different request.
  */
-function fingerprintOf(requested: Complete): string {
-  const { idempotencyKey: _, payload, scheduledAt, envelope, ...rest } = requested;
-  return fingerprint({
+function fingerprintOf(requested: Complete, payload: unknown): string {
+  const { idempotencyKey: _, payload: __, scheduledAt, envelope, ...rest } = requested;
+  return hash({
     ...rest,
     ...(envelope?.category == null ? {} : { category: envelope.category }),
     scheduledAt: scheduledAt === null ? null : formatTimestamp(scheduledAt),
-    payload: payload.kind === 'json' ? decodePayload(payload) : { $bytes: Buffer.from(payload.bytes).toString('base64') },
+    payload,
   });
 }
+
+const comparable = (payload: Payload): unknown =>
+  payload.kind === 'json' ? decodePayload(payload) : { $bytes: Buffer.from(payload.bytes).toString('base64') };

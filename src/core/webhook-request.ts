@@ -59,6 +59,7 @@ function readWebhookUrl(text: string, addresses: AddressPolicy, issues: Issues):
 function readEvents(names: readonly string[], issues: Issues): readonly string[] {
   if (names.length === 0) issues.add('events', 'OUT_OF_RANGE', 'must contain at least one event, or "*" for all');
   for (const [index, name] of names.entries()) {
+    if (issues.isFull) break;
     if ((SUBSCRIBABLE as readonly string[]).includes(name)) continue;
     issues.add(`events[${index}]`, 'UNKNOWN_EVENT', `must be one of ${SUBSCRIBABLE.join(', ')}${suggestion(name, SUBSCRIBABLE)}`);
   }

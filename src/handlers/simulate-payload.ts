@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { lookUp } from '../core/dictionary.ts';
+import { MAX_ISSUES } from '../core/errors.ts';
 import { suggestion } from '../core/nearest-name.ts';
 import type { SimulationBounds } from '../core/simulation.ts';
 
@@ -69,15 +70,15 @@ function members(
   if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof Uint8Array) {
     return [{ path, message: 'must be an object' }];
   }
+  const issues: StandardSchemaV1.Issue[] = [];
+  for (const [name, member] of Object.entries(value)) {
+    if (issues.length >= MAX_ISSUES) break;
+    const check = lookUp(known, name);
+    if (check !== undefined) issues.push(...check(member, [...path, name]));
+    else issues.push({ path: [...path, name.slice(0, 200)], message: `is not known${suggestion(name, Object.keys(known))}` });
+  }
   const missing = required.filter((name) => !Object.hasOwn(value, name));
-  return [
-    ...Object.entries(value).flatMap(([name, member]): StandardSchemaV1.Issue[] => {
-      const check = lookUp(known, name);
-      if (check !== undefined) return check(member, [...path, name]);
-      return [{ path: [...path, name], message: `is not known${suggestion(name, Object.keys(known))}` }];
-    }),
-    ...missing.map((name) => ({ path: [...path, name], message: 'is required' })),
-  ];
+  return [...issues, ...missing.map((name) => ({ path: [...path, name], message: 'is required' }))];
 }
 
 function integer(least: number, most: number): Check {

@@ -1,10 +1,12 @@
 import cors from '@fastify/cors';
 import Fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
+import { batchBytes, DEFAULT_BODY_MEMORY, leastBodyMemory } from '../core/body-sizes.ts';
 import { DEFAULT_ORG_SHARE } from '../core/fair-share.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Door, Http } from './door.ts';
 import { installAuthentication } from './shared/authentication.ts';
+import { type BodyOptions, installBodies } from './shared/bodies.ts';
 import { answerConnectionError } from './shared/connection-errors.ts';
 import { setConstantHeaders } from './shared/constant-headers.ts';
 import { doorOf, type FaultObserver, installErrors, sendError, toAppError } from './shared/errors.ts';
@@ -14,7 +16,6 @@ import { installOpenApi } from './shared/openapi.ts';
 import { installQueryValues } from './shared/query-values.ts';
 import { requestIdOf } from './shared/request-id.ts';
 import { originCheck } from './shared/request-origin.ts';
-import { installSafeJson } from './shared/safe-json.ts';
 import { installApiPage } from './system/api-page.ts';
 import { installErrorPages } from './system/error-pages.ts';
 import { installMetrics } from './system/metrics.ts';
@@ -31,7 +32,13 @@ export type ServerOptions = {
   maxInFlight?: number;
   /** The part of `maxInFlight` that one org, or one address without a key, may use while it is alone. */
   orgShare?: number;
-  bodyLimitBytes?: number;
+  /** A limit for every body. Most routes have a smaller one. */
+  bodyLimitBytes?: number | null;
+  /** The memory for the bodies of all requests in flight. */
+  bodyMemoryBytes?: number | null;
+  /** The average rate, in bytes per second, at which a body must arrive after the grace period. */
+  minUploadRate?: number;
+  uploadGraceMs?: number;
   /** How many proxies there are in front of the server, or their addresses and ranges. */
   trustProxy?: false | number | readonly string[];
   /** The names by which clients reach the server, in addition to `localhost` and every IP address; "*" allows all. */
@@ -53,7 +60,8 @@ const KEEP_ALIVE_MS = 72_000;
 const MAX_IN_FLIGHT = 1_000;
 const MAX_HEADER_BYTES = 16_384;
 const MAX_PARAM_LENGTH = 200;
-const BODY_LIMIT_BYTES = 32 * 1_048_576;
+const MIN_UPLOAD_RATE = 8_192;
+const UPLOAD_GRACE_MS = 5_000;
 
 /** Builds the HTTP server: limits, authentication and errors for all doors, then the doors. It does not listen yet. */
 export async function buildServer(options: ServerOptions): Promise<Http> {
@@ -64,7 +72,7 @@ export async function buildServer(options: ServerOptions): Promise<Http> {
   installErrors(http, doors, options.onFault);
   await installCors(http, options.corsOrigins ?? []);
   installInFlight(http, { maxInFlight, requestTimeoutMs, orgShare: options.orgShare ?? DEFAULT_ORG_SHARE });
-  installSafeJson(http);
+  installBodies(http, bodyOptions(options));
   installQueryValues(http);
   installQuietContinue(http, doors);
   installAuthentication(http, options);
@@ -83,7 +91,6 @@ function bareServer(options: ServerOptions): Http {
   const { doors, headersTimeoutMs = HEADERS_TIMEOUT_MS, receiveTimeoutMs = RECEIVE_TIMEOUT_MS } = options;
   return Fastify({
     logger: false,
-    bodyLimit: options.bodyLimitBytes ?? BODY_LIMIT_BYTES,
     connectionTimeout: receiveTimeoutMs,
     requestTimeout: receiveTimeoutMs,
     keepAliveTimeout: KEEP_ALIVE_MS,
@@ -122,6 +129,16 @@ function installOriginCheck(http: Http, { trustProxy = false, allowedHosts = [],
     if (refusal === null) done();
     else done(refusal);
   });
+}
+
+function bodyOptions({ engine, bodyLimitBytes = null, bodyMemoryBytes, minUploadRate, uploadGraceMs }: ServerOptions): BodyOptions {
+  const payloadBytes = engine.limits.maxPayloadBytes;
+  return {
+    memoryBytes: bodyMemoryBytes ?? Math.max(DEFAULT_BODY_MEMORY, leastBodyMemory({ payloadBytes, bodyBytes: bodyLimitBytes })),
+    largestBytes: bodyLimitBytes ?? batchBytes(payloadBytes),
+    minUploadRate: minUploadRate ?? MIN_UPLOAD_RATE,
+    uploadGraceMs: uploadGraceMs ?? UPLOAD_GRACE_MS,
+  };
 }
 
 /** Lets web pages of the configured origins call the API. No origin is allowed by default. */

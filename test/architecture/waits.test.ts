@@ -25,6 +25,7 @@ const NO_WAIT: Record<string, string> = {
   'egress/fetch.test.ts': 'a peer sends its bytes slowly',
   'egress/response-body.test.ts': 'the timers are replaced by fake ones',
   'handlers/execution-kinds.test.ts': 'the name of a module that the code imports',
+  'http/body-memory.test.ts': 'a peer sends its bytes slowly',
   'http/bounds.test.ts': 'a peer sends its bytes slowly',
   'http/docs-browser.ts': 'the page under test has timers',
   'postgres/os-lock.test.ts': 'a program stays alive until it is killed',

@@ -64,6 +64,8 @@ describe('the configuration', () => {
       port = 9000
       request_timeout = "PT5S"
       max_in_flight = 50
+      body_memory = "200MB"
+      min_upload_rate = "1KB"
       trust_proxy = 2
       allowed_hosts = ["jobs.example.com"]
       cors_origins = ["https://app.example"]
@@ -99,7 +101,7 @@ describe('the configuration', () => {
     expect(config).toMatchObject({
       server: {
         ...{ host: '0.0.0.0', port: 9_000, requestTimeoutMs: 5_000, maxInFlight: 50, trustProxy: 2, allowedHosts: ['jobs.example.com'] },
-        corsOrigins: ['https://app.example'],
+        ...{ corsOrigins: ['https://app.example'], bodyMemoryBytes: 209_715_200, minUploadRate: 1_024 },
       },
       database: { url: 'postgres://u:p@db/x', apiPool: 5, workerPool: 7 },
       auth: { keyLifetimeMs: 604_800_000 },
@@ -206,6 +208,9 @@ describe('a configuration that is wrong', () => {
     ['[server]\nrequest_timeout = "0s"', 'server.request_timeout must be at least 10ms'],
     ['[limits]\npayload_size = 1024', 'limits.payload_size must be a size with a unit'],
     ['[limits]\npayload_size = "17MB"', 'limits.payload_size must be from 1B to 16MB'],
+    ['[server]\nbody_memory = "95MB"', 'server.body_memory must be at least 100663296 bytes'],
+    ['[server]\nbody_memory = "100MB"\n[limits]\npayload_size = "16MB"', 'server.body_memory must be at least 151781376 bytes'],
+    ['[server]\nmin_upload_rate = 5', 'server.min_upload_rate must be a size with a unit'],
     ['[workers]\nqueues = "a"', 'workers.queues must be a list of strings'],
     ['[workers]\nconcurrency = 0', 'workers.concurrency must be a whole number from 1 to 10000'],
     ['[simulation]\ntime_scale = 0', 'simulation.time_scale must be a number greater than 0'],

@@ -160,6 +160,17 @@ describe('a request that is too large or malformed [FR-14.19]', () => {
     expect([answer.status, answer.body.code]).toEqual([400, 'RFA_REQUEST_MALFORMED']);
   });
 
+  it('a body with very many wrong members lists the first twenty', async () => {
+    const client = await server.client();
+    const members = Object.fromEntries(Array.from({ length: 3_000 }, (_, n) => [`${'member'.repeat(5)}${n}`, 'x']));
+    const { status, body } = await client.post('/jobs', { type: 'EXECUTE', ...members });
+    expect([status, body.code, body.errors.length]).toEqual([400, 'RFA_JOB_VALIDATION_FAILED', 20]);
+    expect(body.detail).toContain('(and at least 19 more)');
+    const more = Object.fromEntries(Array.from({ length: 6_000 }, (_, n) => [`m${n}`, 'x']));
+    const refused = await client.post('/jobs', { type: 'EXECUTE', ...more });
+    expect([refused.status, refused.body.errors]).toEqual([400, [expect.objectContaining({ code: 'TOO_MANY_VALUES' })]]);
+  });
+
   it('a body over its limit is refused with 413, whether or not it says how long it is [FR-14.75]', async () => {
     const client = await server.client();
     const large = JSON.stringify({

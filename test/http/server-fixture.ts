@@ -6,6 +6,7 @@ import { Type } from 'typebox';
 import { onTestFinished } from 'vitest';
 import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import { AppError } from '../../src/core/errors.ts';
+import { DEFAULT_LIMITS } from '../../src/core/submission.ts';
 import type { Engine } from '../../src/engine/engine.ts';
 import type { Door, Http } from '../../src/http/door.ts';
 import { buildServer, type ServerOptions } from '../../src/http/server.ts';
@@ -20,7 +21,7 @@ export const IDENTITY: Identity = {
 };
 
 /** What stands in for an engine where no route asks for one. */
-const NO_ENGINE = {} as Engine;
+const NO_ENGINE = { limits: DEFAULT_LIMITS } as Engine;
 
 const ORDER = Type.Object(
   {
@@ -67,6 +68,7 @@ export function testDoor(parts: { error?: () => unknown; hold?: () => Promise<un
         },
         async (request) => ({ id: request.params.id, org: request.identity?.orgId }),
       );
+      http.post('/keep', { schema: { operationId: 'keep' }, bodyLimit: 1_048_576 }, async () => ({ held: (await parts.hold?.()) ?? null }));
       http.get('/throw', { schema: { operationId: 'throw' } }, async () => {
         throw parts.error?.();
       });
@@ -117,8 +119,8 @@ export async function dial(port: number): Promise<Socket & { received(): string;
   onTestFinished(() => {
     socket.destroy();
   });
-  // Not `once`: it rejects when a write meets a connection that the server has just closed.
-  const whenClosed = new Promise((resolve) => socket.once('close', resolve));
+  // Not `once`, which rejects when the server closes the connection under a write.
+  const whenClosed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   await once(socket, 'connect');
   return Object.assign(socket, { received: () => received, whenClosed });
 }

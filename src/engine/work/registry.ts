@@ -109,7 +109,7 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
   const orgs = readOrgs(given.orgs, issues);
   const layer = readLayer(given, issues);
   const resolved = resolvePolicy({ registration: layer, profile });
-  if (!resolved.ok) for (const issue of resolved.issues) issues.list.push(issue);
+  if (!resolved.ok) issues.include(...resolved.issues);
   if (issues.list.length > 0) return { entry: null, issues: issues.list };
   return {
     entry: {

@@ -1,4 +1,5 @@
 import type { FastifyRequest, onRequestHookHandler } from 'fastify';
+import { SMALL_BODY_BYTES } from '../../core/body-sizes.ts';
 import { AppError } from '../../core/errors.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import type { Door, Http } from '../door.ts';
@@ -73,7 +74,7 @@ export function executionDoor(context: ExecutionContext, parts: ExecutionParts):
       http.decorateRequest('jobId', null);
       http.decorateRequest('problem', null);
       http.addHook('onRoute', (route) => {
-        route.bodyLimit ??= context.settings.bodyBytes;
+        route.bodyLimit = Math.min(route.bodyLimit ?? SMALL_BODY_BYTES, context.settings.bodyBytes);
       });
       installMethods(http);
       installAdmittance(http, parts);

@@ -1,4 +1,4 @@
-import { AppError } from '../../core/errors.ts';
+import { AppError, andMore } from '../../core/errors.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import { type ReadRequest, readExecutionRequest } from '../../services/execution/execution-request.ts';
@@ -37,7 +37,6 @@ export function submitJobRoute(http: Http, context: ExecutionContext): void {
 const PROBLEMS_OF = { malformed: 'RFA_REQUEST_MALFORMED', invalid: 'RFA_JOB_VALIDATION_FAILED' } as const;
 
 function refusal({ kind, issues }: Extract<ReadRequest, { ok: false }>): AppError {
-  const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : '';
-  const message = `${issues[0]?.message ?? 'the request is not valid'}${more}`;
+  const message = `${issues[0]?.message ?? 'the request is not valid'}${andMore(issues)}`;
   return new AppError('INVALID_REQUEST', { message, details: issues, problem: PROBLEMS_OF[kind] });
 }

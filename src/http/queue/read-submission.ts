@@ -1,8 +1,9 @@
 import { dictionary, lookUp } from '../../core/dictionary.ts';
-import { AppError, type Issue, invalidRequest } from '../../core/errors.ts';
+import { AppError, type Issue, invalidRequest, MAX_ISSUES } from '../../core/errors.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 import type { Submission } from '../../core/submission.ts';
 import { CRITICAL_QUEUE, Issues } from '../../core/submission-fields.ts';
+import { Turns } from '../../core/turns.ts';
 import { invalidSubmission } from '../../services/jobs/submission-result.ts';
 import type { Identity } from '../shared/identity.ts';
 import { BACKOFF_MEMBERS, SUBMISSION_MEMBERS } from './words.ts';
@@ -42,8 +43,12 @@ type Renaming = { members: Members; prefix: string; issues: Issues };
 function rename(given: unknown, { members, prefix, issues }: Renaming): unknown {
   if (!isObject(given)) return given;
   const renamed = dictionary<unknown>();
-  for (const [name, value] of Object.entries(given)) {
+  let unknown = 0;
+  // Not Object.entries: there can be many members, and no response lists more unknown ones than these.
+  for (const name of Object.keys(given)) {
     const core = lookUp(members, name);
+    if (core === undefined && ++unknown > MAX_ISSUES) break;
+    const value = lookUp(given, name);
     if (core === undefined && isCoreName(members, name)) {
       issues.add(`${prefix}${name}`, 'UNKNOWN_MEMBER', `is not known${suggestion(name, Object.keys(members))}`);
     } else renamed[core ?? name] = value;
@@ -77,13 +82,17 @@ function requireCritical(identity: Identity, field: string): void {
   throw new AppError('FORBIDDEN', { message, details: [{ field, code: 'MISSING_SCOPE', message }] });
 }
 
+/** How many members are renamed in one turn of the event loop. */
+const MEMBERS_PER_TURN = 20_000;
+
 export type ReadBatch = { submissions: Submission[]; refused: ReadonlyMap<number, AppError>; atomic: boolean };
 
 /** Checks the batch itself. Each job of the batch is checked separately. */
-export function readBatch(body: unknown, asker: Asker): ReadBatch {
+export async function readBatch(body: unknown, asker: Asker): Promise<ReadBatch> {
   const issues = new Issues();
   if (!isObject(body)) throw invalidRequest({ field: 'body', code: 'INVALID_TYPE', message: 'body must be an object' });
   for (const name of Object.keys(body)) {
+    if (issues.isFull) break;
     if (name === 'jobs' || name === 'atomic') continue;
     issues.add(name, 'UNKNOWN_MEMBER', `is not known${suggestion(name, ['jobs', 'atomic'])}`);
   }
@@ -92,12 +101,15 @@ export function readBatch(body: unknown, asker: Asker): ReadBatch {
   if (typeof atomic !== 'boolean') issues.add('atomic', 'INVALID_TYPE', 'must be true or false');
   issues.throwIfAny();
   const refused = new Map<number, AppError>();
-  const submissions = (jobs as unknown[]).map((job, index) => {
+  const submissions: Submission[] = [];
+  const turns = new Turns(MEMBERS_PER_TURN);
+  for (const [index, job] of (jobs as unknown[]).entries()) {
     const read = readOne(job, asker);
-    if (!(read instanceof AppError)) return read;
-    refused.set(index, read);
-    return job as Submission;
-  });
+    if (read instanceof AppError) refused.set(index, read);
+    submissions.push(read instanceof AppError ? (job as Submission) : read);
+    const turn = turns.spend(isObject(job) ? Object.keys(job).length : 1);
+    if (turn !== undefined) await turn;
+  }
   return { submissions, refused, atomic: atomic as boolean };
 }
 

@@ -1,3 +1,4 @@
+import { batchBytes, submissionBytes } from '../../core/body-sizes.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { refuseForeignDependencies } from '../../services/jobs/own-dependencies.ts';
 import { invalidSubmission } from '../../services/jobs/submission-result.ts';
@@ -14,6 +15,12 @@ import { answer, errorResponses } from './schemas/error.ts';
 import { named } from './schemas/shapes.ts';
 import { BatchResult, BatchSubmission, JobSubmission, SubmissionResult } from './schemas/submission.ts';
 
+/** Values, where a member counts as three. A job with more takes too long in one turn of the event loop, and a batch takes too much memory. */
+const SUBMISSION_VALUES = 200_000;
+const BATCH_VALUES = 2_000_000;
+
+const jsonLimits = (entryBytes: number) => ({ values: SUBMISSION_VALUES, entryValues: SUBMISSION_VALUES, entryBytes });
+
 const oneSchema = {
   operationId: 'submitJob',
   summary: 'Submit a job',
@@ -28,7 +35,10 @@ const oneSchema = {
 };
 
 export function submitJobRoute(http: Http, engine: Engine, { admission, simulation }: Intake): void {
-  http.post('/jobs', { schema: oneSchema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
+  const bodyLimit = submissionBytes(engine.limits.maxPayloadBytes);
+  const config = { ...needs('jobs:write').config, json: jsonLimits(bodyLimit) };
+  const options = { schema: oneSchema, config, ...judgedByService, bodyLimit };
+  http.post('/jobs', options, async (request, reply) => {
     const { identity, owner, actor } = callerOf(request);
     refuseSelfRegistered(identity);
     const { submission, issues } = readSubmission(request.body, askerOf(request));
@@ -50,10 +60,15 @@ const batchSchema = {
 };
 
 export function submitBatchRoute(http: Http, engine: Engine, { admission, simulation }: Intake): void {
-  http.post('/jobs/batch', { schema: batchSchema, ...needs('jobs:write'), ...judgedByService }, async (request, reply) => {
+  const { maxPayloadBytes } = engine.limits;
+  const bodyLimit = batchBytes(maxPayloadBytes);
+  const json = { ...jsonLimits(submissionBytes(maxPayloadBytes)), values: BATCH_VALUES };
+  const config = { ...needs('jobs:write').config, json };
+  const options = { schema: batchSchema, config, ...judgedByService, bodyLimit };
+  http.post('/jobs/batch', options, async (request, reply) => {
     const { identity, owner, actor } = callerOf(request);
     refuseSelfRegistered(identity);
-    const { submissions, refused, atomic } = readBatch(request.body, askerOf(request));
+    const { submissions, refused, atomic } = await readBatch(request.body, askerOf(request));
     const foreign = await refuseForeignDependencies(engine, owner, submissions);
     const { total, accepted, rejected, results } = await submitMany(engine, {
       submissions,

@@ -1,57 +1,68 @@
 import { isUtf8 } from 'node:buffer';
-import { promisify } from 'node:util';
-import { gunzip } from 'node:zlib';
-import type { FastifyRequest } from 'fastify';
 import { type AppError, invalidRequest } from '../../core/errors.ts';
-import type { Http } from '../door.ts';
-import { MAX_DEPTH, type Scan, scanJson } from './json-scan.ts';
+import { nextTurn } from '../../core/turns.ts';
+import { type PieceReader, parseInPieces, scanInTurns } from './json-pieces.ts';
+import { JsonScan, MAX_DEPTH } from './json-scan.ts';
 
-const unzip = promisify(gunzip);
+/** How many values a body may contain; a member of an object counts as three. It bounds the time of the parser and of the code that handles the values later. */
+export type JsonLimits = {
+  /** In the whole body. */
+  readonly values: number;
+  /** In one entry of a list that is a member of the body, and how many bytes it may have. Checked for large bodies only. */
+  readonly entryValues: number;
+  readonly entryBytes: number;
+};
 
-/** Accepts JSON bodies only, plain or gzipped. It rejects values that could harm the code that handles them later. */
-export function installSafeJson(http: Http): void {
-  http.removeAllContentTypeParsers();
-  http.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    if (request.headers['content-encoding'] !== undefined) {
-      decode(request, body).then((value) => done(null, value), done);
-      return;
-    }
-    try {
-      done(null, parseSafely(body));
-    } catch (error) {
-      done(error as Error);
-    }
-  });
-}
+/** Requests that a schema validates contain at most some thousand ids, so the validator finds a bounded number of errors. */
+export const DEFAULT_JSON_LIMITS: JsonLimits = { values: 10_000, entryValues: 10_000, entryBytes: Number.POSITIVE_INFINITY };
 
-async function decode(request: FastifyRequest, body: Buffer): Promise<unknown> {
-  const encoding = request.headers['content-encoding']?.trim().toLowerCase();
-  if (encoding === 'identity') return parseSafely(body);
-  if (encoding !== 'gzip' && encoding !== 'x-gzip') {
-    throw refuse('UNSUPPORTED_ENCODING', 'must be sent plain or with one gzip encoding');
-  }
-  return parseSafely(await inflate(body, request.routeOptions.bodyLimit));
-}
+/** Larger bodies are parsed in several turns of the event loop. */
+const LARGE_BYTES = 262_144;
 
-/** This form of gunzip counts its output and stops at the limit. A zlib stream ignores `maxOutputLength`. */
-async function inflate(body: Buffer, limit: number): Promise<Buffer> {
-  try {
-    return await unzip(body, { maxOutputLength: limit });
-  } catch (error) {
-    const isTooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE';
-    throw isTooLarge ? bodyTooLarge(limit) : refuse('INVALID_ENCODING', 'is not a valid gzip');
-  }
-}
-
-/** Parses a JSON text or throws INVALID_REQUEST. An empty text is an absent body. */
-export function parseSafely(bytes: Buffer): unknown {
+/**
+ * Parses a JSON text or throws INVALID_REQUEST. It returns a promise only for a large text. An empty text is an absent body. `reserve` is
+ * called with the number of values before they are created, and may throw.
+ */
+export function parseSafely(
+  bytes: Buffer,
+  limits: JsonLimits = DEFAULT_JSON_LIMITS,
+  reserve: (values: number) => void = () => {},
+): unknown | Promise<unknown> {
   if (bytes.length === 0) return undefined;
-  const scan = scanJson(bytes);
+  if (bytes.length > LARGE_BYTES) return parseLarge(bytes, limits, reserve);
+  const scan = new JsonScan(bytes);
+  scan.advance(bytes.length);
+  checkScan(bytes, scan, limits);
+  reserve(scan.values);
+  return readPiece(bytes.toString('utf8'), '', scan);
+}
+
+async function parseLarge(bytes: Buffer, limits: JsonLimits, reserve: (values: number) => void): Promise<unknown> {
+  const scan = await scanInTurns(bytes);
+  checkScan(bytes, scan, limits);
+  reserve(scan.values);
+  const pieceLimits = { bytes: limits.entryBytes, values: limits.entryValues };
+  const value = await parseInPieces(bytes, { scan, limits: pieceLimits, reader: readerOf(scan, limits) });
+  // The handler begins in a new turn.
+  await nextTurn();
+  return value;
+}
+
+function checkScan(bytes: Buffer, scan: JsonScan, { values }: JsonLimits): void {
   if (scan.isTooDeep) throw refuse('TOO_DEEP', `must not be nested more than ${MAX_DEPTH} levels deep`);
+  if (scan.values > values || scan.hasManyEntries) throw tooMany(values);
   if (!isUtf8(bytes)) throw refuse('INVALID_TEXT', 'is not valid UTF-8');
-  const text = bytes.toString('utf8');
+}
+
+const readerOf = (scan: JsonScan, { entryBytes, entryValues }: JsonLimits): PieceReader => ({
+  read: (text, path) => readPiece(text, path, scan),
+  refuseLarge: (path) => refuse('PAYLOAD_TOO_LARGE', `must not be larger than ${entryBytes} bytes`, path),
+  refuseMany: (path) => tooMany(entryValues, path),
+});
+
+function readPiece(text: string, path: string, scan: JsonScan): unknown {
   const value = parse(text);
-  if (isSuspicious(text, scan)) inspect(value, '');
+  if (isSuspicious(text, scan)) inspect(value, path);
   return value;
 }
 
@@ -64,7 +75,7 @@ function parse(text: string): unknown {
 }
 
 // Without a \u escape, a dangerous name appears literally in the text.
-const isSuspicious = (text: string, { hasUnicodeEscape, hasGreatNumber }: Scan): boolean =>
+const isSuspicious = (text: string, { hasUnicodeEscape, hasGreatNumber }: JsonScan): boolean =>
   hasUnicodeEscape || hasGreatNumber || text.includes('__proto__') || text.includes('constructor');
 
 /** Walks a value whose text looks suspicious. Its depth is already limited. */
@@ -98,7 +109,10 @@ export function bodyTooLarge(limit: number): AppError {
   return refuse('PAYLOAD_TOO_LARGE', `must not be larger than ${limit} bytes`);
 }
 
-function refuse(code: string, what: string, path = ''): AppError {
+const tooMany = (values: number, path?: string): AppError =>
+  refuse('TOO_MANY_VALUES', `must not contain more than ${values} values, where a member counts as three: send less in one request`, path);
+
+export function refuse(code: string, what: string, path = ''): AppError {
   const field = path === '' ? 'body' : path.slice(0, 200);
   return invalidRequest({ field, code, message: `${field} ${what}` });
 }

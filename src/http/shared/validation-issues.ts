@@ -1,12 +1,13 @@
 import type { FastifySchemaValidationError } from 'fastify';
 import { lookUp } from '../../core/dictionary.ts';
-import type { Issue } from '../../core/errors.ts';
+import { type Issue, MAX_ISSUES } from '../../core/errors.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 
 /** An error of the validator. The option `verbose` adds `parentSchema`. */
 type Violation = FastifySchemaValidationError & { parentSchema?: { properties?: object } };
 
-const MAX_ISSUES = 100;
+/** Errors that are translated. Several of them can become one issue. */
+const MAX_VIOLATIONS = 5 * MAX_ISSUES;
 
 const CODES: Readonly<Record<string, string>> = {
   required: 'REQUIRED',
@@ -27,9 +28,9 @@ const CODES: Readonly<Record<string, string>> = {
   unevaluatedProperties: 'UNKNOWN_MEMBER',
 };
 
-/** Translates the errors of the validator to issues of `core/errors.ts`, at most a hundred. */
+/** Translates the first errors of the validator to issues of `core/errors.ts`. */
 export function issuesOf(violations: readonly FastifySchemaValidationError[], context: string): Issue[] {
-  return withoutAlternatives(violations)
+  return withoutAlternatives(violations.slice(0, MAX_VIOLATIONS))
     .slice(0, MAX_ISSUES)
     .map((violation) => issueOf(violation, context));
 }

@@ -68,9 +68,10 @@ function findMalformed(body: unknown): readonly Issue[] {
 
 function refuseMembers(given: object, issues: Issues): void {
   for (const member of Object.keys(given)) {
+    if (issues.isFull) return;
     if ((MEMBERS as readonly string[]).includes(member)) continue;
     if (member === 'job_id') issues.add(member, 'READ_ONLY_MEMBER', 'cannot be given: the system assigns it');
-    else issues.add(member.slice(0, 128), 'UNKNOWN_MEMBER', `is not known${suggestion(member, MEMBERS)}`);
+    else issues.add(member, 'UNKNOWN_MEMBER', `is not known${suggestion(member, MEMBERS)}`);
   }
 }
 

@@ -1,10 +1,9 @@
 import { randomFillSync } from 'node:crypto';
 import { BytePool } from '../../core/byte-pool.ts';
-import type { Issue } from '../../core/errors.ts';
 import { uuidV4 } from '../../core/ids.ts';
 import type { Policy } from '../../core/policy.ts';
 import { checkSimulation, SIMULATE_TYPE } from '../../core/simulation.ts';
-import { type NewJob, normalizeSubmission, type SubmissionLimits } from '../../core/submission.ts';
+import { type NewJob, type NormalizedSubmission, normalizeSubmission, type SubmissionLimits } from '../../core/submission.ts';
 import type { QueueNames } from '../../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../../core/submission-policy.ts';
 import type { Prepared, SubmissionRequest, SubmissionTerms } from '../../engine/submit/prepared.ts';
@@ -24,6 +23,8 @@ export type Intake = {
   registrationOf(type: string): RegistrationPolicy | undefined;
 };
 
+type Ready = Extract<Prepared, { ok: true }>;
+
 const NO_TERMS: SubmissionTerms = Object.freeze({});
 
 /**
@@ -33,10 +34,12 @@ const NO_TERMS: SubmissionTerms = Object.freeze({});
 export function prepareSubmission(intake: Intake, request: SubmissionRequest): Prepared | Promise<Prepared> {
   const normalized = normalize(intake, request);
   if (!normalized.ok) return normalized;
-  const { job } = normalized;
-  const issues = job.type === SIMULATE_TYPE ? simulationIssues(request) : NO_ISSUES;
-  if (issues.length > 0) return { ok: false, issues };
-  const { orgId, actor } = request;
+  const { job, complete } = normalized;
+  return complete === undefined ? entryOf(intake, job, request) : complete().then((whole) => entryOf(intake, whole, request));
+}
+
+/** Assigns the id of a valid job. It returns a promise if the policy, the queue or the callback is new. */
+export function entryOf(intake: Intake, job: NewJob, { orgId, actor }: Pick<SubmissionRequest, 'orgId' | 'actor'>): Ready | Promise<Ready> {
   const policyId = intake.policies.known(job.policy);
   const isNewCallback = job.callbackUrl !== null && !intake.callbackOrgs.has(orgId);
   const isKnown = policyId !== undefined && !isNewCallback && intake.catalogue.queueNames.has(job.queue);
@@ -45,25 +48,19 @@ export function prepareSubmission(intake: Intake, request: SubmissionRequest): P
 }
 
 /** Writes a new policy, queue or callback to the ledger. Submissions of one batch share these statements. */
-async function introduce({ policies, catalogue, callbackOrgs }: Intake, entry: JobToWrite): Promise<Prepared> {
+async function introduce({ policies, catalogue, callbackOrgs }: Intake, entry: JobToWrite): Promise<Ready> {
   const { policy, queue, callbackUrl } = entry.job;
   const [policyId] = await Promise.all([policies.idOf(policy), catalogue.ensureQueue(queue)]);
   if (callbackUrl !== null) await callbackOrgs.ensure(entry.orgId);
   return { ok: true, entry: { ...entry, policyId } };
 }
 
-const NO_ISSUES: readonly Issue[] = Object.freeze([]);
-
-const simulationIssues = ({ submission, terms }: SubmissionRequest): readonly Issue[] =>
-  terms?.simulation === undefined ? NO_ISSUES : checkSimulation(submission.payload, terms.simulation);
-
-type Normalized = { ok: true; job: NewJob } | { ok: false; issues: readonly Issue[] };
-
-function normalize(intake: Intake, { submission, terms = NO_TERMS }: SubmissionRequest): Normalized {
+/** Validates a submission and resolves its policy. */
+export function normalize(intake: Intake, { submission, terms = NO_TERMS }: SubmissionRequest): NormalizedSubmission {
   const { catalogue, limits } = intake;
   const { fingerprint, requestId } = terms;
   const hasOwnProfile = terms.profile !== undefined || typeof submission?.type !== 'string';
-  return normalizeSubmission(submission, {
+  const normalized = normalizeSubmission(submission, {
     nowMs: Date.now(),
     registration: hasOwnProfile ? undefined : intake.registrationOf(submission.type),
     limits,
@@ -72,6 +69,9 @@ function normalize(intake: Intake, { submission, terms = NO_TERMS }: SubmissionR
     requestId,
     queues: terms.knownQueuesOnly ? catalogue.queueNames : undefined,
   });
+  if (!normalized.ok || terms.simulation === undefined || normalized.job.type !== SIMULATE_TYPE) return normalized;
+  const issues = checkSimulation(submission.payload, terms.simulation);
+  return issues.length > 0 ? { ok: false, issues } : normalized;
 }
 
 const ID_BYTES = 16;

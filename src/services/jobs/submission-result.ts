@@ -1,4 +1,4 @@
-import { AppError, type Issue } from '../../core/errors.ts';
+import { AppError, andMore, type Issue } from '../../core/errors.ts';
 import type { JobState } from '../../core/states.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 
@@ -23,8 +23,7 @@ export type RejectedSubmission = { jobId: null; status: 'REJECTED'; error: AppEr
 /** The error for an invalid submission. `details` names every member that is wrong. */
 export function invalidSubmission(issues: readonly Issue[]): AppError {
   const first = issues[0];
-  const more = issues.length > 1 ? ` (and ${issues.length - 1} more)` : '';
-  const message = first === undefined ? undefined : `The submission is not valid: ${sentenceOf(first)}${more}.`;
+  const message = first === undefined ? undefined : `The submission is not valid: ${sentenceOf(first)}${andMore(issues)}.`;
   return new AppError('INVALID_REQUEST', { message, details: issues });
 }
 

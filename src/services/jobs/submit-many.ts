@@ -1,16 +1,18 @@
 import type pg from 'pg';
 import { AppError, type Issue, invalidRequest } from '../../core/errors.ts';
-import type { Submission } from '../../core/submission.ts';
+import { lengthOf } from '../../core/payload.ts';
+import type { NewJob, NormalizedSubmission, Submission } from '../../core/submission.ts';
+import { Turns } from '../../core/turns.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { keyHeld } from '../../engine/submit/job-writer.ts';
 import { RefusedEntries } from '../../engine/submit/placement.ts';
-import type { Prepared, SubmissionTerms } from '../../engine/submit/prepared.ts';
+import type { SubmissionTerms } from '../../engine/submit/prepared.ts';
 import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import type { Admission } from '../admission/admission.ts';
 import { admitBatch, type Outcome } from '../admission/admit-batch.ts';
-import { prepareSubmission } from './prepare-submission.ts';
+import { entryOf, normalize } from './prepare-submission.ts';
 import {
   acceptedResult,
   conflictingSubmission,
@@ -21,6 +23,9 @@ import {
 import { resultOf } from './submit-job.ts';
 
 export const MAX_BATCH = 1_000;
+
+/** In all jobs of a batch together. One statement locks them. */
+const MAX_BATCH_DEPENDENCIES = 100_000;
 
 export type BatchResult = {
   total: number;
@@ -57,6 +62,7 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
   if (atomic && isBroken) return summary(prepared.map((each) => (each.ok ? aborted() : rejected(each.error))));
   const entries: JobToWrite[] = [];
   for (const each of prepared) if (each.ok) entries.push(each.entry);
+  requireFewDependencies(entries);
   if (atomic) return submitAll(engine, params, entries);
   const results = await submitEach(engine, params, entries);
   return summary(prepared.map((each) => (each.ok ? (results.shift() as Result) : rejected(each.error))));
@@ -64,20 +70,47 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
 
 type Judged = { ok: true; entry: JobToWrite } | { ok: false; error: AppError };
 
-function prepareAll(engine: Engine, params: SubmitManyParams): Promise<Judged[]> {
-  const { orgId, submissions, actor, refused, terms } = params;
+/** The work of preparing a job, in addition to the bytes of its payload. A turn takes below 10 ms. */
+const WORK_PER_JOB = 256;
+const WORK_PER_DEPENDENCY = 8;
+const WORK_PER_TURN = 262_144;
+
+async function prepareAll(engine: Engine, params: SubmitManyParams): Promise<Judged[]> {
+  const normalized = await normalizeAll(engine, params);
   // All at the same time, so that new policies and queues of a batch share their statements.
   return Promise.all(
-    submissions.map((submission, index): Judged | Promise<Judged> => {
-      const error = refused?.get(index);
-      if (error !== undefined) return { ok: false, error };
-      const preparing = prepareSubmission(engine, { orgId, submission, actor, terms });
-      return preparing instanceof Promise ? preparing.then(judged) : judged(preparing);
-    }),
+    normalized.map((each): Judged | Promise<Judged> =>
+      each instanceof AppError ? { ok: false, error: each } : entryOf(engine, each, params),
+    ),
   );
 }
 
-const judged = (prepared: Prepared): Judged => (prepared.ok ? prepared : { ok: false, error: invalidSubmission(prepared.issues) });
+/** Validates jobs in several turns of the event loop, and returns the error of each that is not valid. */
+async function normalizeAll(engine: Engine, params: SubmitManyParams): Promise<(NewJob | AppError)[]> {
+  const { orgId, submissions, actor, refused, terms } = params;
+  const turns = new Turns(WORK_PER_TURN);
+  const all: (NewJob | AppError)[] = [];
+  for (const [index, submission] of submissions.entries()) {
+    const error = refused?.get(index);
+    if (error !== undefined) {
+      all.push(error);
+      continue;
+    }
+    const normalized = normalize(engine, { orgId, submission, actor, terms });
+    if (!normalized.ok) all.push(invalidSubmission(normalized.issues));
+    else all.push(normalized.complete === undefined ? normalized.job : await normalized.complete());
+    const turn = turns.spend(workOf(normalized));
+    if (turn !== undefined) await turn;
+  }
+  return all;
+}
+
+/** The length of a refused payload is not known, so such a job ends the turn. */
+function workOf(normalized: NormalizedSubmission): number {
+  if (!normalized.ok) return WORK_PER_TURN;
+  const { payload, dependsOn } = normalized.job;
+  return WORK_PER_JOB + lengthOf(payload) + dependsOn.length * WORK_PER_DEPENDENCY;
+}
 
 async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {
   try {
@@ -185,6 +218,13 @@ const rejected = (error: AppError): RejectedSubmission => ({ jobId: null, status
 function aborted(): RejectedSubmission {
   const message = 'Another job of the batch is not valid, and the batch is atomic. Correct that job, or send atomic: false.';
   return rejected(invalidRequest({ field: 'jobs', code: 'BATCH_ABORTED', message }));
+}
+
+function requireFewDependencies(entries: readonly JobToWrite[]): void {
+  const count = entries.reduce((sum, { job }) => sum + job.dependsOn.length, 0);
+  if (count <= MAX_BATCH_DEPENDENCIES) return;
+  const message = `The jobs of a batch must have at most ${MAX_BATCH_DEPENDENCIES} dependencies together; these have ${count}. Send several batches.`;
+  throw invalidRequest({ field: 'jobs', code: 'DEPENDENCY_BREADTH', message });
 }
 
 function wrongSize(size: number | undefined): AppError {

@@ -1,0 +1,105 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { SMALL_BODY_BYTES } from '../../core/body-sizes.ts';
+import type { Http } from '../door.ts';
+import { BodyBudget, type BodyHold } from './body-budget.ts';
+import { Inflater } from './inflate.ts';
+import { receive } from './receive-body.ts';
+import { bodyTooLarge, DEFAULT_JSON_LIMITS, type JsonLimits, parseSafely, refuse } from './safe-json.ts';
+import { Uploads } from './uploads.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The memory that the body takes. Null for a path that does not exist: its body is not read. */
+    bodyHold: BodyHold | null;
+  }
+  interface FastifyContextConfig {
+    /** For routes whose bodies have more values than others. */
+    json?: JsonLimits;
+  }
+}
+
+export type BodyOptions = {
+  /** The memory for all bodies. */
+  readonly memoryBytes: number;
+  /** A limit for every route, in addition to its own. */
+  readonly largestBytes: number;
+  readonly minUploadRate: number;
+  readonly uploadGraceMs: number;
+};
+
+/**
+ * Reads JSON bodies, plain or gzipped. The size of a body is bounded by its route, the memory of all bodies together by a budget, and the
+ * time that a client takes by a rate.
+ */
+export function installBodies(http: Http, options: BodyOptions): void {
+  const budget = new BodyBudget(options.memoryBytes);
+  const uploads = new Uploads({ bytesPerSecond: options.minUploadRate, graceMs: options.uploadGraceMs });
+  const inflater = new Inflater();
+  http.decorateRequest('bodyHold', null);
+  http.addHook('onRoute', (route) => {
+    route.bodyLimit = Math.min(route.bodyLimit ?? SMALL_BODY_BYTES, options.largestBytes);
+    if ([route.method].flat().every((method) => method === 'GET' || method === 'HEAD')) return;
+    const open = (request: FastifyRequest, reply: FastifyReply, _payload: unknown, done: () => void) => {
+      const { headers, identity, ip } = request;
+      if (headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0') {
+        const hold = budget.open(identity?.orgId ?? ip);
+        request.bodyHold = hold;
+        reply.raw.on('close', () => hold.release());
+      }
+      done();
+    };
+    route.preParsing = [open, ...[route.preParsing ?? []].flat()];
+  });
+  http.addHook('onClose', async () => uploads.stop());
+  http.removeAllContentTypeParsers();
+  http.addContentTypeParser('application/json', (request, _payload, done) => {
+    const { bodyHold: hold } = request;
+    if (hold === null) return done(null, undefined);
+    const limit = request.routeOptions.bodyLimit;
+    receive(request.raw, { limit, hold, uploads }, (error, bytes) => {
+      if (bytes === null) return done(error);
+      settle(() => read(request, bytes, { limit, hold, inflater }), done);
+    });
+  });
+}
+
+type Done = (error: Error | null, value?: unknown) => void;
+
+/** Passes the result on. Without a promise it does so immediately. */
+function settle(work: () => unknown, done: Done): void {
+  let result: unknown;
+  try {
+    result = work();
+  } catch (error) {
+    done(error as Error);
+    return;
+  }
+  if (result instanceof Promise) result.then((value) => done(null, value), done);
+  else done(null, result);
+}
+
+/** The memory of a parsed value, on average. Only bodies with many values need more memory for them than for their text. */
+const BYTES_PER_VALUE = 16;
+
+type Reading = { limit: number; hold: BodyHold; inflater: Inflater };
+
+function read(request: FastifyRequest, bytes: Buffer, reading: Reading): unknown | Promise<unknown> {
+  const limits = request.routeOptions.config.json ?? DEFAULT_JSON_LIMITS;
+  const reserve = (values: number) => {
+    if (values > DEFAULT_JSON_LIMITS.values) reading.hold.take(values * BYTES_PER_VALUE);
+  };
+  const encoding = request.headers['content-encoding']?.trim().toLowerCase();
+  if (encoding === undefined || encoding === 'identity') return parseSafely(bytes, limits, reserve);
+  if (encoding !== 'gzip' && encoding !== 'x-gzip') {
+    throw refuse('UNSUPPORTED_ENCODING', 'must be sent plain or with one gzip encoding');
+  }
+  return inflate(bytes, reading).then((inflated) => parseSafely(inflated, limits, reserve));
+}
+
+async function inflate(bytes: Buffer, { limit, hold, inflater }: Reading): Promise<Buffer> {
+  const inflated = await inflater.inflate(bytes, { limit, hold });
+  if (inflated.kind === 'too large') throw bodyTooLarge(limit);
+  if (inflated.kind === 'invalid') throw refuse('INVALID_ENCODING', 'is not a valid gzip');
+  hold.give(bytes.length);
+  return inflated.bytes;
+}
