@@ -2,6 +2,7 @@
 // file: npm ci and npm run typecheck write it.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DEFAULT_LIMITS } from '../src/core/submission.ts';
 import { openQueueDoor } from '../src/http/queue/door.ts';
 import { buildServer } from '../src/http/server.ts';
 import { clientTypes, type OpenApiDocument } from './client-types.ts';
@@ -9,8 +10,8 @@ import { clientTypes, type OpenApiDocument } from './client-types.ts';
 const FILE = join(import.meta.dirname, '../src/client/api-types.ts');
 
 const http = await buildServer({
-  // The document needs the routes only.
-  engine: {} as never,
+  // The document needs the routes and their limits only.
+  engine: { limits: DEFAULT_LIMITS } as never,
   authenticator: {} as never,
   limiter: {} as never,
   doors: [openQueueDoor({ queueSize: 1 })],

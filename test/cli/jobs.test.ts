@@ -163,7 +163,7 @@ describe('queues', () => {
   it('are listed, paused and resumed', async () => {
     const paused = await run(['queues', 'pause', 'q:default'], here());
     expect(paused).toMatchObject({ code: 0, stdout: 'Queue q:default is paused.\n' });
-    expect((await run(['queues', 'list'], here())).stdout).toMatch(/^q:default +fifo +paused since \d{4}-/m);
+    expect((await run(['queues', 'list'], here())).stdout).toMatch(/^q:default +fair +paused since \d{4}-/m);
     expect(await ask(['queues', 'resume', 'q:default'], here())).toMatchObject({
       queue: { name: 'q:default', pausedAt: null },
     });

@@ -16,7 +16,9 @@ async function trickle(count: number, { port, path, key }: { port: number; path:
   });
   const authorization = key === undefined ? '' : `authorization: Bearer ${key}\r\n`;
   for (const socket of sockets)
-    socket.write(`POST ${path} HTTP/1.1\r\nhost: x\r\n${authorization}content-type: application/json\r\ncontent-length: 1000\r\n\r\n{`);
+    socket.write(
+      `POST ${path} HTTP/1.1\r\nhost: localhost\r\n${authorization}content-type: application/json\r\ncontent-length: 1000\r\n\r\n{`,
+    );
   return { refused: () => sockets.filter((socket) => socket.received() !== '').map((socket) => socket.received()) };
 }
 

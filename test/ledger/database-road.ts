@@ -1,8 +1,15 @@
 /** A road to the database that can be closed, or left open with nothing passing. */
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type NetConnectOpts, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
+
+/** A server may listen on a Unix socket, whose folder is the encoded host of its URL. */
+export function placeOf({ hostname, port }: URL): NetConnectOpts {
+  const host = decodeURIComponent(hostname);
+  return host.startsWith('/') ? { path: join(host, `.s.PGSQL.${port}`) } : { host, port: Number(port) };
+}
 
 export class DatabaseRoad {
   readonly #target: URL;
@@ -24,7 +31,7 @@ export class DatabaseRoad {
   async open(): Promise<void> {
     this.#server = createServer((near) => {
       if (this.#server === null) return void near.destroy(); // It came while the road was being closed.
-      const far = connect(Number(this.#target.port), this.#target.hostname);
+      const far = connect(placeOf(this.#target));
       this.#join(near, far);
       this.#join(far, near);
     }).listen(this.#port, '127.0.0.1');

@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { placeOf } from './database-road.ts';
 
 export type PoolerHabits = {
   makesUpIds?: boolean;
@@ -16,9 +17,9 @@ const PARSE = 0x50;
 
 /** The address of a pooler in front of `target`, until the test has finished. A test may change its habits meanwhile. */
 export async function openPooler(target: string, habits: PoolerHabits): Promise<string> {
-  const { hostname, port } = new URL(target);
+  const place = placeOf(new URL(target));
   const server = createServer((near) => {
-    const far = connect(Number(port), hostname);
+    const far = connect(place);
     const end = () => {
       near.destroy();
       far.destroy();

@@ -67,6 +67,8 @@ async function look(model: Model, { ledger }: System): Promise<Orphan[]> {
       maxAttempts: job.maxAttempts,
       lifetimeLeftMs: job.deadlineMs === null ? null : job.deadlineMs - model.nowMs,
       cancelRequested: job.cancel !== null,
+      // No worker of the model blocks its event loop.
+      wasStalled: false,
     }));
   const found = orphans.map(({ orgId, seq, policyId, jobType, tags, createdAtMs, worker, leaseMs, ...orphan }) => orphan);
   const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1);

@@ -1,5 +1,6 @@
+import type { Owner } from '../../core/owner.ts';
 import { type NamedStatement, namedStatement, type Queryable, runNamed } from '../driver/statement.ts';
-import { type FilterParams, filterParams, type JobFilter, MATCHES } from './job-filter.ts';
+import { type FilterParams, filterParams, type JobFilter, MATCHES, type OwnedFilter } from './job-filter.ts';
 import { searchBounds } from './search-bounds.ts';
 
 /** How many jobs match a filter, and how many of them have ended. */
@@ -24,8 +25,9 @@ FROM millrace.jobs j WHERE ${RANGE} AND j.seq >= coalesce((SELECT place FROM fro
 /** A statement looks at no more jobs than this, so that it ends within the time limit of a search. */
 const BUDGET = 20_000;
 
-/** Counts all jobs of the org that match, without reading them one by one. Each statement has its own snapshot. */
-export async function countCancellable(db: Queryable, orgId: string, filter: JobFilter): Promise<MatchCounts> {
+/** Counts all jobs of the owner that match, without reading them one by one. Each statement has its own snapshot. */
+export async function countCancellable(db: Queryable, { orgId, projectId }: Owner, given: JobFilter): Promise<MatchCounts> {
+  const filter: OwnedFilter = projectId === null ? given : { ...given, projectId };
   const bounds = await searchBounds(db, orgId, { filter, cursorUs: null });
   const total = { matching: 0, ended: 0 };
   for (let high: number | null = bounds.high; high !== null; ) {

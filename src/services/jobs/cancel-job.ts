@@ -72,7 +72,7 @@ export async function cancelMany(engine: Engine, params: CancelManyParams): Prom
 async function cancelMatching(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
   const { orgId, filter = {}, page, dryRun, signal } = params;
   if (!dryRun || page?.limit !== undefined) return cancelPages(engine, params);
-  const { matching, ended } = await engine.searches.run(orgId, (db) => countCancellable(db, orgId, filter), signal);
+  const { matching, ended } = await engine.searches.run(orgId, (db) => countCancellable(db, params, filter), signal);
   return { requested: matching, cancelled: matching - ended, skipped: ended, failed: 0, errors: [], dryRun };
 }
 
