@@ -27,6 +27,7 @@ import { Releaser } from './upkeep/releaser.ts';
 import { Rescuer } from './upkeep/rescuer.ts';
 import { RollupWriter } from './upkeep/rollup-writer.ts';
 import { Scheduler } from './upkeep/scheduler.ts';
+import { SessionWatch } from './upkeep/session-watch.ts';
 import { Stager } from './upkeep/stager.ts';
 import { type Crew, type CrewParts, Crews } from './work/crews.ts';
 import { Producers } from './work/producers.ts';
@@ -138,7 +139,8 @@ export class Engine implements Service {
     const { expireEveryMs, revokedKeysMs } = options;
     const pruner = new Pruner({ database, events, onReleased, expireEveryMs, revokedKeysMs });
     const rollupWriter = new RollupWriter({ database, events });
-    this.#background = [this.catalogue, this.notifier, this.#stager, this.#releaser, this.#scheduler, rescuer, pruner, rollupWriter];
+    const loops = [this.#stager, this.#releaser, this.#scheduler, rescuer, pruner, rollupWriter, new SessionWatch({ database, events })];
+    this.#background = [this.catalogue, this.notifier, ...loops];
   }
 
   /** Call it before the start. */

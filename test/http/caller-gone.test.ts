@@ -66,7 +66,7 @@ it('a cancellation by filter stops when its caller has gone; what it did is done
   const socket = await dial(port);
   const body = JSON.stringify({ filter: { types: ['nobody'] } });
   socket.write(
-    `POST ${QUEUE}/jobs/cancel HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    `POST ${QUEUE}/jobs/cancel HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
   );
   await reached;
   const closed = new Promise<void>((resolve) => {

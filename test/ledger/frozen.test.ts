@@ -1,11 +1,21 @@
 import type { Socket } from 'node:net';
 import type pg from 'pg';
-import { expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { EventHub } from '../../src/engine/events.ts';
+import { SessionWatch } from '../../src/engine/upkeep/session-watch.ts';
 import { listen, newListener } from '../../src/ledger/driver/notify.ts';
 import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
+
+// On TCP the server ends such a session by itself. On a Unix socket it does not notice.
+let watch: SessionWatch;
+beforeAll(() => {
+  watch = new SessionWatch({ database: ledger.db, events: new EventHub() });
+  watch.start();
+});
+afterAll(() => watch.stop());
 
 /** As the connection of a process that is stopped: it stays, and nobody reads from it. Answers who serves it. */
 async function freeze(client: pg.ClientBase): Promise<number> {

@@ -6,7 +6,8 @@ import { statement } from './statement.ts';
  * Options of every session of Millrace. A process that is frozen, or behind a broken network, acknowledges no data, and a statement
  * timeout does not end a session that waits for that. The session would keep its locks, its snapshot and its place in the notification
  * queue. With these options the server closes such a session after five seconds, about as long as other sessions wait for its locks. It
- * closes an idle session that cannot be reached after about a minute. They have no effect on Unix sockets.
+ * closes an idle session that cannot be reached after about a minute. They have no effect on Unix sockets, where `SessionWatch` ends
+ * such sessions.
  */
 export const SESSION_BOUNDS = '-c tcp_user_timeout=5000 -c tcp_keepalives_idle=60 -c tcp_keepalives_interval=10';
 
