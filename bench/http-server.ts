@@ -59,6 +59,7 @@ async function openExecution(url: string): Promise<Server> {
   const environment = {
     DATABASE_URL: url,
     MILLRACE_SERVER_PORT: '0',
+    MILLRACE_WORKERS_CONCURRENCY: '1',
     MILLRACE_LIMITS_QUEUE_SIZE: String(ANY_DEPTH),
     MILLRACE_LIMITS_REQUESTS_PER_MINUTE: '100000000',
   };

@@ -83,18 +83,22 @@ async function submitHonestly(url: string, keys: Record<Submitted['door'], strin
   return honest;
 }
 
-/** How long each job waited for its first start. */
+const PATIENCE_MS = 90_000;
+
+/** How long each job waited for its first start. A job that has still not started after the patience counts as one that never does. */
 async function waitsOf(url: string, keys: Record<Submitted['door'], string>, submitted: readonly Submitted[]): Promise<number[]> {
   const waits: number[] = [];
+  const untilMs = performance.now() + PATIENCE_MS;
   for (const { door, id } of submitted) {
     const path = door === 'queue' ? `/queue/v1/jobs/${id}` : `/v1/jobs/${id}`;
     let { body } = await call(url + path, { from: HONEST_ADDRESS, method: 'GET', key: keys[door] });
     // Also while the limit of requests per minute refuses to say it.
-    while (typeof body.started_at !== 'string') {
+    while (typeof body.started_at !== 'string' && performance.now() < untilMs) {
       await sleep(500);
       ({ body } = await call(url + path, { from: HONEST_ADDRESS, method: 'GET', key: keys[door] }));
     }
-    waits.push(Date.parse(body.started_at) - Date.parse(String(body.created_at)));
+    const started = typeof body.started_at === 'string' ? Date.parse(body.started_at) : Number.POSITIVE_INFINITY;
+    waits.push(started - Date.parse(String(body.created_at)));
   }
   return waits;
 }

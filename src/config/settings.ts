@@ -106,12 +106,12 @@ const SETTINGS = {
     concurrency: setting(
       integer(1, 10_000),
       null,
-      'concurrent jobs of a process; `millrace up` applies it to jobs of /v1 and to all others separately; by default 1 in `millrace work` and 10 in `millrace up`',
+      'concurrent jobs of a process; `millrace up` applies it to jobs of /v1 and to all others separately; by default 1 in `millrace work`, and 200 for /v1 and 10 for all others in `millrace up`',
     ),
     reserve: setting(
       integer(0, 50),
       10,
-      'the percentage of the slots of each worker that only an org may take of which the worker runs no job, at least one slot; none for workers with fewer than 4 slots, and while there is one org',
+      'the percentage of the slots of each worker, at least one slot, that only an org may take of which the worker runs no job, or less than half of an equal share; none for workers with fewer than 4 slots, and while there is one org',
     ),
     queues: setting({ type: 'list', needsOne: true }, ['*'], 'the queues to work on; "*" means all'),
     drain_grace: setting(duration(0), 30 * SECOND, 'how long running jobs may continue after a stop'),

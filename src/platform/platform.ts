@@ -88,7 +88,7 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
     const telemetry = processTelemetry(out);
     observeExecution(engine.events, telemetry);
     observeWebhooks(engine.events, telemetry);
-    if (concurrency > 0) registerBuiltIns(engine, config, concurrency);
+    if (concurrency > 0) registerBuiltIns(engine, config);
     const deliveries = composeDeliveries({ engine, config, egress: openEgress(config) });
     // Every start applies the configured queues. Other queues keep their settings.
     for (const queue of config.queues) await configureQueue(database.api, queue);
@@ -132,11 +132,15 @@ function platformOf({ deliveries, ...parts }: Parts): Platform {
   };
 }
 
-function registerBuiltIns(engine: Engine, { simulation, execution, workers }: Config, slots: number): void {
+/** Simulated jobs are timers, so that many of them cost little. There must be more slots than clients who fill them with long jobs. */
+const EXECUTION_SLOTS = 200;
+
+function registerBuiltIns(engine: Engine, { simulation, execution, workers }: Config): void {
   const { timeScale, bounds } = simulation;
   const registration = simulateRegistration({ timeScale, bounds }) as unknown as Registration;
   const { status, issues } = engine.registry.register(registration);
   if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
+  const slots = workers.concurrency ?? EXECUTION_SLOTS;
   addExecutionCrew(engine, { timeScale, activeJobs: execution.activeJobs, slots, queues: workers.queues });
 }
 

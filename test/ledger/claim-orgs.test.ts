@@ -26,19 +26,19 @@ const orgCase = fc.record({
   room: fc.option(fc.integer({ min: 0, max: 4 }), { freq: 3 }),
 });
 
-type ClaimCase = { orgs: OrgCase[]; limit: number; typeRoom: number | null; newcomersOnly: boolean };
+type ClaimCase = { orgs: OrgCase[]; limit: number; typeRoom: number | null; fewerThan: number | undefined };
 
 const claimCase: fc.Arbitrary<ClaimCase> = fc.record({
   orgs: fc.array(orgCase, { minLength: 1, maxLength: ORGS }),
   limit: fc.integer({ min: 1, max: 8 }),
   typeRoom: fc.option(fc.integer({ min: 1, max: 6 }), { freq: 3 }),
-  newcomersOnly: fc.boolean(),
+  fewerThan: fc.constantFrom(undefined, 1, 2),
 });
 
 type Waiting = { org: number; priority: number; seq: number };
 
 /** Takes the next job of the org that has the fewest, then of the one that was served longest ago, then the oldest. */
-function expectedOf(waiting: readonly Waiting[], { orgs, limit, typeRoom, newcomersOnly }: ClaimCase): number[] {
+function expectedOf(waiting: readonly Waiting[], { orgs, limit, typeRoom, fewerThan }: ClaimCase): number[] {
   const most = Math.min(limit, typeRoom ?? limit);
   const given: Waiting[] = [];
   const takenOf = (org: number, priority?: number) =>
@@ -46,7 +46,7 @@ function expectedOf(waiting: readonly Waiting[], { orgs, limit, typeRoom, newcom
   const mayTake = ({ org }: Waiting): boolean => {
     const { owned, room } = orgs[org] as OrgCase;
     if (takenOf(org) >= (room ?? Number.POSITIVE_INFINITY)) return false;
-    return !newcomersOnly || (owned === 0 && takenOf(org) === 0);
+    return fewerThan === undefined || (owned < fewerThan && takenOf(org) === 0);
   };
   const key = ({ org, priority, seq }: Waiting): number[] => {
     const { owned, lastTurn } = orgs[org] as OrgCase;
@@ -91,7 +91,7 @@ describe('a claim in turns', () => {
           cursors: [],
           owned: new Map(byOrg(({ owned }) => owned).filter(([, owned]) => owned > 0)),
           lastTurns: new Map(byOrg(({ lastTurn }) => lastTurn)),
-          newcomersOnly: given.newcomersOnly,
+          fewerThan: given.fewerThan,
           room: {
             types: new Map(given.typeRoom === null ? [] : [[type, given.typeRoom]]),
             orgs: new Map(byOrg(({ room }) => room).flatMap(([org, room]) => (room === null ? [] : [[org, room]]))),

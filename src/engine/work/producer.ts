@@ -169,6 +169,12 @@ export class Producer {
     this.#claim(limit, { claim: this.#options.leaseAhead, isAhead: true });
   }
 
+  /** Half of an equal share of the slots. An org with fewer jobs may take reserved slots, at least for its first job. */
+  #smallShare(): number {
+    const { slots, claims } = this.#options;
+    return Math.max(1, Math.floor(slots / (2 * (claims.owned.size + 1))));
+  }
+
   /** A claim under a cap holds a lock, so a second one would only wait for the first. */
   #maxInFlight(): number {
     return this.#options.hasCaps() ? 1 : MAX_IN_FLIGHT;
@@ -177,8 +183,8 @@ export class Producer {
   #claim(limit: number, { claim, isAhead, order = this.#nextOrder() }: { claim: ClaimStatements; isAhead: boolean; order?: Order }): void {
     const { owned } = this.#options.claims;
     const { cursors, lastTurns } = this.#turns;
-    const newcomersOnly = order === 'newcomers';
-    const inTurn: ClaimStatement = (params) => claim.inTurn({ ...params, cursors, lastTurns, owned, newcomersOnly });
+    const fewerThan = order === 'newcomers' ? this.#smallShare() : undefined;
+    const inTurn: ClaimStatement = (params) => claim.inTurn({ ...params, cursors, lastTurns, owned, fewerThan });
     this.#send(limit, { send: order === 'line' ? claim.inLine : inTurn, order, isAhead });
   }
 

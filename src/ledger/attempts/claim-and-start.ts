@@ -169,8 +169,8 @@ export type TurnParams = ClaimParams & {
   lastTurns: ReadonlyMap<string, number>;
   /** How many jobs the worker has of each org. Of two orgs, the one with fewer comes first. */
   owned: ReadonlyMap<string, number>;
-  /** Only orgs of which the worker has no job, and one job of each. */
-  newcomersOnly?: boolean;
+  /** Only orgs of which the worker has fewer jobs than this, and one job of each. */
+  fewerThan?: number;
   /** What the caps leave, which `claim-room.ts` read and keeps locked. */
   room?: Room;
 };
@@ -182,20 +182,21 @@ const SPARE_ORGS = 16;
 
 /** The twenty parameters of a claim in turns. */
 export function turnParametersOf(params: TurnParams): unknown[] {
-  const { ranges, limit, cursors, owned, lastTurns, newcomersOnly = false, room = NO_CAPS } = params;
+  const { ranges, limit, cursors, owned, lastTurns, fewerThan, room = NO_CAPS } = params;
+  const isForFew = fewerThan !== undefined;
   const orgs = [...new Set([...owned.keys(), ...lastTurns.keys(), ...room.orgs.keys()])];
-  const leftOut = orgs.filter((org) => (room.orgs.get(org) ?? 1) <= 0 || (newcomersOnly && owned.has(org)));
+  const leftOut = orgs.filter((org) => (room.orgs.get(org) ?? 1) <= 0 || (isForFew && (owned.get(org) ?? 0) >= fewerThan));
   return [
     ...parametersOf(params),
     uuidArray(ranges.map(({ priority }) => cursors[priority] ?? NO_ORG)),
-    boolArray(ranges.map(({ inTurn = false }) => inTurn || newcomersOnly)),
+    boolArray(ranges.map(({ inTurn = false }) => inTurn || isForFew)),
     int4Array(ranges.map(({ jobType }) => room.types.get(jobType) ?? UNLIMITED)),
     uuidArray(orgs),
     int4Array(orgs.map((org) => owned.get(org) ?? 0)),
     int8Array(orgs.map((org) => lastTurns.get(org) ?? 0)),
     int4Array(orgs.map((org) => room.orgs.get(org) ?? null)),
     uuidArray(leftOut),
-    newcomersOnly ? 1 : limit,
+    isForFew ? 1 : limit,
     limit + leftOut.length + SPARE_ORGS,
     textArray(ranges.map(({ jobType }) => arrayText(room.orgsOfTypes?.get(jobType)))),
   ];
