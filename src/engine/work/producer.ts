@@ -16,7 +16,7 @@ export type ProducerOptions = {
   claims: Claims;
   events: EventHub;
   slots: number;
-  /** The last free slots, so many of them, are only for newcomers: orgs of which the worker has no job. */
+  /** The last free slots, so many of them, are only for newcomers: orgs of which the worker has no job or few. */
   reservedSlots(): number;
   queues: readonly string[];
   types: readonly string[];
