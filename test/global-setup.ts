@@ -84,7 +84,7 @@ async function onServer(url: string, work: (admin: pg.Client) => Promise<unknown
 /** Removed also when a signal ends the run, and with it whatever the run has started. */
 async function makeFolder(): Promise<{ folder: string; remove(): Promise<void> }> {
   const root = process.env.TMPDIR ?? (await memoryFolder()) ?? tmpdir();
-  const folder = join(root, `millrace-test-${randomUUID().slice(0, 8)}`);
+  const folder = join(root, `mr-test-${randomUUID().slice(0, 8)}`);
   await mkdir(folder);
   await chmod(folder, 0o755); // As root, the server's account must be able to enter.
   // A session of its own: Ctrl-C is for the run.

@@ -16,8 +16,7 @@ export type ChooseAddress = (home: Home, attempt: number) => Promise<Address>;
 const LOOPBACK = '127.0.0.1';
 /** Nobody else can listen in a folder of our own, so the number is free. */
 const SOCKET_PORT = 5_432;
-/** The shortest limit among the supported platforms, which is that of macOS. */
-const MAX_SOCKET_PATH = 103;
+const MAX_SOCKET_PATH = process.platform === 'linux' ? 107 : 103;
 /** Only for homes whose own path is too long, or whose file system has no sockets. */
 const SHORT_FOLDER = '/tmp/millrace-';
 
@@ -41,9 +40,15 @@ const fits = (folder: string): boolean => Buffer.byteLength(join(folder, `.s.PGS
 /** Takes the short folder of the last start again, so that programs with the old address find the server. */
 async function shortFolder(home: Home, account: Account | null): Promise<string> {
   const last = (await readIfPresent(home.hostFile))?.trim() ?? '';
-  if (last.startsWith(SHORT_FOLDER) && (await isOurs(last, account))) return last;
+  if (last.startsWith(SHORT_FOLDER) && (!(await exists(last)) || (await isOurs(last, account)))) return last;
   return mkdtemp(SHORT_FOLDER);
 }
+
+const exists = (path: string): Promise<boolean> =>
+  lstat(path).then(
+    () => true,
+    () => false,
+  );
 
 /** Another user may have created a folder of that name after the old one was removed. */
 async function isOurs(folder: string, account: Account | null): Promise<boolean> {

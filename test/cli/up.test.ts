@@ -17,7 +17,7 @@ const FREE_PORT = ['--port', '0'];
 
 /** Left for the program to make, as a user's first start would. */
 function freshHome(): string {
-  const home = join(tmpdir(), `millrace-cli-home-${randomBytes(6).toString('hex')}`);
+  const home = join(tmpdir(), `cli-home-${randomBytes(6).toString('hex')}`);
   onTestFinished(() => rm(home, { recursive: true, force: true }));
   return home;
 }
@@ -46,7 +46,8 @@ describe('up', () => {
     const up = await startUp(['--home', home], { database: 'postgres://127.0.0.1:1/nobody-listens' });
     expect(up.stdout).toMatch(/^Millrace is up\.$/m);
     expect(fact(up, 'data')).toBe(home);
-    expect(fact(up, 'database')).toBe(`PostgreSQL 18, embedded, socket in ${join(home, 'postgres-socket')}`);
+    const socketFolder = (await readFile(join(home, 'postgres-host'), 'utf8')).trim();
+    expect(fact(up, 'database')).toBe(`PostgreSQL 18, embedded, socket in ${socketFolder}`);
     expect(fact(up, 'org')).toBe('default');
     const file = join(home, 'api-key');
     expect((await stat(file)).mode & 0o777).toBe(0o600);

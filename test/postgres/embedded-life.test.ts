@@ -1,11 +1,12 @@
 import { chmod, mkdir, readFile, stat, truncate, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { choosePort } from '../../src/postgres/address.ts';
 import { openEmbedded } from '../../src/postgres/embedded.ts';
 import { openPostgres } from '../../src/postgres/open.ts';
 import { isAlive } from '../../src/postgres/postmaster.ts';
+import { removeFolder } from './remove-folder.ts';
 import { makeScratch, postmasterPid, query, type Scratch, silent } from './scratch.ts';
 
 let scratch: Scratch;
@@ -35,6 +36,7 @@ describe('the embedded server', () => {
   it('is durable, local, closed without a password, and uses UTF-8', async () => {
     const home = await scratch.preparedHome();
     const server = await openEmbedded({ home, onNotice: silent });
+    const socketFolder = (await readFile(join(home, 'postgres-host'), 'utf8')).trim();
     const names = [
       ...['fsync', 'synchronous_commit', 'full_page_writes', 'listen_addresses', 'unix_socket_directories'],
       ...['shared_buffers', 'max_wal_size', 'max_connections', 'server_encoding', 'data_checksums'],
@@ -42,7 +44,7 @@ describe('the embedded server', () => {
     const [settings] = await query(server.url, `SELECT ${names.map((name) => `current_setting('${name}') AS ${name}`).join(', ')}`);
     expect(settings).toEqual({
       ...{ fsync: 'on', synchronous_commit: 'on', full_page_writes: 'on' },
-      ...{ listen_addresses: '', unix_socket_directories: `"${join(home, 'postgres-socket')}"` },
+      ...{ listen_addresses: '', unix_socket_directories: `"${socketFolder}"` },
       ...{ shared_buffers: expect.stringMatching(/^(?:\d{3}MB|1GB)$/), max_wal_size: '4GB', max_connections: '200' },
       ...{ server_encoding: 'UTF8', data_checksums: 'on' },
     });
@@ -51,7 +53,7 @@ describe('the embedded server', () => {
     await expect(query(withoutPassword.href, 'SELECT 1')).rejects.toMatchObject({ code: '28P01' });
     expect((await stat(join(home, 'postgres-password'))).mode & 0o777).toBe(0o600);
     expect((await stat(join(home, 'postgres'))).mode & 0o777).toBe(0o700);
-    expect((await stat(join(home, 'postgres-socket'))).mode & 0o777).toBe(0o700);
+    expect((await stat(socketFolder)).mode & 0o777).toBe(0o700);
     expect((await stat(join(home, 'postgres.lock'))).mode & 0o777).toBe(0o600);
     expect((await stat(home)).mode & 0o066).toBe(0);
     await server.close();
@@ -115,7 +117,9 @@ describe('the embedded server', () => {
   });
 
   it('works in a home whose name needs quotes', async () => {
-    const home = scratch.fresh(`it's "50 %", ü`);
+    // Short, whatever the folder of the tests is called.
+    const home = `/tmp/it's "50 %", ü ${process.pid}`;
+    onTestFinished(() => removeFolder(home));
     const server = await openEmbedded({ home, onNotice: silent });
     expect(decodeURIComponent(new URL(server.url).hostname)).toBe(join(home, 'postgres-socket'));
     expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
