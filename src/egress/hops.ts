@@ -88,8 +88,8 @@ const TURNS_POST_INTO_GET: ReadonlySet<number> = new Set([301, 302, 303]);
 const SECRETS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'proxy-authorization']);
 const BODY_HEADER = /^content-/;
 const ABSOLUTE = /^[a-z][a-z0-9+.-]*:/i;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters
-const UNSAFE = /[\u0000-\u001f\u007f\\]/;
+/** A backslash, or a control character of ASCII. */
+const UNSAFE = /\\|[^\P{Cc}\u0080-\u009f]/u;
 
 function redirectOf(params: { from: URL; request: HopRequest; reply: Reply }): Redirect {
   const { from, request, reply } = params;

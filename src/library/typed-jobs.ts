@@ -5,8 +5,7 @@ import type { JobView } from '../services/jobs/read-job.ts';
 import type { SubmissionResult } from '../services/jobs/submission-result.ts';
 
 /** The payload and result of each job type: `{ email: { payload: Email; result: Receipt } }`. */
-// biome-ignore lint/suspicious/noExplicitAny: the widest map of job types there is
-export type JobTypes = Record<string, { payload: any; result?: any }>;
+export type JobTypes = Record<string, { payload: unknown; result?: unknown }>;
 
 export type TypeOf<Jobs> = Extract<keyof Jobs, string>;
 export type PayloadOf<Jobs extends JobTypes, T extends TypeOf<Jobs>> = Jobs[T]['payload'];
