@@ -63,7 +63,8 @@ export function judgeReport(row: ReportRow, { status, body }: { status: number; 
   if (status !== 200) return [`its report returns ${status}`];
   const facts = ({ outcome, started_at, finished_at, duration_ms, events }: ReportRow | ReportView) =>
     [outcome, started_at, finished_at, duration_ms, ...events.map(({ event_id }) => event_id)].join();
-  return facts(row) === facts(body) ? [] : ['its report differs from the report over all jobs'];
+  const [own, among] = [facts(body), facts(row)];
+  return own === among ? [] : [`its report (${own}) differs from the report over all jobs (${among})`];
 }
 
 /** Checks whether the server refused the job exactly when its kind requires it. */
