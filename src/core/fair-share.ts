@@ -58,6 +58,10 @@ export class SharedUse {
     return this.#all;
   }
 
+  get isFull(): boolean {
+    return this.#all >= this.#limit.limit;
+  }
+
   own(holder: string): number {
     return this.#holders.get(holder) ?? 0;
   }

@@ -43,6 +43,8 @@ function gateOf({ authenticator, limiter }: Guards, { scopes, isOpenCall, isForW
     const refuse = (error: Error) => done(withChallenge(error, reply));
     try {
       const known = authenticator.recall?.(authorization) ?? null;
+      const crowded = known === null ? request.inFlight?.awaitKey() : undefined;
+      if (crowded !== undefined) return done(crowded);
       const admitted =
         known === null
           ? authenticator.authenticate(authorization).then((identity) => admit(identity, request, reply))

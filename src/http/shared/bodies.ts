@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import { SMALL_BODY_BYTES } from '../../core/body-sizes.ts';
 import type { Http } from '../door.ts';
 import { BodyBudget, type BodyHold } from './body-budget.ts';
@@ -8,10 +8,6 @@ import { bodyTooLarge, DEFAULT_JSON_LIMITS, type JsonLimits, parseSafely, refuse
 import { Uploads } from './uploads.ts';
 
 declare module 'fastify' {
-  interface FastifyRequest {
-    /** The memory that the body takes. Null for a path that does not exist: its body is not read. */
-    bodyHold: BodyHold | null;
-  }
   interface FastifyContextConfig {
     /** For routes whose bodies have more values than others. */
     json?: JsonLimits;
@@ -35,27 +31,18 @@ export function installBodies(http: Http, options: BodyOptions): void {
   const budget = new BodyBudget(options.memoryBytes);
   const uploads = new Uploads({ bytesPerSecond: options.minUploadRate, graceMs: options.uploadGraceMs });
   const inflater = new Inflater();
-  http.decorateRequest('bodyHold', null);
   http.addHook('onRoute', (route) => {
     route.bodyLimit = Math.min(route.bodyLimit ?? SMALL_BODY_BYTES, options.largestBytes);
-    if ([route.method].flat().every((method) => method === 'GET' || method === 'HEAD')) return;
-    const open = (request: FastifyRequest, reply: FastifyReply, _payload: unknown, done: () => void) => {
-      const { headers, identity, ip } = request;
-      if (headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0') {
-        const hold = budget.open(identity?.orgId ?? ip);
-        request.bodyHold = hold;
-        reply.raw.on('close', () => hold.release());
-      }
-      done();
-    };
-    route.preParsing = [open, ...[route.preParsing ?? []].flat()];
   });
   http.addHook('onClose', async () => uploads.stop());
   http.removeAllContentTypeParsers();
   http.addContentTypeParser('application/json', (request, _payload, done) => {
-    const { bodyHold: hold } = request;
-    if (hold === null) return done(null, undefined);
-    const limit = request.routeOptions.bodyLimit;
+    const { inFlight, identity, ip, routeOptions } = request;
+    // The body of a request for a path that does not exist is not read.
+    if (request.is404 || inFlight === null) return done(null, undefined);
+    const hold = budget.open(identity?.orgId ?? ip);
+    inFlight.keep(hold);
+    const limit = routeOptions.bodyLimit;
     receive(request.raw, { limit, hold, uploads }, (error, bytes) => {
       if (bytes === null) return done(error);
       settle(() => read(request, bytes, { limit, hold, inflater }), done);

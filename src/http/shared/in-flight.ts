@@ -6,7 +6,7 @@ import { networkOf } from './network.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    inFlight: Entry | null;
+    inFlight: InFlight | null;
   }
   interface FastifyContextConfig {
     /** Exempt from the limit on requests in flight, so that a busy server still reports its health. */
@@ -14,60 +14,101 @@ declare module 'fastify' {
   }
 }
 
-type Entry = {
+/** The counts of requests by what they wait for. Slow senders take no place of others. */
+type Stages = { readonly checked: SharedUse; readonly received: SharedUse; readonly handled: SharedUse };
+/** The memory of a body, which a request gives back when it ends. */
+type Held = { release(): void };
+
+/** A request that was not answered yet. */
+export class InFlight {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
+  readonly #underWay: UnderWay;
   readonly place: number;
-  /** The address that the request came from, or its org once its key is known. Null for a probe, which is not counted. */
-  holder: string | null;
-  /** The count of its stage. */
-  counted: SharedUse;
-  receivedAtMs: number | null;
-};
+  receivedAtMs: number | null = null;
+  #isOver = false;
+  #body: Held | null = null;
+  /** The count of its stage, and the org or the network that it counts for. */
+  #counted: SharedUse | null = null;
+  #holder = '';
+
+  constructor(request: FastifyRequest, reply: FastifyReply, underWay: UnderWay, place: number) {
+    this.request = request;
+    this.reply = reply;
+    this.#underWay = underWay;
+    this.place = place;
+  }
+
+  /** The key is not known yet and must be read from the database. These functions return an error if there are too many such requests. */
+  awaitKey(): AppError | undefined {
+    return this.#moveTo(this.#underWay.stages.checked);
+  }
+
+  awaitBody(): AppError | undefined {
+    return this.#moveTo(this.#underWay.stages.received);
+  }
+
+  handle(): AppError | undefined {
+    return this.#moveTo(this.#underWay.stages.handled);
+  }
+
+  /** A request can be over before its key is known or its body is read, because its client has gone. */
+  keep(body: Held): void {
+    if (this.#isOver) body.release();
+    else this.#body = body;
+  }
+
+  leave(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#underWay.remove(this);
+    this.#counted?.add(this.#holder, -1);
+    this.#body?.release();
+  }
+
+  #moveTo(next: SharedUse): AppError | undefined {
+    const { identity, ip, routeOptions } = this.request;
+    if (this.#isOver || this.#counted === next || routeOptions.config.isProbe === true) return undefined;
+    const holder = identity?.orgId ?? networkOf(ip);
+    if (next.room(holder) < 1) return identity === null || next.isFull ? busy() : overShare(next, holder);
+    this.#counted?.add(this.#holder, -1);
+    this.#holder = holder;
+    this.#counted = next;
+    next.add(holder, 1);
+    return undefined;
+  }
+}
 
 type InFlightOptions = { maxInFlight: number; requestTimeoutMs: number; orgShare: number };
 
 const RETRY_AFTER_MS = 1_000;
 const LONGEST_SWEEP_MS = 250;
-const ARRIVING_PER_PLACE = 4;
+const CHECKED_PER_PLACE = 4;
 
 /**
  * Limits the number of requests in flight, and how long each may take after its last byte was received. Requests are counted
- * separately while their key is checked, while their body arrives, and while they are handled, so that slow senders take no place of
- * others. Each org has a share of these counts, and so has each address as long as a request has no key. One timer checks all requests,
- * because a timer for each would cost more than most requests do.
+ * separately while their key is read from the database, while their body arrives, and while they are handled. Each org has a share of
+ * these counts, and so has each network as long as a request has no key. One timer checks all requests, because a timer for each would
+ * cost more than most requests do.
  */
 export function installInFlight(http: Http, { maxInFlight, requestTimeoutMs, orgShare }: InFlightOptions): void {
   const limit = { limit: maxInFlight, part: orgShare };
-  // A request whose key is checked has no body in memory, and callers behind one proxy share an address.
-  const arriving = new SharedUse({ ...limit, limit: ARRIVING_PER_PLACE * maxInFlight });
-  const [receiving, working] = [new SharedUse(limit), new SharedUse(limit)];
-  const underWay = new UnderWay();
-  const refusalOf = (counted: SharedUse, holder: string, request: FastifyRequest): AppError =>
-    counted.all >= maxInFlight || request.identity === null ? busy() : overShare(counted, holder);
+  const underWay = new UnderWay({
+    // Such a request has no body in memory, and callers behind one proxy share an address.
+    checked: new SharedUse({ ...limit, limit: CHECKED_PER_PLACE * maxInFlight }),
+    received: new SharedUse(limit),
+    handled: new SharedUse(limit),
+  });
   http.decorateRequest('inFlight', null);
   http.addHook('onRequest', (request, reply, done) => {
-    const holder = request.routeOptions.config.isProbe === true ? null : networkOf(request.ip);
-    if (holder !== null && arriving.room(holder) < 1) return done(busy());
-    const entry = underWay.enter({ request, reply, holder, counted: arriving });
+    const entry = underWay.enter(request, reply);
     request.inFlight = entry;
-    reply.raw.on('close', () => underWay.leave(entry));
+    reply.raw.on('close', () => entry.leave());
     done();
   });
-  const moveTo = (counted: SharedUse, request: FastifyRequest): AppError | undefined => {
-    const entry = request.inFlight;
-    if (entry === null || entry.holder === null || entry.counted === counted) return undefined;
-    const holder = request.identity?.orgId ?? entry.holder;
-    if (counted.room(holder) < 1) return refusalOf(counted, holder, request);
-    entry.counted.add(entry.holder, -1);
-    entry.holder = holder;
-    entry.counted = counted;
-    counted.add(holder, 1);
-    return undefined;
-  };
   // The key has been checked, and the body is read next. After that comes the validation.
-  http.addHook('preParsing', (request, _reply, _payload, done) => done(hasBody(request) ? moveTo(receiving, request) : undefined));
-  http.addHook('preValidation', (request, _reply, done) => done(moveTo(working, request)));
+  http.addHook('preParsing', (request, _reply, _payload, done) => done(hasBody(request) ? request.inFlight?.awaitBody() : undefined));
+  http.addHook('preValidation', (request, _reply, done) => done(request.inFlight?.handle()));
   const sweepEveryMs = Math.min(LONGEST_SWEEP_MS, requestTimeoutMs / 4);
   const timer = setInterval(() => sweep(underWay, requestTimeoutMs), sweepEveryMs);
   timer.unref();
@@ -82,27 +123,27 @@ const hasBody = ({ headers }: FastifyRequest): boolean =>
  * requests alive until a full garbage collection. That cost 7 of 55 us a request.
  */
 class UnderWay {
-  readonly #places: (Entry | null)[] = [];
+  readonly stages: Stages;
+  readonly #places: (InFlight | null)[] = [];
   readonly #free: number[] = [];
 
-  enter(coming: Pick<Entry, 'request' | 'reply' | 'holder' | 'counted'>): Entry {
+  constructor(stages: Stages) {
+    this.stages = stages;
+  }
+
+  enter(request: FastifyRequest, reply: FastifyReply): InFlight {
     const place = this.#free.pop() ?? this.#places.length;
-    const { request, reply, holder, counted } = coming;
-    const entry: Entry = { request, reply, place, holder, counted, receivedAtMs: null };
+    const entry = new InFlight(request, reply, this, place);
     this.#places[place] = entry;
-    if (holder !== null) counted.add(holder, 1);
     return entry;
   }
 
-  leave(entry: Entry): void {
-    if (this.#places[entry.place] !== entry) return;
-    this.#places[entry.place] = null;
-    this.#free.push(entry.place);
-    if (entry.holder !== null) entry.counted.add(entry.holder, -1);
-    entry.holder = null;
+  remove({ place }: InFlight): void {
+    this.#places[place] = null;
+    this.#free.push(place);
   }
 
-  all(): readonly (Entry | null)[] {
+  all(): readonly (InFlight | null)[] {
     return this.#places;
   }
 }
@@ -112,7 +153,7 @@ function sweep(underWay: UnderWay, requestTimeoutMs: number): void {
   for (const entry of underWay.all()) {
     if (entry === null) continue;
     // The response was sent, or a stream took it over. From here on the limits of the socket apply.
-    if (entry.reply.sent) underWay.leave(entry);
+    if (entry.reply.sent) entry.leave();
     else if (!entry.request.raw.complete) continue;
     else if (entry.receivedAtMs === null) entry.receivedAtMs = nowMs;
     else if (nowMs - entry.receivedAtMs >= requestTimeoutMs) entry.reply.send(late());

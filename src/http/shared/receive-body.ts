@@ -35,7 +35,8 @@ export function receive(message: IncomingMessage, { limit, hold, uploads }: Rece
   };
   const onEnd = () => {
     stop();
-    done(null, Buffer.concat(chunks, upload.received));
+    const [first] = chunks;
+    done(null, first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks, upload.received));
   };
   const onError = (error: Error) => {
     stop();

@@ -64,7 +64,7 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
   let waiting: Waiter<Item, Answer>[] = [];
   let inFlight = 0;
   let isScheduled = false;
-  let lastSize = 0;
+  let itemsInFlight = 0;
   let idleWaiters: (() => void)[] = [];
 
   const flush = () => {
@@ -75,13 +75,13 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
       const batch = waiting.slice(0, size);
       waiting = waiting.slice(size);
       inFlight++;
-      lastSize = size;
+      itemsInFlight += size;
       void deliver(batch);
     }
   };
 
   // A small statement next to a large one costs more than it gains. Its callers wait for the large one to finish.
-  const isWorthIt = () => inFlight === 0 || waiting.length * 2 >= lastSize;
+  const isWorthIt = () => inFlight === 0 || waiting.length >= itemsInFlight;
 
   const isToSplit = () => options.splitAbove !== undefined && inFlight === 0 && waiting.length >= options.splitAbove;
 
@@ -107,6 +107,7 @@ export function createBatcher<Item, Answer>(options: BatcherOptions<Item, Answer
       for (const waiter of batch) waiter.reject(error);
     } finally {
       inFlight--;
+      itemsInFlight -= gathered.length;
       if (waiting.length > 0) schedule();
       else if (inFlight === 0) wakeIdle();
     }
