@@ -20,7 +20,7 @@ type Stages = { readonly checked: SharedUse; readonly received: SharedUse; reado
 type Held = { release(): void };
 
 /** A request that was not answered yet. */
-export class InFlight {
+class InFlight {
   readonly request: FastifyRequest;
   readonly reply: FastifyReply;
   readonly #underWay: UnderWay;
