@@ -26,6 +26,20 @@ export type LoadedDelivery =
   /** The target was deleted or disabled, or another job delivers: there is nothing to do. */
   | { readonly kind: 'gone' };
 
+/** `failed`: permanently. `gone`: permanently, and the endpoint wants no more requests. */
+export type DeliveryVerdict = 'delivered' | 'retry' | 'failed' | 'gone';
+
+/** How one request of a delivery ended. */
+export type AttemptOutcome = {
+  readonly verdict: DeliveryVerdict;
+  readonly status: number | null;
+  readonly errorCode: string | null;
+  readonly durationMs: number;
+  /** The beginning of the response, without control characters and secrets. */
+  readonly answer: string | null;
+  readonly retryAfterMs: number | null;
+};
+
 export type DeliverySettings = {
   /** One request, from the DNS lookup to the last byte of the response. */
   readonly timeoutMs: number;

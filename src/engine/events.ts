@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import type { DeliveryVerdict } from '../core/delivery-policy.ts';
 import type { Failure } from '../core/failure.ts';
 import type { JobState } from '../core/states.ts';
 import type { LogLevel } from './work/job-context.ts';
@@ -40,7 +41,7 @@ export type WebhookAttempt = {
   /** The trace context in the payload of the job. */
   traceparent: string | null;
   attempt: number;
-  verdict: 'delivered' | 'retry' | 'failed' | 'gone';
+  verdict: DeliveryVerdict;
   /** Null if the server did not respond. */
   status: number | null;
   errorCode: string | null;

@@ -1,11 +1,11 @@
-import type { LoadedDelivery } from '../core/delivery-policy.ts';
+import type { AttemptOutcome, LoadedDelivery } from '../core/delivery-policy.ts';
 import { DELIVERY_TYPE, type DeliverySettings, deliveryPolicy } from '../core/delivery-policy.ts';
 import { PermanentError, TemporaryError } from '../core/handler-errors.ts';
 import { isUuid } from '../core/ids.ts';
 import { testBody, testMessageIdOf } from '../core/public-events.ts';
 import { formatTimestamp } from '../core/timestamp.ts';
 import { signatureHeader } from '../core/webhook-signature.ts';
-import { type DeliveryAnswer, type Judgement, judgeAnswer } from './delivery-verdict.ts';
+import { type DeliveryAnswer, judgeAnswer } from './delivery-verdict.ts';
 
 /** The part of the handler context that a delivery needs. */
 type DeliveryWork = { readonly signal: AbortSignal };
@@ -14,7 +14,7 @@ type DeliveryWork = { readonly signal: AbortSignal };
 type DeliveryDesk<Context> = {
   load(context: Context, task: DeliveryTask): Promise<LoadedDelivery>;
   /** Returns whether another job will retry the delivery. */
-  finish(context: Context, deliveryId: string, outcome: Judgement): Promise<{ isTriedAgain: boolean }>;
+  finish(context: Context, deliveryId: string, outcome: AttemptOutcome): Promise<{ isTriedAgain: boolean }>;
   /** The endpoint accepted a message, so others may follow. */
   noteVerified(endpoint: { webhookId: string; url: string }): Promise<void>;
 };
@@ -79,7 +79,7 @@ async function send<Context extends DeliveryWork>(
   { fetch, timeoutMs }: DeliverOptions<Context>,
   { signal }: Context,
   message: Message,
-): Promise<Judgement> {
+): Promise<AttemptOutcome> {
   const answer = await fetch(requestFor(message, { timeoutMs, signal }));
   // An aborted request says nothing about the endpoint.
   signal.throwIfAborted();
@@ -113,7 +113,7 @@ function requestFor({ url, body, secrets, messageId, nowMs }: Message, { timeout
 }
 
 /** Fails the job when its delivery failed and no other job retries it. */
-function conclude({ verdict, errorCode }: Judgement): void {
+function conclude({ verdict, errorCode }: AttemptOutcome): void {
   if (verdict === 'delivered') return;
   const code = errorCode ?? 'FAILED';
   if (verdict !== 'retry') throw new PermanentError(`the delivery failed permanently: ${code}`, { code });

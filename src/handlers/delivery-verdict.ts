@@ -1,4 +1,5 @@
 import { boundText } from '../core/bounded-text.ts';
+import type { AttemptOutcome } from '../core/delivery-policy.ts';
 import { isSecretName, MASKED } from '../core/secret-names.ts';
 
 /** The result of a request. */
@@ -13,24 +14,13 @@ export type DeliveryAnswer =
   | { readonly kind: 'refused'; readonly code: string; readonly durationMs: number }
   | { readonly kind: 'failed'; readonly code: string; readonly durationMs: number };
 
-export type Judgement = {
-  /** `failed`: permanently. `gone`: permanently, and the endpoint wants no more requests. */
-  readonly verdict: 'delivered' | 'retry' | 'failed' | 'gone';
-  readonly status: number | null;
-  readonly errorCode: string | null;
-  readonly durationMs: number;
-  /** The beginning of the response, without control characters and secrets. */
-  readonly answer: string | null;
-  readonly retryAfterMs: number | null;
-};
-
 const GONE = 410;
 const ANSWER_BYTES = 1_024;
 const STORED_BYTES = 2_048;
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /** Only a 2xx status is a success. Redirects are not followed. */
-export function judgeAnswer(answer: DeliveryAnswer, nowMs: number): Judgement {
+export function judgeAnswer(answer: DeliveryAnswer, nowMs: number): AttemptOutcome {
   const { durationMs } = answer;
   const noResponse = { status: null, durationMs, answer: null, retryAfterMs: null };
   if (answer.kind === 'refused') return { ...noResponse, verdict: 'failed', errorCode: `REFUSED_${answer.code}` };

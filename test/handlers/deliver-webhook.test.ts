@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { LoadedDelivery } from '../../src/core/delivery-policy.ts';
+import type { AttemptOutcome, LoadedDelivery } from '../../src/core/delivery-policy.ts';
 import { PermanentError, TemporaryError } from '../../src/core/handler-errors.ts';
 import { type DeliveryRequest, deliverRegistration } from '../../src/handlers/deliver-webhook.ts';
-import { type DeliveryAnswer, type Judgement, judgeAnswer } from '../../src/handlers/delivery-verdict.ts';
+import { type DeliveryAnswer, judgeAnswer } from '../../src/handlers/delivery-verdict.ts';
 
 const ID = '6f1f7a2e-6a53-4a60-8d5e-0c1e6e1c3f0a';
 const NOW = Date.UTC(2026, 0, 1, 12);
@@ -22,7 +22,7 @@ type Circumstances = { loaded?: LoadedDelivery; signal?: AbortSignal; isTriedAga
 async function deliver(answer: DeliveryAnswer, circumstances: Circumstances = {}) {
   const { loaded = READY, signal = new AbortController().signal, isTriedAgain = false } = circumstances;
   const requests: DeliveryRequest[] = [];
-  const finished: Judgement[] = [];
+  const finished: AttemptOutcome[] = [];
   const registration = deliverRegistration({
     ...SETTINGS,
     fetch: async (request) => {

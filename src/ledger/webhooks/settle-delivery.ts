@@ -1,4 +1,5 @@
 import type { Health } from '../../core/breaker.ts';
+import type { DeliveryVerdict } from '../../core/delivery-policy.ts';
 import { DISABLED_EVENT, EVERY_EVENT } from '../../core/public-events.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { ORIGIN_NEXT_AT, toDate, toMs } from './callback-origins.ts';
@@ -122,7 +123,7 @@ export type AttemptRow = {
   readonly deliveryId: string;
   readonly webhookId: string;
   readonly leaseSeq: number | null;
-  readonly verdict: 'delivered' | 'retry' | 'failed' | 'gone';
+  readonly verdict: DeliveryVerdict;
   readonly status: number | null;
   readonly errorCode: string | null;
   readonly durationMs: number;

@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type pg from 'pg';
 import { type BackoffPolicy, backoffDelayMs, PAUSES, pauseMs } from '../../core/backoff.ts';
 import { type BreakerPolicy, breakerAfter, type Health, isHopeless, originBreakerAfter } from '../../core/breaker.ts';
-import type { LoadedDelivery } from '../../core/delivery-policy.ts';
+import type { AttemptOutcome, LoadedDelivery } from '../../core/delivery-policy.ts';
 import { type DisabledReason, disabledBody, messageIdOf } from '../../core/public-events.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { Engine } from '../../engine/engine.ts';
@@ -14,15 +15,6 @@ import { loadDelivery } from '../../ledger/webhooks/load-delivery.ts';
 import { makeLanesDue } from '../../ledger/webhooks/queue-deliveries.ts';
 import { disableWebhook, type LiveDelivery, letDeliveryGo, lockLiveDelivery, writeAttempt } from '../../ledger/webhooks/settle-delivery.ts';
 import { verifyOrigin } from '../../ledger/webhooks/verified-origins.ts';
-
-export type AttemptOutcome = {
-  readonly verdict: 'delivered' | 'retry' | 'failed' | 'gone';
-  readonly status: number | null;
-  readonly errorCode: string | null;
-  readonly durationMs: number;
-  readonly answer: string | null;
-  readonly retryAfterMs: number | null;
-};
 
 /** The job that makes the delivery, with the means to finish it within a transaction. */
 export type DeliveringJob = Pick<JobContext, 'jobId' | 'signal' | 'assertOwned' | 'completeIn'>;
@@ -151,7 +143,7 @@ export class DeliveryDesk {
   /** Repeats a write until the database accepts it or the attempt ends. A lost outcome would cause a second call. */
   async #writeWithRetries<T>(
     { signal, urgency }: { signal: AbortSignal; urgency: 'soon' | 'later' },
-    write: (client: Queryable) => Promise<T>,
+    write: (client: pg.PoolClient) => Promise<T>,
   ): Promise<T> {
     const { engine, takeTurn } = this.#options;
     const { database, events } = engine;
