@@ -235,7 +235,7 @@ const scheduleKey: LockKind = {
       return { ...submission, idempotencyKey: `schedule:rush:${due}` };
     });
     const release = await inTransaction(stage, (client) => stage.submitAll(orgId, jobs, client));
-    await scheduleJob(stage.engine, { orgId, key: 'rush', cron: '* * * * * *', missed: 'all', submission });
+    await scheduleJob(stage.engine, { orgId, key: 'rush', schedule: { cron: '* * * * * *', missed: 'all', submission } });
     return async () => {
       await release();
       await removeSchedule(stage.database.api, orgId, 'rush');

@@ -171,9 +171,7 @@ export class Stage {
     await scheduleJob(this.engine, {
       orgId: stranger,
       key: 'stranger',
-      cron: '* * * * * *',
-      missed: 'all',
-      submission: { type: 'tick', payload: {} },
+      schedule: { cron: '* * * * * *', missed: 'all', submission: { type: 'tick', payload: {} } },
     });
   }
 }

@@ -10,6 +10,7 @@ export {
 } from './core/failure.ts';
 export type { Job, JobResult, Progress, StateTransition } from './core/job.ts';
 export { PRIORITIES, type Priority } from './core/priority.ts';
+export { RegistrationError } from './core/registration-error.ts';
 export { isTerminal, JOB_STATES, type JobState } from './core/states.ts';
 export type { Submission } from './core/submission.ts';
 export { Millrace } from './library/millrace.ts';

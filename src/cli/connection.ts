@@ -37,11 +37,11 @@ export function openMillrace({ values, out }: Connection, options: OpenOptions =
 }
 
 /** The options of the library that the configuration sets. */
-export const openOptionsOf = ({ database, limits, profile, execution, workers }: Config): OpenOptions => ({
+export const openOptionsOf = ({ database, limits, profile: { profile: _, ...defaults }, execution, workers }: Config): OpenOptions => ({
   database: database.url ?? '',
   home: database.home,
   pools: { api: database.apiPool ?? undefined, workers: database.workerPool ?? undefined },
-  defaults: profile,
+  defaults,
   maxPayloadBytes: limits.payloadBytes,
   heartbeat: showDuration(execution.heartbeatMs),
   exitWhenBlocked: workers.exitWhenBlocked,

@@ -14,10 +14,8 @@ const WANTED =
 export async function registerModules(millrace: Millrace, paths: readonly string[]): Promise<string[]> {
   const types = new Set<string>();
   const register = millrace.register.bind(millrace);
-  // A module may ignore the result of register(). A worker without one of its handlers must not start silently.
   millrace.register = (registration) => {
     const result = register(registration);
-    if (result.status === 'INVALID') throw invalidHandler(result.type, result.issues);
     types.add(result.type);
     return result;
   };
@@ -56,12 +54,4 @@ async function load(path: string): Promise<HandlerModule> {
       cause,
     });
   }
-}
-
-function invalidHandler(type: string, issues: AppError['details']): AppError {
-  const reasons = issues.map(({ message }) => message).join('; ');
-  return new AppError('INVALID_HANDLER', {
-    message: `The handler of "${type}" cannot be registered: ${reasons}. Correct it and start again.`,
-    details: issues,
-  });
 }

@@ -1,5 +1,5 @@
 import { isUuid } from './ids.ts';
-import type { Issues } from './submission-fields.ts';
+import type { Issues } from './issues.ts';
 import { isTraceparent } from './traceparent.ts';
 
 /** Where a job came from. It does not change how the job runs. */

@@ -50,6 +50,10 @@ export const ERRORS = {
     message: 'the service is shutting down',
     remedy: 'Send the request to another process, or try again later.',
   },
+  CLOSED: {
+    message: 'this Millrace is closed',
+    remedy: 'Open a new one with Millrace.open(), or make the call before close().',
+  },
   NOT_SERIALIZABLE: {
     message: 'the value cannot be written as JSON',
     remedy: 'Use plain objects, arrays, strings, finite numbers, booleans and null, without cycles.',
@@ -138,7 +142,7 @@ export interface AppErrorOptions {
   readonly quota?: Quota;
   /** A more specific code for doors that have one. */
   readonly problem?: string;
-  /** Only for UNAVAILABLE: the operation may have taken effect. */
+  /** Only for UNAVAILABLE and CLOSED: the operation may have taken effect. */
   readonly mayHaveHappened?: boolean;
   readonly cause?: unknown;
 }

@@ -1,5 +1,6 @@
 import { parseDuration } from './duration.ts';
 import { AppError } from './errors.ts';
+import { checkMembers, membersOf } from './known-members.ts';
 
 /** A duration such as `PT30S` or `30s`, a whole number of seconds, or `{ ms }`. */
 type RetryAfter = string | number | { readonly ms: number };
@@ -14,12 +15,16 @@ export interface TemporaryErrorOptions extends PermanentErrorOptions {
   readonly retryAfter?: RetryAfter;
 }
 
+const PERMANENT_OPTIONS = membersOf<PermanentErrorOptions>({ cause: true, code: true });
+const TEMPORARY_OPTIONS = membersOf<TemporaryErrorOptions>({ cause: true, code: true, retryAfter: true });
+
 /** A handler throws it when a later attempt may succeed. */
 export class TemporaryError extends Error {
   readonly code: string;
   readonly retryAfterMs: number | undefined;
 
   constructor(message: string, options: TemporaryErrorOptions = {}) {
+    checkMembers(options, TEMPORARY_OPTIONS);
     super(message, causeOf(options));
     this.name = 'TemporaryError';
     this.code = options.code ?? codeOf(options.cause) ?? 'TEMPORARY_ERROR';
@@ -32,6 +37,7 @@ export class PermanentError extends Error {
   readonly code: string;
 
   constructor(message: string, options: PermanentErrorOptions = {}) {
+    checkMembers(options, PERMANENT_OPTIONS);
     super(message, causeOf(options));
     this.name = 'PermanentError';
     this.code = options.code ?? codeOf(options.cause) ?? 'PERMANENT_ERROR';

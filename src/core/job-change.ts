@@ -1,8 +1,9 @@
 import type { AddressPolicy } from './address-policy.ts';
 import type { Issue } from './errors.ts';
+import { Issues } from './issues.ts';
 import { suggestion } from './nearest-name.ts';
 import { PRIORITIES, type Priority, priorityNumber } from './priority.ts';
-import { FIELD_LIMITS, Issues, readTags, readText, readTypeName, readUrl, readWord } from './submission-fields.ts';
+import { FIELD_LIMITS, readTags, readText, readTypeName, readUrl, readWord } from './submission-fields.ts';
 import { refuseReservedType } from './submission-members.ts';
 
 /** The members of a job that can change until it ends. Null clears a member; absent members stay. */

@@ -1,4 +1,5 @@
 import type { Issue } from './errors.ts';
+import { findNotPlain, isPlainJson, isPlainObject } from './plain-json.ts';
 
 export type Payload = { readonly kind: 'json'; readonly text: string } | { readonly kind: 'bytes'; readonly bytes: Uint8Array };
 
@@ -35,20 +36,15 @@ export function encodePayload(value: unknown, { maxBytes, field }: EncodeParams)
   if (limitIssue) return { ok: false, issue: limitIssue };
   if (value === undefined || value === null) return refuse(field, 'REQUIRED', `${field} is required`);
   if (value instanceof Uint8Array) return bytesPayload(new Uint8Array(value), { maxBytes, field });
-  if (typeof value !== 'object' || Array.isArray(value) || !isPlain(value)) {
-    return refuse(field, 'INVALID_TYPE', `${field} must be a plain object or bytes`);
-  }
-  const encoded = encodeJson(value, { maxBytes, field });
-  if (encoded.ok && encoded.payload.kind === 'json' && !encoded.payload.text.startsWith('{')) {
-    return refuse(field, 'INVALID_TYPE', `${field} must be a plain object or bytes`);
-  }
-  return encoded;
+  if (typeof value !== 'object' || Array.isArray(value)) return refuse(field, 'INVALID_TYPE', `${field} must be a plain object or bytes`);
+  if (!isPlainObject(value)) return refuse(field, 'INVALID_TYPE', notPlain(value, field).message);
+  return encodeJson(value, { maxBytes, field });
 }
 
-/** Encodes a handler's result: any JSON value or bytes. A handler that returns nothing has the result null. */
+/** Encodes a handler's result: any plain JSON value or bytes. A handler that returns nothing has the result null. */
 export function encodeOutput(value: unknown): EncodedPayload {
   if (value === undefined || value === null) return { ok: true, payload: { kind: 'json', text: 'null' } };
-  const params = { maxBytes: MAX_OUTPUT_BYTES, field: 'output' };
+  const params = { maxBytes: MAX_OUTPUT_BYTES, field: 'result' };
   if (value instanceof Uint8Array) return bytesPayload(new Uint8Array(value), params);
   return encodeJson(value, params);
 }
@@ -57,30 +53,44 @@ export function decodePayload(payload: Payload): unknown {
   return payload.kind === 'json' ? JSON.parse(payload.text) : payload.bytes;
 }
 
+/** Encodes the state of a checkpoint: any plain JSON value, which is stored as bytes. Returns its text. */
+export function encodeState(value: unknown): { readonly ok: true; readonly text: string } | { readonly ok: false; readonly issue: Issue } {
+  const text = plainText(value);
+  return text === undefined ? { ok: false, issue: notPlain(value, 'checkpoint', false) } : { ok: true, text };
+}
+
 function encodeJson(value: unknown, params: EncodeParams): EncodedPayload {
   const { maxBytes, field } = params;
   if (typeof value === 'object' && value !== null && '$bytes' in value && Object.keys(value).length === 1) {
     return decodeBase64(value.$bytes, params);
   }
-  let text: string | undefined;
-  try {
-    text = JSON.stringify(value);
-  } catch (error) {
-    const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
-    return refuse(field, 'NOT_SERIALIZABLE', `${field} cannot be written as JSON: ${why}`);
-  }
-  if (text === undefined)
-    return refuse(
-      field,
-      'NOT_SERIALIZABLE',
-      `${field} has no JSON form: return an object, an array, a string, a number, a boolean or null`,
-    );
-  if (text.includes('\\u') && UNSTORABLE_ESCAPE.test(text)) {
-    return refuse(field, 'INVALID_TEXT', `${field} contains a NUL character or half of a surrogate pair: send it as bytes`);
-  }
+  const text = plainText(value);
+  if (text === undefined || (text.includes('\\u') && UNSTORABLE_ESCAPE.test(text))) return { ok: false, issue: notPlain(value, field) };
   // A UTF-16 unit takes at most three bytes, so short texts need no exact count.
   if (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes) return tooLarge(params);
   return { ok: true, payload: { kind: 'json', text } };
+}
+
+/** The JSON text of a value that JSON brings back as it is; undefined for any other. */
+function plainText(value: unknown): string | undefined {
+  try {
+    const text = JSON.stringify(value);
+    return isPlainJson(value) ? text : undefined;
+  } catch {
+    // The value contains itself or a BigInt, or is too deep.
+    return undefined;
+  }
+}
+
+/** The issue of a value that JSON does not bring back, or that is too deep to be written. */
+function notPlain(value: unknown, field: string, isText = true): Issue {
+  try {
+    const found = findNotPlain(value, { field, isText });
+    if (found !== null) return found;
+  } catch {
+    // Too deep, or a member that throws when it is read.
+  }
+  return { field, code: 'NOT_SERIALIZABLE', message: `${field} cannot be written as JSON; pass plain data with fewer levels` };
 }
 
 function decodeBase64(encoded: unknown, params: EncodeParams): EncodedPayload {
@@ -94,14 +104,6 @@ function decodeBase64(encoded: unknown, params: EncodeParams): EncodedPayload {
 function bytesPayload(bytes: Uint8Array, params: EncodeParams): EncodedPayload {
   if (bytes.byteLength > params.maxBytes) return tooLarge(params);
   return { ok: true, payload: { kind: 'bytes', bytes } };
-}
-
-// A class instance would come back as a plain object, unless its toJSON defines its form.
-function isPlain(value: object): boolean {
-  const prototype = Object.getPrototypeOf(value);
-  if (prototype === null || prototype === Object.prototype) return true;
-  if (Object.getPrototypeOf(prototype) === null) return true;
-  return !(value instanceof Date) && 'toJSON' in value && typeof value.toJSON === 'function';
 }
 
 function tooLarge({ field, maxBytes }: EncodeParams): EncodedPayload {

@@ -129,11 +129,7 @@ export function checkPolicy(policy: Policy, profile: Policy): Issue[] {
     if (!isMet) issues.push({ field, code: 'OUT_OF_RANGE', message: `${field} ${message}` });
   };
   require(isCount(policy.maxAttempts, 1, MAX_ATTEMPTS), 'maxAttempts', `must be an integer from 1 to ${MAX_ATTEMPTS}`);
-  require(isCount(
-    policy.timeoutMs,
-    1,
-    profile.timeoutMs,
-  ), 'timeout', `must be greater than zero and at most ${profile.timeoutMs / SECOND} seconds, the limit of the profile ${profile.profile}`);
+  require(isCount(policy.timeoutMs, 1, profile.timeoutMs), 'timeout', timeoutRule(profile));
   require(isCount(policy.leaseMs, SECOND, DAY), 'lease', 'must be between one second and one day');
   require(policy.lifetimeMs === null || isCount(policy.lifetimeMs, 1), 'lifetime', 'must be greater than zero, or null');
   require(isCount(policy.cancelGraceMs, 0), 'cancelGrace', 'must be zero or greater');
@@ -141,6 +137,18 @@ export function checkPolicy(policy: Policy, profile: Policy): Issue[] {
   require(isCount(policy.retentionMs, 0), 'retention', 'must be zero or greater');
   checkBackoff(policy.backoff, require);
   return issues;
+}
+
+/** The settings that decide the longest timeout. */
+const TIMEOUT_SETTINGS: ReadonlyMap<string, string> = new Map([
+  ['gopherqueue', 'queue.execution_timeout in the configuration, or defaults.timeoutMs of Millrace.open'],
+  ['forgerun', 'execution.max_runtime in the configuration'],
+]);
+
+function timeoutRule({ profile, timeoutMs }: Policy): string {
+  const setting = TIMEOUT_SETTINGS.get(profile);
+  const rule = `must be greater than zero and at most ${timeoutMs / SECOND} seconds`;
+  return setting === undefined ? rule : `${rule}. To allow more, set ${setting}`;
 }
 
 type Require = (isMet: boolean, field: string, message: string) => void;

@@ -2,9 +2,10 @@ import type { AddressPolicy } from './address-policy.ts';
 import { breadthIssue, DEFAULT_DEPENDENCY_TYPE, DEPENDENCY_TYPES, type DependencyType, MAX_BREADTH } from './dependencies.ts';
 import { dictionary, lookUp } from './dictionary.ts';
 import { parseDuration } from './duration.ts';
-import { type Issue, invalidRequest, MAX_ISSUES } from './errors.ts';
 import { isUuid } from './ids.ts';
+import type { Issues } from './issues.ts';
 import { suggestion } from './nearest-name.ts';
+import { isPlainObject } from './plain-json.ts';
 import { RESERVED_NAMES, refuseReservedName } from './reserved-names.ts';
 import { readTargetUrl, type UrlRefusal } from './target-url.ts';
 import { parseTimestamp } from './timestamp.ts';
@@ -49,39 +50,6 @@ const MOST_LISTED = 20;
 const QUEUE_NAME = /^[a-z0-9:_.-]{1,100}$/;
 /** The control characters of ASCII. Those above it are allowed. */
 const CONTROL = /[^\P{Cc}\u0080-\u009f]/u;
-
-/** Callers choose the names of members. Longer ones are cut. */
-const MAX_FIELD_LENGTH = 200;
-
-/**
- * Collects the first problems of a request, so that one response reports several. A request can contain a hundred thousand, so it
- * ignores the others. Loops over members that a caller sent end when it is full.
- */
-export class Issues {
-  readonly #list: Issue[] = [];
-
-  get list(): readonly Issue[] {
-    return this.#list;
-  }
-
-  get isFull(): boolean {
-    return this.#list.length >= MAX_ISSUES;
-  }
-
-  add(field: string, code: string, message: string): void {
-    const shown = field.slice(0, MAX_FIELD_LENGTH);
-    this.include({ field: shown, code, message: `${shown} ${message}` });
-  }
-
-  include(...issues: readonly Issue[]): void {
-    for (const issue of issues) if (!this.isFull) this.#list.push(issue);
-  }
-
-  /** Throws INVALID_REQUEST if there is an issue. */
-  throwIfAny(): void {
-    if (this.list.length > 0) throw invalidRequest(...this.list);
-  }
-}
 
 interface TextParams {
   readonly field: string;
@@ -161,8 +129,8 @@ function unknownQueue(given: string, known: readonly string[]): string {
 }
 
 export function readTags(value: unknown, issues: Issues): Record<string, string> | null {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    issues.add('tags', 'INVALID_TYPE', 'must be a map of strings');
+  if (typeof value !== 'object' || value === null || Array.isArray(value) || !isPlainObject(value)) {
+    issues.add('tags', 'INVALID_TYPE', 'must be a plain object of strings');
     return null;
   }
   const names = Object.keys(value);

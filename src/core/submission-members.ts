@@ -1,7 +1,7 @@
 import { DELIVERY_PROFILE, DELIVERY_TYPE } from './delivery-policy.ts';
 import type { Issue } from './errors.ts';
+import type { Issues } from './issues.ts';
 import { suggestion } from './nearest-name.ts';
-import type { Issues } from './submission-fields.ts';
 
 const KNOWN_MEMBERS = new Set([
   'type',

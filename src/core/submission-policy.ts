@@ -1,7 +1,8 @@
 import { BACKOFF_STRATEGIES, type BackoffPolicy } from './backoff.ts';
-import { suggestion } from './nearest-name.ts';
+import type { Issues } from './issues.ts';
+import { refuseUnknown } from './known-members.ts';
 import { type Policy, type PolicyLayer, type ResolveParams, resolvePolicy } from './policy.ts';
-import { type Issues, readDuration, readWord } from './submission-fields.ts';
+import { readDuration, readWord } from './submission-fields.ts';
 
 /** The policy of a registered job type. CUSTOM backoff needs a function that a worker supplies. */
 export type RegistrationPolicy = PolicyLayer & { readonly hasCustomBackoff?: boolean };
@@ -31,11 +32,7 @@ function readBackoff(value: unknown, issues: Issues): Partial<BackoffPolicy> | u
     issues.add('backoff', 'INVALID_TYPE', 'must be an object');
     return undefined;
   }
-  for (const member of Object.keys(value)) {
-    if (issues.isFull) break;
-    if (BACKOFF_MEMBERS.includes(member as (typeof BACKOFF_MEMBERS)[number])) continue;
-    issues.add(`backoff.${member}`, 'UNKNOWN_MEMBER', `is not known${suggestion(member, BACKOFF_MEMBERS)}`);
-  }
+  refuseUnknown(value, BACKOFF_MEMBERS, issues, 'backoff.');
   const { strategy, initialDelay, maxDelay, multiplier, jitter } = value as Record<string, unknown>;
   if (multiplier != null && typeof multiplier !== 'number') {
     issues.add('backoff.multiplier', 'INVALID_TYPE', 'must be a number');

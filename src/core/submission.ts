@@ -5,6 +5,7 @@ import type { DependencyType } from './dependencies.ts';
 import type { DurationInput } from './duration.ts';
 import { type Envelope, readEnvelope } from './envelope.ts';
 import type { Issue } from './errors.ts';
+import { Issues } from './issues.ts';
 import { DEFAULT_MAX_PAYLOAD_BYTES, decodePayload, encodePayload, lengthOf, type Payload } from './payload.ts';
 import type { Policy, ProfileName } from './policy.ts';
 import { DEFAULT_PRIORITY, PRIORITIES, type Priority, priorityNumber } from './priority.ts';
@@ -12,7 +13,6 @@ import {
   CRITICAL_QUEUE,
   DEFAULT_QUEUE,
   FIELD_LIMITS,
-  Issues,
   type QueueNames,
   readDependencies,
   readDependencyType,

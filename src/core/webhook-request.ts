@@ -1,8 +1,9 @@
 import type { AddressPolicy } from './address-policy.ts';
 import type { Issue } from './errors.ts';
+import { Issues } from './issues.ts';
 import { suggestion } from './nearest-name.ts';
 import { EVERY_EVENT, SUBSCRIBABLE } from './public-events.ts';
-import { addUrlRefusal, FIELD_LIMITS, Issues, readText } from './submission-fields.ts';
+import { addUrlRefusal, FIELD_LIMITS, readText } from './submission-fields.ts';
 import { readTargetUrl } from './target-url.ts';
 
 export const WEBHOOK_LIMITS = { description: 256, events: 50, eventName: 64 } as const;

@@ -181,6 +181,11 @@ export class Engine implements Service {
     return this.#isRunning;
   }
 
+  /** Whether a handler is running in this process. */
+  get isBusy(): boolean {
+    return this.#crews.isBusy;
+  }
+
   /** A start that fails stops everything it has started, and may be repeated. */
   start(): Promise<void> {
     if (this.#isRunning) return this.#starting;

@@ -1,9 +1,11 @@
-import type pg from 'pg';
-import { type DurationInput, durationMs } from '../core/duration.ts';
+import { durationMs } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
+import { Issues } from '../core/issues.ts';
 import type { JobUpdate } from '../core/job-change.ts';
+import { checkMembers } from '../core/known-members.ts';
 import { wholeOrg } from '../core/owner.ts';
 import type { Submission } from '../core/submission.ts';
+import { readWord } from '../core/submission-fields.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { EngineEvents } from '../engine/events.ts';
 import type { Registration, RegistrationResult } from '../engine/work/registry.ts';
@@ -11,27 +13,35 @@ import { DEFAULT_ORG_ID } from '../ledger/access/orgs.ts';
 import { type Database, openDatabase } from '../ledger/driver/database.ts';
 import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
 import type { Schedule } from '../ledger/queues/schedules.ts';
-import type { Breakdown } from '../ledger/reads/count-jobs.ts';
-import type { JobFilter, SearchPage } from '../ledger/search/search-jobs.ts';
+import type { SearchPage } from '../ledger/search/search-jobs.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
-import { type BatchCancellationResult, type CancellationResult, cancelJob, cancelMany } from '../services/jobs/cancel-job.ts';
+import {
+  type BatchCancellationResult,
+  type CancellationResult,
+  type CancelTarget,
+  cancelJob,
+  cancelMany,
+} from '../services/jobs/cancel-job.ts';
 import { countJobs, type JobCounts } from '../services/jobs/count-jobs.ts';
 import { createEngine } from '../services/jobs/create-engine.ts';
 import { type Explanation, explainJob } from '../services/jobs/explain-job.ts';
 import { type FailureDetails, inspectFailure } from '../services/jobs/inspect-failure.ts';
 import { readJobView } from '../services/jobs/read-job.ts';
-import { type RetryParams, type RetryResult, retryJob } from '../services/jobs/retry-job.ts';
-import { listSchedules, removeSchedule, type ScheduleParams, scheduleJob } from '../services/jobs/schedule-job.ts';
+import { type RetryResult, retryJob } from '../services/jobs/retry-job.ts';
+import { listSchedules, removeSchedule, type ScheduleRequest, scheduleJob } from '../services/jobs/schedule-job.ts';
 import { searchJobViews } from '../services/jobs/search-jobs.ts';
 import { submitJob } from '../services/jobs/submit-job.ts';
 import { type BatchResult, submitMany } from '../services/jobs/submit-many.ts';
 import { updateJob } from '../services/jobs/update-job.ts';
 import { waitForJob } from '../services/jobs/wait-for-job.ts';
 import { QueueControls } from '../services/queues/queue-controls.ts';
-import { checkedProfile, type OpenOptions, optionalMs } from './open-options.ts';
+import * as call from './call-options.ts';
+import { OpenCalls } from './open-calls.ts';
+import { type OpenOptions, readOptions } from './open-options.ts';
 import type { ContextOf, FilterOf, JobId, JobOf, JobTypes, PayloadOf, ResultOf, SubmissionOf, Submitted, TypeOf } from './typed-jobs.ts';
 
-const DRAIN_GRACE_MS = 30_000;
+/** How long close() waits for calls under way. A statement takes at most 10 s. */
+const CLOSE_PATIENCE_MS = 10_000;
 
 /** The entry point of the library. It submits jobs, runs handlers for them, and reads their state. */
 export class Millrace<Jobs extends JobTypes = JobTypes> {
@@ -41,14 +51,15 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   readonly #postgres: PostgresHandle;
   readonly #database: Database;
   readonly #orgId: string;
-  #isClosed = false;
+  readonly #calls = new OpenCalls();
+  #closing: Promise<void> | null = null;
 
   private constructor(parts: { engine: Engine; postgres: PostgresHandle; database: Database; orgId: string }) {
     this.#engine = parts.engine;
     this.#postgres = parts.postgres;
     this.#database = parts.database;
     this.#orgId = parts.orgId;
-    this.queues = new QueueControls(parts.engine);
+    this.queues = new QueueControls(parts.engine, (work) => this.#calls.run(work));
   }
 
   /**
@@ -56,7 +67,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * instance that can submit jobs immediately. Throws INVALID_CONFIG for options that are not valid.
    */
   static async open<Jobs extends JobTypes = JobTypes>(options: OpenOptions = {}): Promise<Millrace<Jobs>> {
-    const profile = checkedProfile(options);
+    const engineOptions = readOptions(options);
     const postgres = await openPostgres({
       databaseUrl: options.database,
       home: options.home,
@@ -67,18 +78,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     try {
       if (options.migrate === false) await checkSchema(database.maintenance);
       else await migrate(database.maintenance);
-      const engine = createEngine({
-        database,
-        profile,
-        limits: options.maxPayloadBytes === undefined ? undefined : { maxPayloadBytes: options.maxPayloadBytes },
-        concurrency: options.concurrency,
-        reservePercent: options.reserve,
-        queues: options.queues,
-        name: options.name,
-        heartbeatMs: optionalMs(options, 'heartbeat'),
-        exitWhenBlocked: options.exitWhenBlocked,
-        revokedKeysMs: optionalMs(options, 'keepRevokedKeys'),
-      });
+      const engine = createEngine({ database, ...engineOptions });
       await engine.open();
       return new Millrace<Jobs>({ engine, postgres, database, orgId: options.org ?? DEFAULT_ORG_ID });
     } catch (error) {
@@ -94,12 +94,13 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /**
-   * Registers the handler of a job type. Returns its status: REGISTERED, REPLACED, or INVALID with the issues. Throws ALREADY_RUNNING
-   * after `start()`.
+   * Registers the handler of a job type, and returns whether it replaced another one. Throws a RegistrationError for a registration that
+   * cannot be used, and ALREADY_RUNNING after `start()`.
    */
   register<T extends TypeOf<Jobs>, P = PayloadOf<Jobs, T>, R extends ResultOf<Jobs, T> = ResultOf<Jobs, T>>(
     registration: Omit<Registration<P, R, ContextOf<Jobs>>, 'type'> & { type: T },
   ): RegistrationResult {
+    this.#calls.check();
     if (this.#engine.isRunning) throw new AppError('ALREADY_RUNNING', { message: 'Register handlers before start().' });
     return this.#engine.registry.register(registration as unknown as Registration);
   }
@@ -110,13 +111,24 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    */
   submit<T extends TypeOf<Jobs>>(
     submission: SubmissionOf<Jobs> & { readonly type: T },
-    options: { client?: pg.ClientBase } = {},
+    options?: call.SubmitOptions,
   ): Promise<Submitted<T>> {
-    return submitJob(this.#engine, {
-      orgId: this.#orgId,
-      submission: submission as Submission,
-      actor: null,
-      client: options.client,
+    if (options !== undefined) return this.#submitIn(submission as Submission, options) as Promise<Submitted<T>>;
+    const request = { orgId: this.#orgId, submission: submission as Submission, actor: null };
+    return this.#calls.run(() => submitJob(this.#engine, request)) as Promise<Submitted<T>>;
+  }
+
+  #submitIn(submission: Submission, options: call.SubmitOptions): Promise<Submitted<string>> {
+    return this.#call(options, call.OPTIONS.submit, () =>
+      submitJob(this.#engine, { orgId: this.#orgId, submission, actor: null, client: call.queryable(options) }),
+    );
+  }
+
+  /** Runs a call, unless the instance is closed or the call has an option that it does not know. */
+  #call<T>(options: object, known: readonly string[], work: () => Promise<T>): Promise<T> {
+    return this.#calls.run(async () => {
+      checkMembers(options, known);
+      return work();
     });
   }
 
@@ -124,23 +136,18 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * Submits 1 to 1000 jobs and returns one result for each, in order. By default either all jobs are accepted or none. With
    * `atomic: false` the valid ones are. Throws INVALID_REQUEST if the number of jobs is out of range.
    */
-  submitMany(submissions: readonly SubmissionOf<Jobs>[], options: { atomic?: boolean; client?: pg.ClientBase } = {}): Promise<BatchResult> {
-    const { atomic = true, client } = options;
-    return submitMany(this.#engine, {
-      orgId: this.#orgId,
-      submissions: submissions as readonly Submission[],
-      atomic,
-      actor: null,
-      client,
-    });
+  submitMany(submissions: readonly SubmissionOf<Jobs>[], options: call.SubmitManyOptions = {}): Promise<BatchResult> {
+    const batch = { orgId: this.#orgId, submissions: submissions as readonly Submission[], actor: null };
+    return this.#call(options, call.OPTIONS.submitMany, () =>
+      submitMany(this.#engine, { ...batch, atomic: options.atomic ?? true, client: call.queryable(options) }),
+    );
   }
 
   /** Returns a job with its payload and result, and on request its history. Returns null if the job does not exist. */
-  get<T extends TypeOf<Jobs>>(
-    jobId: JobId<T> | string,
-    options: { includeResult?: boolean; includeHistory?: boolean } = {},
-  ): Promise<JobOf<Jobs, T> | null> {
-    const reading = readJobView(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), includeResult: true, ...options });
+  get<T extends TypeOf<Jobs>>(jobId: JobId<T> | string, options: call.GetOptions = {}): Promise<JobOf<Jobs, T> | null> {
+    const reading = this.#call(options, call.OPTIONS.get, () =>
+      readJobView(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), includeResult: true, ...options }),
+    );
     return reading as Promise<JobOf<Jobs, T> | null>;
   }
 
@@ -149,37 +156,44 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * wrong filter, limit or cursor.
    */
   async search<T extends TypeOf<Jobs>>(filter: FilterOf<T> = {}, page: SearchPage = {}) {
-    const found = await searchJobViews(this.#engine, { ...wholeOrg(this.#orgId), filter, page });
+    const found = await this.#calls.run(() => searchJobViews(this.#engine, { ...wholeOrg(this.#orgId), filter, page }));
     return { ...found, jobs: found.jobs as JobOf<Jobs, T>[] };
   }
 
   /** Returns counts, rates and latencies. Finished jobs count if they ended within `timeRange`, by default one hour. */
-  stats(options: { timeRange?: DurationInput; breakdownBy?: readonly Breakdown[] } = {}): Promise<JobCounts> {
-    return countJobs(this.#engine, { ...options, orgId: this.#orgId });
+  stats(options: call.StatsOptions = {}): Promise<JobCounts> {
+    return this.#call(options, call.OPTIONS.stats, () => countJobs(this.#engine, { ...options, orgId: this.#orgId }));
   }
 
   /**
    * Cancels a job immediately if it is not running. Otherwise asks its handler to stop, or aborts it with `force`. Returns a status, which
    * is NOT_FOUND or ALREADY_COMPLETE if the job was not cancelled.
    */
-  cancel(jobId: string, options: { reason?: string; force?: boolean } = {}): Promise<CancellationResult> {
-    const { reason = null, force = false } = options;
-    return cancelJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), reason, force, actor: null });
+  cancel(jobId: string, options: call.CancelOptions = {}): Promise<CancellationResult> {
+    return this.#call(options, call.OPTIONS.cancel, () => {
+      const { reason = null, force = false } = options;
+      return cancelJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), reason, force, actor: null });
+    });
   }
 
-  /** Cancels jobs by id or by filter, and returns the number of jobs with each result. A dry run changes no job. */
-  cancelMany(
-    target: { ids: readonly string[] } | { filter: JobFilter },
-    options: { reason?: string; force?: boolean; dryRun?: boolean } = {},
-  ): Promise<BatchCancellationResult> {
-    const { reason = null, force = false, dryRun = false } = options;
-    return cancelMany(this.#engine, { ...wholeOrg(this.#orgId), reason, force, dryRun, actor: null, ...target });
+  /**
+   * Cancels jobs by id, by filter, or all of them with `{ all: true }`, and returns the number of jobs with each result. A dry run changes no
+   * job. Throws INVALID_REQUEST for a filter that matches every job.
+   */
+  cancelMany(target: CancelTarget, options: call.CancelManyOptions = {}): Promise<BatchCancellationResult> {
+    return this.#call(options, call.OPTIONS.cancelMany, () => {
+      const { reason = null, force = false, dryRun = false } = options;
+      const asked = { ...wholeOrg(this.#orgId), reason, force, dryRun, actor: null, signal: this.#calls.signal };
+      return cancelMany(this.#engine, { ...asked, target });
+    });
   }
 
   /** Queues a failed or dead-lettered job for another attempt. Returns NOT_RETRIABLE for a job in any other state. */
-  retry(jobId: string, options: Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>> = {}): Promise<RetryResult> {
-    const { resetAttempts = false, priority, delay } = options;
-    return retryJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), resetAttempts, priority, delay, actor: null });
+  retry(jobId: string, options: call.RetryOptions = {}): Promise<RetryResult> {
+    return this.#call(options, call.OPTIONS.retry, () => {
+      const { resetAttempts = false, priority, delay } = options;
+      return retryJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), resetAttempts, priority, delay, actor: null });
+    });
   }
 
   /**
@@ -187,33 +201,39 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * Throws CONFLICT if the job has started, for its priority and type, or has ended.
    */
   update(jobId: string, update: JobUpdate): Promise<JobOf<Jobs> | null> {
-    const updating = updateJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), update, read: readJobView });
+    const change = { id: jobId, ...wholeOrg(this.#orgId), update, read: readJobView };
+    const updating = this.#calls.run(() => updateJob(this.#engine, change));
     return updating as Promise<JobOf<Jobs> | null>;
   }
 
   /** Returns the newest failure of a job, even if it has run again since. Null if the job never failed or does not exist. */
-  async failure(jobId: string, options: { includeAllAttempts?: boolean } = {}): Promise<FailureDetails | null> {
-    const inspected = await inspectFailure(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), ...options });
+  async failure(jobId: string, options: call.FailureOptions = {}): Promise<FailureDetails | null> {
+    const inspected = await this.#call(options, call.OPTIONS.failure, () =>
+      inspectFailure(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), ...options }),
+    );
     return inspected.kind === 'failed' ? inspected.details : null;
   }
 
   /** Returns the job once it has ended, in whatever final state. Throws TIMED_OUT after `timeout`, and NOT_FOUND for an unknown job. */
-  waitFor<T extends TypeOf<Jobs>>(
-    jobId: JobId<T> | string,
-    options: { timeout?: DurationInput; signal?: AbortSignal } = {},
-  ): Promise<JobOf<Jobs, T>> {
-    const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, 'timeout');
-    const waiting = waitForJob(this.#engine, { id: jobId, orgId: this.#orgId, timeoutMs, signal: options.signal });
+  waitFor<T extends TypeOf<Jobs>>(jobId: JobId<T> | string, options: call.WaitOptions = {}): Promise<JobOf<Jobs, T>> {
+    const waiting = this.#call(options, call.OPTIONS.waitFor, () => {
+      const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, 'timeout');
+      return waitForJob(this.#engine, { id: jobId, orgId: this.#orgId, timeoutMs, signal: options.signal });
+    });
     return waiting as Promise<JobOf<Jobs, T>>;
   }
 
   /** Explains why a job is not running. Returns null if the job does not exist. */
   explain(jobId: string): Promise<Explanation | null> {
-    return explainJob(this.#engine, { ...wholeOrg(this.#orgId), id: jobId });
+    return this.#calls.run(() => explainJob(this.#engine, { ...wholeOrg(this.#orgId), id: jobId }));
   }
 
   /** Calls the listener for each event of this process. Returns a function that removes the listener. */
   on<E extends keyof EngineEvents>(event: E, listener: (facts: EngineEvents[E]) => void): () => void {
+    this.#calls.check();
+    const issues = new Issues();
+    readWord(event, { field: 'event', words: call.EVENTS }, issues);
+    issues.throwIfAny();
     return this.#engine.events.on(event, listener);
   }
 
@@ -221,26 +241,23 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * Submits a job repeatedly, by cron expression and time zone, and returns the schedule. A second call with the same key replaces it.
    * Throws INVALID_REQUEST for a wrong expression, time zone or submission.
    */
-  schedule(
-    key: string,
-    schedule: Omit<ScheduleParams, 'orgId' | 'key' | 'submission'> & { submission: SubmissionOf<Jobs> },
-  ): Promise<Schedule> {
-    const submission = schedule.submission as Submission;
-    return scheduleJob(this.#engine, { ...schedule, submission, orgId: this.#orgId, key });
+  schedule(key: string, schedule: Omit<ScheduleRequest, 'submission'> & { submission: SubmissionOf<Jobs> }): Promise<Schedule> {
+    return this.#calls.run(() => scheduleJob(this.#engine, { orgId: this.#orgId, key, schedule: schedule as ScheduleRequest }));
   }
 
   /** Removes a schedule. Returns whether it existed. */
   unschedule(key: string): Promise<boolean> {
-    return removeSchedule(this.#engine, { orgId: this.#orgId, key });
+    return this.#calls.run(() => removeSchedule(this.#engine, { orgId: this.#orgId, key }));
   }
 
   /** Returns all schedules of the org. */
   schedules(): Promise<Schedule[]> {
-    return listSchedules(this.#engine, { orgId: this.#orgId });
+    return this.#calls.run(() => listSchedules(this.#engine, { orgId: this.#orgId }));
   }
 
   /** Starts workers for the registered job types. Has no effect if they are running. */
   start(): Promise<void> {
+    if (this.#closing !== null) return Promise.reject(new AppError('CLOSED'));
     return this.#engine.start();
   }
 
@@ -248,15 +265,25 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * Stops claiming jobs and waits up to `grace` (30 s by default) for running handlers. Jobs that still run return to the queue, and
    * their attempt does not count.
    */
-  drain(options: { grace?: DurationInput } = {}): Promise<void> {
-    return this.#engine.drain(graceMs(options));
+  drain(options: call.DrainOptions = {}): Promise<void> {
+    return this.#calls.run(async () => this.#engine.drain(call.graceMs(options)));
   }
 
-  /** Drains the workers and closes the database. The last process that uses an embedded server stops it. */
-  async close(options: { grace?: DurationInput } = {}): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    await this.#engine.close(graceMs(options));
+  /**
+   * Drains the workers and closes the database. Later calls throw CLOSED; handlers that still run may make calls until they end. Repeated calls
+   * return the same promise. The last process that uses an embedded server stops it.
+   */
+  async close(options: call.DrainOptions = {}): Promise<void> {
+    this.#closing ??= this.#close(call.graceMs(options));
+    await this.#closing;
+  }
+
+  async #close(graceMs: number): Promise<void> {
+    this.#calls.beginClose(() => this.#engine.isBusy);
+    await this.#engine.drain(graceMs);
+    this.#calls.shut();
+    await this.#engine.close(0);
+    await this.#calls.ended(CLOSE_PATIENCE_MS);
     await this.#database.close();
     await this.#postgres.close();
   }
@@ -265,8 +292,4 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
-}
-
-function graceMs({ grace }: { grace?: DurationInput }): number {
-  return grace === undefined ? DRAIN_GRACE_MS : durationMs(grace, 'grace');
 }

@@ -1,7 +1,11 @@
-import { type DurationInput, durationMs } from '../core/duration.ts';
-import { AppError } from '../core/errors.ts';
+import type { DurationInput } from '../core/duration.ts';
+import { AppError, type Issue } from '../core/errors.ts';
+import { Issues } from '../core/issues.ts';
+import { membersOf, refuseUnknown } from '../core/known-members.ts';
 import { checkPayloadLimit } from '../core/payload.ts';
 import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
+import { readDuration } from '../core/submission-fields.ts';
+import type { EngineParams } from '../services/jobs/create-engine.ts';
 
 export type OpenOptions = {
   /** The address of a PostgreSQL server, version 15 or later. Default: DATABASE_URL, else an embedded server in `home`. */
@@ -45,27 +49,75 @@ export type OpenOptions = {
   onNotice?: (sentence: string) => void;
 };
 
-export function optionalMs(options: OpenOptions, name: 'heartbeat' | 'keepRevokedKeys'): number | undefined {
-  const given = options[name];
-  return given === undefined ? undefined : durationMs(given, name);
+const MEMBERS = membersOf<OpenOptions>({
+  database: true,
+  home: true,
+  org: true,
+  concurrency: true,
+  reserve: true,
+  queues: true,
+  defaults: true,
+  maxPayloadBytes: true,
+  pools: true,
+  heartbeat: true,
+  exitWhenBlocked: true,
+  keepRevokedKeys: true,
+  migrate: true,
+  name: true,
+  onNotice: true,
+});
+
+const POOLS = membersOf<NonNullable<OpenOptions['pools']>>({ api: true, workers: true });
+const POLICY = Object.keys(PROFILES.gopherqueue).filter((member) => member !== 'profile');
+
+/** Returns the options of the engine. Throws INVALID_CONFIG for options that are not valid. */
+export function readOptions(options: OpenOptions): Omit<EngineParams, 'database'> {
+  const issues = new Issues();
+  refuseOptions(options, issues);
+  const { defaults, maxPayloadBytes, concurrency, reserve } = options;
+  const profile = { ...PROFILES.gopherqueue, ...defaults };
+  issues.include(...checkPolicy(profile, profile).map(asDefault));
+  const tooLarge = maxPayloadBytes === undefined ? null : checkPayloadLimit(maxPayloadBytes);
+  if (tooLarge !== null) issues.include(tooLarge);
+  if (concurrency !== undefined && (!Number.isInteger(concurrency) || concurrency < 1)) {
+    issues.add('concurrency', 'OUT_OF_RANGE', 'must be an integer of at least 1');
+  }
+  if (reserve !== undefined && (!Number.isInteger(reserve) || reserve < 0 || reserve > 50)) {
+    issues.add('reserve', 'OUT_OF_RANGE', 'must be an integer from 0 to 50: a percentage of the slots');
+  }
+  const heartbeatMs = optionalMs(options, 'heartbeat', issues);
+  const revokedKeysMs = optionalMs(options, 'keepRevokedKeys', issues);
+  if (issues.list.length > 0) {
+    const message = issues.list.map((issue) => issue.message).join('; ');
+    throw new AppError('INVALID_CONFIG', { message, details: issues.list });
+  }
+  return {
+    profile,
+    limits: maxPayloadBytes === undefined ? undefined : { maxPayloadBytes },
+    concurrency,
+    reservePercent: reserve,
+    queues: options.queues,
+    name: options.name,
+    heartbeatMs,
+    exitWhenBlocked: options.exitWhenBlocked,
+    revokedKeysMs,
+  };
 }
 
-/** Returns the default policy of this process. Throws INVALID_CONFIG for options that are not valid. */
-export function checkedProfile({ defaults, maxPayloadBytes, concurrency = 1, reserve = 0 }: OpenOptions): Policy {
-  const profile = { ...PROFILES.gopherqueue, ...defaults };
-  const issues = checkPolicy(profile, profile);
-  const tooLarge = maxPayloadBytes === undefined ? null : checkPayloadLimit(maxPayloadBytes);
-  if (tooLarge !== null) issues.push(tooLarge);
-  if (!Number.isInteger(concurrency) || concurrency < 1) {
-    issues.push({
-      field: 'concurrency',
-      code: 'OUT_OF_RANGE',
-      message: 'concurrency must be an integer of at least 1',
-    });
-  }
-  if (!Number.isInteger(reserve) || reserve < 0 || reserve > 50) {
-    issues.push({ field: 'reserve', code: 'OUT_OF_RANGE', message: 'reserve must be an integer from 0 to 50: a percentage of the slots' });
-  }
-  if (issues.length === 0) return profile;
-  throw new AppError('INVALID_CONFIG', { message: issues.map(({ message }) => message).join('; '), details: issues });
+function refuseOptions(options: OpenOptions, issues: Issues): void {
+  const { pools = {}, defaults = {} } = options;
+  refuseUnknown(options, MEMBERS, issues);
+  refuseUnknown(pools, POOLS, issues, 'pools.');
+  refuseUnknown(defaults, POLICY, issues, 'defaults.');
+}
+
+/** Policies name durations without their unit. The option has one: `defaults.timeoutMs`. */
+function asDefault({ field, code, message }: Issue): Issue {
+  const option = `defaults.${POLICY.includes(`${field}Ms`) ? `${field}Ms` : field}`;
+  return { field: option, code, message: message.replace(field, option) };
+}
+
+function optionalMs(options: OpenOptions, name: 'heartbeat' | 'keepRevokedKeys', issues: Issues): number | undefined {
+  const given = options[name];
+  return given === undefined ? undefined : (readDuration(given, name, issues) ?? undefined);
 }

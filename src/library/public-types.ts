@@ -2,10 +2,11 @@
 export type { EngineEvents } from '../engine/events.ts';
 export type { JobContext, LogLevel, SpawnOptions } from '../engine/work/job-context.ts';
 export type { Handler, Registration, RegistrationResult } from '../engine/work/registry.ts';
+export type { UserClient as Queryable } from '../ledger/driver/user-client.ts';
 export type { Schedule } from '../ledger/queues/schedules.ts';
 export type { JobCounts } from '../ledger/reads/count-jobs.ts';
 export type { JobFilter, SearchPage } from '../ledger/search/search-jobs.ts';
-export type { BatchCancellationResult, CancellationResult } from '../services/jobs/cancel-job.ts';
+export type { BatchCancellationResult, CancellationResult, CancelTarget } from '../services/jobs/cancel-job.ts';
 export type { Explanation, Obstacle } from '../services/jobs/explain-job.ts';
 export type { FailureDetails, FailureInfo } from '../services/jobs/inspect-failure.ts';
 export type { JobView } from '../services/jobs/read-job.ts';

@@ -1,5 +1,4 @@
 import type { Config } from '../config/load-config.ts';
-import { AppError } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Registration } from '../engine/work/registry.ts';
 import { simulateRegistration } from '../handlers/simulate.ts';
@@ -137,9 +136,7 @@ const EXECUTION_SLOTS = 200;
 
 function registerBuiltIns(engine: Engine, { simulation, execution, workers }: Config): void {
   const { timeScale, bounds } = simulation;
-  const registration = simulateRegistration({ timeScale, bounds }) as unknown as Registration;
-  const { status, issues } = engine.registry.register(registration);
-  if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
+  engine.registry.register(simulateRegistration({ timeScale, bounds }) as unknown as Registration);
   const slots = workers.concurrency ?? EXECUTION_SLOTS;
   addExecutionCrew(engine, { timeScale, activeJobs: execution.activeJobs, slots, queues: workers.queues });
 }

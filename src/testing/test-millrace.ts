@@ -1,5 +1,6 @@
 import { type DurationInput, durationMs } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
+import { checkMembers, membersOf } from '../core/known-members.ts';
 import type { Submission } from '../core/submission.ts';
 import { stopClockAt } from '../ledger/driver/clock.ts';
 import { type Database, openDatabase } from '../ledger/driver/database.ts';
@@ -20,10 +21,22 @@ export type TestMillraceOptions = Pick<OpenOptions, 'concurrency' | 'defaults' |
   limit?: DurationInput;
 };
 
+const OPTIONS = membersOf<TestMillraceOptions>({
+  concurrency: true,
+  defaults: true,
+  maxPayloadBytes: true,
+  home: true,
+  onNotice: true,
+  database: true,
+  startAt: true,
+  limit: true,
+});
+
 const MAX_JUMPS = 1_000;
 
 /** Opens a Millrace in a new database, whose clock stands still until the test moves it. */
 export async function openTestMillrace<Jobs extends JobTypes = JobTypes>(options: TestMillraceOptions = {}): Promise<TestMillrace<Jobs>> {
+  checkMembers(options, OPTIONS);
   const { database, home, onNotice, startAt = new Date(), limit = '30s', ...rest } = options;
   const limitMs = durationMs(limit, 'limit');
   const own = await createDisposable({ databaseUrl: database, home, onNotice, prefix: 'millrace_test_' });
@@ -156,6 +169,7 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
   }
 
   async #alone<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#closing !== null) throw new AppError('CLOSED', { message: 'This test Millrace is closed. Open another one.' });
     if (this.#isBusy) throw new AppError('ALREADY_RUNNING', { message: 'Another run is in progress: await it first.' });
     this.#isBusy = true;
     try {

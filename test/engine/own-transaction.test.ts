@@ -176,7 +176,7 @@ describe('after the transaction of assertOwned has ended', () => {
   it('and the client says nothing of its state, the statements themselves find out', async () => {
     const jobId = await stage.act(async (context) => {
       const client = await stage.connect();
-      const bare = { query: (config: pg.QueryConfig) => client.query(config) };
+      const bare = { query: (text: string, values?: unknown[]) => client.query(text, values) };
       await client.query('BEGIN');
       await context.assertOwned(bare);
       await context.checkpoint('first');

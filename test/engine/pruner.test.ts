@@ -83,7 +83,7 @@ describe('the pruner', () => {
 
 describe('the library', () => {
   it('refuses a pause that is none', async () => {
-    await expect(bench.open({ heartbeat: 'soon' })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
-    await expect(bench.open({ keepRevokedKeys: 'long' })).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+    await expect(bench.open({ heartbeat: 'soon' })).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
+    await expect(bench.open({ keepRevokedKeys: 'long' })).rejects.toMatchObject({ code: 'INVALID_CONFIG' });
   });
 });

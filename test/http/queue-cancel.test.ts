@@ -157,10 +157,10 @@ describe('a cancellation of many', () => {
     const caller = await queue.caller();
     for (const state of ['scheduled', 'retrying', 'running', 'failed'] as const) await queue.ledger.putJob(state, { orgId: caller.orgId });
     const before = (await caller.post('/jobs/search', {})).body;
-    const dry = await caller.post('/jobs/cancel', { filter: {}, dry_run: true });
+    const dry = await caller.post('/jobs/cancel', { all: true, dry_run: true });
     expect(dry.body).toEqual({ requested: 4, cancelled: 3, skipped: 1, failed: 0, errors: [], dry_run: true });
     expect((await caller.post('/jobs/search', {})).body).toEqual(before);
-    const { dry_run, ...wet } = (await caller.post('/jobs/cancel', { filter: {}, dry_run: false })).body;
+    const { dry_run, ...wet } = (await caller.post('/jobs/cancel', { all: true, dry_run: false })).body;
     expect({ ...wet, dry_run: true }).toEqual(dry.body);
     expect(dry_run).toBe(false);
   });
@@ -173,10 +173,14 @@ describe('a cancellation of many', () => {
 
   it.each([
     ['neither ids nor filter', {}],
-    ['both', { job_ids: [randomUUID()], filter: {} }],
+    ['both', { job_ids: [randomUUID()], filter: { types: ['email'] } }],
+    ['a filter without a condition', { filter: {} }],
+    ['a filter without a condition, as a dry run', { filter: { tags: {}, order: 'CREATED_DESC' }, dry_run: true }],
+    ['both a filter and all', { filter: { types: ['email'] }, all: true }],
+    ['all: false', { all: false }],
     ['no ids', { job_ids: [] }],
     ['an unknown state', { filter: { states: ['GONE'] } }],
-    ['an unknown member', { filter: {}, dryrun: true }],
+    ['an unknown member', { all: true, dryrun: true }],
   ])('is refused with %s [GA-3.17] [GA-3.18]', async (_what, request) => {
     const { status, body } = await (await queue.caller()).post('/jobs/cancel', request);
     expect([status, body.code]).toEqual([400, 'INVALID_REQUEST']);

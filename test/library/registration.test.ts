@@ -1,24 +1,33 @@
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
-import { PermanentError } from '../../src/index.ts';
+import { PermanentError, RegistrationError } from '../../src/index.ts';
 import { AT_ONCE, Gate, useBench } from './fixture.ts';
 
 const bench = useBench();
 const handler = () => 'done';
+
+function thrownBy(work: () => unknown): RegistrationError {
+  try {
+    work();
+  } catch (error) {
+    return error as RegistrationError;
+  }
+  throw new Error('Nothing was thrown.');
+}
 
 describe('register', () => {
   it('answers REGISTERED the first time and REPLACED the second, and the later handler runs [GA-5.01] [GA-5.07] [GA-5.08] [GA-5.09] [GA-5.10] [GA-5.11]', async () => {
     const millrace = await bench.open();
     const first = millrace.register({ type: 'greet', handler: () => 'old' });
     const second = millrace.register({ type: 'greet', handler: () => 'new' });
-    expect(first).toEqual({ type: 'greet', status: 'REGISTERED', previous: false, issues: [] });
-    expect(second).toEqual({ type: 'greet', status: 'REPLACED', previous: true, issues: [] });
+    expect(first).toEqual({ type: 'greet', status: 'REGISTERED', previous: false });
+    expect(second).toEqual({ type: 'greet', status: 'REPLACED', previous: true });
     await millrace.start();
     const { jobId } = await millrace.submit({ type: 'greet', payload: {} });
     expect((await millrace.waitFor(jobId)).result?.output).toBe('new');
   });
 
-  it('answers INVALID to what cannot be used, and changes nothing [GA-5.08] [GA-5.12]', async () => {
+  it('throws what cannot be used, with the status INVALID, and changes nothing [GA-5.07] [GA-5.08] [GA-5.09] [GA-5.12]', async () => {
     const millrace = await bench.open();
     millrace.register({ type: 'kept', handler: () => 'kept' });
     const unusable = {
@@ -27,11 +36,13 @@ describe('register', () => {
       concurrency: 0,
       maxAttempts: 101,
     };
-    const refused = millrace.register(unusable);
-    expect(refused).toMatchObject({ type: 'kept', status: 'INVALID', previous: true });
-    expect(refused.issues.map((issue) => issue.field).sort()).toEqual(['concurrency', 'handler', 'maxAttempts']);
-    expect(millrace.register({ type: 'no spaces', handler })).toMatchObject({ status: 'INVALID', previous: false });
-    expect(millrace.register({ type: 'x', handler, lease: '10ms' })).toMatchObject({ status: 'INVALID' });
+    const refused = thrownBy(() => millrace.register(unusable));
+    expect(refused).toBeInstanceOf(RegistrationError);
+    expect(refused).toMatchObject({ code: 'INVALID_HANDLER', type: 'kept', status: 'INVALID', previous: true });
+    expect(refused.details.map((issue) => issue.field).sort()).toEqual(['concurrency', 'handler', 'maxAttempts']);
+    const spaced = thrownBy(() => millrace.register({ type: 'no spaces', handler }));
+    expect(spaced).toMatchObject({ status: 'INVALID', previous: false });
+    expect(thrownBy(() => millrace.register({ type: 'x', handler, lease: '10ms' }))).toMatchObject({ status: 'INVALID' });
     await millrace.start();
     const { jobId } = await millrace.submit({ type: 'kept', payload: {} });
     expect((await millrace.waitFor(jobId)).result?.output).toBe('kept');
@@ -39,15 +50,30 @@ describe('register', () => {
 
   it('refuses a timeout above the system default and takes a shorter one [GM-4.09] [GM-4.10] [GA-5.03]', async () => {
     const millrace = await bench.open({ defaults: { timeoutMs: 60_000 } });
-    expect(millrace.register({ type: 'long', handler, timeout: '61s' })).toMatchObject({
+    expect(thrownBy(() => millrace.register({ type: 'long', handler, timeout: '61s' }))).toMatchObject({
       status: 'INVALID',
-      issues: [{ field: 'timeout', code: 'OUT_OF_RANGE' }],
+      details: [{ field: 'timeout', code: 'OUT_OF_RANGE', message: expect.stringContaining('queue.execution_timeout') }],
     });
     expect(millrace.register({ type: 'short', handler, timeout: '59s' })).toMatchObject({ status: 'REGISTERED' });
     await expect(millrace.submit({ type: 'short', payload: {}, timeout: '61s' })).rejects.toMatchObject({
       code: 'INVALID_REQUEST',
       details: [{ field: 'timeout', code: 'OUT_OF_RANGE' }],
     });
+  });
+
+  it('throws an option that is misspelt, with the name that was meant', async () => {
+    const millrace = await bench.open();
+    const misspelt = { type: 'mail', handler, maxAttempt: 5, retries: 3 };
+    const refused = thrownBy(() => millrace.register(misspelt));
+    expect(refused.message).toContain('maxAttempt is not known (did you mean maxAttempts?)');
+    expect(refused.details).toMatchObject([
+      { field: 'maxAttempt', code: 'UNKNOWN_MEMBER' },
+      { field: 'retries', code: 'UNKNOWN_MEMBER' },
+    ]);
+    const parser = { type: 'mail', handler, schema: { parse: () => ({}) } };
+    expect(thrownBy(() => millrace.register(parser as never)).details).toMatchObject([{ field: 'schema', code: 'INVALID_VALUE' }]);
+    expect(thrownBy(() => millrace.register(undefined as never)).message).toContain('must be an object');
+    expect(millrace.register({ type: 'mail', handler })).toEqual({ type: 'mail', status: 'REGISTERED', previous: false });
   });
 
   it('must precede start', async () => {

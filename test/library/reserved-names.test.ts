@@ -10,7 +10,7 @@ describe.each([...RESERVED_NAMES])('%s', (name) => {
     const { millrace } = stage;
     const handler = () => undefined;
     const idle = await stage.open();
-    expect(idle.register({ type: name, handler })).toMatchObject({ status: 'INVALID' });
+    expect(() => idle.register({ type: name, handler })).toThrow(expect.objectContaining({ status: 'INVALID' }));
     await expect(millrace.submit({ type: name, payload: {} })).rejects.toMatchObject(invalid);
     await expect(millrace.queues.capType(name, 1)).rejects.toMatchObject(invalid);
     const schedule = { cron: '@daily', submission: { type: name, payload: {} } };

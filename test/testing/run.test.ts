@@ -18,16 +18,33 @@ test('runJob answers the job with its result and history [GA-5.06] [GM-2.14] [GM
   expect(job.history?.map(({ to }) => to)).toEqual(['scheduled', 'running', 'completed']);
 });
 
-test('registrations answer REGISTERED, REPLACED and INVALID, and may come between runs [GA-5.10] [GA-5.11] [GA-5.12]', async () => {
+test('registrations return REGISTERED and REPLACED, or throw INVALID, and may come between runs [GA-5.10] [GA-5.11] [GA-5.12]', async () => {
   const mill = await openMill<Jobs>();
   const first = mill.register({ type: 'double', handler: () => 1 });
   expect(first).toMatchObject({ type: 'double', status: 'REGISTERED', previous: false });
   expect((await mill.runJob('double', { n: 1 })).result?.output).toBe(1);
   const second = mill.register({ type: 'double', handler: () => 2 });
   expect(second).toMatchObject({ status: 'REPLACED', previous: true });
-  const third = mill.register({ type: 'double', handler: () => 3, maxAttempts: 0 });
-  expect(third).toMatchObject({ status: 'INVALID', previous: true });
+  const third = () => mill.register({ type: 'double', handler: () => 3, maxAttempts: 0 });
+  expect(third).toThrow(expect.objectContaining({ status: 'INVALID', previous: true }));
   expect((await mill.runJob('double', { n: 1 })).result?.output).toBe(2);
+});
+
+test('a closed one, and an option that is not known, are refused', async () => {
+  const mill = await openMill<Jobs>();
+  await mill.close();
+  for (const call of [
+    mill.run(),
+    mill.advance('1s'),
+    mill.fastForward(),
+    mill.runJob('double', { n: 1 }),
+    mill.submit({ type: 'double', payload: { n: 1 } }),
+  ])
+    await expect(call).rejects.toMatchObject({ code: 'CLOSED' });
+  await expect(openTestMillrace({ startsAt: new Date(0) } as never)).rejects.toMatchObject({
+    code: 'INVALID_REQUEST',
+    message: 'startsAt is not known (did you mean startAt?)',
+  });
 });
 
 test('nothing runs outside a run', async () => {

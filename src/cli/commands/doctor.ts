@@ -17,7 +17,7 @@ const CHECKS = {
   I8: 'no row refers to a row of another org',
   I9: 'at most one lease holds a job',
   T1: 'every waiting job has the token that lets it continue',
-  T2: 'every lease can be found by the rescuer',
+  T2: 'every lease can be taken over if its worker dies',
 } as const satisfies Record<Violation['invariant'], string>;
 
 const MOST_SHOWN = 20;

@@ -4,7 +4,7 @@ import { lengthOf } from '../../core/payload.ts';
 import { inStatements } from '../../ledger/driver/batcher.ts';
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
 import { OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
-import { isContended } from '../../ledger/driver/statement.ts';
+import { isContended, type Queryable } from '../../ledger/driver/statement.ts';
 import { onTransactionEnd } from '../../ledger/driver/transaction-end.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import { type Attempted, submitJobs, submitShared, type Written } from '../../ledger/jobs/submit-jobs.ts';
@@ -75,7 +75,7 @@ export class JobWriter {
    * Writes entries without dependencies in as many statements as they need. Skips jobs whose keys are held. With a
    * client, the writes belong to its transaction.
    */
-  async write(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Attempted[]> {
+  async write(entries: readonly JobToWrite[], client?: Queryable): Promise<Attempted[]> {
     const db = client ?? this.#options.database.api;
     const written: Attempted[] = [];
     for (const part of inStatements(entries, MAX_BATCH, lengthOfEntry)) written.push(...(await submitShared(db, part)));
@@ -103,11 +103,11 @@ export class JobWriter {
    */
   async writeTogether(
     entries: readonly JobToWrite[],
-    client?: pg.ClientBase,
+    client?: Queryable,
     check?: (written: readonly Written[]) => void,
   ): Promise<Written[]> {
     const parts = inStatements(entries, MAX_BATCH, lengthOfEntry);
-    const work = async (db: pg.ClientBase) => {
+    const work = async (db: Queryable) => {
       await placeDependents(db, entries);
       const written: Written[] = [];
       for (const part of parts) written.push(...(await submitJobs(db, part)));
@@ -127,7 +127,7 @@ export class JobWriter {
   }
 
   /** Other sessions cannot see the jobs of an open transaction, so workers are woken when it ends. */
-  reportAccepted(written: readonly Attempted[], entries: readonly JobToWrite[], client?: pg.ClientBase | OwnedTransaction): void {
+  reportAccepted(written: readonly Attempted[], entries: readonly JobToWrite[], client?: Queryable | OwnedTransaction): void {
     const accepted = acceptedJobs(written, entries);
     if (client === undefined) this.#options.onAccepted(accepted);
     else onTransactionEnd(client instanceof OwnedTransaction ? client.client : client, () => this.#options.onAccepted(accepted));
@@ -153,8 +153,8 @@ export class JobWriter {
 type Together = {
   entries: readonly JobToWrite[];
   parts: readonly JobToWrite[][];
-  work(client: pg.ClientBase): Promise<Written[]>;
-  client: pg.ClientBase | undefined;
+  work(client: Queryable): Promise<Written[]>;
+  client: Queryable | undefined;
 };
 
 const isUntied = ({ job }: JobToWrite): boolean => job.dependsOn.length === 0 && job.idempotencyKey === null;

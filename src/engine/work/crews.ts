@@ -1,4 +1,3 @@
-import { AppError } from '../../core/errors.ts';
 import type { Policy } from '../../core/policy.ts';
 import { HandlerRegistry, type RegisteredHandler, type Registration } from './registry.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -37,10 +36,7 @@ export class Crews {
 
   add({ registrations, profile = this.#profile, ...crew }: Crew): void {
     const registry = new HandlerRegistry(profile);
-    for (const registration of registrations) {
-      const { status, issues } = registry.register(registration);
-      if (status === 'INVALID') throw new AppError('INVALID_HANDLER', { details: issues });
-    }
+    for (const registration of registrations) registry.register(registration);
     this.join({ ...crew, registry });
   }
 
@@ -65,6 +61,11 @@ export class Crews {
 
   async drain(graceMs: number): Promise<void> {
     await Promise.all(this.#supervisors.map((supervisor) => supervisor.drain(graceMs)));
+  }
+
+  /** Whether a handler is running. */
+  get isBusy(): boolean {
+    return this.#supervisors.some((supervisor) => supervisor.isBusy);
   }
 
   wake(): void {

@@ -2,14 +2,17 @@ import { boundFields, boundText } from '../../core/bounded-text.ts';
 import { AppError } from '../../core/errors.ts';
 import { JobCancelledError, LeaseLostError } from '../../core/failure.ts';
 import { attemptIdOf } from '../../core/ids.ts';
-import { encodeOutput, MAX_CHECKPOINT_BYTES } from '../../core/payload.ts';
+import { checkMembers, membersOf } from '../../core/known-members.ts';
+import { encodeOutput, encodeState, MAX_CHECKPOINT_BYTES } from '../../core/payload.ts';
 import type { Submission } from '../../core/submission.ts';
 import { FIELD_LIMITS } from '../../core/submission-fields.ts';
 import { assertOwned, type FencedAnswer, loadCheckpoint, reportProgress, saveCheckpoint } from '../../ledger/attempts/fenced-writes.ts';
 import { settleJobs } from '../../ledger/attempts/settle-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { currentTransaction, isNeverSent, OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
+import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
 import { isContended, type Queryable } from '../../ledger/driver/statement.ts';
+import { toQueryable, type UserClient } from '../../ledger/driver/user-client.ts';
 import type { EventHub } from '../events.ts';
 import type { JobContext, LogLevel, SpawnOptions } from './job-context.ts';
 import type { RunningAttempt } from './running-attempt.ts';
@@ -35,6 +38,8 @@ export type ContextServices = {
 /** How long a write of a handler waits for another transaction that holds the job. */
 const PATIENCE_MS = 6_000;
 const MAX_PAUSE_MS = 200;
+
+const SPAWN_OPTIONS = membersOf<SpawnOptions>({ join: true });
 
 const COMPLETED = 'completeIn has completed the job in this transaction. Report progress, save checkpoints and spawn jobs before it.';
 
@@ -110,6 +115,9 @@ export class HandlerContext implements JobContext {
     if (!(percent >= 0 && percent <= 100)) {
       throw new AppError('INVALID_REQUEST', { message: `Progress must be a number from 0 to 100, not ${percent}.` });
     }
+    if (message != null && typeof message !== 'string') {
+      throw new AppError('INVALID_REQUEST', { message: `The message of a progress report must be a string, not ${typeof message}.` });
+    }
     const text = message == null ? null : boundText(message, FIELD_LIMITS.progressMessageBytes);
     await this.#ensureStarted();
     const report = { ...leaseOf(this.#attempt), percent: Math.round(percent), message: text };
@@ -131,6 +139,7 @@ export class HandlerContext implements JobContext {
   }
 
   async spawn(submission: Submission, options: SpawnOptions = {}): Promise<string> {
+    checkMembers(options, SPAWN_OPTIONS);
     const join = options.join ?? this.#attempt.registered.fanIn;
     const spawnIn = async (transaction: OwnedTransaction | null) => {
       const id = await this.#services.spawn(this.#attempt, { submission, join, transaction });
@@ -152,14 +161,18 @@ export class HandlerContext implements JobContext {
     this.#services.events.emit('log', { ...this.#attempt.facts, level, message, fields: bounded });
   }
 
-  async assertOwned(client: Queryable): Promise<void> {
+  async assertOwned(given: UserClient): Promise<void> {
+    const client = toQueryable(given);
+    await requireTransaction(client);
     await this.#ensureStarted();
     const transactionId = await assertOwned(client, leaseOf(this.#attempt));
     if (transactionId === null) this.#lose(new LeaseLostError());
     this.#transaction = new OwnedTransaction(client, transactionId);
   }
 
-  async completeIn(client: Queryable, result?: unknown): Promise<void> {
+  async completeIn(given: UserClient, result?: unknown): Promise<void> {
+    const client = toQueryable(given);
+    await requireTransaction(client);
     await this.#ensureStarted();
     const encoded = encodeOutput(result);
     if (!encoded.ok) throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
@@ -246,13 +259,19 @@ const JSON_TEXT = 1;
 
 /** Bytes are stored unchanged, anything else as JSON. The first byte says which. */
 function encodeCheckpoint(state: unknown): Uint8Array {
-  const body = state instanceof Uint8Array ? state : Buffer.from(JSON.stringify(state ?? null));
+  const body = state instanceof Uint8Array ? state : Buffer.from(stateText(state ?? null));
   if (body.byteLength > MAX_CHECKPOINT_BYTES) {
     throw new AppError('INVALID_REQUEST', {
       message: `The checkpoint has ${body.byteLength} bytes. At most ${MAX_CHECKPOINT_BYTES} are allowed.`,
     });
   }
   return Buffer.concat([Buffer.of(state instanceof Uint8Array ? BYTES : JSON_TEXT), body]);
+}
+
+function stateText(state: unknown): string {
+  const encoded = encodeState(state);
+  if (encoded.ok) return encoded.text;
+  throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
 }
 
 function decodeCheckpoint(stored: Uint8Array): unknown {

@@ -1,5 +1,5 @@
 import type { Submission } from '../../core/submission.ts';
-import type { Queryable } from '../../ledger/driver/statement.ts';
+import type { UserClient } from '../../ledger/driver/user-client.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -49,7 +49,7 @@ export type JobContext = {
    * Throws LeaseLostError unless this attempt still has the lease of the job. Locks the job until the transaction of `client`
    * ends. Until then, progress, checkpoints and spawned jobs are written in that transaction.
    */
-  assertOwned(client: Queryable): Promise<void>;
+  assertOwned(client: UserClient): Promise<void>;
   /** Completes the job inside the transaction of `client`: both commit, or neither does. */
-  completeIn(client: Queryable, result?: unknown): Promise<void>;
+  completeIn(client: UserClient, result?: unknown): Promise<void>;
 };

@@ -4,10 +4,12 @@ import type { DurationInput } from '../../core/duration.ts';
 import { parseDuration } from '../../core/duration.ts';
 import type { Issue } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
+import { Issues } from '../../core/issues.ts';
+import { membersOf, refuseUnknown } from '../../core/known-members.ts';
 import { type Policy, type PolicyLayer, resolvePolicy } from '../../core/policy.ts';
+import { RegistrationError } from '../../core/registration-error.ts';
 import { refuseReservedName } from '../../core/reserved-names.ts';
 import type { BackoffSubmission } from '../../core/submission.ts';
-import { Issues } from '../../core/submission-fields.ts';
 import { readPolicyLayer } from '../../core/submission-policy.ts';
 import type { JobContext } from './job-context.ts';
 
@@ -34,9 +36,9 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
 
 export type RegistrationResult = {
   type: string;
-  status: 'REGISTERED' | 'REPLACED' | 'INVALID';
+  status: 'REGISTERED' | 'REPLACED';
+  /** Whether the type had a handler before. */
   previous: boolean;
-  issues: readonly Issue[];
 };
 
 /** An accepted registration, with its durations parsed. */
@@ -52,11 +54,25 @@ export type RegisteredHandler = {
   readonly orgs: readonly string[] | null;
 };
 
+const MEMBERS = membersOf<Registration>({
+  type: true,
+  handler: true,
+  timeout: true,
+  maxAttempts: true,
+  concurrency: true,
+  backoff: true,
+  lease: true,
+  lifetime: true,
+  schema: true,
+  fanIn: true,
+  orgs: true,
+});
+
 const TYPE = /^[\x21-\x7e]{1,100}$/;
 /** Every claim compares jobs with the list. */
 const MAX_ORGS = 1_000;
 
-/** The handlers of one crew. A registration replaces an earlier one of the same type. An invalid one changes nothing. */
+/** The handlers of one crew. A registration replaces an earlier one of the same type. An invalid one is thrown back and changes nothing. */
 export class HandlerRegistry {
   readonly #handlers = new Map<string, RegisteredHandler>();
   readonly #profile: Policy;
@@ -69,9 +85,9 @@ export class HandlerRegistry {
     const { entry, issues } = readRegistration(registration, this.#profile);
     const type = typeof registration?.type === 'string' ? registration.type : '';
     const previous = this.#handlers.has(type);
-    if (entry === null) return { type, status: 'INVALID', previous, issues };
+    if (entry === null) throw new RegistrationError({ type, previous, issues });
     this.#handlers.set(type, entry);
-    return { type, status: previous ? 'REPLACED' : 'REGISTERED', previous, issues: [] };
+    return { type, status: previous ? 'REPLACED' : 'REGISTERED', previous };
   }
 
   get(type: string): RegisteredHandler | undefined {
@@ -98,6 +114,7 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
     issues.add('registration', 'INVALID_TYPE', 'must be an object');
     return { entry: null, issues: issues.list };
   }
+  refuseUnknown(given, MEMBERS, issues);
   if (typeof given.type !== 'string' || !TYPE.test(given.type)) {
     issues.add('type', 'INVALID_VALUE', 'must be 1 to 100 printable characters without spaces');
   }
@@ -105,6 +122,9 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
   if (typeof given.handler !== 'function') issues.add('handler', 'REQUIRED', 'must be a function');
   if (given.concurrency !== undefined && !(Number.isInteger(given.concurrency) && given.concurrency >= 1)) {
     issues.add('concurrency', 'OUT_OF_RANGE', 'must be an integer of at least 1');
+  }
+  if (given.schema !== undefined && typeof given.schema?.['~standard']?.validate !== 'function') {
+    issues.add('schema', 'INVALID_VALUE', 'must be a Standard Schema, such as one of Zod, Valibot or ArkType');
   }
   const orgs = readOrgs(given.orgs, issues);
   const layer = readLayer(given, issues);

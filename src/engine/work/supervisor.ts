@@ -42,6 +42,11 @@ export class Supervisor {
     });
   }
 
+  /** Whether a handler is running. */
+  get isBusy(): boolean {
+    return (this.#worker?.running.size ?? 0) > 0;
+  }
+
   get workerId(): number {
     return this.#worker?.id ?? 0;
   }

@@ -1,7 +1,8 @@
 import type { Static } from 'typebox';
 import { AppError } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
-import { Issues, readTimestamp } from '../../core/submission-fields.ts';
+import { Issues } from '../../core/issues.ts';
+import { readTimestamp } from '../../core/submission-fields.ts';
 import type { ExecutionFilter } from '../../services/execution/execution-filter.ts';
 import type { ReportFilter } from '../../services/execution/execution-reports.ts';
 import type { ExecutionPage } from '../../services/execution/list-executions.ts';

@@ -1,7 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import type { Static } from 'typebox';
 import { AppError } from '../../core/errors.ts';
-import { Issues, readTimestamp } from '../../core/submission-fields.ts';
+import { Issues } from '../../core/issues.ts';
+import { readTimestamp } from '../../core/submission-fields.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { ExecutionContext } from '../../services/execution/context.ts';
 import { listDeliveries, readDelivery, redeliver, redeliverFailed, testWebhook } from '../../services/webhooks/deliveries.ts';

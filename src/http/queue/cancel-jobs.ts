@@ -48,7 +48,7 @@ const manySchema = {
   operationId: 'cancelJobs',
   summary: 'Cancel many jobs',
   description:
-    'Cancels the named jobs, or the jobs that match a filter. With dry_run nothing changes, and the counts show what would happen.',
+    'Cancels the named jobs, the jobs that match a filter, or all jobs of the org. With dry_run nothing changes, and the counts show what would happen.',
   body: named(BatchCancellation),
   response: { 200: answer(BatchCancellationResult, 'The number of jobs with each result.'), ...errorResponses() },
 };
@@ -56,9 +56,10 @@ const manySchema = {
 export function cancelJobsRoute(http: Http, engine: Engine): void {
   http.post('/jobs/cancel', { schema: manySchema, ...needs('jobs:cancel') }, async (request, reply) => {
     const { owner, actor } = callerOf(request);
-    const { job_ids: ids, filter, reason = null, force = false, dry_run: dryRun = false } = request.body;
-    const target = filter === undefined ? {} : readSearch(filter);
-    const total = await cancelMany(engine, { ...owner, actor, reason, force, dryRun, ids, ...target, signal: signalOf(reply) });
+    const { job_ids: ids, filter: given, all, reason = null, force = false, dry_run: dryRun = false } = request.body;
+    const { filter, page } = given === undefined ? {} : readSearch(given);
+    const target = { ids, filter, all };
+    const total = await cancelMany(engine, { ...owner, actor, reason, force, dryRun, target, page, signal: signalOf(reply) });
     return {
       requested: total.requested,
       cancelled: total.cancelled,

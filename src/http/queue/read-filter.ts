@@ -1,5 +1,6 @@
 import type { Static } from 'typebox';
-import { Issues, readTimestamp } from '../../core/submission-fields.ts';
+import { Issues } from '../../core/issues.ts';
+import { readTimestamp } from '../../core/submission-fields.ts';
 import type { FailureFilter } from '../../services/jobs/search-failures.ts';
 import type { JobFilter, SearchPage } from '../../services/jobs/search-jobs.ts';
 import type { FailureSearch } from './schemas/failure.ts';

@@ -1,8 +1,9 @@
 import { dictionary, lookUp } from '../../core/dictionary.ts';
 import { AppError, type Issue, invalidRequest, MAX_ISSUES } from '../../core/errors.ts';
+import { Issues } from '../../core/issues.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 import type { Submission } from '../../core/submission.ts';
-import { CRITICAL_QUEUE, Issues } from '../../core/submission-fields.ts';
+import { CRITICAL_QUEUE } from '../../core/submission-fields.ts';
 import { Turns } from '../../core/turns.ts';
 import { invalidSubmission } from '../../services/jobs/submission-result.ts';
 import type { Identity } from '../shared/identity.ts';

@@ -11,9 +11,9 @@
 //   take 64 jobs           1.74 ms     1.74 ms
 //   complete 64 jobs       0.97 ms     1.05 ms   + 8 %
 
-const HEADER_BYTES = 20;
+export const HEADER_BYTES = 20;
 
-const OID = {
+export const OID = {
   int2: 21,
   int4: 23,
   int8: 20,

@@ -64,5 +64,6 @@ export const filterParams = (filter: OwnedFilter): FilterParams =>
 
 function parameterOf<Name extends keyof OwnedFilter>(name: Name, filter: OwnedFilter): unknown {
   const { toParameter = (value: unknown) => value } = CONDITIONS[name] as Condition<OwnedFilter[Name]>;
-  return filter[name] === undefined ? null : toParameter(filter[name]);
+  // In JavaScript a member can also be null.
+  return filter[name] == null ? null : toParameter(filter[name]);
 }

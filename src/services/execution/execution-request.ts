@@ -1,8 +1,9 @@
 import type { AddressPolicy } from '../../core/address-policy.ts';
 import type { Issue } from '../../core/errors.ts';
 import { EXECUTION_TYPES, type ExecutionType, KINDS, WORK_KINDS, type WorkKind } from '../../core/execution/kinds.ts';
+import { Issues } from '../../core/issues.ts';
 import { suggestion } from '../../core/nearest-name.ts';
-import { FIELD_LIMITS, Issues, readText, readTimestamp, readUrl, readWord } from '../../core/submission-fields.ts';
+import { FIELD_LIMITS, readText, readTimestamp, readUrl, readWord } from '../../core/submission-fields.ts';
 
 /** A valid request to submit a job. */
 export type ExecutionRequest = {

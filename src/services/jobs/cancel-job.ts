@@ -1,12 +1,13 @@
 import { type AppError, invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
+import { checkMembers, membersOf } from '../../core/known-members.ts';
 import type { Owner } from '../../core/owner.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { CancelledJob } from '../../ledger/jobs/cancel-jobs.ts';
 import { countCancellable } from '../../ledger/search/count-cancellable.ts';
 import { type FoundJobs, type JobFilter, type SearchPage, searchJobs } from '../../ledger/search/search-jobs.ts';
-import { checkSearch } from './search-jobs.ts';
+import { checkSearch, hasNoCondition } from './search-jobs.ts';
 
 export type CancellationResult = {
   jobId: string;
@@ -45,10 +46,16 @@ export type BatchCancellationResult = {
   dryRun: boolean;
 };
 
-/** Either `ids` or `filter` is required. If the page has a limit, only that page of matching jobs is cancelled. */
+/** The jobs to cancel. A filter must have a condition: `all` stands for all jobs of the owner. */
+export type CancelTarget = { ids: readonly string[] } | { filter: JobFilter } | { all: true };
+
+type GivenTarget = { ids?: readonly string[]; filter?: JobFilter; all?: true };
+
+const TARGET = membersOf<GivenTarget>({ ids: true, filter: true, all: true });
+
+/** If the page has a limit, only that page of matching jobs is cancelled. */
 export type CancelManyParams = HowToCancel & {
-  ids?: readonly string[];
-  filter?: JobFilter;
+  target: GivenTarget;
   page?: SearchPage;
   dryRun: boolean;
   /** Once it is aborted, no further job is cancelled. */
@@ -59,24 +66,46 @@ const PAGE = 500;
 
 /** Cancels jobs by id or by filter, and returns the number of jobs with each result. A dry run changes no job. */
 export async function cancelMany(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
-  if ((params.ids === undefined) === (params.filter === undefined))
-    throw refusal('filter', 'give either the ids of the jobs to cancel or a filter');
-  if (params.page?.cursor != null && params.page.limit === undefined)
+  const { target, page, ...how } = params;
+  const asked = { ...how, page, ...readTarget(target, page) };
+  if (page?.cursor != null && page.limit === undefined)
     throw refusal('limit', 'limit is required with a cursor, because one page of jobs is cancelled');
-  checkSearch(params.filter ?? {}, params.page?.order);
-  if (params.filter === undefined) return cancelPages(engine, params);
-  return engine.canceller.filterTurns.run(params.orgId, () => cancelMatching(engine, params), params.signal);
+  if (asked.ids !== undefined) return cancelPages(engine, asked);
+  return engine.canceller.filterTurns.run(asked.orgId, () => cancelMatching(engine, asked), asked.signal);
+}
+
+type Chosen = { ids: readonly string[]; filter?: undefined } | { ids?: undefined; filter: JobFilter };
+type Asked = Omit<CancelManyParams, 'target'> & Chosen;
+
+/** A filter without a condition is most often a mistake, such as a variable that is undefined, and would cancel every job. */
+function readTarget(target: GivenTarget, page: SearchPage | undefined): Chosen {
+  checkMembers(target, TARGET, 'target');
+  const { ids, filter, all } = target;
+  if ([ids, filter, all].filter((given) => given !== undefined).length !== 1)
+    throw refusal('filter', 'give one of these: the ids of the jobs to cancel, a filter, or all: true');
+  if (ids !== undefined) return { ids: readIds(ids) };
+  if (all !== undefined && (all as unknown) !== true) throw refusal('all', 'all must be true, or left out');
+  if (filter === undefined) return { filter: {} };
+  checkSearch(filter, page);
+  if (page?.limit === undefined && hasNoCondition(filter))
+    throw refusal('filter', 'the filter has no condition and would cancel every job: add one, or give all: true instead');
+  return { filter };
+}
+
+function readIds(ids: readonly string[]): readonly string[] {
+  if (Array.isArray(ids)) return ids;
+  throw refusal('ids', 'ids must be a list of job ids');
 }
 
 /** A dry run of the whole filter counts in the database. */
-async function cancelMatching(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
+async function cancelMatching(engine: Engine, params: Asked): Promise<BatchCancellationResult> {
   const { orgId, filter = {}, page, dryRun, signal } = params;
   if (!dryRun || page?.limit !== undefined) return cancelPages(engine, params);
   const { matching, ended } = await engine.searches.run(orgId, (db) => countCancellable(db, params, filter), signal);
   return { requested: matching, cancelled: matching - ended, skipped: ended, failed: 0, errors: [], dryRun };
 }
 
-async function cancelPages(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
+async function cancelPages(engine: Engine, params: Asked): Promise<BatchCancellationResult> {
   const total: BatchCancellationResult = {
     requested: 0,
     cancelled: 0,
@@ -93,7 +122,7 @@ async function cancelPages(engine: Engine, params: CancelManyParams): Promise<Ba
   return total;
 }
 
-async function* pages(engine: Engine, params: CancelManyParams): AsyncGenerator<string[]> {
+async function* pages(engine: Engine, params: Asked): AsyncGenerator<string[]> {
   const { orgId, ids, filter = {}, page: asked, signal } = params;
   const search = (page: SearchPage) =>
     engine.searches.run(orgId, (db) => searchJobs(db, params, filter, { ...page, total: false }), signal);
@@ -133,7 +162,7 @@ function notify(engine: Engine, results: readonly CancelledJob[]): void {
   if (results.some(({ kind }) => kind === 'cancelled' || kind === 'retry_dropped')) engine.hint('releases');
 }
 
-async function preview(engine: Engine, ids: readonly string[], params: CancelManyParams): Promise<CancelledJob[]> {
+async function preview(engine: Engine, ids: readonly string[], params: Asked): Promise<CancelledJob[]> {
   const page = { limit: PAGE, total: false };
   const filter = { ids: ids.filter(isUuid) };
   const { jobs } = await engine.searches.run(params.orgId, (db) => searchJobs(db, params, filter, page), params.signal);

@@ -1,5 +1,6 @@
 import { isStorable } from '../../core/bounded-text.ts';
 import { invalidRequest } from '../../core/errors.ts';
+import { checkMembers, membersOf } from '../../core/known-members.ts';
 import type { Submission } from '../../core/submission.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { firstRun } from '../../engine/upkeep/scheduler.ts';
@@ -14,9 +15,7 @@ import {
 import { prepareSubmission } from './prepare-submission.ts';
 import { invalidSubmission } from './submission-result.ts';
 
-export type ScheduleParams = {
-  orgId: string;
-  key: string;
+export type ScheduleRequest = {
   /** Five or six fields, or a nickname such as `@daily`. */
   cron: string;
   timeZone?: string;
@@ -25,11 +24,17 @@ export type ScheduleParams = {
   submission: Submission;
 };
 
+const MEMBERS = membersOf<ScheduleRequest>({ cron: true, timeZone: true, missed: true, submission: true });
+
+type ScheduleParams = { orgId: string; key: string; schedule: ScheduleRequest };
+
 const MAX_KEY = 200;
 
 /** Submits a job repeatedly, by cron expression. A second call with the same key replaces the schedule. */
 export async function scheduleJob(engine: Engine, params: ScheduleParams): Promise<Schedule> {
-  const { orgId, key, cron, timeZone = 'UTC', missed = 'one', submission } = params;
+  const { orgId, key, schedule } = params;
+  checkMembers(schedule, MEMBERS, 'schedule');
+  const { cron, timeZone = 'UTC', missed = 'one', submission } = schedule;
   if (typeof key !== 'string' || key.length < 1 || key.length > MAX_KEY) {
     throw refusal('key', `The key of a schedule must have 1 to ${MAX_KEY} characters.`);
   }

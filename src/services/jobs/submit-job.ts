@@ -1,9 +1,9 @@
-import type pg from 'pg';
 import { AppError } from '../../core/errors.ts';
 import { wholeOrg } from '../../core/owner.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { SubmissionRequest } from '../../engine/submit/prepared.ts';
 import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
 import { findKey, keyScopeOf } from '../../ledger/jobs/idempotency-keys.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
@@ -15,7 +15,7 @@ import { acceptedResult, conflictingSubmission, invalidSubmission, type Submissi
 
 export type SubmitJobParams = SubmissionRequest & {
   /** A client inside the caller's transaction. The job exists once that commits. No limit applies. */
-  client?: pg.ClientBase;
+  client?: Queryable;
   /** The limit of the door. */
   admission?: Admission;
   /** False for a job that does not enter the queue now. */
@@ -43,7 +43,7 @@ function admit(engine: Engine, entry: JobToWrite, params: SubmitJobParams): Prom
   return written.catch((error) => repeatOf(engine, entry, { error, admission }));
 }
 
-async function write(engine: Engine, entry: JobToWrite, client?: pg.ClientBase): Promise<Written> {
+async function write(engine: Engine, entry: JobToWrite, client?: Queryable): Promise<Written> {
   if (client === undefined) return engine.submitter.accept(entry);
   const [written] = await engine.writer.writeTogether([entry], client);
   return written as Written;
@@ -62,7 +62,7 @@ async function repeatOf(engine: Engine, { orgId, job }: JobToWrite, { error, adm
 
 export async function resultOf(
   engine: Engine,
-  { orgId, written, client }: { orgId: string; written: Written; client?: pg.ClientBase },
+  { orgId, written, client }: { orgId: string; written: Written; client?: Queryable },
 ): Promise<SubmissionResult> {
   if (written.kind === 'accepted') return acceptedResult(written);
   const { existingId, sameRequest } = written;

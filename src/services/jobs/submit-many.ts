@@ -1,4 +1,3 @@
-import type pg from 'pg';
 import { AppError, type Issue, invalidRequest } from '../../core/errors.ts';
 import { lengthOf } from '../../core/payload.ts';
 import type { NewJob, NormalizedSubmission, Submission } from '../../core/submission.ts';
@@ -8,6 +7,7 @@ import { keyHeld } from '../../engine/submit/job-writer.ts';
 import { RefusedEntries } from '../../engine/submit/placement.ts';
 import type { SubmissionTerms } from '../../engine/submit/prepared.ts';
 import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import type { Admission } from '../admission/admission.ts';
@@ -39,7 +39,7 @@ export type SubmitManyParams = {
   submissions: readonly Submission[];
   atomic: boolean;
   actor: string | null;
-  client?: pg.ClientBase;
+  client?: Queryable;
   /** Submissions that the door refuses, by index. They are rejected with these errors. */
   refused?: ReadonlyMap<number, AppError>;
   terms?: SubmissionTerms;
@@ -128,7 +128,7 @@ async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobT
 /** A key that belongs to another request refuses the whole batch, so keys are checked before the commit. */
 async function writeAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<Outcome[]> {
   const { orgId, client: own, admission } = params;
-  const write = (all: readonly JobToWrite[], client?: pg.ClientBase) => engine.writer.writeTogether(all, client, refuseConflicts);
+  const write = (all: readonly JobToWrite[], client?: Queryable) => engine.writer.writeTogether(all, client, refuseConflicts);
   if (own === undefined) return admitBatch(engine, admission, { orgId, entries, isWhole: true, write });
   // The caller's transaction contains the writes, so the error must tell the caller to roll back.
   return write(entries, own).catch((error) => {
@@ -164,7 +164,7 @@ async function submitEach(engine: Engine, params: SubmitManyParams, entries: Job
   if (entries.every((entry) => entry.job.dependsOn.length === 0)) {
     const { orgId, client: own, admission } = params;
     if (own !== undefined) return resultsOf(engine, params, await engine.writer.writeTogether(entries, own));
-    const write = (all: readonly JobToWrite[], client?: pg.ClientBase) =>
+    const write = (all: readonly JobToWrite[], client?: Queryable) =>
       client === undefined ? engine.writer.writeEach(all) : writeUnheld(engine, all, client);
     const written = await admitBatch(engine, admission, { orgId, entries, isWhole: false, write });
     return resultsOf(engine, params, written);
@@ -178,7 +178,7 @@ async function submitEach(engine: Engine, params: SubmitManyParams, entries: Job
 }
 
 /** The transaction that admits jobs of many callers must not wait for a held key. */
-async function writeUnheld(engine: Engine, entries: readonly JobToWrite[], client: pg.ClientBase): Promise<Outcome[]> {
+async function writeUnheld(engine: Engine, entries: readonly JobToWrite[], client: Queryable): Promise<Outcome[]> {
   const attempted = await engine.writer.write(entries, client);
   return attempted.map((each) => (each.kind === 'held' ? keyHeld() : each));
 }

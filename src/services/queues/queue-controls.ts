@@ -1,75 +1,99 @@
 import { invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
+import { Issues } from '../../core/issues.ts';
+import { checkMembers, membersOf } from '../../core/known-members.ts';
 import { refuseReservedName } from '../../core/reserved-names.ts';
-import { FIELD_LIMITS, Issues, readText, readWord } from '../../core/submission-fields.ts';
+import { FIELD_LIMITS, readText, readWord } from '../../core/submission-fields.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { setOrgCap } from '../../ledger/access/orgs.ts';
 import { pauseType, resumeType, setTypeConcurrency } from '../../ledger/queues/job-types.ts';
 import { type ClaimOrder, configureQueue, type Queue, readQueues } from '../../ledger/queues/queues.ts';
 
+type RunCall = <T>(work: () => Promise<T>) => Promise<T>;
+
+const CHANGE = membersOf<{ order: ClaimOrder }>({ order: true });
+
 /** Pauses, resumes and limits queues, types and orgs while jobs run. A change applies to all processes. */
 export class QueueControls {
   readonly #engine: Engine;
+  readonly #run: RunCall;
 
-  constructor(engine: Engine) {
+  /** `run` starts each call, or refuses it. */
+  constructor(engine: Engine, run: RunCall) {
     this.#engine = engine;
+    this.#run = run;
   }
 
   /** Returns all queues. */
   list(): Promise<Queue[]> {
-    return readQueues(this.#engine.database.api);
+    return this.#run(() => readQueues(this.#engine.database.api));
   }
 
   /** Sets the order of claims among jobs of one priority. `fair`, the default, lets orgs take turns. `fifo` orders jobs of all orgs by submission. */
-  async configure(queue: string, change: { order: ClaimOrder }): Promise<void> {
-    checkNewName(queue, 'queue');
-    const issues = new Issues();
-    readWord(change.order, { field: 'order', words: ['fifo', 'fair'] }, issues);
-    issues.throwIfAny();
-    await configureQueue(this.#engine.database.api, { name: queue, order: change.order });
-    await this.#changed();
+  configure(queue: string, change: { order: ClaimOrder }): Promise<void> {
+    return this.#run(async () => {
+      checkNewName(queue, 'queue');
+      checkMembers(change, CHANGE, 'change');
+      const issues = new Issues();
+      readWord(change.order, { field: 'order', words: ['fifo', 'fair'] }, issues);
+      issues.throwIfAny();
+      await configureQueue(this.#engine.database.api, { name: queue, order: change.order });
+      await this.#changed();
+    });
   }
 
   /** Stops claims from a queue. Running jobs continue. */
-  async pause(queue: string): Promise<void> {
-    checkName(queue, 'queue');
-    await configureQueue(this.#engine.database.api, { name: queue, paused: true });
+  pause(queue: string): Promise<void> {
+    return this.#run(async () => {
+      checkName(queue, 'queue');
+      await configureQueue(this.#engine.database.api, { name: queue, paused: true });
+    });
   }
 
   /** Allows claims from a queue again. */
-  async resume(queue: string): Promise<void> {
-    checkName(queue, 'queue');
-    await configureQueue(this.#engine.database.api, { name: queue, paused: false });
-    this.#engine.hint('ready');
+  resume(queue: string): Promise<void> {
+    return this.#run(async () => {
+      checkName(queue, 'queue');
+      await configureQueue(this.#engine.database.api, { name: queue, paused: false });
+      this.#engine.hint('ready');
+    });
   }
 
   /** Stops claims of a job type. Running jobs continue. */
-  async pauseType(type: string): Promise<void> {
-    checkName(type, 'type');
-    await pauseType(this.#engine.database.api, type);
+  pauseType(type: string): Promise<void> {
+    return this.#run(async () => {
+      checkName(type, 'type');
+      await pauseType(this.#engine.database.api, type);
+    });
   }
 
   /** Allows claims of a job type again. */
-  async resumeType(type: string): Promise<void> {
-    checkName(type, 'type');
-    await resumeType(this.#engine.database.api, type);
-    this.#engine.hint('ready');
+  resumeType(type: string): Promise<void> {
+    return this.#run(async () => {
+      checkName(type, 'type');
+      await resumeType(this.#engine.database.api, type);
+      this.#engine.hint('ready');
+    });
   }
 
   /** Limits how many jobs of a type run at the same time in all processes. Null removes the limit. */
-  async capType(type: string, concurrency: number | null): Promise<void> {
-    checkNewName(type, 'type');
-    await setTypeConcurrency(this.#engine.database.api, type, concurrency);
-    await this.#changed();
+  capType(type: string, concurrency: number | null): Promise<void> {
+    return this.#run(async () => {
+      checkNewName(type, 'type');
+      await setTypeConcurrency(this.#engine.database.api, type, concurrency);
+      await this.#changed();
+    });
   }
 
   /** Limits how many jobs of an org run at the same time in all processes. Null removes the limit. */
-  async capOrg(orgId: string, running: number | null): Promise<void> {
-    if (!isUuid(orgId)) {
-      throw invalidRequest({ field: 'orgId', code: 'INVALID_ID', message: 'orgId must be the id of an org' });
-    }
-    await setOrgCap(this.#engine.database.api, orgId, running);
-    await this.#changed();
+  capOrg(orgId: string, running: number | null): Promise<void> {
+    return this.#run(async () => {
+      if (!isUuid(orgId)) {
+        throw invalidRequest({ field: 'orgId', code: 'INVALID_ID', message: 'orgId must be the id of an org' });
+      }
+      await setOrgCap(this.#engine.database.api, orgId, running);
+      await this.#changed();
+    });
   }
 
   async #changed(): Promise<void> {

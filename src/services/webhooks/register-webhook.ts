@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { AppError } from '../../core/errors.ts';
-import { addUrlRefusal, Issues } from '../../core/submission-fields.ts';
+import { Issues } from '../../core/issues.ts';
+import { addUrlRefusal } from '../../core/submission-fields.ts';
 import type { UrlGuard } from '../../core/target-url.ts';
 import { checkWebhook, checkWebhookUpdate, type WebhookSubmission, type WebhookUpdate } from '../../core/webhook-request.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import type { DurationInput } from '../../core/duration.ts';
-import { Issues, readDuration } from '../../core/submission-fields.ts';
+import { Issues } from '../../core/issues.ts';
+import { readDuration } from '../../core/submission-fields.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import { lockLane } from '../../ledger/webhooks/change-webhook.ts';

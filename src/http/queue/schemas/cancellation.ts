@@ -41,12 +41,13 @@ export const BatchCancellation = shape(
   'BatchCancellation',
   {
     job_ids: Type.Optional(Type.Array(JobId, { minItems: 1, maxItems: MAX_IDS, description: 'Specific jobs.' })),
-    filter: Type.Optional(named(JobSelection, { description: 'Jobs that match; {} means all jobs of the org.' })),
+    filter: Type.Optional(named(JobSelection, { description: 'Jobs that match. Without a limit, a filter needs a condition.' })),
+    all: Type.Optional(Type.Literal(true, { description: 'All jobs of the org.' })),
     ...REQUEST,
     dry_run: Type.Optional(Type.Boolean({ default: false, description: 'Count what would happen; change nothing.' })),
   },
   {
-    description: 'Either job_ids or filter.',
+    description: 'One of job_ids, filter and all.',
     examples: [{ filter: { types: ['email'], states: ['SCHEDULED'] }, reason: 'campaign stopped', dry_run: true }],
   },
 );

@@ -1,0 +1,21 @@
+import { Issues } from './issues.ts';
+import { suggestion } from './nearest-name.ts';
+
+/** The names of the members of T. The compiler refuses a table that misses one, so no option can be forgotten. */
+export const membersOf = <T>(members: { readonly [Name in keyof Required<T>]: true }): readonly string[] => Object.keys(members);
+
+/** Adds an issue for each member that is not known, with the most similar name that is. `prefix` names the object: `backoff.`. */
+export function refuseUnknown(given: object, known: readonly string[], issues: Issues, prefix = ''): void {
+  for (const member of Object.keys(given)) {
+    if (issues.isFull) return;
+    if (!known.includes(member)) issues.add(`${prefix}${member}`, 'UNKNOWN_MEMBER', `is not known${suggestion(member, known)}`);
+  }
+}
+
+/** Throws INVALID_REQUEST if the value is not an object, or has a member that is not known. */
+export function checkMembers(given: unknown, known: readonly string[], what = 'options'): void {
+  const issues = new Issues();
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) issues.add(what, 'INVALID_TYPE', 'must be an object');
+  else refuseUnknown(given, known, issues);
+  issues.throwIfAny();
+}

@@ -1,0 +1,84 @@
+import { AppError, isAppError } from '../core/errors.ts';
+
+type UnderWay = { reject(error: AppError): void };
+
+const closed = (): AppError => new AppError('CLOSED');
+
+/** The call was sent to the database and has not ended. */
+const cutOff = (): AppError =>
+  new AppError('CLOSED', {
+    message: 'The Millrace was closed while this call was under way. The call may have taken effect.',
+    mayHaveHappened: true,
+  });
+
+/**
+ * Counts the calls of one instance, so that none meets a database that is already closed. Once the instance is closed, a call is refused
+ * with CLOSED.
+ */
+export class OpenCalls {
+  readonly #underWay = new Set<UnderWay>();
+  readonly #stop = new AbortController();
+  #isClosing: (() => boolean) | null = null;
+  #onIdle: (() => void) | null = null;
+
+  /** Aborted when the instance is closed. Long calls stop at their next step. */
+  get signal(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  /** Throws CLOSED after the close. */
+  check(): void {
+    if (this.#isShut) throw closed();
+  }
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isShut) return Promise.reject(closed());
+    return new Promise<T>((resolve, reject) => {
+      const call = { reject };
+      this.#underWay.add(call);
+      work().then(
+        (value) => {
+          this.#end(call);
+          resolve(value);
+        },
+        (error) => {
+          this.#end(call);
+          reject(isAppError(error, 'SHUTTING_DOWN') && this.#isShut ? closed() : error);
+        },
+      );
+    });
+  }
+
+  /** From now on calls are accepted only while handlers run, because handlers may need them to finish. */
+  beginClose(hasHandlers: () => boolean): void {
+    this.#isClosing = () => !hasHandlers();
+  }
+
+  /** From now on no call is accepted. */
+  shut(): void {
+    this.#isClosing = () => true;
+    this.#stop.abort(closed());
+  }
+
+  /** Waits for the calls under way. Those that take longer end with CLOSED. */
+  async ended(patienceMs: number): Promise<void> {
+    if (this.#underWay.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onIdle = resolve;
+    const timer = setTimeout(() => {
+      for (const call of this.#underWay) call.reject(cutOff());
+      resolve();
+    }, patienceMs);
+    await promise;
+    clearTimeout(timer);
+  }
+
+  get #isShut(): boolean {
+    return this.#isClosing?.() ?? false;
+  }
+
+  #end(call: UnderWay): void {
+    this.#underWay.delete(call);
+    if (this.#underWay.size === 0) this.#onIdle?.();
+  }
+}
