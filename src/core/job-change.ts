@@ -1,6 +1,7 @@
 import type { AddressPolicy } from './address-policy.ts';
 import type { Issue } from './errors.ts';
 import { Issues } from './issues.ts';
+import { isRecord } from './known-members.ts';
 import { suggestion } from './nearest-name.ts';
 import { PRIORITIES, type Priority, priorityNumber } from './priority.ts';
 import { FIELD_LIMITS, readTags, readText, readTypeName, readUrl, readWord } from './submission-fields.ts';
@@ -24,6 +25,10 @@ export function checkUpdate(
   { addresses }: { readonly addresses?: AddressPolicy } = {},
 ): { readonly ok: true; readonly change: CheckedUpdate } | { readonly ok: false; readonly issues: readonly Issue[] } {
   const issues = new Issues();
+  if (!isRecord(update)) {
+    issues.add('update', 'INVALID_TYPE', 'must be an object');
+    return { ok: false, issues: issues.list };
+  }
   for (const member of Object.keys(update)) {
     if (issues.isFull) break;
     if (MEMBERS.includes(member as (typeof MEMBERS)[number])) continue;

@@ -12,10 +12,13 @@ export function refuseUnknown(given: object, known: readonly string[], issues: I
   }
 }
 
+/** Whether the value is an object with members, and no array. */
+export const isRecord = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value);
+
 /** Throws INVALID_REQUEST if the value is not an object, or has a member that is not known. */
 export function checkMembers(given: unknown, known: readonly string[], what = 'options'): void {
   const issues = new Issues();
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) issues.add(what, 'INVALID_TYPE', 'must be an object');
-  else refuseUnknown(given, known, issues);
+  if (isRecord(given)) refuseUnknown(given, known, issues);
+  else issues.add(what, 'INVALID_TYPE', 'must be an object');
   issues.throwIfAny();
 }

@@ -233,6 +233,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     this.#calls.check();
     const issues = new Issues();
     readWord(event, { field: 'event', words: call.EVENTS }, issues);
+    if (typeof listener !== 'function') issues.add('listener', 'INVALID_TYPE', 'must be a function');
     issues.throwIfAny();
     return this.#engine.events.on(event, listener);
   }

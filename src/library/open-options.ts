@@ -1,7 +1,8 @@
 import type { DurationInput } from '../core/duration.ts';
 import { AppError, type Issue } from '../core/errors.ts';
+import { isUuid } from '../core/ids.ts';
 import { Issues } from '../core/issues.ts';
-import { membersOf, refuseUnknown } from '../core/known-members.ts';
+import { isRecord, membersOf, refuseUnknown } from '../core/known-members.ts';
 import { checkPayloadLimit } from '../core/payload.ts';
 import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
 import { readDuration } from '../core/submission-fields.ts';
@@ -73,7 +74,9 @@ const POLICY = Object.keys(PROFILES.gopherqueue).filter((member) => member !== '
 /** Returns the options of the engine. Throws INVALID_CONFIG for options that are not valid. */
 export function readOptions(options: OpenOptions): Omit<EngineParams, 'database'> {
   const issues = new Issues();
-  refuseOptions(options, issues);
+  if (!isRecord(options)) issues.add('options', 'INVALID_TYPE', 'must be an object, such as { database: url }');
+  else refuseOptions(options, issues);
+  throwIfAny(issues);
   const { defaults, maxPayloadBytes, concurrency, reserve } = options;
   const profile = { ...PROFILES.gopherqueue, ...defaults };
   issues.include(...checkPolicy(profile, profile).map(asDefault));
@@ -87,10 +90,7 @@ export function readOptions(options: OpenOptions): Omit<EngineParams, 'database'
   }
   const heartbeatMs = optionalMs(options, 'heartbeat', issues);
   const revokedKeysMs = optionalMs(options, 'keepRevokedKeys', issues);
-  if (issues.list.length > 0) {
-    const message = issues.list.map((issue) => issue.message).join('; ');
-    throw new AppError('INVALID_CONFIG', { message, details: issues.list });
-  }
+  throwIfAny(issues);
   return {
     profile,
     limits: maxPayloadBytes === undefined ? undefined : { maxPayloadBytes },
@@ -105,10 +105,24 @@ export function readOptions(options: OpenOptions): Omit<EngineParams, 'database'
 }
 
 function refuseOptions(options: OpenOptions, issues: Issues): void {
-  const { pools = {}, defaults = {} } = options;
   refuseUnknown(options, MEMBERS, issues);
-  refuseUnknown(pools, POOLS, issues, 'pools.');
-  refuseUnknown(defaults, POLICY, issues, 'defaults.');
+  for (const [name, members] of [
+    ['pools', POOLS],
+    ['defaults', POLICY],
+  ] as const) {
+    const { [name]: given = {} } = options;
+    if (isRecord(given)) refuseUnknown(given, members, issues, `${name}.`);
+    else issues.add(name, 'INVALID_TYPE', 'must be an object');
+  }
+  const { org, queues } = options;
+  if (org !== undefined && !isUuid(org)) issues.add('org', 'INVALID_ID', 'must be the id of an org, which is a UUID');
+  if (queues !== undefined && !(Array.isArray(queues) && queues.every((name) => typeof name === 'string')))
+    issues.add('queues', 'INVALID_TYPE', 'must be a list of names');
+}
+
+function throwIfAny({ list }: Issues): void {
+  if (list.length === 0) return;
+  throw new AppError('INVALID_CONFIG', { message: list.map(({ message }) => message).join('; '), details: list });
 }
 
 /** Policies name durations without their unit. The option has one: `defaults.timeoutMs`. */

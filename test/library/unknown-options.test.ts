@@ -60,6 +60,16 @@ describe('an option that a call does not know is refused', () => {
     });
   });
 
+  it.each([
+    [null, 'options'],
+    ['postgres://localhost/app', 'options'],
+    [{ org: 'acme' }, 'org'],
+    [{ queues: 'q:mail' }, 'queues'],
+    [{ pools: null }, 'pools'],
+  ])('open(%j) says what to pass', async (options, field) => {
+    await expect(Millrace.open(options as never)).rejects.toMatchObject({ code: 'INVALID_CONFIG', details: [{ field }] });
+  });
+
   it('in the name of an event, which would never be heard', () => {
     const listen = () => stage.millrace.on('complete' as never, () => {});
     expect(listen).toThrow(
@@ -78,6 +88,30 @@ describe('an option that a call does not know is refused', () => {
     await expect(stage.millrace.get(id, options as never)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     await expect(stage.millrace.search(options as never)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     await expect(stage.millrace.submit(job, options as never)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
+  });
+});
+
+describe('a value of the wrong kind is refused, and never ignored', () => {
+  it.each<[string, (millrace: Millrace) => Promise<unknown>, string]>([
+    ['a breakdown', (m) => m.stats({ breakdownBy: ['type'] as never }), 'breakdownBy[0]'],
+    ['breakdowns that are no list', (m) => m.stats({ breakdownBy: 'TYPE' as never }), 'breakdownBy'],
+    ['the reason of cancel', (m) => m.cancel(id, { reason: 'x'.repeat(1_001) }), 'reason'],
+    ['the reason of cancelMany', (m) => m.cancelMany({ ids: [id] }, { reason: 'a\0b' }), 'reason'],
+    ['a cap of a type', (m) => m.queues.capType('plain', 0), 'concurrency'],
+    ['a cap of an org', (m) => m.queues.capOrg(id, 1.5), 'running'],
+    ['a cursor', (m) => m.search({}, { cursor: 5 as never }), 'cursor'],
+    ['an update', (m) => m.update(id, null as never), 'update'],
+    ['the key of a schedule', (m) => m.unschedule(5 as never), 'key'],
+  ])('%s', async (_, call, field) => {
+    await expect(call(stage.millrace)).rejects.toMatchObject({
+      code: 'INVALID_REQUEST',
+      details: [expect.objectContaining({ field })],
+    });
+  });
+
+  it('a cap of an org that does not exist, and a listener that is no function', async () => {
+    await expect(stage.millrace.queues.capOrg(id, 1)).rejects.toMatchObject({ code: 'NOT_FOUND', message: `Org ${id} does not exist.` });
+    expect(() => stage.millrace.on('completed', undefined as never)).toThrow(/listener must be a function/);
   });
 });
 

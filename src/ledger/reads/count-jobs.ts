@@ -89,7 +89,8 @@ type Group = { state: JobState; type: string; priority: number; jobs: number };
 
 type Counts = { pending: number; running: number; completed: number; failed: number };
 type LatencyStats = { p50Ms: number; p90Ms: number; p99Ms: number; maxMs: number };
-export type Breakdown = 'TYPE' | 'PRIORITY' | 'STATE';
+export const BREAKDOWNS = ['TYPE', 'PRIORITY', 'STATE'] as const;
+export type Breakdown = (typeof BREAKDOWNS)[number];
 
 export type JobCounts = {
   /** The number of jobs in each state. Jobs in a final state count if they ended within the time range. */

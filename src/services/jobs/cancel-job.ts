@@ -1,8 +1,10 @@
 import { type AppError, invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
+import { Issues } from '../../core/issues.ts';
 import { checkMembers, membersOf } from '../../core/known-members.ts';
 import type { Owner } from '../../core/owner.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
+import { FIELD_LIMITS, readText } from '../../core/submission-fields.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { CancelledJob } from '../../ledger/jobs/cancel-jobs.ts';
 import { countCancellable } from '../../ledger/search/count-cancellable.ts';
@@ -31,6 +33,7 @@ const WORDS: Record<CancelledJob['kind'], { status: CancellationResult['status']
 /** Cancels a job immediately if no worker runs it. Otherwise asks its handler to stop. */
 export async function cancelJob(engine: Engine, params: CancelParams): Promise<CancellationResult> {
   const { id } = params;
+  checkReason(params.reason);
   if (!isUuid(id)) return toResult({ id, kind: 'not_found', previousState: null });
   const cancelled = await engine.canceller.cancel(params);
   notify(engine, [cancelled]);
@@ -67,6 +70,7 @@ const PAGE = 500;
 /** Cancels jobs by id or by filter, and returns the number of jobs with each result. A dry run changes no job. */
 export async function cancelMany(engine: Engine, params: CancelManyParams): Promise<BatchCancellationResult> {
   const { target, page, ...how } = params;
+  checkReason(how.reason);
   const asked = { ...how, page, ...readTarget(target, page) };
   if (page?.cursor != null && page.limit === undefined)
     throw refusal('limit', 'limit is required with a cursor, because one page of jobs is cancelled');
@@ -90,6 +94,13 @@ function readTarget(target: GivenTarget, page: SearchPage | undefined): Chosen {
   if (page?.limit === undefined && hasNoCondition(filter))
     throw refusal('filter', 'the filter has no condition and would cancel every job: add one, or give all: true instead');
   return { filter };
+}
+
+function checkReason(reason: string | null): void {
+  if (reason === null || reason === '') return;
+  const issues = new Issues();
+  readText(reason, { field: 'reason', max: FIELD_LIMITS.reason }, issues);
+  issues.throwIfAny();
 }
 
 function readIds(ids: readonly string[]): readonly string[] {

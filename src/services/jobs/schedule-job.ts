@@ -54,6 +54,7 @@ export const listSchedules = (engine: Engine, { orgId }: { orgId: string }): Pro
 
 /** Returns whether there was such a schedule. */
 export async function removeSchedule(engine: Engine, { orgId, key }: { orgId: string; key: string }): Promise<boolean> {
+  if (typeof key !== 'string') throw refusal('key', 'The key of a schedule must be a string.');
   return isStorable(key) && removeFromLedger(engine.database.api, orgId, key);
 }
 

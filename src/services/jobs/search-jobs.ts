@@ -1,7 +1,7 @@
 import { isStorable } from '../../core/bounded-text.ts';
 import { isUuid } from '../../core/ids.ts';
 import { Issues } from '../../core/issues.ts';
-import { membersOf, refuseUnknown } from '../../core/known-members.ts';
+import { isRecord, membersOf, refuseUnknown } from '../../core/known-members.ts';
 import type { Owner } from '../../core/owner.ts';
 import { isPlainObject } from '../../core/plain-json.ts';
 import { PRIORITIES } from '../../core/priority.ts';
@@ -57,8 +57,8 @@ const PAGE = membersOf<SearchPage>({ cursor: true, limit: true, order: true, tot
  */
 export function checkSearch(filter: JobFilter, page: SearchPage = {}): void {
   const issues = new Issues();
-  if (!isObject(filter)) issues.add('filter', 'INVALID_TYPE', 'must be an object');
-  if (!isObject(page)) issues.add('page', 'INVALID_TYPE', 'must be an object');
+  if (!isRecord(filter)) issues.add('filter', 'INVALID_TYPE', 'must be an object');
+  if (!isRecord(page)) issues.add('page', 'INVALID_TYPE', 'must be an object');
   issues.throwIfAny();
   refuseUnknown(filter, FILTER, issues);
   refuseUnknown(page, PAGE, issues);
@@ -68,6 +68,7 @@ export function checkSearch(filter: JobFilter, page: SearchPage = {}): void {
     const at: unknown = filter[name];
     if (at != null && !(at instanceof Date && !Number.isNaN(at.getTime()))) issues.add(name, 'INVALID_TYPE', 'must be a valid Date');
   }
+  if (page.cursor != null && typeof page.cursor !== 'string') issues.add('cursor', 'INVALID_TYPE', 'must be a string');
   if (page.order !== undefined) readWord(page.order, { field: 'order', words: SEARCH_ORDERS }, issues);
   issues.throwIfAny();
 }
@@ -76,8 +77,6 @@ export function checkSearch(filter: JobFilter, page: SearchPage = {}): void {
 export function hasNoCondition({ tags, ...others }: JobFilter): boolean {
   return Object.keys(tags ?? {}).length === 0 && Object.values(others).every((value) => value == null);
 }
-
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function checkLists({ types, states, priorities, ids }: JobFilter, issues: Issues): void {
   for (const [name, list] of Object.entries({ types, states, priorities, ids }))
@@ -91,7 +90,7 @@ function checkLists({ types, states, priorities, ids }: JobFilter, issues: Issue
 
 function checkTags(tags: JobFilter['tags'], issues: Issues): void {
   if (tags == null) return;
-  if (!isObject(tags) || !isPlainObject(tags)) issues.add('tags', 'INVALID_TYPE', 'must be a map of strings');
+  if (!isRecord(tags) || !isPlainObject(tags)) issues.add('tags', 'INVALID_TYPE', 'must be a map of strings');
   else
     for (const [name, value] of Object.entries(tags)) {
       checkStorable(name, 'tags', issues);

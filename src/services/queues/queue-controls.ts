@@ -1,4 +1,4 @@
-import { invalidRequest } from '../../core/errors.ts';
+import { AppError, invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { Issues } from '../../core/issues.ts';
 import { checkMembers, membersOf } from '../../core/known-members.ts';
@@ -80,6 +80,7 @@ export class QueueControls {
   capType(type: string, concurrency: number | null): Promise<void> {
     return this.#run(async () => {
       checkNewName(type, 'type');
+      checkCap(concurrency, 'concurrency');
       await setTypeConcurrency(this.#engine.database.api, type, concurrency);
       await this.#changed();
     });
@@ -91,7 +92,9 @@ export class QueueControls {
       if (!isUuid(orgId)) {
         throw invalidRequest({ field: 'orgId', code: 'INVALID_ID', message: 'orgId must be the id of an org' });
       }
-      await setOrgCap(this.#engine.database.api, orgId, running);
+      checkCap(running, 'running');
+      const isKnown = await setOrgCap(this.#engine.database.api, orgId, running);
+      if (!isKnown) throw new AppError('NOT_FOUND', { message: `Org ${orgId} does not exist.` });
       await this.#changed();
     });
   }
@@ -110,6 +113,13 @@ function checkName(name: string, field: Named): void {
   const issues = new Issues();
   readText(name, { field, max: FIELD_LIMITS[field], isName: true }, issues);
   issues.throwIfAny();
+}
+
+const MOST_RUNNING = 2_147_483_647;
+
+function checkCap(cap: number | null, field: string): void {
+  if (cap === null || (Number.isInteger(cap) && cap >= 1 && cap <= MOST_RUNNING)) return;
+  throw invalidRequest({ field, code: 'OUT_OF_RANGE', message: `${field} must be an integer of at least 1, or null for no limit` });
 }
 
 function checkNewName(name: string, field: Named): void {
