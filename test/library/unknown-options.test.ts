@@ -84,7 +84,7 @@ describe('an option that a call does not know is refused', () => {
     expect(() => new PermanentError('x', { cod: 'X' } as never)).toThrow(/did you mean code/);
   });
 
-  it.each([null, 'text', 5, [], () => 1])('options that are %s, and no object, are refused', async (options) => {
+  it.each([[null], ['text'], [5], [[]], [() => 1]])('options that are %s, and no object, are refused', async (options) => {
     await expect(stage.millrace.get(id, options as never)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     await expect(stage.millrace.search(options as never)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
     await expect(stage.millrace.submit(job, options as never)).rejects.toMatchObject({ code: 'INVALID_REQUEST' });
