@@ -1,7 +1,6 @@
 import type { Database } from '../../ledger/driver/database.ts';
 import { checkSchema } from '../../ledger/driver/migrate.ts';
-import type { Queryable } from '../../ledger/driver/statement.ts';
-import { checkInvariants, type Violation } from '../../ledger/upkeep/invariants.ts';
+import { checkLedger, type Violation } from '../../ledger/upkeep/invariants.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withDatabase } from '../connection.ts';
 import type { Output } from '../output.ts';
@@ -61,16 +60,9 @@ const resultOf = (violations: number): string => (violations === 0 ? 'ok' : `${v
 
 async function examine(database: Database, out: Output): Promise<{ violations: Violation[]; jobs: number }> {
   await checkSchema(database.maintenance);
-  let jobs = 0;
-  const counted: Queryable = {
-    async query(config) {
-      out.progress(jobs === 0 ? 'Comparing tables ...' : `Reading histories: ${jobs} jobs ...`);
-      const result = await database.maintenance.query(config);
-      if (config.name === 'millrace_check_histories') jobs += result.rows.length;
-      return result;
-    },
-  };
-  const violations = await checkInvariants(counted);
+  const checked = await checkLedger(database.maintenance, ({ jobs, of }) =>
+    out.progress(of === null ? 'Comparing tables ...' : `Reading histories: ${jobs} of about ${of} jobs ...`),
+  );
   out.progress('');
-  return { violations, jobs };
+  return checked;
 }

@@ -10,7 +10,7 @@ export type CheckedJob = {
   events: CheckedEvent[];
 };
 
-type CheckedEvent = {
+export type CheckedEvent = {
   n: number;
   from: JobState | null;
   to: JobState;

@@ -1,28 +1,8 @@
-import { type Queryable, run, statement } from '../driver/statement.ts';
-import { type CheckedJob, checkHistory, type Finding } from '../history/check-history.ts';
+import { type Queryable, run } from '../driver/statement.ts';
+import { checkHistory, type Finding } from '../history/check-history.ts';
 import { checkDeliveries, type DeliveryFinding } from '../webhooks/check-deliveries.ts';
 import { checkTables, type TableRow } from './check-tables.ts';
-
-// Reads rows and their history in one statement, so that jobs may move during the check.
-const READ_HISTORIES = statement(
-  'check_histories',
-  `SELECT j.org_id AS "orgId", j.seq, j.id, j.state, j.event_count AS "eventCount", j.lease_seq AS "leaseSeq",
-     j.worker_id AS "workerId", coalesce(e.events, '[]') AS events
-   FROM (
-     SELECT * FROM millrace.jobs WHERE (org_id, seq) > ($1::uuid, $2::int8) ORDER BY org_id, seq LIMIT $3::int4
-   ) j
-   CROSS JOIN LATERAL (
-     SELECT json_agg(json_build_object('n', e.n, 'from', e.from_state, 'to', e.to_state, 'reason', e.reason,
-       'leaseSeq', e.lease_seq, 'workerId', e.worker_id) ORDER BY e.n) AS events
-     FROM millrace.events e WHERE e.record_id = ANY (j.record_ids) AND e.org_id = j.org_id AND e.job_seq = j.seq
-   ) e
-   ORDER BY j.org_id, j.seq`,
-);
-
-const FIRST_ORG = '00000000-0000-0000-0000-000000000000';
-const BATCH = 1_000;
-
-type Row = CheckedJob & { orgId: string; seq: number; id: string };
+import { COUNT_ALL, readHistories } from './read-histories.ts';
 
 export type Violation = {
   invariant: Finding['invariant'] | TableRow['invariant'] | DeliveryFinding['invariant'];
@@ -31,11 +11,20 @@ export type Violation = {
   what: string;
 };
 
+/** How far the check is. `of` is an estimate of the planner, and null while tables are compared. */
+export type CheckProgress = { readonly jobs: number; readonly of: number | null };
+
+const NO_REPORT = (): void => {};
+
 /**
- * Returns all violations of the invariants between the tables. It reads the whole ledger in batches. Give it the maintenance pool,
- * whose planner may join large tables.
+ * Returns all violations of the invariants between the tables, and the number of jobs. It reads the whole ledger in batches. Give it the
+ * maintenance pool, whose planner may join large tables.
  */
-export async function checkInvariants(db: Queryable): Promise<Violation[]> {
+export async function checkLedger(
+  db: Queryable,
+  onProgress: (progress: CheckProgress) => void = NO_REPORT,
+): Promise<{ violations: Violation[]; jobs: number }> {
+  onProgress({ jobs: 0, of: null });
   const tables = await checkTables(db);
   const violations: Violation[] = tables.map(({ invariant, org_id, job_id, what }) => ({
     invariant,
@@ -44,14 +33,14 @@ export async function checkInvariants(db: Queryable): Promise<Violation[]> {
     what,
   }));
   violations.push(...(await checkDeliveries(db)));
-  let from = { orgId: FIRST_ORG, seq: -1 };
-  for (;;) {
-    const rows: Row[] = await run<Row>(db, READ_HISTORIES, [from.orgId, from.seq, BATCH]);
-    for (const row of rows) {
-      for (const finding of checkHistory(row)) violations.push({ ...finding, orgId: row.orgId, jobId: row.id });
-    }
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < BATCH) return violations;
-    from = last;
+  const [estimate] = await run<{ jobs: number }>(db, COUNT_ALL);
+  let jobs = 0;
+  for await (const batch of readHistories(db)) {
+    for (const job of batch) for (const finding of checkHistory(job)) violations.push({ ...finding, orgId: job.orgId, jobId: job.id });
+    jobs += batch.length;
+    onProgress({ jobs, of: Math.max(jobs, estimate?.jobs ?? 0) });
   }
+  return { violations, jobs };
 }
+
+export const checkInvariants = async (db: Queryable): Promise<Violation[]> => (await checkLedger(db)).violations;
