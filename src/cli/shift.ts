@@ -1,7 +1,8 @@
 import { EXECUTION_TYPE } from '../core/execution/kinds.ts';
 import { SIMULATE_TYPE } from '../core/simulation.ts';
+import { openDatabase } from '../ledger/driver/database.ts';
 import type { Watched } from '../platform/database-watch.ts';
-import { openPlatform, watchable } from '../platform/platform.ts';
+import { openPlatform, probeDatabase, watchable } from '../platform/platform.ts';
 import { type Connection, openMillrace, settingsOf } from './connection.ts';
 import { registerModules } from './handler-modules.ts';
 import { reportJobs } from './job-reports.ts';
@@ -26,7 +27,12 @@ export async function openModules(
   const { config } = settingsOf(connection.values);
   const millrace = await openMillrace(connection, { ...options, queues: [...queues], reserve: config.workers.reservePercent });
   reportJobs(millrace, connection.out);
-  const close = () => millrace.close({ grace: 0 });
+  // Its sessions are opened only after a failure.
+  const probed = openDatabase({ url: millrace.databaseUrl });
+  const close = async () => {
+    await probed.close();
+    await millrace.close({ grace: 0 });
+  };
   try {
     const types = await registerModules(millrace, modules);
     for (const { name, order, paused } of config.queues) {
@@ -38,7 +44,7 @@ export async function openModules(
       databaseUrl: millrace.databaseUrl,
       close,
       on: (event, listener) => millrace.on(event, listener),
-      probe: () => millrace.queues.list(),
+      probe: () => probeDatabase(probed),
       start: () => millrace.start(),
       drain: (graceMs) => millrace.drain({ grace: `${graceMs}ms` }),
     };

@@ -90,6 +90,10 @@ export const ERRORS = {
     message: 'the database cannot be reached',
     remedy: 'Check the address and the credentials, and that the server is running.',
   },
+  DATABASE_DISK_FULL: {
+    message: 'the disk of the database is full',
+    remedy: 'Free space on the disk of the database, or ask its operator to. Then repeat the request.',
+  },
   HOME_UNUSABLE: {
     message: 'the data folder cannot be used',
     remedy: 'Check that the folder exists and that this user can write to it.',

@@ -7,6 +7,7 @@ import { buildServer } from '../http/server.ts';
 import { KeyAuthenticator } from '../http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../http/shared/rate-limiter.ts';
 import { composeExecution } from './execution-api.ts';
+import { MissingWorkers } from './missing-workers.ts';
 import type { Notices } from './notices.ts';
 import type { Platform } from './platform.ts';
 import { programVersion } from './program-version.ts';
@@ -49,12 +50,15 @@ export async function openApi(platform: Platform, { config, out }: { config: Con
     },
   });
   await http.ready();
+  const missingWorkers = new MissingWorkers(engine, out);
   return {
     async listen() {
       await listen(http, { host, port });
+      setImmediate(() => missingWorkers.start()); // After the greeting.
       return addressOf(http, host);
     },
     async close() {
+      missingWorkers.stop();
       await closeInTime(http);
       await authenticator.close();
     },

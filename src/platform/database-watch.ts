@@ -1,6 +1,6 @@
 import { isAppError } from '../core/errors.ts';
 import type { EngineEvents } from '../engine/events.ts';
-import { isUnavailable } from '../ledger/driver/statement.ts';
+import { isDiskFull, isUnavailable } from '../ledger/driver/statement.ts';
 import type { Notices } from './notices.ts';
 
 const PROBE_EVERY_MS = 500;
@@ -13,13 +13,15 @@ export type Watched = {
   probe(): Promise<unknown>;
 };
 
-/** Prints when the database is lost and when it is back. The worker retries in any case. */
+type Loss = 'database_lost' | 'disk_full';
+
+/** Prints when the database is lost or its disk is full, and when that is over. The worker retries in any case. */
 export class DatabaseWatch {
   readonly #watched: Watched;
   readonly #out: Notices;
   readonly #saidAtMs = new Map<string, number>();
   #lostAtMs: number | null = null;
-  #isTold = false;
+  #told: Loss | null = null;
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
@@ -37,18 +39,19 @@ export class DatabaseWatch {
   #onError(error: unknown, where: string): void {
     if (this.#isStopped) return;
     const message = reasonOf(error);
-    if (isUnavailable(error)) this.#lose(message);
+    if (isDiskFull(error)) this.#lose('disk_full', message);
+    else if (isUnavailable(error)) this.#lose('database_lost', message);
     else this.#complain(where, message);
   }
 
-  #lose(message: string): void {
+  #lose(event: Loss, message: string): void {
     if (this.#lostAtMs === null) {
       this.#lostAtMs = performance.now();
       this.#probeLater();
     }
-    if (this.#isTold || !this.#mayTell('lost')) return;
-    this.#isTold = true;
-    this.#out.event({ event: 'database_lost', message }, `The database is unreachable (${message}). Retrying until it is back.`);
+    if (this.#told === event || !this.#mayTell(event)) return;
+    this.#told = event;
+    this.#out.event({ event, message }, LOSSES[event](message));
   }
 
   #complain(where: string, message: string): void {
@@ -77,12 +80,18 @@ export class DatabaseWatch {
     }
     const awayMs = Math.round(performance.now() - (this.#lostAtMs ?? 0));
     this.#lostAtMs = null;
-    if (this.#isTold && !this.#isStopped) {
+    if (this.#told !== null && !this.#isStopped) {
       this.#out.event({ event: 'database_back', awayMs }, `The database is back after ${(awayMs / 1_000).toFixed(1)} s.`);
     }
-    this.#isTold = false;
+    this.#told = null;
   }
 }
+
+const LOSSES: Record<Loss, (message: string) => string> = {
+  database_lost: (message) => `The database is unreachable (${message}). Retrying until it is back.`,
+  disk_full: (message) =>
+    `The disk of the database is full (${message}). No job is accepted. Free space on it, or enlarge it. Retrying until there is room.`,
+};
 
 /** The message of the database driver, if an AppError wraps it. */
 function reasonOf(error: unknown): string {

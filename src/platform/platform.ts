@@ -4,7 +4,9 @@ import type { Registration } from '../engine/work/registry.ts';
 import { simulateRegistration } from '../handlers/simulate.ts';
 import { readClock } from '../ledger/driver/clock.ts';
 import { type Database, openDatabase } from '../ledger/driver/database.ts';
+import { isDiskFullNow } from '../ledger/driver/disk-room.ts';
 import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
+import { onDiskFull } from '../ledger/driver/statement.ts';
 import { configureQueue } from '../ledger/queues/queues.ts';
 import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
 import type { Admission } from '../services/admission/admission.ts';
@@ -143,6 +145,16 @@ function registerBuiltIns(engine: Engine, { simulation, execution, workers }: Co
 
 /** The parts of the platform that a `DatabaseWatch` needs. */
 export const watchable = ({ engine, database }: Platform): Watched => ({
-  on: (event, listener) => engine.events.on(event, listener),
-  probe: () => readClock(database.maintenance),
+  on(event, listener) {
+    engine.events.on(event, listener);
+    // A request that fails is reported to its caller, and not as an event.
+    onDiskFull((error) => listener({ error, where: 'database' }));
+  },
+  probe: () => probeDatabase(database),
 });
+
+/** Throws if the database cannot be reached, or if its disk is full. */
+export async function probeDatabase({ maintenance }: Database): Promise<void> {
+  await readClock(maintenance);
+  if (await isDiskFullNow(maintenance)) throw new AppError('DATABASE_DISK_FULL');
+}

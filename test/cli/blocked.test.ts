@@ -34,7 +34,7 @@ it('a worker whose handler never yields returns its other jobs and ends, althoug
   await until(
     'the readiness of another process names it',
     async () => JSON.stringify(await (await fetch(`${url}/readyz`)).json()),
-    (answer) => /"reasons":\["1 worker does not respond: a handler has blocked the event loop for \d+ s\./.test(answer),
+    (answer) => /"message":"1 worker does not respond: a handler has blocked the event loop for \d+ s\./.test(answer),
   );
 
   for (const type of ['near', 'spin']) millrace.register({ type, handler: ({ attempt }) => ({ attempt }) });

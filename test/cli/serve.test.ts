@@ -31,14 +31,16 @@ describe('serve', () => {
     const { serve, url } = await startServe();
     const { headers } = await keyOf();
     const ready = await fetch(`${url}/readyz`);
-    expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 503, body: { workers: 0 } });
+    expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 0 } });
+    await serve.said(/No worker is alive\. Jobs are accepted, but wait for a worker\. Start one with "millrace work"\.\n/);
     const accepted = await submit(url, headers, {});
     expect(accepted.status).toBe(202);
     const { job_id } = (await accepted.json()) as { job_id: string };
     const cwd = folderWith({ 'echo.js': 'export const handlers = { echo: (_context, payload) => payload };' });
     const worker = start(['work', 'echo.js', '--verbose'], { ...here(), cwd });
     await worker.said(new RegExp(`completed echo ${job_id}`));
-    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    expect((await fetch(`${url}/readyz?workers=required`)).status).toBe(200);
+    await serve.said(/A worker is alive again\.\n/);
     serve.kill('SIGTERM');
     expect(await serve.ended).toMatchObject({ code: 0, stderr: '' });
     expect(serve.stdout).toMatch(/Stopping\.\nStopped\.\n$/);

@@ -17,12 +17,12 @@ async function onARoad() {
   return { road, url };
 }
 
-/** A client whose jobs the database refuses to store. */
-async function refusedByTheDatabase() {
+/** A client whose jobs the database refuses to store, with this SQLSTATE. */
+async function refusedByTheDatabase(sqlState = 'P0001') {
   const client = await server.client();
   const name = `refuse_${client.clientId.replaceAll('-', '')}`;
   await server.ledger.db.maintenance.query(`
-    CREATE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no more jobs'; END$$;
+    CREATE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no more jobs' USING ERRCODE = '${sqlState}'; END$$;
     CREATE TRIGGER ${name} BEFORE INSERT ON millrace.jobs FOR EACH ROW
       WHEN (NEW.org_id = '${client.clientId}') EXECUTE FUNCTION ${name}()`);
   return client;
@@ -118,6 +118,7 @@ const CASES: Record<ProblemCode, Provoke> = {
     await road.close();
     return client.at(url).post('/jobs', EXECUTE);
   },
+  RFA_STORAGE_FULL: async () => (await refusedByTheDatabase('53100')).post('/jobs', EXECUTE),
   RFA_EXEC_QUEUE_FULL: async () => (await server.client()).at(await server.listen({ settings: { queueSize: 0 } })).post('/jobs', EXECUTE),
   RFA_EXEC_WORKER_UNAVAILABLE: async () => {
     await server.worker('none');

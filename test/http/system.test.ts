@@ -51,27 +51,41 @@ describe('the system routes', () => {
     });
   });
 
-  it('say that the server is ready when the database answers and a worker is alive', async () => {
+  it('say that the server is ready without a worker, and warn of it; a caller may require one [FR-14.30] [FR-14.89]', async () => {
     const { url } = await serveOver(ledger.db.url);
-    const before = await fetch(`${url}/readyz`);
-    expect(before.status).toBe(503);
+    const NO_WORKER = {
+      code: 'RFA_EXEC_WORKER_UNAVAILABLE',
+      message: 'No worker is alive. Jobs are accepted, but wait for a worker.',
+    };
+    const warned = await fetch(`${url}/readyz`);
+    expect({ status: warned.status, body: await bodyOf(warned) }).toEqual({
+      status: 200,
+      body: {
+        ...{ status: 'ready', ledger: { reachable: true, latency_ms: expect.any(Number) }, workers: 0 },
+        ...{ reasons: [], warnings: [NO_WORKER] },
+      },
+    });
+    expect((await submit(url, 'without a worker')).status).toBe(202);
+    const required = `${url}/readyz?workers=required`;
+    const before = await fetch(required);
     expect(before.headers.get('retry-after')).toBe('1');
-    expect(await before.json()).toMatchObject({
-      status: 'not_ready',
-      ledger: { reachable: true },
-      workers: 0,
-      reasons: ['No worker is alive. Jobs are accepted, but wait for a worker.'],
+    expect({ status: before.status, body: await bodyOf(before) }).toMatchObject({
+      status: 503,
+      body: { status: 'not_ready', code: NO_WORKER.code, ledger: { reachable: true }, workers: 0, reasons: [NO_WORKER.message] },
     });
     const worker = await ledger.registerWorker();
-    expect((await fetch(`${url}/readyz`)).status).toBe(503); // It handles nothing.
+    expect((await fetch(required)).status).toBe(503); // It handles nothing.
     await ledger.db.api.query(`UPDATE millrace.workers SET types = '{echo}' WHERE id = $1`, [worker]);
-    const after = await fetch(`${url}/readyz`);
-    expect({ status: after.status, body: await bodyOf(after) }).toMatchObject({
-      status: 200,
-      body: { status: 'ready', workers: 1, reasons: [] },
-    });
+    for (const address of [required, `${url}/readyz`]) {
+      const after = await fetch(address);
+      expect({ status: after.status, body: await bodyOf(after) }).toMatchObject({
+        status: 200,
+        body: { status: 'ready', workers: 1, reasons: [], warnings: [] },
+      });
+    }
     await ledger.db.api.query(`UPDATE millrace.workers SET beat_at = millrace.clock() - interval '1 minute'`);
-    expect((await fetch(`${url}/readyz`)).status).toBe(503);
+    expect((await fetch(required)).status).toBe(503);
+    expect((await fetch(`${url}/readyz?workers=optional`)).status).toBe(400);
   });
 });
 
@@ -104,6 +118,7 @@ describe('when the database is away', () => {
       status: 503,
       body: {
         status: 'not_ready',
+        code: 'DATABASE_UNREACHABLE',
         ledger: { reachable: false },
         workers: null,
         reasons: ['The database does not respond.'],

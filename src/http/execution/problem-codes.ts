@@ -1,4 +1,4 @@
-import type { AppError, ErrorCode } from '../../core/errors.ts';
+import { type AppError, ERRORS, type ErrorCode } from '../../core/errors.ts';
 
 type Problem = { readonly status: number; readonly title: string; readonly action: string };
 
@@ -51,6 +51,7 @@ export const PROBLEMS = {
     'Storage unavailable',
     'Retry later, with the same idempotency key if the request creates something.',
   ),
+  RFA_STORAGE_FULL: problem(503, 'Storage full', ERRORS.DATABASE_DISK_FULL.remedy),
   RFA_EXEC_QUEUE_FULL: problem(503, 'Queue full', 'Retry after the seconds given in Retry-After, lower the load, or add workers.'),
   RFA_EXEC_WORKER_UNAVAILABLE: problem(503, 'No worker available', 'Start a worker. Jobs stay queued until a worker runs.'),
   RFA_CONFIG_INVALID: problem(503, 'Server misconfigured', 'Ask the operator to correct the configuration.'),
@@ -93,6 +94,7 @@ const RULES: Partial<Record<ErrorCode, Rule>> = {
   },
   INTERNAL_ERROR: (error) => (isStatementFailure(error) ? 'RFA_STORAGE_DB_ERROR' : 'RFA_INTERNAL'),
   DATABASE_UNREACHABLE: 'RFA_STORAGE_UNAVAILABLE',
+  DATABASE_DISK_FULL: 'RFA_STORAGE_FULL',
 };
 
 const EXPIRED: ReadonlySet<string> = new Set(['EXPIRED']);

@@ -25,6 +25,7 @@ const STATUSES: Partial<Record<ErrorCode, number>> = {
   QUOTA_EXCEEDED: 429,
   UNAVAILABLE: 503,
   SHUTTING_DOWN: 503,
+  DATABASE_DISK_FULL: 503,
   TIMED_OUT: 503,
 };
 

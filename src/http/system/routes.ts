@@ -14,11 +14,24 @@ const READY_MEMBERS = {
   workers: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Workers alive and not blocked; null when the database cannot be reached.',
   }),
-  reasons: Type.Array(Type.String(), { description: 'Why the server is not ready, and which workers are blocked.' }),
+  reasons: Type.Array(Type.String(), { description: 'Why the server is not ready.' }),
+  warnings: Type.Array(Type.Object({ code: Type.String(), message: Type.String() }), {
+    description:
+      'What needs an operator although jobs are accepted: RFA_EXEC_WORKER_UNAVAILABLE (no worker is alive), WORKER_STALLED (a handler blocks its worker).',
+  }),
 };
 
-const Ready = Type.Object(READY_MEMBERS, { description: 'The server accepts jobs, and a worker is alive.' });
-const NotReady = Type.Object(READY_MEMBERS, { description: 'The server is not ready; `reasons` says why.' });
+const Ready = Type.Object(READY_MEMBERS, { description: 'The server accepts jobs.' });
+const NotReady = Type.Object(
+  { code: Type.String({ description: 'DATABASE_UNREACHABLE, DATABASE_DISK_FULL or RFA_EXEC_WORKER_UNAVAILABLE.' }), ...READY_MEMBERS },
+  { description: 'The server is not ready; `code` and `reasons` say why.' },
+);
+
+const ReadyQuery = Type.Object({
+  workers: Type.Optional(
+    Type.Literal('required', { description: 'Return 503 with the code RFA_EXEC_WORKER_UNAVAILABLE if no worker is alive.' }),
+  ),
+});
 
 const Version = Type.Object(
   { name: Type.Literal('millrace'), version: Type.String(), node: Type.String() },
@@ -35,20 +48,25 @@ export function installSystem(http: Http, { engine, version }: { engine: Engine;
   }));
   const ready = {
     operationId: 'getReadiness',
-    summary: 'Can jobs be accepted, and is there a worker to do them?',
-    description: 'Ready means that the database answers within a second and at least one worker is alive and not blocked.',
+    summary: 'Can jobs be accepted?',
+    description:
+      'Ready means that the database answers within a second and that its disk is not full. Workers run in other processes, so a missing worker is a warning. With `workers=required` the server is not ready without a worker that is alive and not blocked.',
     tags: ['system'],
   };
-  const readySchema = { ...ready, response: { 200: Ready, 503: NotReady } };
-  http.get('/readyz', { config: PROBE, schema: readySchema }, async (_request, reply) => {
-    const readiness = await checkReadiness(engine);
-    if (!readiness.ready) reply.code(503).header('retry-after', 1);
-    return {
-      status: readiness.ready ? ('ready' as const) : ('not_ready' as const),
-      ledger: { reachable: readiness.ledger.reachable, latency_ms: readiness.ledger.latencyMs },
-      workers: readiness.workers,
-      reasons: [...readiness.reasons],
+  const readySchema = { ...ready, querystring: ReadyQuery, response: { 200: Ready, 503: NotReady } };
+  http.get('/readyz', { config: PROBE, schema: readySchema }, async ({ query }, reply) => {
+    const { code, ledger, workers, reasons, warnings } = await checkReadiness(engine, { requiresWorkers: query.workers === 'required' });
+    const facts = {
+      ledger: { reachable: ledger.reachable, latency_ms: ledger.latencyMs },
+      workers,
+      reasons: [...reasons],
+      warnings: [...warnings],
     };
+    if (code === null) return { status: 'ready' as const, ...facts };
+    return reply
+      .code(503)
+      .header('retry-after', 1)
+      .send({ status: 'not_ready' as const, code, ...facts });
   });
   const about = { operationId: 'getVersion', summary: 'Which version is this?', tags: ['system'] };
   http.get('/version', { config: PROBE, schema: { ...about, response: { 200: Version } } }, async () => ({

@@ -1,6 +1,6 @@
 import type { QueryResult } from 'pg';
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
-import { AppError, isAppError } from '../../core/errors.ts';
+import { AppError, ERRORS, isAppError } from '../../core/errors.ts';
 
 /** One constant SQL text with a name. Every statement of the ledger is made here, so a test can prepare them all. */
 export type Statement = {
@@ -116,7 +116,7 @@ export async function run<Row>(
 export const isOurs = (db: Queryable): boolean => 'totalCount' in db || db.isOurs === true;
 
 export function sqlStateOf(error: unknown): string | null {
-  if (isAppError(error, 'UNAVAILABLE')) return sqlStateOf(error.cause);
+  if (isAppError(error, 'UNAVAILABLE') || isAppError(error, 'DATABASE_DISK_FULL')) return sqlStateOf(error.cause);
   const code = (error as { code?: unknown } | null)?.code;
   // EPIPE has the form of an SQLSTATE.
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code) ? code : null;
@@ -128,6 +128,7 @@ const CONNECTION_CODES = new Set([...CUT_CODES, 'ECONNREFUSED', 'ENOTFOUND', 'EH
 /** An error that says that the database is away or held up becomes an `AppError`; any other error is returned as it is. */
 export function translated(error: unknown, { mayHaveHappened = false } = {}): unknown {
   if (isAppError(error) || !isPassing(error)) return error;
+  if (isDiskFull(error)) return reportDiskFull(error, mayHaveHappened);
   const facts = { retryAfterMs: 1_000, mayHaveHappened, cause: error };
   if (mayHaveHappened) {
     const message = 'The connection to the database was lost before a response arrived. The operation may have happened.';
@@ -135,6 +136,41 @@ export function translated(error: unknown, { mayHaveHappened = false } = {}): un
   }
   const message = isContended(error) ? 'Another transaction holds a lock that this needs.' : 'The database does not respond.';
   return new AppError('UNAVAILABLE', { message, ...facts });
+}
+
+let diskFullAtMs = Number.NEGATIVE_INFINITY;
+const diskFullListeners = new Set<(error: AppError) => void>();
+
+/** Calls the listener for each statement of this process that failed because the disk is full. Returns a function that removes it. */
+export function onDiskFull(listener: (error: AppError) => void): () => void {
+  diskFullListeners.add(listener);
+  return () => diskFullListeners.delete(listener);
+}
+
+/** How long ago a statement of this process last failed because the disk is full; infinite if the disk had room since. */
+export const msSinceDiskFull = (): number => performance.now() - diskFullAtMs;
+
+export function forgetDiskFull(): void {
+  diskFullAtMs = Number.NEGATIVE_INFINITY;
+}
+
+/** Somebody must make room, so callers are asked to wait longer than for other failures. */
+const ROOM_AFTER_MS = 5_000;
+
+function reportDiskFull(cause: unknown, mayHaveHappened: boolean): AppError {
+  diskFullAtMs = performance.now();
+  const effect = mayHaveHappened ? 'The operation may have happened.' : `Nothing was changed. ${ERRORS.DATABASE_DISK_FULL.remedy}`;
+  const message = `The disk of the database is full. ${effect}`;
+  const error = new AppError('DATABASE_DISK_FULL', { message, retryAfterMs: ROOM_AFTER_MS, mayHaveHappened, cause });
+  for (const listener of diskFullListeners) listener(error);
+  return error;
+}
+
+/** The disk with the data or with the log of the database is full. A write may succeed once there is room. */
+export function isDiskFull(error: unknown): boolean {
+  if (isAppError(error)) return error.code === 'DATABASE_DISK_FULL';
+  const sqlState = sqlStateOf(error);
+  return sqlState === '53100' || (sqlState === '58030' && /No space left|quota exceeded/i.test((error as Error).message));
 }
 
 /** The statement may succeed a moment later: the database is away, or another transaction was in the way. */
@@ -155,18 +191,21 @@ export function isOverlong(error: unknown): boolean {
 /** The statement was sent, and its outcome is unknown. */
 export function isUnanswered(error: unknown): boolean {
   const sqlState = sqlStateOf(error);
-  if (sqlState !== null) return /^(?:08|57P0[1245])/.test(sqlState);
+  // After a panic, such as one of the log, the server restarts and decides from its log what had happened.
+  if (sqlState !== null) return /^(?:08|57P0[1245])/.test(sqlState) || (error as { severity?: unknown }).severity === 'PANIC';
   const { code, message = '' } = (error ?? {}) as { code?: unknown; message?: string };
   return CUT_CODES.includes(String(code)) || /Connection terminated|Query read timeout/i.test(message);
 }
 
 /** The database is away, full, shutting down or read-only. The request itself is fine and can be repeated later. */
 export function isUnavailable(error: unknown): boolean {
+  if (isDiskFull(error)) return true;
   if (isAppError(error)) return error.code === 'UNAVAILABLE' && !isContended(error);
   const sqlState = sqlStateOf(error);
   if (sqlState !== null) return /^(08|53|57P|57014|25006|25P03)/.test(sqlState);
-  const code = (error as { code?: unknown } | null)?.code;
-  if (typeof code === 'string' && CONNECTION_CODES.has(code)) return true;
+  const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
+  // The socket of a server that stopped is gone (ENOENT).
+  if (syscall === 'connect' || (typeof code === 'string' && CONNECTION_CODES.has(code))) return true;
   const message = error instanceof Error ? error.message : '';
   return /Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|connection timeout|Query read timeout/i.test(
     message,

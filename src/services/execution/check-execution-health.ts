@@ -5,7 +5,7 @@ import type { Engine } from '../../engine/engine.ts';
 import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
 import { listWorkers, type WorkerInfo } from '../../ledger/attempts/workers.ts';
 import { queueDepth } from '../../ledger/queues/queue-depth.ts';
-import { checkReadiness } from '../admission/check-readiness.ts';
+import { checkReadiness, NO_WORKER } from '../admission/check-readiness.ts';
 import type { ExecutionContext } from './context.ts';
 
 const LEDGER_MS = 1_000;
@@ -20,7 +20,7 @@ export async function checkExecutionHealth({ engine }: Pick<ExecutionContext, 'e
   if (workers > 0) return { workers, latencyMs: Math.round((performance.now() - startedAtMs) * 10) / 10 };
   throw new AppError('UNAVAILABLE', {
     message: 'No worker is running: jobs are accepted and stay queued.',
-    problem: 'RFA_EXEC_WORKER_UNAVAILABLE',
+    problem: NO_WORKER,
     retryAfterMs: RETRY_AFTER_MS,
   });
 }
