@@ -1,10 +1,13 @@
 import { type Config, type LoadedConfig, type LoadParams, loadConfig } from '../config/load-config.ts';
 import { showDuration } from '../config/values.ts';
+import { DEFAULT_LIMITS } from '../core/submission.ts';
+import type { Engine } from '../engine/engine.ts';
 import { type Database, openDatabase } from '../ledger/driver/database.ts';
 import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
 import { Millrace } from '../library/millrace.ts';
 import type { OpenOptions } from '../library/open-options.ts';
 import { openPostgres } from '../postgres/open.ts';
+import { createEngine } from '../services/jobs/create-engine.ts';
 import type { CommonValues } from './command.ts';
 import type { Output } from './output.ts';
 import { visibleLine } from './visible-text.ts';
@@ -48,14 +51,18 @@ export const openOptionsOf = ({ database, limits, profile: { profile: _, ...defa
   keepRevokedKeys: showDuration(execution.revokedKeysMs),
 });
 
-/** Opens Millrace for one command. It migrates an embedded database; a shared one is migrated only by an explicit command. */
-export async function withMillrace<T>(connection: Connection, work: (millrace: Millrace) => Promise<T>): Promise<T> {
-  const millrace = await openMillrace(connection, { migrate: dataFolder(connection.values) !== null });
-  try {
-    return await work(millrace);
-  } finally {
-    await millrace.close({ grace: 0 });
-  }
+/** Opens the engine for one command that reads or changes jobs of any org. It runs no jobs. */
+export function withEngine<T>(connection: Connection, work: (engine: Engine) => Promise<T>): Promise<T> {
+  const { profile, limits } = settingsOf(connection.values).config;
+  return withLedger(connection, async (database) => {
+    const engine = createEngine({ database, profile, limits: { ...DEFAULT_LIMITS, maxPayloadBytes: limits.payloadBytes } });
+    await engine.open();
+    try {
+      return await work(engine);
+    } finally {
+      await engine.close(0);
+    }
+  });
 }
 
 /** Opens the database without a check of its schema. */

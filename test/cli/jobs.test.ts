@@ -124,7 +124,7 @@ describe('jobs cancel', () => {
     const dry = await run([...args, '--dry-run'], here());
     expect(dry.stdout).toBe('2 found: 2 would be cancelled or asked to stop, 0 had already ended, 0 not found.\n');
     expect(await Promise.all(jobs.map((job) => ledger.stateOf(job)))).toEqual(['scheduled', 'delayed']);
-    expect(await ask(args, here())).toEqual({
+    expect(await ask([...args, '--yes'], here())).toEqual({
       requested: 2,
       cancelled: 2,
       skipped: 0,
@@ -163,7 +163,7 @@ describe('queues', () => {
   it('are listed, paused and resumed', async () => {
     const paused = await run(['queues', 'pause', 'q:default'], here());
     expect(paused).toMatchObject({ code: 0, stdout: 'Queue q:default is paused.\n' });
-    expect((await run(['queues', 'list'], here())).stdout).toMatch(/^q:default +fair +paused since \d{4}-/m);
+    expect((await run(['queues', 'list'], here())).stdout).toMatch(/^q:default +\d+ .*fair +paused since \d{4}-/m);
     expect(await ask(['queues', 'resume', 'q:default'], here())).toMatchObject({
       queue: { name: 'q:default', pausedAt: null },
     });

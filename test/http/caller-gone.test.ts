@@ -89,7 +89,7 @@ it('a dry run counts in the database and reads no job', async () => {
   onTestFinished(() => observeStatements(null));
   const { body } = await caller.post('/jobs/cancel', { filter: { types: ['nobody'] }, dry_run: true });
   expect(body).toEqual({ requested: JOBS, cancelled: JOBS - 200, skipped: 200, failed: 0, errors: [], dry_run: true });
-  expect(statements.filter((name) => name.includes('count_cancellable'))).toHaveLength(1);
+  expect(statements.filter((name) => name.includes('count_matching'))).toHaveLength(1);
   expect(statements.filter((name) => name.includes('search_'))).toEqual([]);
 });
 

@@ -1,16 +1,21 @@
-import type { BatchCancellationResult, CancellationResult } from '../../services/jobs/cancel-job.ts';
+import { wholeOrg } from '../../core/owner.ts';
+import { type BatchCancellationResult, type CancellationResult, cancelJob, cancelMany } from '../../services/jobs/cancel-job.ts';
+import { runBulk } from '../bulk.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
-import { withMillrace } from '../connection.ts';
-import { FILTER_OPTIONS, isEmptyFilter, readFilter } from '../job-filter.ts';
+import { CONFIRM_OPTIONS } from '../confirm.ts';
+import { withEngine } from '../connection.ts';
+import { checkTarget, FILTER_OPTIONS, readFilter } from '../job-filter.ts';
 import { readJobId } from '../option-values.ts';
+import { checkOrgOptions, findOwners, ORG_OPTIONS } from '../org-choice.ts';
+import type { Output } from '../output.ts';
 import { textTable } from '../text-table.ts';
-import { UsageError } from '../usage-error.ts';
 
 const OPTIONS = {
+  ...ORG_OPTIONS,
   ...FILTER_OPTIONS,
   force: { type: 'boolean', help: 'abort running handlers immediately, not at their next checkpoint' },
   reason: { type: 'string', value: 'TEXT', help: 'the reason, for the history' },
-  'dry-run': { type: 'boolean', help: 'count the jobs that would be cancelled, and change nothing' },
+  ...CONFIRM_OPTIONS,
 } as const;
 
 export const jobsCancel = defineCommand({
@@ -19,45 +24,87 @@ export const jobsCancel = defineCommand({
   takes: '[ID...]',
   maxArgs: 1_000,
   options: OPTIONS,
-  details: 'A waiting job is cancelled immediately. A running job is asked to stop.',
-  examples: ['millrace jobs cancel ID --reason "sent by mistake"', 'millrace jobs cancel --state scheduled --type email.send --dry-run'],
+  details:
+    'A waiting job is cancelled immediately. A running job is asked to stop. Before it cancels by filter, the command says how many jobs match, and needs --yes or the number typed in a terminal.',
+  examples: [
+    'millrace jobs cancel ID --reason "sent by mistake"',
+    'millrace jobs cancel --state scheduled --type email.send --dry-run',
+    'millrace jobs cancel --org acme --state scheduled --type email.send --yes',
+  ],
   run,
 });
 
 type Call = Invocation<typeof OPTIONS>;
 
 async function run(invocation: Call): Promise<number> {
-  const { values, args } = invocation;
+  const { values, args, out } = invocation;
+  checkOrgOptions(values);
   const ids = args.map(readJobId);
   const filter = readFilter(values);
-  if (ids.length > 0 && !isEmptyFilter(filter))
-    throw new UsageError('Name jobs by id, or by --state, --type and --tag, but not by both.', 'jobs cancel');
-  if (ids.length === 0 && isEmptyFilter(filter))
-    throw new UsageError('No job is named. Give ids, or --state, --type or --tag.', 'jobs cancel');
-  const dryRun = values['dry-run'] ?? false;
-  if (ids.length > 0 && !dryRun) return cancelEach(invocation, ids);
-  return cancelAll(invocation, ids.length > 0 ? { ids } : { filter });
+  checkTarget(ids, filter, 'jobs cancel');
+  if (ids.length > 0) return cancelEach(invocation, ids);
+  const how = { reason: values.reason ?? null, force: values.force ?? false, actor: null };
+  const total = await runBulk(invocation, {
+    command: 'jobs cancel',
+    verb: 'cancel',
+    act: (engine, org, { dryRun, onProgress }) =>
+      cancelMany(engine, { ...wholeOrg(org.id), ...how, filter, dryRun, onProgress: ({ cancelled }) => onProgress(cancelled) }),
+    affected: ({ cancelled }) => cancelled,
+    none: NONE,
+    add: sum,
+  });
+  return show(total, out);
 }
 
 async function cancelEach(invocation: Call, ids: readonly string[]): Promise<number> {
-  const { reason, force } = invocation.values;
-  const results = await withMillrace(invocation, async (millrace) => {
+  const { values, out } = invocation;
+  const how = { reason: values.reason ?? null, force: values.force ?? false, actor: null };
+  if (values['dry-run'] === true) return previewEach(invocation, ids, how);
+  const results = await withEngine(invocation, async (engine) => {
     const gathered: CancellationResult[] = [];
-    for (const id of ids) gathered.push(await millrace.cancel(id, { reason, force }));
+    for (const { id, org, message } of await findOwners(engine, values, ids))
+      gathered.push(
+        org === null
+          ? { jobId: id, status: 'NOT_FOUND', previousState: null, message }
+          : await cancelJob(engine, { ...wholeOrg(org.id), ...how, id }),
+      );
     return gathered;
   });
   const rows = results.map(({ jobId, status, previousState, message }) => [jobId, status, previousState ?? '', message]);
-  invocation.out.answer({ results }, () => textTable(['id', 'status', 'was', ''], rows));
+  out.answer({ results }, () => textTable(['id', 'status', 'was', ''], rows));
   return results.some(({ status }) => status === 'NOT_FOUND') ? EXIT.failed : EXIT.ok;
 }
 
-async function cancelAll(
-  invocation: Call,
-  target: { ids: readonly string[] } | { filter: ReturnType<typeof readFilter> },
-): Promise<number> {
-  const { reason, force, 'dry-run': dryRun } = invocation.values;
-  const total = await withMillrace(invocation, (millrace) => millrace.cancelMany(target, { reason, force, dryRun }));
-  invocation.out.answer(total, () => [sentenceOf(total), ...total.errors.map(({ jobId, message }) => `${jobId}: ${message}`)]);
+type HowToCancel = { reason: string | null; force: boolean; actor: null };
+
+async function previewEach(invocation: Call, ids: readonly string[], how: HowToCancel): Promise<number> {
+  const { values, out } = invocation;
+  const total = await withEngine(invocation, async (engine) => {
+    const owned = await findOwners(engine, values, ids);
+    const missing = owned.filter(({ org }) => org === null);
+    const errors = missing.map(({ id, message }) => ({ jobId: id, code: 'NOT_FOUND', message }));
+    let found: BatchCancellationResult = { ...NONE, requested: missing.length, failed: missing.length, errors, dryRun: true };
+    for (const [orgId, jobs] of Map.groupBy(owned, ({ org }) => org?.id ?? null))
+      if (orgId !== null)
+        found = sum(found, await cancelMany(engine, { ...wholeOrg(orgId), ...how, ids: jobs.map(({ id }) => id), dryRun: true }));
+    return found;
+  });
+  return show(total, out);
+}
+
+const NONE: BatchCancellationResult = { requested: 0, cancelled: 0, skipped: 0, failed: 0, errors: [], dryRun: false };
+
+const sum = (left: BatchCancellationResult, right: BatchCancellationResult): BatchCancellationResult => ({
+  requested: left.requested + right.requested,
+  cancelled: left.cancelled + right.cancelled,
+  skipped: left.skipped + right.skipped,
+  failed: left.failed + right.failed,
+  errors: [...left.errors, ...right.errors],
+  dryRun: left.dryRun || right.dryRun,
+});
+
+function show(total: BatchCancellationResult, out: Output): number {
+  out.answer(total, () => [sentenceOf(total), ...total.errors.map(({ jobId, message }) => `${jobId}: ${message}`)]);
   return total.failed > 0 ? EXIT.failed : EXIT.ok;
 }
 

@@ -1,14 +1,17 @@
 import { AppError } from '../../core/errors.ts';
 import { wholeOrg } from '../../core/owner.ts';
-import { openDatabase } from '../../ledger/driver/database.ts';
+import type { Engine } from '../../engine/engine.ts';
 import { jobAttempts } from '../../ledger/reads/job-attempts.ts';
-import type { JobView } from '../../services/jobs/read-job.ts';
-import { defineCommand, EXIT, type Invocation } from '../command.ts';
-import { withMillrace } from '../connection.ts';
+import { explainJob } from '../../services/jobs/explain-job.ts';
+import { readJobView } from '../../services/jobs/read-job.ts';
+import { defineCommand, EXIT, type Invocation, type ValuesOf } from '../command.ts';
+import { withEngine } from '../connection.ts';
 import { type JobWithAttempts, jobLines } from '../job-text.ts';
 import { readJobId } from '../option-values.ts';
+import { checkOrgOptions, ORG_OPTIONS, ownersOf } from '../org-choice.ts';
 
 const OPTIONS = {
+  ...ORG_OPTIONS,
   history: { type: 'boolean', help: 'show every change of state, oldest first' },
   attempts: { type: 'boolean', help: 'show every attempt: its time, its worker and its result' },
 } as const;
@@ -20,30 +23,34 @@ export const jobsGet = defineCommand({
   minArgs: 1,
   maxArgs: 1,
   options: OPTIONS,
-  examples: ['millrace jobs get 3f2b8c1e-5d4a-4f6b-9c7d-8e9f0a1b2c3d', 'millrace jobs get ID --history --attempts --json'],
+  examples: ['millrace jobs get 3f2b8c1e-5d4a-4f6b-9c7d-8e9f0a1b2c3d', 'millrace jobs get ID --all-orgs --history --attempts --json'],
   run: get,
 });
 
 async function get(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   const { values, args, out } = invocation;
+  checkOrgOptions(values);
   const id = readJobId(args[0]);
-  const job = await withMillrace(invocation, async (millrace) => {
-    const found = await millrace.get(id, { includeHistory: values.history });
-    return found === null || !values.attempts ? found : withAttempts(found, millrace.databaseUrl);
-  });
-  if (job === null) throw noSuchJob(id);
+  const { history = false, attempts = false } = values;
+  const job = await withEngine(invocation, (engine) => readWholeJob(engine, { id, values, history, attempts }));
   out.answer(job, () => jobLines(job));
   return EXIT.ok;
 }
 
-/** The library returns the attempts of failed jobs only; an operator needs those of every job. */
-async function withAttempts(job: JobView, databaseUrl: string): Promise<JobWithAttempts> {
-  const database = openDatabase({ url: databaseUrl, apiPool: 1 });
-  try {
-    return { ...job, attempts: await jobAttempts(database.api, wholeOrg(job.orgId), job.id) };
-  } finally {
-    await database.close();
-  }
+type Wanted = { id: string; values: ValuesOf<typeof ORG_OPTIONS>; history: boolean; attempts: boolean };
+
+/** Throws NOT_FOUND if the chosen orgs have no such job. */
+export async function readWholeJob(engine: Engine, { id, values, history, attempts }: Wanted): Promise<JobWithAttempts> {
+  const owner = wholeOrg(await ownerOf(engine, values, id));
+  const job = await readJobView(engine, { ...owner, id, includeResult: true, includeHistory: history });
+  if (job === null) throw noSuchJob(id);
+  // The services return the attempts of failed jobs only; an operator needs those of every job.
+  return attempts ? { ...job, attempts: await jobAttempts(engine.database.api, owner, job.id) } : job;
+}
+
+async function ownerOf(engine: Engine, values: ValuesOf<typeof ORG_OPTIONS>, id: string): Promise<string> {
+  const [owned] = await ownersOf(engine, values, [id]);
+  return owned?.org.id ?? '';
 }
 
 export const jobsExplain = defineCommand({
@@ -52,10 +59,15 @@ export const jobsExplain = defineCommand({
   takes: 'ID',
   minArgs: 1,
   maxArgs: 1,
-  examples: ['millrace jobs explain 3f2b8c1e-5d4a-4f6b-9c7d-8e9f0a1b2c3d'],
-  async run(invocation: Invocation) {
+  options: ORG_OPTIONS,
+  examples: ['millrace jobs explain 3f2b8c1e-5d4a-4f6b-9c7d-8e9f0a1b2c3d', 'millrace jobs explain ID --all-orgs'],
+  async run(invocation: Invocation<typeof ORG_OPTIONS>) {
+    const { values } = invocation;
+    checkOrgOptions(values);
     const id = readJobId(invocation.args[0]);
-    const explained = await withMillrace(invocation, (millrace) => millrace.explain(id));
+    const explained = await withEngine(invocation, async (engine) =>
+      explainJob(engine, { ...wholeOrg(await ownerOf(engine, values, id)), id }),
+    );
     if (explained === null) throw noSuchJob(id);
     const { obstacles, summary, state } = explained;
     const others = obstacles.map(({ message }) => message).filter((message) => message !== summary);
@@ -64,4 +76,4 @@ export const jobsExplain = defineCommand({
   },
 });
 
-export const noSuchJob = (id: string): AppError => new AppError('NOT_FOUND', { message: `There is no job ${id}` });
+const noSuchJob = (id: string): AppError => new AppError('NOT_FOUND', { message: `There is no job ${id}` });

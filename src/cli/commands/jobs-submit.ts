@@ -1,12 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { PRIORITIES } from '../../core/priority.ts';
+import { submitJob } from '../../services/jobs/submit-job.ts';
+import { waitForJob } from '../../services/jobs/wait-for-job.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
-import { withMillrace } from '../connection.ts';
-import { readDuration, readList, readTags, readWord } from '../option-values.ts';
+import { withEngine } from '../connection.ts';
+import { jobLines } from '../job-text.ts';
+import { readDuration, readDurationMs, readList, readTags, readWord } from '../option-values.ts';
+import { chosenOrg, ONE_ORG_OPTION } from '../org-choice.ts';
 import { UsageError } from '../usage-error.ts';
 
 const OPTIONS = {
+  ...ONE_ORG_OPTION,
   priority: { type: 'string', value: 'PRIORITY', help: `${PRIORITIES.join(', ')}; default NORMAL` },
   delay: { type: 'string', value: 'DURATION', help: 'the delay before the job runs: 30s, 5m, PT1H' },
   key: {
@@ -17,6 +22,8 @@ const OPTIONS = {
   queue: { type: 'string', value: 'QUEUE', help: 'the queue of the job; default q:default' },
   tag: { type: 'string', multiple: true, value: 'NAME=VALUE', help: 'a tag of the job; may be given several times' },
   'depends-on': { type: 'string', multiple: true, value: 'ID,ID', help: 'wait until these jobs have completed' },
+  wait: { type: 'boolean', help: 'wait until the job has ended, and show it; exit with 1 unless it completed' },
+  timeout: { type: 'string', value: 'DURATION', help: 'with --wait: give up waiting after this time; the job continues' },
 } as const;
 
 export const jobsSubmit = defineCommand({
@@ -31,6 +38,7 @@ export const jobsSubmit = defineCommand({
     `millrace jobs submit email.send '{"to":"ada@example.org"}' --priority HIGH --key welcome-42`,
     'millrace jobs submit report.build @report.json --delay 1h --tag customer=42',
     'cat order.json | millrace jobs submit order.import - --depends-on ID',
+    'millrace jobs submit report.build --org acme --wait --timeout 5m',
   ],
   run,
 });
@@ -47,10 +55,22 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     tags: readTags(values.tag),
     dependsOn: readList(values['depends-on']),
   };
-  const result = await withMillrace(invocation, (millrace) => millrace.submit(submission));
-  const known = result.status === 'DUPLICATE' ? ' It was already submitted with this key.' : '';
-  out.answer(result, () => [`Job ${result.jobId} is ${result.state}.${known}`]);
-  return EXIT.ok;
+  const timeoutMs = readDurationMs(values.timeout, 'timeout') ?? null;
+  if (timeoutMs !== null && values.wait !== true) throw new UsageError('--timeout needs --wait.', 'jobs submit');
+  return withEngine(invocation, async (engine) => {
+    const { id: orgId } = await chosenOrg(engine, values);
+    const result = await submitJob(engine, { orgId, submission, actor: null });
+    const known = result.status === 'DUPLICATE' ? ' It was already submitted with this key.' : '';
+    const sentence = `Job ${result.jobId} is ${result.state}.${known}`;
+    if (values.wait !== true) {
+      out.answer(result, () => [sentence]);
+      return EXIT.ok;
+    }
+    out.note(`${sentence} Waiting until it has ended.`);
+    const job = await waitForJob(engine, { orgId, id: result.jobId, timeoutMs });
+    out.answer(job, () => jobLines(job));
+    return job.state === 'completed' ? EXIT.ok : EXIT.failed;
+  });
 }
 
 async function readPayload(source: string | undefined): Promise<unknown> {

@@ -1,23 +1,39 @@
 import { AppError } from '../../core/errors.ts';
 import { suggestion } from '../../core/nearest-name.ts';
+import { queueLoad } from '../../ledger/queues/queue-load.ts';
+import { findOrgByName } from '../../services/access/list-orgs.ts';
+import { QueueControls } from '../../services/queues/queue-controls.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
-import { withMillrace } from '../connection.ts';
+import { withEngine } from '../connection.ts';
+import { ageText } from '../duration-text.ts';
 import { textTable } from '../text-table.ts';
+
+const LIST_OPTIONS = {
+  org: { type: 'string', value: 'NAME|ID', help: 'count only jobs of this org, by its slug or its id; default: all orgs' },
+} as const;
 
 export const queuesList = defineCommand({
   name: 'queues list',
-  summary: 'show the queues and which of them are paused',
-  examples: ['millrace queues list', 'millrace queues list --json'],
-  async run(invocation: Invocation) {
-    const queues = await withMillrace(invocation, (millrace) => millrace.queues.list());
-    const rows = queues.map(({ name, order, pausedAt }) => [
+  summary: 'show the queues, how many jobs wait and run, and which queues are paused',
+  options: LIST_OPTIONS,
+  details: 'Jobs wait if they could start now. Orgs share the queues, so the counts are of all orgs unless --org names one.',
+  examples: ['millrace queues list', 'millrace queues list --org acme --json'],
+  async run(invocation: Invocation<typeof LIST_OPTIONS>) {
+    const { org } = invocation.values;
+    const queues = await withEngine(invocation, async (engine) => {
+      const orgId = org === undefined ? null : (await findOrgByName(engine.database, org)).id;
+      return queueLoad(engine.database.maintenance, orgId);
+    });
+    const rows = queues.map(({ name, order, pausedAt, waiting, running, oldestWaitingMs }) => [
       name,
+      String(waiting),
+      oldestWaitingMs === null ? '' : ageText(oldestWaitingMs),
+      String(running),
       order,
       pausedAt === null ? 'open' : `paused since ${pausedAt.toISOString()}`,
     ]);
-    invocation.out.answer({ queues }, () =>
-      rows.length === 0 ? ['There are no queues yet.'] : textTable(['queue', 'order', 'state'], rows),
-    );
+    const head = ['queue', 'waiting', 'oldest', 'running', 'order', 'state'];
+    invocation.out.answer({ queues }, () => (rows.length === 0 ? ['There are no queues yet.'] : textTable(head, rows)));
     return EXIT.ok;
   },
 });
@@ -45,15 +61,16 @@ export const queuesResume = defineCommand({
 /** Refuses a queue that does not exist, so that a mistyped name does not look like a success. */
 async function switchQueue(invocation: Invocation, verb: 'pause' | 'resume'): Promise<number> {
   const name = invocation.args[0] as string;
-  const queue = await withMillrace(invocation, async (millrace) => {
-    const names = (await millrace.queues.list()).map((each) => each.name);
+  const queue = await withEngine(invocation, async (engine) => {
+    const queues = new QueueControls(engine);
+    const names = (await queues.list()).map((each) => each.name);
     if (!names.includes(name)) {
       throw new AppError('NOT_FOUND', {
         message: `There is no queue "${name}"${suggestion(name, names)}. See "millrace queues list".`,
       });
     }
-    await millrace.queues[verb](name);
-    return (await millrace.queues.list()).find((each) => each.name === name);
+    await queues[verb](name);
+    return (await queues.list()).find((each) => each.name === name);
   });
   invocation.out.answer({ queue }, () => [`Queue ${name} is ${queue?.pausedAt == null ? 'open' : 'paused'}.`]);
   return EXIT.ok;

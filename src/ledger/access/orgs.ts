@@ -11,6 +11,24 @@ const CREATE = statement(
 
 const FIND = statement('find_org', 'SELECT id, slug, requests_per_minute AS "requestsPerMinute" FROM millrace.orgs WHERE slug = $1');
 
+const LIST = statement(
+  'list_orgs',
+  `SELECT id, slug, requests_per_minute AS "requestsPerMinute", max_running AS "maxRunning", created_at AS "createdAt"
+   FROM millrace.orgs WHERE id <> '${SYSTEM_ORG_ID}' ORDER BY slug`,
+);
+
+// Reads one entry of the index for each org, and not one for each job.
+const WITH_JOBS = statement(
+  'list_orgs_with_jobs',
+  `WITH RECURSIVE owners AS (
+     (SELECT org_id FROM millrace.jobs ORDER BY org_id LIMIT 1)
+     UNION ALL SELECT (SELECT j.org_id FROM millrace.jobs j WHERE j.org_id > o.org_id ORDER BY j.org_id LIMIT 1) FROM owners o
+       WHERE o.org_id IS NOT NULL
+   )
+   SELECT o.id, o.slug, o.requests_per_minute AS "requestsPerMinute" FROM owners w JOIN millrace.orgs o ON o.id = w.org_id
+   WHERE o.id <> '${SYSTEM_ORG_ID}' ORDER BY o.slug`,
+);
+
 const SET_CAP = statement('set_org_cap', 'UPDATE millrace.orgs SET max_running = $2::int4 WHERE id = $1::uuid RETURNING id');
 
 const SET_RATE = statement('set_org_rate', 'UPDATE millrace.orgs SET requests_per_minute = $2::int4 WHERE id = $1::uuid RETURNING id');
@@ -31,6 +49,18 @@ export type Org = { id: string; slug: string; requestsPerMinute: number | null }
 
 export async function findOrg(db: Queryable, slug: string): Promise<Org | null> {
   return (await run<Org>(db, FIND, [slug]))[0] ?? null;
+}
+
+export type ListedOrg = Org & { maxRunning: number | null; createdAt: Date };
+
+/** All orgs except Millrace's own. */
+export async function listOrgs(db: Queryable): Promise<ListedOrg[]> {
+  return run<ListedOrg>(db, LIST);
+}
+
+/** The orgs that have jobs, except Millrace's own. */
+export async function orgsWithJobs(db: Queryable): Promise<Org[]> {
+  return run<Org>(db, WITH_JOBS);
 }
 
 /** Bounds how many jobs of the org run at the same time over all workers; null removes the bound. Returns false if the org does not exist. */

@@ -29,6 +29,16 @@ const LIST = statement(
    FROM millrace.workers ORDER BY id`,
 );
 
+// A claim lists jobs until all of them have ended, so each is checked against the row of its job.
+const LOADS = statement(
+  'worker_loads',
+  `SELECT c.worker_id AS id, count(*)::int4 AS running
+   FROM (SELECT worker_id, org_id, unnest(seqs) AS seq FROM millrace.claims) c CROSS JOIN LATERAL (
+     SELECT FROM millrace.jobs j
+     WHERE j.org_id = c.org_id AND j.seq = c.seq AND j.state = 'running' AND j.worker_id = c.worker_id OFFSET 0) j
+   GROUP BY c.worker_id`,
+);
+
 export type NewWorker = {
   name: string;
   host: string;
@@ -83,4 +93,10 @@ export type WorkerInfo = {
 
 export async function listWorkers(db: Queryable): Promise<WorkerInfo[]> {
   return run<WorkerInfo>(db, LIST);
+}
+
+/** How many jobs each worker runs, by its id. Workers without a job are left out. */
+export async function workerLoads(db: Queryable): Promise<Map<number, number>> {
+  const rows = await run<{ id: number; running: number }>(db, LOADS);
+  return new Map(rows.map(({ id, running }) => [id, running]));
 }

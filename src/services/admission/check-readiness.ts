@@ -9,7 +9,7 @@ import { msSinceDiskFull } from '../../ledger/driver/statement.ts';
 /** The code of both APIs for a server without a worker. */
 export const NO_WORKER = 'RFA_EXEC_WORKER_UNAVAILABLE';
 
-export type Warning = { readonly code: typeof NO_WORKER | 'WORKER_STALLED'; readonly message: string };
+type Warning = { readonly code: typeof NO_WORKER | 'WORKER_STALLED'; readonly message: string };
 
 export type Readiness = {
   readonly ready: boolean;

@@ -7,7 +7,7 @@ import { isTerminal, type JobState } from '../../core/states.ts';
 import { FIELD_LIMITS, readText } from '../../core/submission-fields.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { CancelledJob } from '../../ledger/jobs/cancel-jobs.ts';
-import { countCancellable } from '../../ledger/search/count-cancellable.ts';
+import { countMatching } from '../../ledger/search/count-matching.ts';
 import { type FoundJobs, type JobFilter, type SearchPage, searchJobs } from '../../ledger/search/search-jobs.ts';
 import { checkSearch, hasNoCondition } from './search-jobs.ts';
 
@@ -63,6 +63,8 @@ export type CancelManyParams = HowToCancel & {
   dryRun: boolean;
   /** Once it is aborted, no further job is cancelled. */
   signal?: AbortSignal;
+  /** Called after each page with what is done so far. */
+  onProgress?: (total: BatchCancellationResult) => void;
 };
 
 const PAGE = 500;
@@ -112,7 +114,7 @@ function readIds(ids: readonly string[]): readonly string[] {
 async function cancelMatching(engine: Engine, params: Asked): Promise<BatchCancellationResult> {
   const { orgId, filter = {}, page, dryRun, signal } = params;
   if (!dryRun || page?.limit !== undefined) return cancelPages(engine, params);
-  const { matching, ended } = await engine.searches.run(orgId, (db) => countCancellable(db, params, filter), signal);
+  const { matching, ended } = await engine.searches.run(orgId, (db) => countMatching(db, params, filter), signal);
   return { requested: matching, cancelled: matching - ended, skipped: ended, failed: 0, errors: [], dryRun };
 }
 
@@ -129,6 +131,7 @@ async function cancelPages(engine: Engine, params: Asked): Promise<BatchCancella
     params.signal?.throwIfAborted();
     const results = params.dryRun ? await preview(engine, ids, params) : await cancelIds(engine, { ...params, ids });
     for (const result of results) count(total, toResult(result));
+    params.onProgress?.(total);
   }
   return total;
 }

@@ -13,7 +13,7 @@ const RANGE = 'j.org_id = $orgId::uuid AND j.seq > $low::int8 AND j.seq < $high:
 
 // Looks at the newest jobs of the range, as many as the budget allows. `place` is the last of them, or null if no job is left.
 const COUNT: NamedStatement<Params, Row> = namedStatement(
-  'count_cancellable',
+  'count_matching',
   `WITH frontier AS MATERIALIZED (
   SELECT (SELECT j.seq FROM millrace.jobs j WHERE ${RANGE} ORDER BY j.seq DESC OFFSET $budget::int4 - 1 LIMIT 1) AS place
 )
@@ -26,7 +26,7 @@ FROM millrace.jobs j WHERE ${RANGE} AND j.seq >= coalesce((SELECT place FROM fro
 const BUDGET = 20_000;
 
 /** Counts all jobs of the owner that match, without reading them one by one. Each statement has its own snapshot. */
-export async function countCancellable(db: Queryable, { orgId, projectId }: Owner, given: JobFilter): Promise<MatchCounts> {
+export async function countMatching(db: Queryable, { orgId, projectId }: Owner, given: JobFilter): Promise<MatchCounts> {
   const filter: OwnedFilter = projectId === null ? given : { ...given, projectId };
   const bounds = await searchBounds(db, orgId, { filter, cursorUs: null });
   const total = { matching: 0, ended: 0 };
