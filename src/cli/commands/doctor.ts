@@ -1,6 +1,6 @@
 import type { Database } from '../../ledger/driver/database.ts';
 import { checkSchema } from '../../ledger/driver/migrate.ts';
-import { checkLedger, type Violation } from '../../ledger/upkeep/invariants.ts';
+import { checkInvariants, type Violation } from '../../ledger/upkeep/invariants.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withDatabase } from '../connection.ts';
 import type { Output } from '../output.ts';
@@ -60,9 +60,11 @@ const resultOf = (violations: number): string => (violations === 0 ? 'ok' : `${v
 
 async function examine(database: Database, out: Output): Promise<{ violations: Violation[]; jobs: number }> {
   await checkSchema(database.maintenance);
-  const checked = await checkLedger(database.maintenance, ({ jobs, of }) =>
-    out.progress(of === null ? 'Comparing tables ...' : `Reading histories: ${jobs} of about ${of} jobs ...`),
-  );
+  let read = 0;
+  const violations = await checkInvariants(database.maintenance, ({ jobs, of }) => {
+    read = jobs;
+    out.progress(of === null ? 'Comparing tables ...' : `Reading histories: ${jobs} of about ${of} jobs ...`);
+  });
   out.progress('');
-  return checked;
+  return { violations, jobs: read };
 }

@@ -23,7 +23,7 @@ const READ = statement(
 );
 
 /** An estimate, because counting reads the whole table. It is zero or less if the table was never analyzed. */
-export const COUNT_ALL = statement('estimate_jobs', `SELECT reltuples::float8 AS jobs FROM pg_class WHERE oid = 'millrace.jobs'::regclass`);
+export const ESTIMATE = statement('estimate_jobs', `SELECT reltuples::float8 AS jobs FROM pg_class WHERE oid = 'millrace.jobs'::regclass`);
 
 const FIRST_ORG = '00000000-0000-0000-0000-000000000000';
 const BATCH = 1_000;
