@@ -22,6 +22,8 @@ export async function confirm({ command, verb, jobs, of }: Plan, out: Output, te
     throw new UsageError(`This would ${what}. Nothing was changed. Repeat it with --yes, or look first with --dry-run.`, command);
   }
   const lines = createInterface(terminal);
-  const answer = await lines.question(visibleLine(`This will ${what}. Type ${jobs} to continue: `)).finally(() => lines.close());
+  // It rejects after Ctrl-C and Ctrl-D.
+  const answer = await lines.question(visibleLine(`This will ${what}. Type ${jobs} to continue: `)).catch(() => '');
+  lines.close();
   if (answer.trim() !== String(jobs)) throw new UsageError(`You did not type ${jobs}. Nothing was changed.`, command);
 }
