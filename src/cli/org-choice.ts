@@ -32,7 +32,7 @@ export async function chosenOrgs(engine: Engine, values: Values): Promise<Org[]>
   return [await chosenOrg(engine, values)];
 }
 
-/** The owner of each job, in the order of the ids. Throws NOT_FOUND for a job that the chosen orgs do not have, and says which org has it. */
+/** The owner of each job, in the order of the ids. Throws NOT_FOUND for a job of another org, and says which org has it. */
 export async function ownersOf(engine: Engine, values: Values, ids: readonly string[]): Promise<{ id: string; org: Org }[]> {
   const found = await findOwners(engine, values, ids);
   return found.map(({ id, org, message }) => {

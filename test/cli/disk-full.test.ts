@@ -1,5 +1,6 @@
 /** A disk that is full, as PostgreSQL reports it: SQLSTATE 53100, here raised by a trigger. */
 import { expect, it } from 'vitest';
+import { ERRORS } from '../../src/core/errors.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../until.ts';
@@ -46,8 +47,7 @@ it.each(['53100', '58030'])(
         retryAfter: '5',
         body: {
           code: 'DATABASE_DISK_FULL',
-          message:
-            'The disk of the database is full. Nothing was changed. Free space on the disk of the database, or ask its operator to. Then repeat the request.',
+          message: `The disk of the database is full. Nothing was changed. ${ERRORS.DATABASE_DISK_FULL.remedy}`,
         },
       });
     }

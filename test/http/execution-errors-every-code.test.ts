@@ -22,7 +22,8 @@ async function refusedByTheDatabase(sqlState = 'P0001') {
   const client = await server.client();
   const name = `refuse_${client.clientId.replaceAll('-', '')}`;
   await server.ledger.db.maintenance.query(`
-    CREATE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no more jobs' USING ERRCODE = '${sqlState}'; END$$;
+    CREATE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql
+      AS $$BEGIN RAISE EXCEPTION 'no more jobs' USING ERRCODE = '${sqlState}'; END$$;
     CREATE TRIGGER ${name} BEFORE INSERT ON millrace.jobs FOR EACH ROW
       WHEN (NEW.org_id = '${client.clientId}') EXECUTE FUNCTION ${name}()`);
   return client;

@@ -18,7 +18,8 @@ const FILL = `
   SELECT n, '${ORG}', gen_random_uuid(), now(), now(), now(), n, (SELECT max(id) FROM millrace.policies), 'scheduled', 2, 2, 1, 1,
     ARRAY[n / 1000], 'q:default', 'x' FROM generate_series(0, ${JOBS - 1}) n;
   INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs)
-  SELECT n / 1000, now(), '${ORG}', 'pending', 'scheduled', 2, 'x', 'submitted', array_agg(n) FROM generate_series(0, ${JOBS - 1}) n GROUP BY 1;
+  SELECT n / 1000, now(), '${ORG}', 'pending', 'scheduled', 2, 'x', 'submitted', array_agg(n)
+  FROM generate_series(0, ${JOBS - 1}) n GROUP BY 1;
   INSERT INTO millrace.ready (order_key, org_id, priority, queue, job_type, seqs)
   SELECT min(n), '${ORG}', 2, 'q:default', 'x', array_agg(n) FROM generate_series(0, ${JOBS - 1}) n GROUP BY n / 1000;`;
 

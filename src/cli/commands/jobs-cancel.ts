@@ -24,8 +24,10 @@ export const jobsCancel = defineCommand({
   takes: '[ID...]',
   maxArgs: 1_000,
   options: OPTIONS,
-  details:
-    'A waiting job is cancelled immediately. A running job is asked to stop. Before it cancels by filter, the command says how many jobs match, and needs --yes or the number typed in a terminal.',
+  details: [
+    'A waiting job is cancelled immediately. A running job is asked to stop.',
+    'Before it cancels by filter, the command says how many jobs match, and needs --yes or the number typed in a terminal.',
+  ].join('\n'),
   examples: [
     'millrace jobs cancel ID --reason "sent by mistake"',
     'millrace jobs cancel --state scheduled --type email.send --dry-run',

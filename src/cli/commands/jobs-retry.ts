@@ -29,8 +29,10 @@ export const jobsRetry = defineCommand({
   takes: '[ID...]',
   maxArgs: 1_000,
   options: OPTIONS,
-  details:
-    'A filter finds failed and dead-lettered jobs. Before it retries by filter, the command says how many jobs match, and needs --yes or the number typed in a terminal.',
+  details: [
+    'A filter finds failed and dead-lettered jobs.',
+    'Before it retries by filter, the command says how many jobs match, and needs --yes or the number typed in a terminal.',
+  ].join('\n'),
   examples: [
     'millrace jobs retry ID',
     'millrace jobs retry ID --reset --delay 5m --priority HIGH',

@@ -22,8 +22,11 @@ export const jobsWatch = defineCommand({
   takes: '[ID...]',
   maxArgs: MOST,
   options: OPTIONS,
-  details:
-    'Prints each change of state and each progress. A filter selects the jobs that match when the command starts, at most 1000, and they are followed whatever their states become. Exits with 1 unless all jobs completed, and with 130 after Ctrl-C, which does not affect the jobs.',
+  details: [
+    'Prints each change of state and each progress. A filter selects the jobs that match when the command starts, at most 1000, and they',
+    'are followed whatever their states become. Exits with 1 unless all jobs completed, and with 130 after Ctrl-C, which does not affect',
+    'the jobs.',
+  ].join('\n'),
   examples: ['millrace jobs watch ID', 'millrace jobs watch --all-orgs --state running --type report.build --json'],
   isLongRunning: true,
   run,

@@ -16,8 +16,7 @@ const READY_MEMBERS = {
   }),
   reasons: Type.Array(Type.String(), { description: 'Why the server is not ready.' }),
   warnings: Type.Array(Type.Object({ code: Type.String(), message: Type.String() }), {
-    description:
-      'What needs an operator although jobs are accepted: RFA_EXEC_WORKER_UNAVAILABLE (no worker is alive), WORKER_STALLED (a handler blocks its worker).',
+    description: 'What needs an operator: RFA_EXEC_WORKER_UNAVAILABLE (no worker is alive), WORKER_STALLED (a handler blocks its worker).',
   }),
 };
 
@@ -49,8 +48,10 @@ export function installSystem(http: Http, { engine, version }: { engine: Engine;
   const ready = {
     operationId: 'getReadiness',
     summary: 'Can jobs be accepted?',
-    description:
-      'Ready means that the database answers within a second and that its disk is not full. Workers run in other processes, so a missing worker is a warning. With `workers=required` the server is not ready without a worker that is alive and not blocked.',
+    description: [
+      'Ready means that the database answers within a second and that its disk is not full. Workers run in other processes, so a missing',
+      'worker is a warning. With `workers=required` the server is not ready without a worker that is alive and not blocked.',
+    ].join(' '),
     tags: ['system'],
   };
   const readySchema = { ...ready, querystring: ReadyQuery, response: { 200: Ready, 503: NotReady } };

@@ -1,7 +1,7 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-// Tokens and claims may be outdated, so each is checked against the row of its job. OFFSET 0 keeps the planner from joining whole tables: it
-// cannot know how many jobs a token lists.
+// Tokens and claims may be outdated, so each is checked against the row of its job. OFFSET 0 keeps the planner from joining whole tables,
+// because it cannot know how many jobs a token lists.
 const LOAD = statement(
   'queue_load',
   `WITH waiting AS (

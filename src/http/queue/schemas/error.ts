@@ -51,7 +51,7 @@ const MEANINGS = {
   409: 'The state of the job or its idempotency key does not allow the request (CONFLICT, DUPLICATE).',
   429: 'A limit is exceeded (QUOTA_EXCEEDED); Retry-After says when to retry.',
   500: 'An unexpected error (INTERNAL_ERROR).',
-  503: 'The service is unavailable (UNAVAILABLE), or the disk of its database is full (DATABASE_DISK_FULL); Retry-After says when to retry.',
+  503: 'The service is unavailable (UNAVAILABLE), or its disk is full (DATABASE_DISK_FULL); Retry-After says when to retry.',
 } as const;
 
 type ErrorStatus = keyof typeof MEANINGS;
