@@ -1,4 +1,5 @@
 import type { Config } from '../config/load-config.ts';
+import { AppError } from '../core/errors.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { Registration } from '../engine/work/registry.ts';
 import { simulateRegistration } from '../handlers/simulate.ts';

@@ -50,7 +50,7 @@ async function run(invocation: Call): Promise<number> {
     command: 'jobs cancel',
     verb: 'cancel',
     act: (engine, org, { dryRun, onProgress }) =>
-      cancelMany(engine, { ...wholeOrg(org.id), ...how, filter, dryRun, onProgress: ({ cancelled }) => onProgress(cancelled) }),
+      cancelMany(engine, { ...wholeOrg(org.id), ...how, target: { filter }, dryRun, onProgress: ({ cancelled }) => onProgress(cancelled) }),
     affected: ({ cancelled }) => cancelled,
     none: NONE,
     add: sum,
@@ -88,7 +88,10 @@ async function previewEach(invocation: Call, ids: readonly string[], how: HowToC
     let found: BatchCancellationResult = { ...NONE, requested: missing.length, failed: missing.length, errors, dryRun: true };
     for (const [orgId, jobs] of Map.groupBy(owned, ({ org }) => org?.id ?? null))
       if (orgId !== null)
-        found = sum(found, await cancelMany(engine, { ...wholeOrg(orgId), ...how, ids: jobs.map(({ id }) => id), dryRun: true }));
+        found = sum(
+          found,
+          await cancelMany(engine, { ...wholeOrg(orgId), ...how, target: { ids: jobs.map(({ id }) => id) }, dryRun: true }),
+        );
     return found;
   });
   return show(total, out);

@@ -18,8 +18,8 @@ export class QueueControls {
   readonly #engine: Engine;
   readonly #run: RunCall;
 
-  /** `run` starts each call, or refuses it. */
-  constructor(engine: Engine, run: RunCall) {
+  /** `run` starts each call, or refuses it. Without it, every call starts. */
+  constructor(engine: Engine, run: RunCall = (work) => work()) {
     this.#engine = engine;
     this.#run = run;
   }
