@@ -3,13 +3,16 @@
 import './guard-prototypes.js';
 import { existsSync } from 'node:fs';
 
+const sources = new URL('../src/cli/main.ts', import.meta.url);
+const isClone = existsSync(sources);
 const [major, minor] = process.versions.node.split('.').map(Number);
-if (major < 22 || (major === 22 && minor < 18)) {
-  console.error(
-    `millrace needs Node 22.18 or newer; this is ${process.versions.node}. Inside a clone, use "npx millrace": the lockfile carries a newer Node.`,
-  );
+const isOlderThan = (otherMajor, otherMinor) => major < otherMajor || (major === otherMajor && minor < otherMinor);
+if (isClone ? isOlderThan(22, 18) : isOlderThan(20, 18)) {
+  const wanted = isClone
+    ? 'A clone of millrace needs Node 22.18 or newer. Use "npx millrace" in it: "npm ci" installed a newer Node there'
+    : 'millrace needs Node 20.18.1 or newer. Install a newer Node';
+  console.error(`${wanted}. This is Node ${process.versions.node}.`);
   process.exit(1);
 }
-const sources = new URL('../src/cli/main.ts', import.meta.url);
-const { main } = await import(existsSync(sources) ? sources.href : new URL('../dist/cli/main.js', import.meta.url).href);
+const { main } = await import(isClone ? sources.href : new URL('../dist/cli/main.js', import.meta.url).href);
 process.exitCode = await main(process.argv.slice(2));

@@ -48,10 +48,16 @@ async function load(path: string): Promise<HandlerModule> {
   try {
     return await import(pathToFileURL(file).href);
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError('INVALID_HANDLER', {
-      message: `The module ${path} could not be loaded: ${message}. Correct it and start again.`,
-      cause,
-    });
+    throw new AppError('INVALID_HANDLER', { message: explainLoading(path, cause), cause });
   }
+}
+
+function explainLoading(path: string, error: unknown): string {
+  const isUnknownKind = error instanceof Error && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION';
+  if (isUnknownKind && /\.[cm]?ts$/.test(path)) {
+    const advice = 'Install Node 22.18 or newer, or compile the module to JavaScript and name the compiled file';
+    return `Node ${process.versions.node} cannot run the TypeScript module ${path}. ${advice}.`;
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  return `The module ${path} could not be loaded: ${message}. Correct it and start again.`;
 }

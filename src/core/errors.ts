@@ -118,6 +118,10 @@ export const ERRORS = {
     message: 'the data folder was written by an older PostgreSQL',
     remedy: 'Dump it with the version that created it, and load the dump into a new folder.',
   },
+  EMBEDDED_NOT_INSTALLED: {
+    message: 'the embedded database is not installed',
+    remedy: 'Set DATABASE_URL to a PostgreSQL server, or run "npm install --include=optional".',
+  },
   EMBEDDED_START_FAILED: {
     message: 'the embedded database did not start',
     remedy: 'Correct the error in its log, or set DATABASE_URL to a PostgreSQL server.',

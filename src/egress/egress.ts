@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { Readable } from 'node:stream';
-import { createSecureContext, getCACertificates } from 'node:tls';
+import tls from 'node:tls';
 import type { AddressPolicy } from '../core/address-policy.ts';
 import { dictionary } from '../core/dictionary.ts';
 import { readTargetUrl, type UrlGuard, type UrlRefusal } from '../core/target-url.ts';
@@ -88,9 +88,9 @@ export function createEgress(options: EgressOptions): Egress {
     connectTimeoutMs,
     dnsTimeoutMs,
     resolver: options.resolver ?? createResolver({ dnsTimeoutMs }),
-    secureContext: createSecureContext({
+    secureContext: tls.createSecureContext({
       minVersion: 'TLSv1.2',
-      ...(ca === undefined ? {} : { ca: [...getCACertificates('default'), ca] }),
+      ...(ca === undefined ? {} : { ca: [...defaultAuthorities(), ca] }),
     }),
     onDial: options.onDial?.bind(options),
   };
@@ -214,3 +214,6 @@ function requestHeaders(given: Readonly<Record<string, string>>, userAgent: stri
   headers.set('accept-encoding', 'identity');
   return dictionary(headers);
 }
+
+/** Node before 22.15 cannot list the authorities that the machine or NODE_EXTRA_CA_CERTS adds. */
+const defaultAuthorities = (): readonly string[] => tls.getCACertificates?.('default') ?? tls.rootCertificates;

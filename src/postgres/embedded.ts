@@ -38,13 +38,15 @@ const thisMachine: Machine = {
 export type EmbeddedParams = { home: string; onNotice: (sentence: string) => void; machine?: Partial<Machine> };
 export type EmbeddedServer = { url: string; home: string; version: number; close(): Promise<void> };
 
-type Session = EmbeddedParams & { machine: Machine; place: Home };
+type Session = EmbeddedParams & { machine: Machine; native: string; place: Home };
 type Program = { dataFolder: string; account: Account | null; binaries: Binaries };
 type Running = { url: string; version: number; address: Address; program: Program };
 
 export async function openEmbedded(params: EmbeddedParams): Promise<EmbeddedServer> {
   const machine = { ...thisMachine, ...params.machine };
-  const session = { ...params, machine, place: await openHome(params.home, machine.accounts.isRoot) };
+  // First, so that a process without the programs does not create the home.
+  const native = machine.native();
+  const session = { ...params, machine, native, place: await openHome(params.home, machine.accounts.isRoot) };
   const { running, user } = await holdingLock(session, () => joinServer(session));
   const keeper = keepRunning(session, running);
   let closing: Promise<void> | undefined;
@@ -120,8 +122,7 @@ async function leaveServer(session: Session, running: Running, user: OsLock): Pr
   session.onNotice(`The embedded PostgreSQL of ${place.path} did not stop. The next start will use the running server.`);
 }
 
-async function findBinaries(session: Session, placement: Placement): Promise<Binaries> {
-  const native = session.machine.native();
+async function findBinaries({ native }: Session, placement: Placement): Promise<Binaries> {
   const copyTo = join(placement.folder, `postgres-binaries-${await nativeVersion(native)}`);
   return prepareBinaries({ native, copyTo, account: placement.account });
 }

@@ -6,7 +6,7 @@
  */
 import { chmodSync, closeSync, openSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { codeOf } from './failure.ts';
+import { codeOf, failure } from './failure.ts';
 
 const SQLITE_BUSY = 5;
 const POLL_MS = 20;
@@ -60,10 +60,17 @@ function loadSqlite(): Sqlite {
   process.emitWarning = () => undefined;
   try {
     sqlite = process.getBuiltinModule('node:sqlite');
-    return sqlite;
   } finally {
     process.emitWarning = emitWarning;
   }
+  if (sqlite === undefined) {
+    throw failure(
+      'EMBEDDED_UNSUPPORTED_PLATFORM',
+      `The embedded PostgreSQL needs Node 22.13 or newer, and this is ${process.versions.node}. ` +
+        'Install a newer Node, or set DATABASE_URL to a PostgreSQL server, version 15 or newer.',
+    );
+  }
+  return sqlite;
 }
 
 function isBusy(error: unknown): boolean {

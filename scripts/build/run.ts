@@ -1,21 +1,14 @@
-// Makes dist/, or the folder named: the compiled sources, the migrations, and the files of the API page.
-import { spawnSync } from 'node:child_process';
+// Makes dist/, or the folder named: the compiled modules, the libraries they use, their declarations, the migrations, and the files
+// of the API page.
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { writeDeclarations } from './declarations.ts';
+import { compileModules } from './modules.ts';
+import { bundleThirdParty } from './third-party.ts';
 
-const root = join(import.meta.dirname, '..');
+const root = join(import.meta.dirname, '../..');
 const dist = resolve(process.argv[2] ?? join(root, 'dist'));
-
-function compile(): void {
-  const tsc = join(root, 'node_modules/typescript/bin/tsc');
-  const { status, error } = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json', '--outDir', dist], {
-    cwd: root,
-    stdio: 'inherit',
-  });
-  if (error) throw error;
-  if (status !== 0) process.exit(status ?? 1);
-}
 
 function copyMigrations(): void {
   const from = join(root, 'src/ledger/migrations');
@@ -38,6 +31,8 @@ function copyApiPage(): void {
 }
 
 rmSync(dist, { recursive: true, force: true });
-compile();
+await compileModules({ root, dist });
+await bundleThirdParty({ root, dist });
+writeDeclarations({ root, dist });
 copyMigrations();
 copyApiPage();
