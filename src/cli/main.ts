@@ -10,7 +10,7 @@ import { UsageError } from './usage-error.ts';
 export async function main(argv: string[]): Promise<number> {
   const { json = false, verbose = false, help = false } = peekCommon(argv);
   const out = new Output({ json, verbose });
-  leaveQuietlyOnBrokenPipe();
+  process.stdout.on('error', endAtBrokenPipe);
   try {
     const parsed = parse(argv[0] === '--version' ? ['version', ...argv.slice(1)] : argv, COMMANDS);
     if (parsed === null) return showOverview(out, help);
@@ -27,7 +27,10 @@ async function run({ command, values, args }: Parsed, out: Output): Promise<numb
     return EXIT.ok;
   }
   const invocation = { values, args, out } as Invocation<Command['options']>;
-  if (command.isLongRunning) return command.run(invocation).finally(endSoon);
+  if (command.isLongRunning) {
+    outliveReaders();
+    return command.run(invocation).finally(endSoon);
+  }
   process.once('SIGINT', () => process.exit(EXIT.interrupted));
   return command.run(invocation);
 }
@@ -43,9 +46,16 @@ function showOverview(out: Output, wanted: boolean): number {
 }
 
 /** `millrace jobs list | head` must end without an error when head does. */
-function leaveQuietlyOnBrokenPipe(): void {
-  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(EXIT.ok);
-    throw error;
-  });
+function endAtBrokenPipe(error: NodeJS.ErrnoException): void {
+  if (error.code === 'EPIPE') process.exit(EXIT.ok);
+  throw error;
+}
+
+/**
+ * Ctrl-C in `millrace up | tee log` ends tee too, and a closed terminal takes no more lines. The command must still stop what it
+ * started.
+ */
+function outliveReaders(): void {
+  process.stdout.off('error', endAtBrokenPipe);
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }

@@ -5,27 +5,48 @@ export type Stop = {
   release(): void;
 };
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+/** SIGHUP comes when a terminal closes. */
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
+/** npm and npx set it for the programs that they start. */
+const isRunByNpm = process.env.npm_lifecycle_event !== undefined;
+/** The terminal sends Ctrl-C to npm and to this process, and npm sends it once more. Both signals are one request. */
+const SAME_REQUEST_MS = isRunByNpm ? 1_000 : 0;
+const PARENT_CHECK_MS = 100;
 
 /** The first signal asks the command to stop; a second signal ends the process immediately. */
 export function listenForStop(onForced: () => void): Stop {
   const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>();
-  let isAsked = false;
+  let askedMs: number | null = null;
   const onSignal = (signal: NodeJS.Signals) => {
-    if (!isAsked) {
-      isAsked = true;
+    if (askedMs === null) {
+      askedMs = performance.now();
       return resolve(signal);
     }
+    if (performance.now() - askedMs < SAME_REQUEST_MS) return;
     onForced();
     process.exit(EXIT.interrupted);
   };
   for (const signal of SIGNALS) process.on(signal, onSignal);
+  const parentWatch = isRunByNpm ? watchParent(() => resolve('SIGTERM')) : undefined;
   return {
     asked: promise,
     release: () => {
+      clearInterval(parentWatch);
       for (const signal of SIGNALS) process.off(signal, onSignal);
     },
   };
+}
+
+/**
+ * npm and npx start programs in a shell and pass SIGTERM to that shell. Some shells, such as dash, then end without passing it on.
+ * So the end of the shell is the signal. Only npm's shell is watched: others may leave programs running on purpose.
+ */
+function watchParent(onGone: () => void): NodeJS.Timeout {
+  const parent = process.ppid;
+  return setInterval(() => {
+    if (process.ppid !== parent) onGone();
+  }, PARENT_CHECK_MS).unref();
 }
 
 const LEFTOVERS_MS = 2_000;

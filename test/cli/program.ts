@@ -11,7 +11,16 @@ import { inTime } from '../until.ts';
 const BIN = fileURLToPath(new URL('../../bin/millrace.js', import.meta.url));
 
 export type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string };
-export type Surroundings = { database?: string; stdin?: string; cwd?: string; env?: Record<string, string> };
+export type Surroundings = {
+  database?: string;
+  stdin?: string;
+  cwd?: string;
+  env?: Record<string, string>;
+  /** What starts the program in place of this Node. */
+  command?: readonly [string, ...string[]];
+  /** Whether it leads a group of processes, as a command does that a person types. */
+  leadsGroup?: boolean;
+};
 
 /** Starts the program and does not wait for it. Whatever is left of it ends with the test. */
 export function start(args: readonly string[], surroundings: Surroundings = {}): Running {
@@ -39,10 +48,13 @@ export class Running {
   readonly #child: ChildProcess;
   readonly #listeners = new Set<() => void>();
 
-  constructor(args: readonly string[], { database, stdin, cwd, env }: Surroundings) {
-    const { DATABASE_URL: _url, MILLRACE_HOME: _home, NO_COLOR: _colour, ...inherited } = process.env;
-    this.#child = spawn(process.execPath, [BIN, ...args], {
+  constructor(args: readonly string[], surroundings: Surroundings) {
+    const { database, stdin, cwd, env, command = [process.execPath, BIN], leadsGroup } = surroundings;
+    const { DATABASE_URL: _url, MILLRACE_HOME: _home, NO_COLOR: _colour, npm_lifecycle_event: _npm, ...inherited } = process.env;
+    const [file, ...first] = command;
+    this.#child = spawn(file, [...first, ...args], {
       cwd,
+      detached: leadsGroup,
       env: { ...inherited, ...(database === undefined ? {} : { DATABASE_URL: database }), ...env },
       stdio: 'pipe',
     });
@@ -65,6 +77,17 @@ export class Running {
 
   kill(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
+  }
+
+  /** As the terminal does at Ctrl-C, and a service manager at a stop. */
+  killGroup(signal: NodeJS.Signals): void {
+    process.kill(-this.#child.pid!, signal);
+  }
+
+  /** Nobody reads its output from here on. */
+  stopReading(): void {
+    this.#child.stdout?.destroy();
+    this.#child.stderr?.destroy();
   }
 
   /** Resolves when the output so far matches. */
