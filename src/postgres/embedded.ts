@@ -160,7 +160,7 @@ async function openDatabase(server: string): Promise<{ url: string; version: num
  */
 async function joinUsers(home: Home, isRoot: boolean): Promise<OsLock> {
   const path = join(home.usersFolder, `${process.pid}-${randomUUID()}`);
-  const lock = tryLock(path);
+  const lock = tryLock(path, home.lockFile);
   if (lock === null) throw new Error(`the new file ${path} is already locked`);
   await giveToOwner(home, path, isRoot);
   return lock;
@@ -168,7 +168,7 @@ async function joinUsers(home: Home, isRoot: boolean): Promise<OsLock> {
 
 async function leaveUsers(lock: OsLock): Promise<void> {
   lock.release();
-  await rm(lock.path, { force: true });
+  await rm(lock.path, { recursive: true, force: true });
 }
 
 /** Counts the processes that use the server, and removes the files of those that ended. */

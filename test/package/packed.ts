@@ -1,6 +1,6 @@
 /** The package as others install it: built, packed by npm, and unpacked in a project with its dependencies. */
 import { execFile } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -26,6 +26,7 @@ export type Packed = {
 
 export async function packAndInstall(): Promise<Packed> {
   const folder = mkdtempSync(join(tmpdir(), 'millrace-package-'));
+  chmodSync(folder, 0o755); // PostgreSQL may run as another user.
   const stage = join(folder, 'stage');
   // npm takes the README and the licence with it although the list of files does not name them.
   for (const part of ['package.json', 'README.md', 'LICENSE', ...manifest.files]) {
@@ -49,7 +50,7 @@ export async function packAndInstall(): Promise<Packed> {
 type PackReport = { filename: string; files: { path: string }[]; size: number; unpackedSize: number };
 
 /** Makes a package of the clone visible to the installed package only. */
-function linkDependency(installed: string, name: string): void {
+export function linkDependency(installed: string, name: string): void {
   const link = join(installed, 'node_modules', name);
   mkdirSync(dirname(link), { recursive: true });
   symlinkSync(join(ROOT, 'node_modules', name), link);

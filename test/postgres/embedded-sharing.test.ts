@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { chown, readdir, writeFile } from 'node:fs/promises';
+import { chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { chooseAccount, machineAccounts } from '../../src/postgres/account.ts';
@@ -35,6 +35,21 @@ describe('a home with several users', () => {
     expect(await query(second.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
     await second.close();
     expect(isAlive(pid)).toBe(false);
+  });
+
+  it('is shared the same way where a Node without SQLite made its lock', async () => {
+    const home = await scratch.preparedHome();
+    await rm(join(home, 'postgres.lock'));
+    await mkdir(join(home, 'postgres.lock'));
+    const [first, second] = await Promise.all([spawnUser(home), spawnUser(home)]);
+    const pid = postmasterPid(home)!;
+    await first.kill('SIGKILL');
+    const third = await spawnUser(home);
+    await second.close();
+    expect(await query(third.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
+    await third.close();
+    expect(isAlive(pid)).toBe(false);
+    expect(await readdir(join(home, 'postgres-users'))).toEqual([]);
   });
 
   it('survives processes that open and close at the same time, also while the home is first made', async () => {

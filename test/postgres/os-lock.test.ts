@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { lockWithin, tryLock } from '../../src/postgres/os-lock.ts';
@@ -13,8 +14,17 @@ afterAll(() => scratch.remove());
 
 const MODULE = new URL('../../src/postgres/os-lock.ts', import.meta.url).href;
 
-it('a lock is held once, also inside one process, until it is released', async () => {
-  const path = join(scratch.path, 'own');
+/** Node before 22.13 makes a folder. Every Node uses what is there. */
+const KINDS = ['file', 'folder'] as const;
+
+function pathOf(name: string, kind: (typeof KINDS)[number]): string {
+  const path = join(scratch.path, `${name}-${kind}`);
+  if (kind === 'folder') mkdirSync(path);
+  return path;
+}
+
+it.each(KINDS)('a lock is held once, also inside one process, until it is released (%s)', async (kind) => {
+  const path = pathOf('own', kind);
   const lock = tryLock(path);
   expect(lock).not.toBeNull();
   // A refused attempt must not drop the lock of the holder in the same process.
@@ -28,8 +38,8 @@ it('a lock is held once, also inside one process, until it is released', async (
   second?.release();
 });
 
-it('a lock of a process that is killed is free at once, and nothing is printed by taking one', async () => {
-  const path = join(scratch.path, 'other');
+it.each(KINDS)('a lock of a process that is killed is free at once, and nothing is printed by taking one (%s)', async (kind) => {
+  const path = pathOf('other', kind);
   const script = `import { tryLock } from ${JSON.stringify(MODULE)};
     globalThis.held = tryLock(${JSON.stringify(path)});
     console.log('held');
@@ -46,4 +56,21 @@ it('a lock of a process that is killed is free at once, and nothing is printed b
   expect(lock).not.toBeNull();
   lock?.release();
   expect(printed).toEqual([]);
+});
+
+it.each(KINDS)('processes that take turns never hold a lock together, and leave nothing to pile up (%s)', async (kind) => {
+  const path = pathOf('turns', kind);
+  const counter = join(scratch.path, `counter-${kind}`);
+  writeFileSync(counter, '0');
+  const script = `import { readFileSync, writeFileSync } from 'node:fs';
+    import { lockWithin } from ${JSON.stringify(MODULE)};
+    for (let turn = 0; turn < 25; turn++) {
+      const lock = await lockWithin(${JSON.stringify(path)}, 60_000);
+      writeFileSync(${JSON.stringify(counter)}, String(Number(readFileSync(${JSON.stringify(counter)}, 'utf8')) + 1));
+      lock.release();
+    }`;
+  const workers = [1, 2, 3].map(() => spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: 'inherit' }));
+  await Promise.all(workers.map((worker) => once(worker, 'exit')));
+  expect(readFileSync(counter, 'utf8')).toBe('75');
+  if (kind === 'folder') expect(readdirSync(path).length).toBe(1);
 });
