@@ -56,6 +56,7 @@ export class MillraceClient {
     return { ...answer, results };
   }
 
+  /** Returns a job. Throws NotFoundError if the org has no such job. */
   get(jobId: string, query: GetJobQuery = {}, { signal }: CallOptions = {}): Promise<JobStatus> {
     return this.#transport.json({ method: 'GET', path: pathOf(jobId), query, signal });
   }
@@ -69,10 +70,12 @@ export class MillraceClient {
     return allPages({ cursor: search.cursor, signal: options.signal, read });
   }
 
+  /** Returns one page of jobs that match the search. */
   searchPage(body: JobSearch = {}, { signal }: CallOptions = {}): Promise<JobSearchResult> {
     return this.#transport.json({ method: 'POST', path: '/jobs/search', body, signal });
   }
 
+  /** Returns counts, rates and latencies. */
   stats(query: GetStatsQuery = {}, { signal }: CallOptions = {}): Promise<QueueStats> {
     return this.#transport.json({ method: 'GET', path: '/stats', query, signal });
   }
@@ -82,10 +85,12 @@ export class MillraceClient {
     return this.#transport.json({ method: 'POST', path: `${pathOf(jobId)}/cancel`, body, signal, accepts: [404] });
   }
 
+  /** Cancels jobs by id or by filter, and returns the number of jobs with each result. */
   cancelMany(body: BatchCancellation, { signal }: CallOptions = {}): Promise<BatchCancellationResult> {
     return this.#transport.json({ method: 'POST', path: '/jobs/cancel', body, signal });
   }
 
+  /** Returns the newest failure of a job. */
   failure(jobId: string, query: GetFailureQuery = {}, { signal }: CallOptions = {}): Promise<FailureDetails> {
     return this.#transport.json({ method: 'GET', path: `${pathOf(jobId)}/failure`, query, signal });
   }
@@ -100,6 +105,7 @@ export class MillraceClient {
     return allPages({ cursor: search.pagination?.cursor, signal: options.signal, read });
   }
 
+  /** Returns one page of failed jobs that match the search. */
   searchFailuresPage(body: FailureSearch = {}, { signal }: CallOptions = {}): Promise<FailureSearchResult> {
     return this.#transport.json({ method: 'POST', path: '/failures/search', body, signal });
   }
@@ -113,6 +119,7 @@ export class MillraceClient {
     return this.#transport.json({ method: 'POST', path, body, signal, accepts: [404], isUnrepeatable: true });
   }
 
+  /** Changes a job and returns it. */
   update(jobId: string, body: JobUpdate, { signal }: CallOptions = {}): Promise<JobStatus> {
     return this.#transport.json({ method: 'PATCH', path: pathOf(jobId), body, signal });
   }

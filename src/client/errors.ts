@@ -15,10 +15,13 @@ export type ApiErrorFacts = {
 export class ApiError extends Error {
   /** The HTTP status, or 0 when no response arrived (`NETWORK_ERROR`, `TIMED_OUT`). */
   readonly status: number;
+  /** What went wrong, for programs. */
   readonly code: string;
+  /** Every member of the request that is wrong. */
   readonly details: readonly ErrorDetail[];
   /** Quote it when you report the error to the operator of the server. */
   readonly requestId: string | null;
+  /** When to try again. Null if the server did not say. */
   readonly retryAfterMs: number | null;
 
   constructor(facts: ApiErrorFacts) {
@@ -45,6 +48,7 @@ export class NotFoundError extends ApiError {
 /** A limit is reached; `retryAfterMs` says when to retry. */
 export class QuotaError extends ApiError {
   override readonly name = 'QuotaError';
+  /** The limit that was reached, if the server named it. */
   readonly quota: Quota | null;
 
   constructor(facts: ApiErrorFacts, quota: Quota | null) {

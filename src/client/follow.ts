@@ -3,17 +3,21 @@ import { ApiError } from './errors.ts';
 import { readEvents, type ServerSentEvent } from './event-source.ts';
 import { type Call, Deadline, delayOf, mayPass, networkError, pause, type Transport } from './transport.ts';
 
+/** An event of a stream. */
 export type FollowedEvent = {
   /** Pass it as `lastEventId` to continue after this event. */
   id: string;
   /** For example `job.completed`. */
   event: string;
+  /** The job, and what happened to it. */
   data: JobEvent;
 };
 
+/** Where a stream starts, and when it ends. */
 export type FollowOptions = {
   /** Continue after this event instead of from now on. */
   lastEventId?: string;
+  /** Ends the stream. */
   signal?: AbortSignal;
 };
 

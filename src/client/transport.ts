@@ -1,8 +1,10 @@
 import { ApiError, errorOf } from './errors.ts';
 
+/** Options of a client. */
 export type ClientOptions = {
   /** The address of the server, for example `http://127.0.0.1:8484`. */
   baseUrl: string | URL;
+  /** The API key of an org. */
   apiKey: string;
   /** Replaces the global fetch. */
   fetch?: typeof fetch;
@@ -12,7 +14,11 @@ export type ClientOptions = {
   timeout?: number;
 };
 
-export type CallOptions = { signal?: AbortSignal };
+/** Options of one call. */
+export type CallOptions = {
+  /** Aborts the call. */
+  signal?: AbortSignal;
+};
 
 type QueryValue = string | number | boolean | readonly (string | number | boolean)[] | undefined;
 

@@ -4,16 +4,24 @@ export type WebhookEvent = {
   type: string;
   /** When it happened, ISO 8601. */
   timestamp: string;
+  /** The facts of the event. */
   data: Record<string, unknown>;
 };
 
 /** Anything with a `get`, such as the Headers of any library, or a plain object. */
-export type WebhookHeaders = { get(name: string): string | null | undefined } | PlainHeaders;
+export type WebhookHeaders =
+  | {
+      /** Returns the value of a header, whatever the case of its name. */
+      get(name: string): string | null | undefined;
+    }
+  | PlainHeaders;
 type PlainHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
+/** A received webhook, and the secrets to verify it with. */
 export type VerifyWebhookParams = {
   /** The received body, unparsed. Parsing and serialising it again may change it. */
   body: string | Uint8Array;
+  /** The headers of the request. */
   headers: WebhookHeaders;
   /** `whsec_…`; pass both secrets while one is being replaced. */
   secret: string | readonly string[];
@@ -23,11 +31,13 @@ export type VerifyWebhookParams = {
   now?: () => number;
 };
 
+/** Why a webhook is refused. */
 export type WebhookRefusal = 'MISSING_HEADER' | 'MALFORMED' | 'TOO_OLD' | 'TOO_NEW' | 'NO_MATCH' | 'BAD_SECRET';
 
 /** The message cannot be trusted. Match `code`; the wording of the message may change. */
 export class WebhookVerificationError extends Error {
   override readonly name = 'WebhookVerificationError';
+  /** Why the message is refused. */
   readonly code: WebhookRefusal;
 
   constructor(code: WebhookRefusal, message: string) {

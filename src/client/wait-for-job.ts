@@ -3,9 +3,11 @@ import { ApiError } from './errors.ts';
 import { TERMINAL } from './follow.ts';
 import { Deadline, pause } from './transport.ts';
 
+/** How long to wait for a job. */
 export type WaitOptions = {
   /** Milliseconds to wait. By default there is no limit. */
   timeout?: number;
+  /** Ends the wait. */
   signal?: AbortSignal;
 };
 

@@ -2,11 +2,17 @@ export const BACKOFF_STRATEGIES = ['CONSTANT', 'LINEAR', 'EXPONENTIAL', 'CUSTOM'
 
 export type BackoffStrategy = (typeof BACKOFF_STRATEGIES)[number];
 
+/** How long a job waits before each retry. */
 export interface BackoffPolicy {
+  /** How the delay grows from one retry to the next. */
   readonly strategy: BackoffStrategy;
+  /** The delay before the first retry. */
   readonly initialDelayMs: number;
+  /** The longest delay. */
   readonly maxDelayMs: number;
+  /** The factor between two delays of the exponential strategy. */
   readonly multiplier: number;
+  /** Whether delays vary randomly, so that jobs that failed together are not retried together. */
   readonly jitter: boolean;
 }
 

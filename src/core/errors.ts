@@ -1,7 +1,10 @@
 /** One problem with one member of a request, or with one setting. */
 export interface Issue {
+  /** The field, as a dotted path. */
   readonly field: string;
+  /** What is wrong, for programs. */
   readonly code: string;
+  /** What is wrong, for people. */
   readonly message: string;
 }
 
@@ -132,6 +135,7 @@ export const ERRORS = {
   },
 } as const satisfies Record<string, { message: string; remedy: string }>;
 
+/** The code of an error. Match errors by it; the wording of messages may change. */
 export type ErrorCode = keyof typeof ERRORS;
 
 /** Which limit refused a request, and how much of it was used. */
@@ -157,12 +161,19 @@ export interface AppErrorOptions {
 
 const REPEAT = 'Repeat the request. Use the same idempotencyKey if it submits jobs, so that no job is created twice.';
 
+/** Every error that Millrace throws on purpose. */
 export class AppError extends Error {
+  /** What went wrong, for programs. */
   readonly code: ErrorCode;
+  /** Every field that is wrong. Empty for errors that concern no field. */
   readonly details: readonly Issue[];
+  /** When to try again, if the error says so. */
   readonly retryAfterMs: number | undefined;
+  /** The limit that was reached. Only for QUOTA_EXCEEDED. */
   readonly quota: Quota | undefined;
+  /** A more specific code of the execution API. */
   readonly problem: string | undefined;
+  /** Whether the operation may have taken effect. Only UNAVAILABLE can say so. */
   readonly mayHaveHappened: boolean;
 
   constructor(code: ErrorCode, options: AppErrorOptions = {}) {
@@ -176,6 +187,7 @@ export class AppError extends Error {
     this.mayHaveHappened = options.mayHaveHappened ?? false;
   }
 
+  /** What to do about it. */
   get remedy(): string {
     return this.mayHaveHappened ? REPEAT : ERRORS[this.code].remedy;
   }
@@ -185,6 +197,7 @@ export class AppError extends Error {
 export const invalidRequest = (...details: readonly Issue[]): AppError =>
   new AppError('INVALID_REQUEST', { message: details[0]?.message, details });
 
+/** Whether a value is an error of Millrace, optionally with this code. */
 export function isAppError(error: unknown, code?: ErrorCode): error is AppError {
   return error instanceof AppError && (code === undefined || error.code === code);
 }

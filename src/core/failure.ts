@@ -11,12 +11,19 @@ export const FAILURE_CATEGORIES = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'CANCELL
 
 export type FailureCategory = (typeof FAILURE_CATEGORIES)[number];
 
+/** Why an attempt failed. */
 export interface Failure {
+  /** Whether a retry may help, and who caused the failure. */
   readonly category: FailureCategory;
+  /** What went wrong, for programs. */
   readonly code: string;
+  /** What went wrong, for people. */
   readonly message: string;
+  /** The stack of the error that the handler threw. */
   readonly stackTrace?: string;
+  /** More facts about the failure, by name. */
   readonly context?: Readonly<Record<string, string>>;
+  /** The delay that the handler asked for. */
   readonly retryAfterMs?: number;
 }
 

@@ -57,31 +57,49 @@ export interface JobSummary {
   readonly parentId: string | null;
 }
 
+/** A job with its payload. */
 export interface Job extends JobSummary {
+  /** The payload as it is stored. */
   readonly payload: Payload;
 }
 
+/** The result of the last attempt. */
 export interface JobResult {
+  /** Whether the handler returned or failed. */
   readonly status: 'SUCCESS' | 'FAILURE';
+  /** The value that the handler returned. Null after a failure. */
   readonly output: Payload | null;
+  /** Why the attempt failed. Null after a success. */
   readonly error: Failure | null;
+  /** How long the attempt took. */
   readonly durationMs: number;
+  /** The number of the attempt. The first is 1. */
   readonly attempt: number;
 }
 
+/** How far a running job says it is. */
 export interface Progress {
+  /** 0 to 100. */
   readonly percent: number;
+  /** What the handler is doing. */
   readonly message: string | null;
+  /** When the handler reported it. */
   readonly updatedAt: Date;
 }
 
+/** One change of state in the history of a job. */
 export interface StateTransition {
   /** Null for the first transition. */
   readonly from: JobState | null;
+  /** The new state. */
   readonly to: JobState;
+  /** The time of the change, by the database's clock. */
   readonly at: Date;
+  /** Why the state changed. */
   readonly reason: Reason;
+  /** The attempts started so far. */
   readonly attempt: number;
+  /** Who asked for the change. Null if the engine made it. */
   readonly actor: Actor | null;
   /** The job was cancelled after a worker had claimed it and before it started. */
   readonly wasClaimed?: true;

@@ -1,6 +1,7 @@
 /** Most urgent first. The index is the stored number, and lower numbers are claimed first. */
 export const PRIORITIES = ['CRITICAL', 'HIGH', 'NORMAL', 'LOW', 'BULK'] as const;
 
+/** The priority of a job. Jobs of a higher priority start first. */
 export type Priority = (typeof PRIORITIES)[number];
 
 export const DEFAULT_PRIORITY: Priority = 'NORMAL';

@@ -1,3 +1,4 @@
+/** All states of a job. */
 export const JOB_STATES = [
   'pending',
   'delayed',
@@ -10,6 +11,7 @@ export const JOB_STATES = [
   'cancelled',
 ] as const;
 
+/** The state of a job. */
 export type JobState = (typeof JOB_STATES)[number];
 
 // A total record, so that adding a state requires a decision whether it ends the job.
@@ -30,6 +32,7 @@ export type TerminalState = {
 }[JobState];
 export type LiveState = Exclude<JobState, TerminalState>;
 
+/** Whether a job in this state has ended. It can only leave the state when someone retries it. */
 export function isTerminal(state: JobState): state is TerminalState {
   return ENDS_THE_JOB[state];
 }

@@ -40,21 +40,37 @@ export interface BackoffSubmission {
 
 /** What a caller submits. A member that is undefined or null counts as absent. */
 export interface Submission<P = unknown> {
+  /** The job type, which selects the handler. */
   readonly type: string;
+  /** The input of the handler: a JSON value. */
   readonly payload: P;
+  /** Default: NORMAL. */
   readonly priority?: Priority | null;
+  /** How long to wait before the job may start. Not together with `scheduledAt`. */
   readonly delay?: DurationInput | null;
+  /** When the job may start. Not together with `delay`. */
   readonly scheduledAt?: TimestampInput | null;
+  /** How long one attempt may take. */
   readonly timeout?: DurationInput | null;
+  /** How many attempts the job has before it is dead-lettered. */
   readonly maxAttempts?: number | null;
+  /** How long the job waits before each retry. */
   readonly backoff?: BackoffSubmission | null;
+  /** A second submission with the same key returns the first job. */
   readonly idempotencyKey?: string | null;
+  /** An id that connects jobs and logs. Default: the id of the request. */
   readonly correlationId?: string | null;
+  /** Names and values to search by. */
   readonly tags?: Readonly<Record<string, string>> | null;
+  /** The ids of jobs that must end first. */
   readonly dependsOn?: readonly string[] | null;
+  /** AFTER (default) and CHAIN: start when all of them completed. AFTER_ANY: start when the first has ended, in any state. */
   readonly dependencyType?: DependencyType | null;
+  /** An address that receives the outcome of the job. */
   readonly callbackUrl?: string | null;
+  /** The queue to wait in. */
   readonly queue?: string | null;
+  /** A label that is stored and shown with the job. */
   readonly category?: string | null;
   /** A scope inside the org. The same idempotency key in two projects names two jobs. */
   readonly projectId?: string | null;

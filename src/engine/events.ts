@@ -52,8 +52,11 @@ export type WebhookAttempt = {
 export type EngineEvents = {
   /** `assignedMs` is how long the job was leased before it started; undefined if its claim started it. */
   started: JobFacts & { assignedMs?: number };
+  /** A job completed, with the output of its handler. */
   completed: JobFacts & { output: unknown };
+  /** An attempt failed. `delayMs` is the delay before the retry; null if there is none. */
   failed: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
+  /** A running job was cancelled. */
   cancelled: JobFacts;
   /** This worker has lost the lease of the job, and the ledger refused its write. */
   lost: JobFacts;
@@ -63,7 +66,9 @@ export type EngineEvents = {
   rescued: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
   /** A worker fell silent between the claim of a job and its start, and this process returned the job to its queue. */
   unclaimed: JobFacts;
+  /** A handler reported its progress. */
   progress: JobFacts & { percent: number; message: string | null };
+  /** A handler wrote a log line. */
   log: JobFacts & { level: LogLevel; message: string; fields: Record<string, unknown> };
   /** One request to a webhook or callback has ended and is recorded. */
   webhookAttempt: WebhookAttempt;

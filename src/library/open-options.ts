@@ -8,6 +8,7 @@ import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
 import { readDuration } from '../core/submission-fields.ts';
 import type { EngineParams } from '../services/jobs/create-engine.ts';
 
+/** Options of `Millrace.open`. Each has a default. */
 export type OpenOptions = {
   /** The address of a PostgreSQL server, version 15 or later. Default: DATABASE_URL, else an embedded server in `home`. */
   database?: string;

@@ -21,7 +21,10 @@ declare const typeOfJob: unique symbol;
 export type JobId<T extends string = string> = string & { readonly [typeOfJob]?: T };
 
 /** The result of a submission. */
-export type Submitted<T extends string> = SubmissionResult & { readonly jobId: JobId<T> };
+export type Submitted<T extends string> = SubmissionResult & {
+  /** The id of the job. It carries the type of the job for `get` and `waitFor`. */
+  readonly jobId: JobId<T>;
+};
 
 /** A job with its payload and result decoded. `job.type` determines the types of both. */
 export type JobOf<Jobs extends JobTypes, T extends TypeOf<Jobs> = TypeOf<Jobs>> = string extends TypeOf<Jobs> ? JobView : ViewsOf<Jobs, T>;

@@ -12,6 +12,7 @@ import type { JobOf, JobTypes, SubmissionOf, TypeOf } from '../library/typed-job
 import { createDisposable, type DisposableDatabase } from '../postgres/disposable.ts';
 import { runRound } from './round.ts';
 
+/** Options of `openTestMillrace`. Each has a default. */
 export type TestMillraceOptions = Pick<OpenOptions, 'concurrency' | 'defaults' | 'maxPayloadBytes' | 'home' | 'onNotice'> & {
   /** The server on which to create the test database. Default: DATABASE_URL, else the embedded server. */
   database?: string;
@@ -62,8 +63,11 @@ type Parts<Jobs extends JobTypes> = {
 
 /** Jobs run on the real engine, and only inside run(), runJob(), advance() and fastForward(). */
 export class TestMillrace<Jobs extends JobTypes = JobTypes> {
+  /** The instance under test. */
   readonly millrace: Millrace<Jobs>;
+  /** Registers a handler, as `Millrace.register` does. */
   readonly register: Millrace<Jobs>['register'];
+  /** Submits a job, as `Millrace.submit` does. */
   readonly submit: Millrace<Jobs>['submit'];
   readonly #parts: Parts<Jobs>;
   #nowMs: number;
@@ -134,6 +138,7 @@ export class TestMillrace<Jobs extends JobTypes = JobTypes> {
     return this.#closing;
   }
 
+  /** Closes the instance at the end of an `await using` block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

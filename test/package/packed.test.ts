@@ -10,6 +10,7 @@ import manifest from '../../package.json' with { type: 'json' };
 import { start } from '../cli/program.ts';
 import { emptyDatabase, type TestDatabase } from '../ledger/test-database.ts';
 import { linkDependency, type Packed, packAndInstall } from './packed.ts';
+import { findUndocumented } from './undocumented.ts';
 
 const NODE_20 = new URL('node-20.mjs', import.meta.url).href;
 let packed: Packed;
@@ -162,6 +163,12 @@ describe('the tarball', () => {
       (problem) => typeof problem === 'string' || !('resolutionKind' in problem) || !/node10|node16-cjs/.test(problem.resolutionKind),
     );
     expect(forModules).toEqual([]);
+  });
+
+  test('explains everything that users can name', () => {
+    const entries = Object.values(manifest.exports).map(({ types }) => join(packed.installed, types));
+    // Its comments are the descriptions of the OpenAPI document, from which it is generated.
+    expect(findUndocumented(entries, ['client/api-types.d.ts'])).toEqual([]);
   });
 });
 

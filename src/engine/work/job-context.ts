@@ -1,8 +1,10 @@
 import type { Submission } from '../../core/submission.ts';
 import type { UserClient } from '../../ledger/driver/user-client.ts';
 
+/** The level of a log line of a handler. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
+/** How a child job relates to the job that spawns it. */
 export type SpawnOptions = {
   /** This job completes only when the child has ended. */
   join?: boolean;
@@ -10,7 +12,9 @@ export type SpawnOptions = {
 
 /** What a handler is given in addition to its payload. */
 export type JobContext = {
+  /** The id of the job. */
   readonly jobId: string;
+  /** The job type. */
   readonly type: string;
   /** The org that submitted the job. */
   readonly orgId: string;
@@ -18,32 +22,40 @@ export type JobContext = {
   readonly projectId: string | null;
   /** 1 for the first attempt. */
   readonly attempt: number;
+  /** When the job was submitted. */
   readonly createdAt: Date;
   /** The one that was given, or else the id of the request that submitted the job. */
   readonly correlationId: string;
   /** W3C Trace Context of the span that submitted the job, to continue its trace. */
   readonly traceparent: string | null;
+  /** The tags of the submission. */
   readonly tags: Readonly<Record<string, string>>;
   /** When this attempt began, shortly before the handler was called. */
   readonly startedAt: Date;
   /** When the handler must have returned: after its timeout or at the end of the job's lifetime, whichever is sooner. */
   readonly deadline: Date;
+  /** Whether the job was asked to stop. */
   readonly isCancelled: boolean;
   /** Aborted when the job is cancelled, times out, or no longer belongs to this worker. `signal.reason` says which. */
   readonly signal: AbortSignal;
+  /** The id of this attempt. */
   readonly attemptId: string;
+  /** The id of the attempt before this one. Null for the first. */
   readonly previousAttemptId: string | null;
   /** The caller's key, or one derived from the job's id. It is the same for every attempt of the job. */
   readonly idempotencyKey: string;
   /** The fencing token of this attempt. A later attempt always has a higher one. */
   readonly leaseToken: number;
 
+  /** Stores how far the job is, 0 to 100. Readers and event streams see it. */
   reportProgress(percent: number, message?: string): Promise<void>;
   /** Stores state for the next attempt. Throws JobCancelledError if the job was asked to stop. */
   checkpoint(state: unknown): Promise<void>;
+  /** Returns the state that the last checkpoint of an earlier attempt stored, or null. */
   lastCheckpoint<T = unknown>(): Promise<T | null>;
   /** Creates a child job and returns its id. */
   spawn(submission: Submission, options?: SpawnOptions): Promise<string>;
+  /** Writes a log line with the ids of the job. */
   log(level: LogLevel, message: string, fields?: Record<string, unknown>): void;
   /**
    * Throws LeaseLostError unless this attempt still has the lease of the job. Locks the job until the transaction of `client`

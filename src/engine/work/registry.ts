@@ -13,18 +13,26 @@ import type { BackoffSubmission } from '../../core/submission.ts';
 import { readPolicyLayer } from '../../core/submission-policy.ts';
 import type { JobContext } from './job-context.ts';
 
+/** Runs one attempt of a job. What it returns is the output of the job; what it throws decides about a retry. */
 export type Handler<P = unknown, R = unknown, C = JobContext> = (context: C, payload: P) => R | Promise<R>;
 
+/** A handler, and the policy of its jobs. */
 export type Registration<P = unknown, R = unknown, C = JobContext> = {
+  /** The job type that the handler runs. */
   type: string;
+  /** The function that runs a job. */
   handler: Handler<P, R, C>;
+  /** How long one attempt may take, unless the submission says otherwise. */
   timeout?: DurationInput;
+  /** How many attempts a job has, unless the submission says otherwise. */
   maxAttempts?: number;
   /** How many jobs of the type may run at the same time, over all workers. */
   concurrency?: number;
+  /** How long a job waits before each retry, or a function that computes it. */
   backoff?: BackoffSubmission | CustomBackoff;
   /** How long a frozen or unreachable worker may be silent before a rescuer takes its jobs. */
   lease?: DurationInput;
+  /** How long after its submission a job may still run. */
   lifetime?: DurationInput;
   /** Validates the payload before the handler receives it. Accepts schemas of any Standard Schema library. */
   schema?: StandardSchemaV1<unknown, P>;
@@ -34,8 +42,11 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
   orgs?: readonly string[];
 };
 
+/** The result of a registration. */
 export type RegistrationResult = {
+  /** The job type that was named. */
   type: string;
+  /** REPLACED: the type had a handler, which this one replaces. */
   status: 'REGISTERED' | 'REPLACED';
   /** Whether the type had a handler before. */
   previous: boolean;

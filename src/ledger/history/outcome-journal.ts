@@ -33,10 +33,17 @@ type Row = {
 };
 
 /** How an attempt ended, or a job without an attempt. `attempt` is 0 for a job that never ran. */
-export type JobOutcome = { jobId: string; type: string; attempt: number } & (
-  | { state: 'completed'; output: unknown }
-  | { state: 'failed' | 'dead_letter' | 'cancelled' | 'retrying'; failure: Failure | null }
-);
+export type JobOutcome = (Completed | NotCompleted) & {
+  /** The id of the job. */
+  jobId: string;
+  /** The job type. */
+  type: string;
+  /** The number of the attempt. The first is 1. */
+  attempt: number;
+};
+
+type Completed = { state: 'completed'; output: unknown };
+type NotCompleted = { state: 'failed' | 'dead_letter' | 'cancelled' | 'retrying'; failure: Failure | null };
 
 /** Records outcomes in this database from now on. Use it only in a database that belongs to one test. */
 export async function keepOutcomes(pool: pg.Pool): Promise<void> {

@@ -49,7 +49,15 @@ export type ScheduleToPut = {
   nextAt: Date;
 };
 
-export type Schedule = ScheduleToPut & { orgId: string; lastFiredAt: Date | null; createdAt: Date };
+/** A schedule that submits a job repeatedly. */
+export type Schedule = ScheduleToPut & {
+  /** The org of its jobs. */
+  orgId: string;
+  /** When it last submitted a job. Null before the first time. */
+  lastFiredAt: Date | null;
+  /** When it was created. */
+  createdAt: Date;
+};
 
 export async function putSchedule(db: Queryable, orgId: string, schedule: ScheduleToPut): Promise<Schedule> {
   const { key, cron, timeZone, missed, submission, nextAt } = schedule;

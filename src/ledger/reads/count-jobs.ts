@@ -92,17 +92,25 @@ type LatencyStats = { p50Ms: number; p90Ms: number; p99Ms: number; maxMs: number
 export const BREAKDOWNS = ['TYPE', 'PRIORITY', 'STATE'] as const;
 export type Breakdown = (typeof BREAKDOWNS)[number];
 
+/** Counts, rates and latencies of the jobs of an org. */
 export type JobCounts = {
   /** The number of jobs in each state. Jobs in a final state count if they ended within the time range. */
   states: Record<JobState, number>;
+  /** Jobs submitted per second within the range. */
   submissionRate: number;
+  /** Jobs completed per second within the range. */
   completionRate: number;
+  /** Jobs failed per second within the range. */
   failureRate: number;
   /** Null if no attempt started (or, for `executionTime`, ended) within the range. */
   queueLatency: LatencyStats | null;
+  /** How long attempts ran. */
   executionTime: LatencyStats | null;
+  /** The counts of each job type, if asked for. */
   byType?: Record<string, Counts>;
+  /** The counts of each priority, if asked for. */
   byPriority?: Partial<Record<Priority, Counts>>;
+  /** The counts of each state, if asked for. */
   byState?: Record<JobState, Counts>;
 };
 

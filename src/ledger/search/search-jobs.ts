@@ -13,9 +13,13 @@ import { COUNTS, PAGES, type PageParams, type PageRow, type Source } from './sea
 
 export type { JobFilter };
 
+/** Which part of the found jobs to return. */
 export type SearchPage = {
+  /** The cursor of the page before. Default: the first page. */
   cursor?: string | null;
+  /** The number of jobs on the page. */
   limit?: number;
+  /** The order of the jobs. */
   order?: SearchOrder;
   /** The filter of a caller that filters more narrowly than the ledger. The cursor is bound to it. */
   cursorFilter?: object;

@@ -11,10 +11,15 @@ import { countMatching } from '../../ledger/search/count-matching.ts';
 import { type FoundJobs, type JobFilter, type SearchPage, searchJobs } from '../../ledger/search/search-jobs.ts';
 import { checkSearch, hasNoCondition } from './search-jobs.ts';
 
+/** The result of a cancellation. */
 export type CancellationResult = {
+  /** The id of the job. */
   jobId: string;
+  /** CANCEL_REQUESTED: the job runs, and its handler was asked to stop. */
   status: 'CANCELLED' | 'ALREADY_COMPLETE' | 'NOT_FOUND' | 'CANCEL_REQUESTED';
+  /** The state before the call. Null if the job does not exist. */
   previousState: JobState | null;
+  /** The status in a sentence. */
   message: string;
 };
 
@@ -40,12 +45,19 @@ export async function cancelJob(engine: Engine, params: CancelParams): Promise<C
   return toResult(cancelled);
 }
 
+/** The number of jobs with each result. */
 export type BatchCancellationResult = {
+  /** The jobs that were named or found. */
   requested: number;
+  /** The jobs that are cancelled or were asked to stop. */
   cancelled: number;
+  /** The jobs that had already ended. */
   skipped: number;
+  /** The jobs that could not be cancelled. */
   failed: number;
+  /** The reasons of those that failed. */
   errors: { jobId: string; code: string; message: string }[];
+  /** True if no job was changed. */
   dryRun: boolean;
 };
 

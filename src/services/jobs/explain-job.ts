@@ -8,6 +8,7 @@ import { type JobFacts, type JobHolder, explainJob as readFacts } from '../../le
 import { MAX_COUNTED_AHEAD } from '../../ledger/reads/explain-turn.ts';
 import { publicNames } from './public-names.ts';
 
+/** A reason why a job is not running. */
 export type Obstacle =
   | 'DEPENDENCY'
   | 'TIME'
@@ -23,12 +24,17 @@ export type Obstacle =
   | 'WORKER_STALLED'
   | 'CANCEL_REQUESTED';
 
+/** Why a job is or is not running. */
 export type Explanation = {
+  /** The id of the job. */
   jobId: string;
+  /** The state of the job. */
   state: JobState;
   /** One sentence for a person to act on. */
   summary: string;
+  /** Everything that keeps the job from running, each with a sentence. */
   obstacles: { code: Obstacle; message: string }[];
+  /** What the explanation was made from. */
   facts: JobFacts;
 };
 

@@ -4,21 +4,33 @@ import type { Owner } from '../../core/owner.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { jobAttempts, type RecordedAttempt } from '../../ledger/reads/job-attempts.ts';
 
+/** A failure, and the attempt that failed. */
 export type FailureInfo = Failure & {
+  /** The number of the attempt. The first is 1. */
   attempt: number;
+  /** When it failed. */
   timestamp: Date;
+  /** How long the attempt ran. */
   durationMs: number;
+  /** The worker that ran it. */
   workerId: string | null;
+  /** The machine of that worker. */
   host: string | null;
 };
 
+/** The newest failure of a job. */
 export type FailureDetails = {
+  /** The id of the job. */
   jobId: string;
+  /** The job type. */
   type: string;
   /** Null if the job is not in a failed final state now. */
   finalState: 'failed' | 'dead_letter' | null;
+  /** The attempts started so far. */
   totalAttempts: number;
+  /** The newest failure. */
   failure: FailureInfo;
+  /** All attempts, if asked for. */
   attempts?: readonly RecordedAttempt[];
 };
 

@@ -12,7 +12,10 @@ export type JobReport<R = unknown> = Omit<JobSummary, 'result'> & {
 };
 
 /** A job with its payload and result decoded. */
-export type JobView<P = unknown, R = unknown> = JobReport<R> & { readonly payload: P };
+export type JobView<P = unknown, R = unknown> = JobReport<R> & {
+  /** The payload that was submitted. */
+  readonly payload: P;
+};
 
 export type ReadJobParams = Owner & { id: string; includeResult?: boolean; includeHistory?: boolean };
 

@@ -8,10 +8,15 @@ import { reservedMember } from '../../core/submission-members.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { retryJob as retryInLedger } from '../../ledger/jobs/retry-jobs.ts';
 
+/** The result of a retry by hand. */
 export type RetryResult = {
+  /** The id of the job. */
   jobId: string;
+  /** NOT_RETRIABLE: the job is not in a failed final state. */
   status: 'QUEUED' | 'NOT_RETRIABLE' | 'NOT_FOUND';
+  /** The state after the call. Null if the job was not queued. */
   newState: JobState | null;
+  /** When the job may start. Null if it may start now. */
   scheduledFor: Date | null;
 };
 

@@ -2,23 +2,34 @@ import { AppError, andMore, type Issue } from '../../core/errors.ts';
 import type { JobState } from '../../core/states.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 
-/** The result of a submission. */
-export type SubmissionResult =
-  | { jobId: string; status: 'ACCEPTED'; state: JobState; createdAt: Date; scheduledFor: Date | null }
-  | {
-      jobId: string;
-      status: 'DUPLICATE';
-      existingJobId: string;
-      state: JobState;
-      createdAt: Date;
-      scheduledFor: Date | null;
-    };
+/** The result of a submission: a new job, or the job that already had its idempotency key. */
+export type SubmissionResult = (Accepted | Duplicate) & {
+  /** The id of the job. */
+  jobId: string;
+  /** The state of the job. */
+  state: JobState;
+  /** When the job was submitted. */
+  createdAt: Date;
+  /** When the job may start. Null if it need not wait for a time. */
+  scheduledFor: Date | null;
+};
+
+type Accepted = { status: 'ACCEPTED' };
+type Duplicate = { status: 'DUPLICATE'; existingJobId: string };
 
 export function acceptedResult({ id, state, createdAt, scheduledFor }: Extract<Written, { kind: 'accepted' }>): SubmissionResult {
   return { jobId: id, status: 'ACCEPTED', state, createdAt, scheduledFor };
 }
 
-export type RejectedSubmission = { jobId: null; status: 'REJECTED'; error: AppError };
+/** A submission of a batch that is not valid. */
+export type RejectedSubmission = {
+  /** There is no job. */
+  jobId: null;
+  /** Tells it from the results with a job. */
+  status: 'REJECTED';
+  /** Why it was rejected. */
+  error: AppError;
+};
 
 /** The error for an invalid submission. `details` names every member that is wrong. */
 export function invalidSubmission(issues: readonly Issue[]): AppError {

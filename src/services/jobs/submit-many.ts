@@ -27,10 +27,15 @@ export const MAX_BATCH = 1_000;
 /** In all jobs of a batch together. One statement locks them. */
 const MAX_BATCH_DEPENDENCIES = 100_000;
 
+/** The result of a batch. */
 export type BatchResult = {
+  /** The number of submissions. */
   total: number;
+  /** How many of them are jobs now. Duplicates count. */
   accepted: number;
+  /** How many were not accepted. */
   rejected: number;
+  /** One result for each submission, in order. */
   results: Result[];
 };
 
