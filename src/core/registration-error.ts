@@ -4,6 +4,7 @@ import { AppError, type Issue } from './errors.ts';
 export class RegistrationError extends AppError {
   /** The job type of the registration, or an empty string if that is wrong too. */
   readonly type: string;
+  /** Tells it from the status of a registration that was accepted. */
   readonly status = 'INVALID';
   /** Whether the type has a handler from an earlier registration. It stays in use. */
   readonly previous: boolean;

@@ -8,6 +8,7 @@ import type { Queryable } from './statement.ts';
  * of the transaction. The parameters of other clients than those of `pg` are strings, numbers, booleans and null.
  */
 export type UserClient = {
+  /** Sends a statement on the connection of the transaction. */
   // biome-ignore lint/suspicious/noExplicitAny: clients differ in the types of their parameters and rows.
   query(text: string, values?: any[]): PromiseLike<{ rows: any[] }>;
 };

@@ -62,7 +62,19 @@ export type BatchCancellationResult = {
 };
 
 /** The jobs to cancel. A filter must have a condition: `all` stands for all jobs of the owner. */
-export type CancelTarget = { ids: readonly string[] } | { filter: JobFilter } | { all: true };
+export type CancelTarget =
+  | {
+      /** The ids of the jobs. */
+      ids: readonly string[];
+    }
+  | {
+      /** What the jobs have in common. */
+      filter: JobFilter;
+    }
+  | {
+      /** All jobs of the owner. */
+      all: true;
+    };
 
 type GivenTarget = { ids?: readonly string[]; filter?: JobFilter; all?: true };
 
