@@ -1,12 +1,12 @@
 /** Stops by signal, through the real npm and npx: the program ends by itself, and nothing stays behind. */
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isAlive } from '../../src/postgres/postmaster.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { makeScratch, postmasterPid, type Scratch } from '../postgres/scratch.ts';
-import { type Ended, folderWith, type Running, run, type Surroundings, start } from './program.ts';
+import { type Ended, folderWith, type Running, type Surroundings, start } from './program.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const ledger = useLedger();
@@ -75,7 +75,7 @@ it('a terminal that closes drains the program', async () => {
 it('npx exits with the code of the program where its shell is replaced by the program', async () => {
   const cwd = project();
   const shell = join(folderWith({ sh: '#!/bin/sh\neval "exec $2"\n' }), 'sh');
-  await run(['-c', `chmod +x ${shell}`], { command: ['sh'] });
+  chmodSync(shell, 0o755);
   const surroundings: Surroundings = { command: ['npx'], cwd, env: { npm_config_script_shell: shell }, database: ledger.db.url };
   const worker = await started(['millrace', 'work', 'handlers.js'], surroundings);
   worker.kill('SIGTERM');
