@@ -125,7 +125,8 @@ describe('a webhook that is disabled', () => {
     const { webhookId, label } = await registered(client, 'gone');
     await tested(client, webhookId, 2);
     await until('the webhook has been disabled', async () => !(await client.get(`/webhooks/${webhookId}`)).body.enabled);
-    expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ disabled_reason: 'gone', queued: 2 });
+    await until('both events are queued', async () => (await client.get(`/webhooks/${webhookId}`)).body.queued, 2);
+    expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ disabled_reason: 'gone' });
     expect((await client.post(`/webhooks/${webhookId}/test`)).status).toBe(409);
     const url = server.receiver.url('ok', label);
     const { body } = await client.send('PATCH', `/webhooks/${webhookId}`, { url, enabled: true });
