@@ -9,6 +9,7 @@ export {
   TemporaryError,
 } from './core/failure.ts';
 export type { Job, JobResult, Progress, StateTransition } from './core/job.ts';
+export type { JobLimit, LimitSubmission } from './core/limit.ts';
 export { PRIORITIES, type Priority } from './core/priority.ts';
 export { RegistrationError } from './core/registration-error.ts';
 export { isTerminal, JOB_STATES, type JobState } from './core/states.ts';

@@ -1,4 +1,5 @@
 import { EXECUTION_TYPE } from '../core/execution/kinds.ts';
+import { submittedLimit } from '../core/limit.ts';
 import { SIMULATE_TYPE } from '../core/simulation.ts';
 import { openDatabase } from '../ledger/driver/database.ts';
 import type { Watched } from '../platform/database-watch.ts';
@@ -35,8 +36,9 @@ export async function openModules(
   };
   try {
     const types = await registerModules(millrace, modules);
-    for (const { name, order, paused } of config.queues) {
+    for (const { name, order, paused, limit } of config.queues) {
       if (order !== undefined) await millrace.queues.configure(name, { order });
+      if (limit !== undefined) await millrace.queues.configure(name, { limit: limit && submittedLimit(limit) });
       if (paused !== undefined) await (paused ? millrace.queues.pause(name) : millrace.queues.resume(name));
     }
     return {

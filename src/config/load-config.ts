@@ -7,8 +7,10 @@ import { AppError, type Issue } from '../core/errors.ts';
 import type { ExecutionType } from '../core/execution/kinds.ts';
 import type { ExecutionSettings } from '../core/execution/settings.ts';
 import { type IpRange, parseIp, parseRange } from '../core/ip-address.ts';
+import type { JobLimit } from '../core/limit.ts';
 import { type Policy, PROFILES } from '../core/policy.ts';
 import { Assembly, type Entries, invalidConfig } from './assemble.ts';
+import { NO_LIMIT } from './values.ts';
 
 /** All settings, read once and frozen. */
 export type Config = ReturnType<typeof toConfig>;
@@ -134,9 +136,14 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
       name,
       order: get<'fifo' | 'fair' | undefined>(`queues."${name}".order`),
       paused: get<boolean | undefined>(`queues."${name}".paused`),
+      limit: limitOf(get<string | undefined>(`queues."${name}".limit`)),
     })),
   });
 }
+
+/** Null removes the limit of the queue. */
+const limitOf = (text: string | undefined): JobLimit | null | undefined =>
+  text === undefined ? undefined : text === NO_LIMIT ? null : (JSON.parse(text) as JobLimit);
 
 function queueProfile(get: Get): Policy {
   return {

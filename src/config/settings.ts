@@ -236,6 +236,11 @@ export const QUEUE_SETTINGS = {
     '"fair" (the order of a new queue): orgs take turns among jobs of one priority; "fifo": by order of submission over all orgs',
   ),
   paused: setting(BOOLEAN, null, 'no job of the queue starts while it is paused'),
+  limit: setting(
+    { type: 'limit' },
+    null,
+    'how many of its jobs run at the same time or start within a time, for jobs whose submission and type have no limit; the key may contain placeholders: `{ key = "mail-{payload.customer}", concurrency = 1 }`, `{ key = "mail", rate = 5, per = "1s" }`; "none" removes it',
+  ),
 } as const satisfies Record<string, Setting>;
 
 export type Section = keyof typeof SETTINGS;

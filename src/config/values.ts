@@ -1,6 +1,8 @@
 import { specialRangeOf } from '../core/address-policy.ts';
 import { parseDuration } from '../core/duration.ts';
 import { parseIp, parseRange } from '../core/ip-address.ts';
+import { Issues } from '../core/issues.ts';
+import { type JobLimit, readLimit } from '../core/limit.ts';
 
 /** The type of a setting. Durations are read as milliseconds, sizes as bytes. */
 export type Kind =
@@ -8,6 +10,7 @@ export type Kind =
   | { readonly type: 'integer'; readonly min: number; readonly max?: number }
   | { readonly type: 'number'; readonly above?: number; readonly min?: number; readonly max: number }
   | { readonly type: 'boolean' }
+  | { readonly type: 'limit' }
   | { readonly type: 'proxies' }
   | { readonly type: 'duration'; readonly minMs?: number; readonly maxMs?: number }
   | { readonly type: 'size'; readonly maxBytes: number }
@@ -37,6 +40,8 @@ export function readValue(given: unknown, kind: Kind): Read {
       return readInteger(given, kind);
     case 'number':
       return readNumber(given, kind);
+    case 'limit':
+      return readLimitText(given);
     case 'boolean':
       return typeof given === 'boolean' ? accept(given) : refuse('must be true or false');
     case 'proxies':
@@ -160,7 +165,17 @@ export function showValue(value: Value | null, kind: Kind): string {
   if (value === null) return '(not set)';
   if (kind.type === 'duration') return `"${showDuration(value as number)}"`;
   if (kind.type === 'size') return `"${showSize(value as number)}"`;
+  if (kind.type === 'limit' && value !== NO_LIMIT) return showLimit(JSON.parse(value as string));
   return JSON.stringify(value);
+}
+
+function showLimit({ key, concurrency, rate, perMs }: JobLimit): string {
+  const members = [
+    `key = ${JSON.stringify(key)}`,
+    ...(concurrency === null ? [] : [`concurrency = ${concurrency}`]),
+    ...(rate === null || perMs === null ? [] : [`rate = ${rate}`, `per = "${showDuration(perMs)}"`]),
+  ];
+  return `{ ${members.join(', ')} }`;
 }
 
 const SHOWN_UNITS = [
@@ -182,3 +197,15 @@ function showSize(bytes: number): string {
 
 const accept = (value: Value): Read => ({ ok: true, value });
 const refuse = (message: string): Read => ({ ok: false, message });
+
+/** Stands for the removal of a limit. */
+export const NO_LIMIT = 'none';
+
+/** A limit is kept as JSON text, so that it can be shown like any other value. */
+function readLimitText(given: unknown): Read {
+  if (given === NO_LIMIT) return { ok: true, value: NO_LIMIT };
+  const issues = new Issues();
+  const limit = readLimit(given, issues, { isTemplate: true });
+  if (limit !== null) return { ok: true, value: JSON.stringify(limit) };
+  return { ok: false, message: `is not valid: ${issues.list.map(({ message }) => message).join('; ')}` };
+}

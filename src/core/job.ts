@@ -1,5 +1,6 @@
 import type { DependencyType } from './dependencies.ts';
 import type { Failure } from './failure.ts';
+import type { JobLimit } from './limit.ts';
 import type { Payload } from './payload.ts';
 import type { Priority } from './priority.ts';
 import { isTerminal, type JobState } from './states.ts';
@@ -55,6 +56,8 @@ export interface JobSummary {
   readonly dependsOn: readonly string[];
   readonly dependencyType: DependencyType | null;
   readonly parentId: string | null;
+  /** The limit that it shares with the jobs of its org that have the same key. */
+  readonly limit: JobLimit | null;
 }
 
 /** A job with its payload. */

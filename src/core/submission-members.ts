@@ -19,6 +19,7 @@ const KNOWN_MEMBERS = new Set([
   'dependencyType',
   'callbackUrl',
   'queue',
+  'limit',
   'category',
   'projectId',
   'traceparent',

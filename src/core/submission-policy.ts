@@ -1,11 +1,12 @@
 import { BACKOFF_STRATEGIES, type BackoffPolicy } from './backoff.ts';
 import type { Issues } from './issues.ts';
 import { refuseUnknown } from './known-members.ts';
+import type { JobLimit } from './limit.ts';
 import { type Policy, type PolicyLayer, type ResolveParams, resolvePolicy } from './policy.ts';
 import { readDuration, readWord } from './submission-fields.ts';
 
 /** The policy of a registered job type. CUSTOM backoff needs a function that a worker supplies. */
-export type RegistrationPolicy = PolicyLayer & { readonly hasCustomBackoff?: boolean };
+export type RegistrationPolicy = PolicyLayer & { readonly hasCustomBackoff?: boolean; readonly limit?: JobLimit };
 
 interface RequestedPolicy {
   readonly timeout?: unknown;

@@ -6,6 +6,7 @@ import type { DurationInput } from './duration.ts';
 import { type Envelope, readEnvelope } from './envelope.ts';
 import type { Issue } from './errors.ts';
 import { Issues } from './issues.ts';
+import { fillLimit, type JobLimit, type LimitSubmission, readLimit } from './limit.ts';
 import { DEFAULT_MAX_PAYLOAD_BYTES, decodePayload, encodePayload, lengthOf, type Payload } from './payload.ts';
 import type { Policy, ProfileName } from './policy.ts';
 import { DEFAULT_PRIORITY, PRIORITIES, type Priority, priorityNumber } from './priority.ts';
@@ -70,6 +71,8 @@ export interface Submission<P = unknown> {
   readonly callbackUrl?: string | null;
   /** The queue to wait in. */
   readonly queue?: string | null;
+  /** How many jobs with one key run at the same time or start within a time. Default: the limit of the type, else that of the queue. */
+  readonly limit?: LimitSubmission | null;
   /** A label that is stored and shown with the job. */
   readonly category?: string | null;
   /** A scope inside the org. The same idempotency key in two projects names two jobs. */
@@ -95,6 +98,8 @@ export interface NewJob {
   readonly dependencyType: DependencyType;
   readonly callbackUrl: string | null;
   readonly envelope: Envelope | null;
+  /** Absent for almost all jobs. */
+  readonly limit?: JobLimit;
 }
 
 export interface SubmissionLimits {
@@ -114,6 +119,8 @@ export interface NormalizeParams {
   readonly fingerprint?: string;
   /** Set when the request id differs from the job id. */
   readonly requestId?: string;
+  /** The limit of a queue, for jobs whose submission and type have none. */
+  readonly queueLimitOf?: (queue: string) => JobLimit | undefined;
   /** Queues that may be used in addition to the built-in ones. Without them every name is accepted. */
   readonly queues?: QueueNames;
 }
@@ -140,21 +147,34 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
   const { registration, profile } = params;
   const policy = resolveForJob({ submission: requested.layer, registration, profile }, issues);
   if (policy !== null) checkLifetime(requested, { lifetimeMs: policy.lifetimeMs, nowMs: params.nowMs }, issues);
+  const limit = issues.list.length > 0 || requested.payload === null ? undefined : limitOf(requested as Complete, params, issues);
   if (issues.list.length > 0 || policy === null || requested.payload === null) return { ok: false, issues: issues.list };
-  return withFingerprint(requested as Complete, policy, params.fingerprint);
+  return withFingerprint(requested as Complete, { policy, limit, fingerprint: params.fingerprint });
 }
 
 /** Computing the fingerprint of a larger payload takes several turns of the event loop. */
 const LARGE_PAYLOAD = 131_072;
 
-function withFingerprint(requested: Complete, policy: Policy, given: string | undefined): NormalizedSubmission {
+type Resolved = { readonly policy: Policy; readonly limit: JobLimit | undefined; readonly fingerprint: string | undefined };
+
+function withFingerprint(requested: Complete, { policy, limit, fingerprint: given }: Resolved): NormalizedSubmission {
   const { idempotencyKey, payload } = requested;
-  if (idempotencyKey === null) return { ok: true, job: newJob(requested, policy, null) };
+  const made = (fingerprint: string | null) => newJob(requested, { policy, limit, fingerprint });
+  if (idempotencyKey === null) return { ok: true, job: made(null) };
   if (given === undefined && lengthOf(payload) > LARGE_PAYLOAD) {
-    const complete = async () => newJob(requested, policy, await largeFingerprintOf(requested));
-    return { ok: true, job: newJob(requested, policy, null), complete };
+    const complete = async () => made(await largeFingerprintOf(requested));
+    return { ok: true, job: made(null), complete };
   }
-  return { ok: true, job: newJob(requested, policy, given ?? fingerprintOf(requested, comparable(payload))) };
+  return { ok: true, job: made(given ?? fingerprintOf(requested, comparable(payload))) };
+}
+
+/** A job has one limit: its own, else that of its type, else that of its queue. */
+function limitOf(requested: Complete, { registration, queueLimitOf }: NormalizeParams, issues: Issues): JobLimit | undefined {
+  const { limit, type, queue, payload } = requested;
+  if (limit !== null) return limit;
+  if (registration?.limit !== undefined) return fillLimit(registration.limit, { payload, source: `type ${type}` }, issues) ?? undefined;
+  const ofQueue = queueLimitOf?.(queue);
+  return ofQueue === undefined ? undefined : (fillLimit(ofQueue, { payload, source: `queue ${queue}` }, issues) ?? undefined);
 }
 
 async function largeFingerprintOf(requested: Complete): Promise<string> {
@@ -190,6 +210,7 @@ function readRequested(given: Submission, { limits, requestId, queues }: Normali
     dependencyType: readDependencyType(given.dependencyType, issues),
     callbackUrl: given.callbackUrl == null ? null : readUrl(given.callbackUrl, callback, issues),
     envelope: readEnvelope(given, requestId ?? null, issues),
+    limit: given.limit == null ? null : readLimit(given.limit, issues),
   };
 }
 
@@ -233,7 +254,9 @@ function checkLifetime({ delayMs, scheduledAt }: Requested, limit: LifetimeParam
   }
 }
 
-function newJob(requested: Complete, policy: Policy, fingerprint: string | null): NewJob {
+type Decided = { readonly policy: Policy; readonly limit: JobLimit | undefined; readonly fingerprint: string | null };
+
+function newJob(requested: Complete, { policy, limit, fingerprint }: Decided): NewJob {
   const { scheduledAt, delayMs, idempotencyKey } = requested;
   return {
     type: requested.type,
@@ -252,6 +275,7 @@ function newJob(requested: Complete, policy: Policy, fingerprint: string | null)
     dependencyType: requested.dependencyType,
     callbackUrl: requested.callbackUrl,
     envelope: requested.envelope,
+    ...(limit === undefined ? {} : { limit }),
   };
 }
 
@@ -260,10 +284,11 @@ function newJob(requested: Complete, policy: Policy, fingerprint: string | null)
  * does not turn a repeat into a different request.
  */
 function fingerprintOf(requested: Complete, payload: unknown): string {
-  const { idempotencyKey: _, payload: __, scheduledAt, envelope, ...rest } = requested;
+  const { idempotencyKey: _, payload: __, scheduledAt, envelope, limit, ...rest } = requested;
   return hash({
     ...rest,
     ...(envelope?.category == null ? {} : { category: envelope.category }),
+    ...(limit === null ? {} : { limit }),
     scheduledAt: scheduledAt === null ? null : formatTimestamp(scheduledAt),
     payload,
   });

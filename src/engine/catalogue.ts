@@ -1,4 +1,5 @@
 import { AppError } from '../core/errors.ts';
+import type { JobLimit } from '../core/limit.ts';
 import { type QueueNames, STANDING_QUEUES } from '../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import { type OrgSummary, summarizeOrgs } from '../ledger/access/orgs.ts';
@@ -17,6 +18,7 @@ export class Catalogue extends LoopService {
   readonly #onChange: () => void;
   #queues = new Map<string, 'fifo' | 'fair'>();
   #fair: ReadonlySet<string> = new Set();
+  #limits: ReadonlyMap<string, JobLimit> = new Map();
   #types = new Map<string, RegistrationPolicy>();
   #cappedTypes = new Set<string>();
   #orgs: OrgSummary = { areCapped: false, areSeveral: false };
@@ -51,6 +53,11 @@ export class Catalogue extends LoopService {
   /** The defaults that the newest worker registered for the type. */
   registrationOf(type: string): RegistrationPolicy | undefined {
     return this.#types.get(type);
+  }
+
+  /** The limit of the jobs of a queue whose submission and type have none. */
+  limitOf(queue: string): JobLimit | undefined {
+    return this.#limits.get(queue);
   }
 
   hasCaps(types: readonly string[]): boolean {
@@ -91,6 +98,7 @@ export class Catalogue extends LoopService {
     const isChanged = queues.some((queue) => this.#queues.get(queue.name) !== queue.order);
     this.#queues = new Map(queues.map((queue) => [queue.name, queue.order]));
     this.#fair = this.#fairOnes();
+    this.#limits = new Map(queues.flatMap(({ name, limit }) => (limit === null ? [] : [[name, limit] as const])));
     this.#types = new Map(types.map((type) => [type.name, layerOf(type)]));
     this.#cappedTypes = new Set(types.filter((type) => type.concurrency !== null).map((type) => type.name));
     this.#orgs = orgs;

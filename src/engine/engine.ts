@@ -5,6 +5,7 @@ import { DEFAULT_LIMITS, type SubmissionLimits } from '../core/submission.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
 import type { Database } from '../ledger/driver/database.ts';
 import { ensurePartitions } from '../ledger/history/record-partitions.ts';
+import { LimitCache } from '../ledger/jobs/intern-limits.ts';
 import { PolicyCache } from '../ledger/jobs/intern-policies.ts';
 import type { JobToWrite } from '../ledger/jobs/job-to-write.ts';
 import { prepareSubmitting, prepareWorking } from '../ledger/jobs/prepare-connections.ts';
@@ -22,6 +23,7 @@ import { type AcceptedJobs, JobWriter } from './submit/job-writer.ts';
 import type { Prepared, SubmissionRequest } from './submit/prepared.ts';
 import { type AdmitChild, Spawner } from './submit/spawner.ts';
 import { Submitter } from './submit/submitter.ts';
+import { Granter } from './upkeep/granter.ts';
 import { Pruner } from './upkeep/pruner.ts';
 import { Releaser } from './upkeep/releaser.ts';
 import { Rescuer } from './upkeep/rescuer.ts';
@@ -69,6 +71,7 @@ export class Engine implements Service {
   readonly events = new EventHub();
   readonly limits: SubmissionLimits;
   readonly policies: PolicyCache;
+  readonly jobLimits: LimitCache;
   readonly registry: HandlerRegistry;
   readonly catalogue: Catalogue;
   readonly callbackOrgs: CallbackOrgs;
@@ -83,6 +86,7 @@ export class Engine implements Service {
   readonly notifier: Notifier;
   readonly #stager: Stager;
   readonly #releaser: Releaser;
+  readonly #granter: Granter;
   readonly #scheduler: Scheduler;
   readonly #crews: Crews;
   readonly #producers = new Producers();
@@ -100,6 +104,7 @@ export class Engine implements Service {
     this.database = database;
     this.limits = options.limits ?? DEFAULT_LIMITS;
     this.policies = new PolicyCache(database.api);
+    this.jobLimits = new LimitCache(database.api);
     this.registry = new HandlerRegistry(profile);
     this.catalogue = new Catalogue({ database, events, onChange: () => this.#crews.refresh() });
     this.callbackOrgs = new CallbackOrgs(database.api);
@@ -122,7 +127,13 @@ export class Engine implements Service {
     const slots = options.concurrency ?? 10;
     const onReady = () => this.hint('ready');
     const onReleased = () => this.hint('releases');
-    this.notifier = new Notifier({ database, events, onHint: (hint) => this.#onHint(hint) });
+    this.notifier = new Notifier({
+      database,
+      events,
+      onHint: (hint) => this.#onHint(hint),
+      onLimits: (limitIds) => this.#granter.wakeFor(limitIds),
+    });
+    this.#granter = new Granter({ database, events, onGranted: () => this.hint('granted') });
     this.#stager = new Stager({ database, events, onStaged: onReady });
     this.#releaser = new Releaser({ database, events, onReleased: onReady });
     this.#scheduler = new Scheduler({
@@ -139,7 +150,16 @@ export class Engine implements Service {
     const { expireEveryMs, revokedKeysMs } = options;
     const pruner = new Pruner({ database, events, onReleased, expireEveryMs, revokedKeysMs });
     const rollupWriter = new RollupWriter({ database, events });
-    const loops = [this.#stager, this.#releaser, this.#scheduler, rescuer, pruner, rollupWriter, new SessionWatch({ database, events })];
+    const loops = [
+      this.#stager,
+      this.#releaser,
+      this.#granter,
+      this.#scheduler,
+      rescuer,
+      pruner,
+      rollupWriter,
+      new SessionWatch({ database, events }),
+    ];
     this.#background = [this.catalogue, this.notifier, ...loops];
   }
 
@@ -223,11 +243,13 @@ export class Engine implements Service {
   /** Wakes the parts of this process that the change concerns, and sends the hint to other processes. */
   hint(hint: Hint): void {
     this.#onHint(hint);
+    if (hint === 'ready') this.#granter.sweepSoon();
     this.notifier.hint(hint);
   }
 
   #onHint(hint: Hint): void {
     if (hint === 'ready') this.#crews.wake();
+    else if (hint === 'granted') this.#crews.wakeForOld();
     else if (hint === 'timers') this.#stager.wake();
     else if (hint === 'releases') this.#releaser.wake();
     else if (hint === 'cancel') this.#crews.checkCancels();
@@ -235,7 +257,9 @@ export class Engine implements Service {
   }
 
   #onAccepted(accepted: AcceptedJobs, { isFollowed = false, isNotified = false } = {}): void {
-    const { readyTypes, isTimed, isPending } = accepted;
+    const { readyTypes, limitIds, isTimed, isPending } = accepted;
+    if (limitIds.size > 0 && this.#isRunning) this.#granter.wakeFor(limitIds);
+    else if (limitIds.size > 0) this.notifier.hintLimits(limitIds);
     if (!isFollowed) for (const type of readyTypes) this.#crews.wakeFor(type);
     if (readyTypes.size > 0 && !isNotified) this.notifier.hint('ready');
     if (isTimed) this.hint('timers');
@@ -265,6 +289,7 @@ export class Engine implements Service {
       heartbeatMs: options.heartbeatMs,
       exitWhenBlocked: options.exitWhenBlocked ?? true,
       onReleased: () => this.hint('releases'),
+      onLimitFree: (limitId) => this.#granter.wakeFor([limitId]),
       onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),
       spawn: (attempt, request) => this.#spawner.spawn({ ...request, attempt, workerId: supervisor.workerId }),
     });

@@ -8,7 +8,7 @@ import type { EventHub } from './events.ts';
 import { Loop, type Service } from './loop.ts';
 
 /** What may have changed. A process that misses a hint finds out by polling. */
-const HINTS = ['ready', 'timers', 'releases', 'cancel', 'catalogue'] as const;
+const HINTS = ['ready', 'granted', 'timers', 'releases', 'cancel', 'catalogue'] as const;
 export type Hint = (typeof HINTS)[number];
 
 /** Hints within this time share a statement. Between two processes, a job starts 23.7 ms after its submit with 50, and 2.6 ms with 2. */
@@ -19,11 +19,16 @@ const FLOOD_GAP_MS = 10;
 const MAX_FAILURES = 8;
 const PROBE_MS = 5_000;
 const SEPARATOR = ' ';
+/** Begins the word that lists limits. A notification has room for so many; the sweep of the granter finds the others. */
+const LIMITS = 'limits=';
+const MAX_LIMITS = 200;
 
 type NotifierOptions = {
   database: Database;
   events: EventHub;
   onHint(hint: Hint): void;
+  /** Jobs with these limits were submitted by a process that does not work. */
+  onLimits?(limitIds: readonly number[]): void;
   /** How long a dead connection may go unnoticed. */
   probeMs?: number;
 };
@@ -37,8 +42,10 @@ export class Notifier implements Service {
   readonly #database: Database;
   readonly #events: EventHub;
   readonly #onHint: (hint: Hint) => void;
+  readonly #onLimits: (limitIds: readonly number[]) => void;
   readonly #probeMs: number;
   readonly #pending = new Set<Hint>();
+  readonly #limits = new Set<number>();
   readonly #sending = new Set<Promise<void>>();
   readonly #self = randomUUID();
   readonly #listening: Loop;
@@ -54,6 +61,7 @@ export class Notifier implements Service {
     this.#database = params.database;
     this.#events = params.events;
     this.#onHint = params.onHint;
+    this.#onLimits = params.onLimits ?? (() => {});
     this.#listening = new Loop({ name: 'listener', round: () => this.#listen(), events: params.events });
   }
 
@@ -67,7 +75,7 @@ export class Notifier implements Service {
     this.#isOpen = false;
     if (this.#gap !== null) clearTimeout(this.#gap);
     this.#gap = null;
-    if (this.#pending.size > 0) this.#send(this.#database.workers);
+    if (this.#pending.size > 0 || this.#limits.size > 0) this.#send(this.#database.workers);
     await Promise.all(this.#sending);
   }
 
@@ -91,8 +99,14 @@ export class Notifier implements Service {
     if (this.#isOpen && this.#gap === null) this.#flush(behind);
   }
 
+  /** Like `hint`, for jobs that need a grant of their limit. */
+  hintLimits(limitIds: Iterable<number>): void {
+    for (const id of limitIds) if (this.#limits.size < MAX_LIMITS) this.#limits.add(id);
+    if (this.#isOpen && this.#gap === null) this.#flush(this.#database.workers);
+  }
+
   #flush(db: Queryable): void {
-    if (this.#pending.size === 0) return;
+    if (this.#pending.size === 0 && this.#limits.size === 0) return;
     this.#send(db);
     this.#gap = setTimeout(() => {
       this.#gap = null;
@@ -109,7 +123,10 @@ export class Notifier implements Service {
   #send(db: Queryable): void {
     const hints = [...this.#pending];
     this.#pending.clear();
-    const sending = notifyHints(db, [this.#self, ...hints].join(SEPARATOR)).then(
+    const limits = [...this.#limits];
+    this.#limits.clear();
+    const words = limits.length === 0 ? hints : [...hints, `${LIMITS}${limits.join(',')}`];
+    const sending = notifyHints(db, [this.#self, ...words].join(SEPARATOR)).then(
       () => {
         this.#failures = 0;
       },
@@ -117,6 +134,7 @@ export class Notifier implements Service {
         this.#failures = Math.min(this.#failures + 1, MAX_FAILURES);
         this.#events.emit('error', { error, where: 'notifier' });
         for (const hint of hints) this.hint(hint);
+        if (limits.length > 0) this.hintLimits(limits);
       },
     );
     this.#sending.add(sending);
@@ -151,7 +169,10 @@ export class Notifier implements Service {
     client.on('notification', ({ payload }) => {
       const [sender, ...words] = (payload ?? '').split(SEPARATOR);
       if (sender === this.#self) return; // This process acted on the hint when it sent it.
-      for (const word of words) if (HINTS.includes(word as Hint)) this.#onHint(word as Hint);
+      for (const word of words) {
+        if (HINTS.includes(word as Hint)) this.#onHint(word as Hint);
+        else if (word.startsWith(LIMITS)) this.#onLimits(word.slice(LIMITS.length).split(',').map(Number));
+      }
     });
     return client;
   }

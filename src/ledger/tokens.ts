@@ -7,13 +7,29 @@ export const RUN_OF_NEIGHBOURS = 'seq >> 7';
 /** The first job of such a row precedes the others by less than this. */
 const LONGEST_RUN = 128;
 
-/** Puts each job into its own row of `ready`. */
+const LIMITED_COLUMNS = 'limit_id, order_key, dies_at, org_id, priority, queue, job_type, seq';
+
+/**
+ * Puts each job into its own row of `ready`, or of `limited` if it has a limit: such a job needs a grant first (decision 0048). `source`
+ * has the column `limit_id`.
+ */
 export const readyText = (
   source: string,
   { priority = 'priority', jobType = 'job_type' }: { priority?: string; jobType?: string } = {},
 ): string => `made_ready AS (
   INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
-  SELECT order_key, lifetime_deadline, org_id, ${priority}, queue, ${jobType}, ARRAY[seq] FROM ${source}
+  SELECT order_key, lifetime_deadline, org_id, ${priority}, queue, ${jobType}, ARRAY[seq] FROM (SELECT * FROM ${source}) s WHERE limit_id IS NULL
+), ${limitedText(`(SELECT * FROM ${source}) s WHERE limit_id IS NOT NULL`, { priority, jobType })}`;
+
+/** A job has one token in `limited`. A new one replaces a token that the job left behind, or whose queue, type or priority changed. */
+export const limitedText = (
+  source: string,
+  { priority = 'priority', jobType = 'job_type' }: { priority?: string; jobType?: string } = {},
+): string => `made_limited AS (
+  INSERT INTO millrace.limited (${LIMITED_COLUMNS})
+  SELECT limit_id, order_key, lifetime_deadline, org_id, ${priority}, queue, ${jobType}, seq FROM ${source}
+  ON CONFLICT (org_id, seq) DO UPDATE SET limit_id = excluded.limit_id, order_key = excluded.order_key, dies_at = excluded.dies_at,
+    priority = excluded.priority, queue = excluded.queue, job_type = excluded.job_type
 )`;
 
 /** Lets jobs wait for their time. */

@@ -52,6 +52,7 @@ export class LoneWorker {
       spawn: () => Promise.reject(new Error('a patient job has no children')),
       onReleased: () => {},
       onDelayed: () => {},
+      onLimitFree: () => {},
     });
     for (const word of ['completed', 'lost'] as const) this.#events.on(word, ({ jobId }) => this.#ended.say(`${word} ${jobId}`));
     onTestFinished(async () => {

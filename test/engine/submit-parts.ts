@@ -4,6 +4,7 @@ import { DEFAULT_LIMITS } from '../../src/core/submission.ts';
 import type { RegistrationPolicy } from '../../src/core/submission-policy.ts';
 import { JobWriter } from '../../src/engine/submit/job-writer.ts';
 import { Submitter } from '../../src/engine/submit/submitter.ts';
+import { LimitCache } from '../../src/ledger/jobs/intern-limits.ts';
 import { CallbackOrgs } from '../../src/ledger/webhooks/callback-orgs.ts';
 import type { Intake } from '../../src/services/jobs/prepare-submission.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
@@ -26,7 +27,8 @@ export function submitParts(ledger: TestLedger, registrationOf: Registrations = 
     limits: DEFAULT_LIMITS,
     policies,
     callbackOrgs: new CallbackOrgs(database.api),
-    catalogue: { queueNames: { has: () => true, list: () => [] }, ensureQueue: async () => {} },
+    jobLimits: new LimitCache(database.api),
+    catalogue: { queueNames: { has: () => true, list: () => [] }, limitOf: () => undefined, ensureQueue: async () => {} },
     registrationOf,
   };
   return { writer, submitter, intake };

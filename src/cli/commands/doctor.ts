@@ -17,6 +17,7 @@ const CHECKS = {
   I9: 'at most one lease holds a job',
   T1: 'every waiting job has the token that lets it continue',
   T2: 'every lease can be taken over if its worker dies',
+  T3: 'no job with a limit runs without a grant',
 } as const satisfies Record<Violation['invariant'], string>;
 
 const MOST_SHOWN = 20;

@@ -29,6 +29,8 @@ export const lengthOfEntry = ({ job: { payload } }: JobToWrite): number => lengt
 export type AcceptedJobs = {
   /** The types of jobs that may start now. */
   readonly readyTypes: ReadonlySet<string>;
+  /** The limits of jobs that may start as soon as they get a grant. */
+  readonly limitIds: ReadonlySet<number>;
   /** Some jobs wait until they are due. */
   readonly isTimed: boolean;
   /** Some jobs wait for other jobs. */
@@ -37,15 +39,18 @@ export type AcceptedJobs = {
 
 export function acceptedJobs(written: readonly Attempted[], entries: readonly JobToWrite[]): AcceptedJobs {
   const readyTypes = new Set<string>();
+  const limitIds = new Set<number>();
   let isTimed = false;
   let isPending = false;
   for (const [index, each] of written.entries()) {
     if (each.kind !== 'accepted') continue;
-    if (each.state === 'scheduled') readyTypes.add((entries[index] as JobToWrite).job.type);
+    const { job, limitId } = entries[index] as JobToWrite;
+    if (each.state === 'scheduled' && limitId !== undefined) limitIds.add(limitId);
+    else if (each.state === 'scheduled') readyTypes.add(job.type);
     else if (each.state === 'delayed') isTimed = true;
     else isPending = true;
   }
-  return { readyTypes, isTimed, isPending };
+  return { readyTypes, limitIds, isTimed, isPending };
 }
 
 export type JobWriterOptions = {

@@ -108,13 +108,13 @@ export class Submitter {
   }
 }
 
-/** A single job without a key. No other transaction can delay it, so a claim may follow it on the same connection. */
+/** A single job without a key or a limit. No other transaction can delay it, so a claim may follow it on the same connection. */
 function loneOf(entries: readonly JobToWrite[]): JobToWrite | null {
   const [first, second] = entries;
-  return first !== undefined && second === undefined && first.job.idempotencyKey === null ? first : null;
+  return first !== undefined && second === undefined && first.job.idempotencyKey === null && first.limitId === undefined ? first : null;
 }
 
-const isDueNow = ({ job }: JobToWrite): boolean => job.runAt === null && job.runAfterMs === null;
+const isDueNow = ({ job, limitId }: JobToWrite): boolean => job.runAt === null && job.runAfterMs === null && limitId === undefined;
 
 /** Up to this many jobs are flushed by a separate statement. For larger writes, that statement would cost too much. */
 const FEW = 8;

@@ -3,6 +3,7 @@ import type { Database } from '../../ledger/driver/database.ts';
 import { analyzeHistory } from '../../ledger/history/analyze-history.ts';
 import { dropOldPartitions, ensurePartitions, sweepDefaultPartition } from '../../ledger/history/record-partitions.ts';
 import { expireJobs } from '../../ledger/upkeep/expire-jobs.ts';
+import { pruneLimits } from '../../ledger/upkeep/grant-limited.ts';
 import { pruneJobs } from '../../ledger/upkeep/prune.ts';
 import { pruneAccess } from '../../ledger/upkeep/prune-keys.ts';
 import type { EventHub } from '../events.ts';
@@ -17,6 +18,8 @@ const PRUNE_EVERY_MS = 300_000;
 const PRUNE_SECOND_MS = 15_000;
 /** There is more to prune. The pause leaves the database to other work. */
 const PRUNE_AGAIN_MS = 100;
+/** Processes that hand out a limit record that at least once an hour. */
+const UNUSED_LIMIT_MS = 86_400_000;
 const TIDY_EVERY_MS = 300_000;
 /** A partition is still missing, because a dump or a long transaction holds the history. */
 const TIDY_AGAIN_MS = 30_000;
@@ -70,7 +73,8 @@ export class Pruner extends LoopGroup {
     const { database, revokedKeysMs = null } = this.#params;
     const pruned = await pruneJobs(database.maintenance, PRUNE_LIMIT);
     const access = await pruneAccess(database.maintenance, { revokedKeysMs, limit: PRUNE_LIMIT });
-    const hasMore = Object.values({ ...pruned, ...access }).some((count) => count >= PRUNE_LIMIT);
+    const limits = await pruneLimits(database.maintenance, { unusedMs: UNUSED_LIMIT_MS, limit: PRUNE_LIMIT });
+    const hasMore = Object.values({ ...pruned, ...access, limits }).some((count) => count >= PRUNE_LIMIT);
     if (hasMore) return PRUNE_AGAIN_MS;
     const delayMs = this.#hasPruned ? PRUNE_EVERY_MS : PRUNE_SECOND_MS;
     this.#hasPruned = true;

@@ -5,6 +5,8 @@ import type { Database } from '../../ledger/driver/database.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import { settlement } from './settlement.ts';
 
+type ClaimedLease = { leaseSeq: number; orgId: string; limitId?: number | null };
+
 /**
  * The claims of this worker, and how many of their jobs have not ended, by claim and by org. A rescuer finds the jobs of a dead worker through the rows of its
  * claims, so a claim is closed only when the end of its last job is certain.
@@ -14,10 +16,18 @@ export class Claims {
   readonly #open = new Map<number, number>();
   /** The org of each lease. */
   readonly #leases = new Map<number, string>();
+  /** The limit of each lease whose job has one. */
+  readonly #limits = new Map<number, number>();
+  readonly #onLimitFree: (limitId: number) => void;
   readonly #owned = new Map<string, number>();
   #orgsLeft = 0;
   readonly #inFlight = new Set<number>();
   #closed: number[] = [];
+
+  /** `onLimitFree`: a job with a limit has ended, so another one may start. */
+  constructor({ onLimitFree = () => {} }: { onLimitFree?(limitId: number): void } = {}) {
+    this.#onLimitFree = onLimitFree;
+  }
 
   /** Numbers a claim that is about to be sent. */
   next(): number {
@@ -34,10 +44,11 @@ export class Claims {
     return this.#inFlight.has(claimNo);
   }
 
-  open(claimNo: number, jobs: readonly { leaseSeq: number; orgId: string }[]): void {
+  open(claimNo: number, jobs: readonly ClaimedLease[]): void {
     this.#open.set(claimNo, jobs.length);
-    for (const { leaseSeq, orgId } of jobs) {
+    for (const { leaseSeq, orgId, limitId } of jobs) {
       this.#leases.set(leaseSeq, orgId);
+      if (limitId != null) this.#limits.set(leaseSeq, limitId);
       this.#owned.set(orgId, (this.#owned.get(orgId) ?? 0) + 1);
     }
   }
@@ -63,6 +74,7 @@ export class Claims {
     if (orgId === undefined) return;
     this.#leases.delete(leaseSeq);
     this.#disown(orgId);
+    if (this.#limits.size > 0) this.#freeLimit(leaseSeq);
     const left = (this.#open.get(claimNo) ?? 1) - 1;
     if (left > 0) {
       this.#open.set(claimNo, left);
@@ -70,6 +82,13 @@ export class Claims {
     }
     this.#open.delete(claimNo);
     this.#closed.push(claimNo);
+  }
+
+  #freeLimit(leaseSeq: number): void {
+    const limitId = this.#limits.get(leaseSeq);
+    if (limitId === undefined) return;
+    this.#limits.delete(leaseSeq);
+    this.#onLimitFree(limitId);
   }
 
   #disown(orgId: string): void {

@@ -72,6 +72,11 @@ export class Crews {
     for (const supervisor of this.#supervisors) supervisor.wake();
   }
 
+  /** Jobs that were submitted long ago may be ready now. */
+  wakeForOld(): void {
+    for (const supervisor of this.#supervisors) supervisor.wakeForOld();
+  }
+
   /** A job of this type is ready. */
   wakeFor(type: string): void {
     this.#supervisors.forEach((supervisor, index) => {

@@ -83,6 +83,12 @@ export class Producer {
     this.pumpSoon();
   }
 
+  /** Jobs with old keys, below the floors of the ranges, may be ready now. */
+  wakeForOld(): void {
+    this.#ranges.reset(performance.now());
+    this.wake();
+  }
+
   /** Whether this producer claims jobs of that queue and type. */
   serves({ queue, type }: ServedJob): boolean {
     return this.#ranges.has(queue, type);

@@ -6,6 +6,7 @@ import type { Issue } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { Issues } from '../../core/issues.ts';
 import { membersOf, refuseUnknown } from '../../core/known-members.ts';
+import { type JobLimit, type LimitSubmission, readLimit } from '../../core/limit.ts';
 import { type Policy, type PolicyLayer, resolvePolicy } from '../../core/policy.ts';
 import { RegistrationError } from '../../core/registration-error.ts';
 import { refuseReservedName } from '../../core/reserved-names.ts';
@@ -28,6 +29,8 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
   maxAttempts?: number;
   /** How many jobs of the type may run at the same time, over all workers. */
   concurrency?: number;
+  /** The limit of jobs of the type whose submission has none. Its key may contain placeholders such as `{payload.customer.id}`. */
+  limit?: LimitSubmission;
   /** How long a job waits before each retry, or a function that computes it. */
   backoff?: BackoffSubmission | CustomBackoff;
   /** How long a frozen or unreachable worker may be silent before a rescuer takes its jobs. */
@@ -56,7 +59,7 @@ export type RegistrationResult = {
 export type RegisteredHandler = {
   readonly type: string;
   readonly handler: Handler;
-  readonly layer: PolicyLayer & { readonly hasCustomBackoff: boolean };
+  readonly layer: PolicyLayer & { readonly hasCustomBackoff: boolean; readonly limit?: JobLimit };
   readonly concurrency: number | null;
   readonly customBackoff: CustomBackoff | undefined;
   readonly schema: StandardSchemaV1 | undefined;
@@ -71,6 +74,7 @@ const MEMBERS = membersOf<Registration>({
   timeout: true,
   maxAttempts: true,
   concurrency: true,
+  limit: true,
   backoff: true,
   lease: true,
   lifetime: true,
@@ -168,7 +172,7 @@ function readOrgs(given: readonly string[] | undefined, issues: Issues): readonl
   return given.map((id) => String(id).toLowerCase());
 }
 
-function readLayer(given: Registration, issues: Issues): PolicyLayer & { hasCustomBackoff: boolean } {
+function readLayer(given: Registration, issues: Issues): RegisteredHandler['layer'] {
   const custom = typeof given.backoff === 'function';
   const requested = {
     timeout: given.timeout,
@@ -188,6 +192,7 @@ function readLayer(given: Registration, issues: Issues): PolicyLayer & { hasCust
     ...(custom ? { backoff: { strategy: 'CUSTOM' as const } } : {}),
     leaseMs: duration(given.lease, 'lease'),
     lifetimeMs: duration(given.lifetime, 'lifetime'),
+    ...(given.limit == null ? {} : { limit: readLimit(given.limit, issues, { isTemplate: true }) ?? undefined }),
     hasCustomBackoff: custom,
   };
 }

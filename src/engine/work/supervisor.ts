@@ -61,6 +61,10 @@ export class Supervisor {
     this.#worker?.wake();
   }
 
+  wakeForOld(): void {
+    this.#worker?.wakeForOld();
+  }
+
   checkCancels(): void {
     this.#heartbeat?.wake();
   }

@@ -40,6 +40,8 @@ export type WorkerOptions = {
   onStarted(started: readonly StartedJob[]): void;
   onReleased(): void;
   onDelayed(delayMs: number): void;
+  /** A job with this limit has ended. */
+  onLimitFree(limitId: number): void;
 };
 
 const LAST_WRITES_MS = 10_000;
@@ -49,7 +51,7 @@ export class Worker {
   readonly running = new Map<number, RunningAttempt>();
   readonly lateStartLeases: LateStartLeases;
   readonly #options: WorkerOptions;
-  readonly #claims = new Claims();
+  readonly #claims: Claims;
   readonly #producer: Producer;
   readonly #outcomes: OutcomeWriter;
   readonly #starter: Starter;
@@ -71,7 +73,8 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.lateStartLeases = new LateStartLeases(options.slots);
-    const claims = this.#claims;
+    const claims = new Claims(options);
+    this.#claims = claims;
     const types = options.registry.types();
     const orgsOfTypes = options.registry.orgsOfTypes();
     this.#outcomes = new OutcomeWriter({
@@ -123,6 +126,11 @@ export class Worker {
   /** There may be work: claim now. */
   wake(): void {
     this.#producer.wake();
+  }
+
+  /** Jobs that were submitted long ago may be ready now. */
+  wakeForOld(): void {
+    this.#producer.wakeForOld();
   }
 
   /** Claims from these queues from now on. */

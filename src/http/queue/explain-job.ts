@@ -32,7 +32,7 @@ function renderExplanation({ jobId, state, summary, obstacles, facts }: Explaine
 }
 
 function renderFacts(facts: Explained['facts']): Static<typeof Explanation>['facts'] {
-  const { typeCap, orgCap, aheadInLine, share, holder, cancelRequest, heldForChildren } = facts;
+  const { typeCap, orgCap, aheadInLine, share, holder, cancelRequest, heldForChildren, limit } = facts;
   return {
     type: facts.type,
     queue: facts.queue,
@@ -49,7 +49,13 @@ function renderFacts(facts: Explained['facts']): Static<typeof Explanation>['fac
     ...(holder === null ? {} : { holder: renderHolder(holder) }),
     ...(cancelRequest === null ? {} : { cancel_request: renderRequest(cancelRequest) }),
     ...(heldForChildren === null ? {} : { held_for_children: heldForChildren }),
+    ...(limit === null ? {} : { limit: renderLimit(limit) }),
   };
+}
+
+function renderLimit({ key, concurrency, rate, perMs, running, runningIds, started, ahead }: NonNullable<Explained['facts']['limit']>) {
+  const per = perMs === null ? null : formatDuration(perMs);
+  return { key, concurrency, rate, per, running, running_ids: [...runningIds], started, ahead };
 }
 
 function renderShare({ slots, ownSlots, openSlots, reservedSlots, waitingOrgs }: NonNullable<Explained['facts']['share']>) {

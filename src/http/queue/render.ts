@@ -3,6 +3,7 @@ import { formatDuration } from '../../core/duration.ts';
 import type { AppError } from '../../core/errors.ts';
 import type { Failure } from '../../core/failure.ts';
 import type { Progress, StateTransition } from '../../core/job.ts';
+import type { JobLimit } from '../../core/limit.ts';
 import { publicFailure } from '../../core/public-failure.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { JobReport } from '../../services/jobs/read-job.ts';
@@ -72,8 +73,16 @@ export function renderJob(job: JobReport, sight: Sight): Static<typeof JobStatus
     depends_on: [...job.dependsOn],
     dependency_type: job.dependencyType,
     parent_id: job.parentId,
+    limit: job.limit === null ? null : renderLimit(job.limit),
   };
 }
+
+const renderLimit = ({ key, concurrency, rate, perMs }: JobLimit) => ({
+  key,
+  concurrency,
+  rate,
+  per: perMs === null ? null : formatDuration(perMs),
+});
 
 function renderTimes(job: JobReport) {
   return {

@@ -48,6 +48,7 @@ export const SUBMISSION_MEMBERS = {
   dependency_type: 'dependencyType',
   callback_url: 'callbackUrl',
   queue: 'queue',
+  limit: 'limit',
   category: 'category',
   project_id: 'projectId',
   traceparent: 'traceparent',

@@ -40,6 +40,8 @@ export type StartedJob = {
   traceparent: string | null;
   tags: Record<string, string> | null;
   projectId: string | null;
+  /** Null for a job without a limit. */
+  limitId: number | null;
 };
 
 export type ClaimParams = {
@@ -66,7 +68,7 @@ export type Claimed = {
 export const CORRELATION = 'coalesce(j.correlation_id, j.request_id) AS correlation_id';
 
 const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
-  max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, traceparent, tags, project_id`;
+  max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, traceparent, tags, project_id, limit_id`;
 
 const RETURNED_COLUMNS = STARTED_COLUMNS.replace(/\w+/g, (column) => {
   if (column === 'correlation_id') return CORRELATION;
@@ -80,7 +82,7 @@ export const startedText = (previousLease: string): string => `org_id AS "orgId"
   date_part('epoch', created_at) * 1000 AS "createdAtMs",
   date_part('epoch', lifetime_deadline - millrace.clock()) * 1000 AS "lifetimeLeftMs",
   payload AS "payload", payload_bytes AS "payloadBytes", idempotency_key AS "idempotencyKey", correlation_id AS "correlationId",
-  traceparent AS "traceparent", tags AS "tags", project_id AS "projectId"`;
+  traceparent AS "traceparent", tags AS "tags", project_id AS "projectId", limit_id AS "limitId"`;
 
 const NULLS = Array.from(startedText('x').matchAll(/ AS "/g), () => 'NULL').join(', ');
 const mayHaveMore = (given: string): string => `(SELECT count(*) FROM ${given}) < $2::int4

@@ -51,7 +51,7 @@ WITH ${before}${leased}
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
   RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, l.order_key,
     j.attempts_started, j.max_attempts, j.policy_id, j.created_at, j.lifetime_deadline, j.payload, j.payload_bytes,
-    j.idempotency_key, ${CORRELATION}, j.traceparent, j.tags, j.project_id
+    j.idempotency_key, ${CORRELATION}, j.traceparent, j.tags, j.project_id, j.limit_id
 ), noted AS (
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type

@@ -51,7 +51,7 @@ const returnText = ({
   FROM locked l LEFT JOIN LATERAL millrace.take_cancel_request(l.org_id, l.seq) r ON true
 ), returned AS (
   UPDATE millrace.jobs j SET worker_id = NULL FROM heeded h WHERE j.org_id = h.org_id AND j.seq = h.seq AND NOT h.is_cancelled
-  RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq
+  RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.limit_id, j.lease_seq
 ), ${readyText('returned')}, cancelled AS (
   UPDATE millrace.jobs j SET worker_id = NULL, state = 'cancelled', completed_at = millrace.clock(), updated_at = millrace.clock(),
     ${countedText()}

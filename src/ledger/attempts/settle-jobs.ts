@@ -82,7 +82,7 @@ const SETTLED = `settled AS (
     record_ids = j.record_ids || array_fill(${RECORD_ID}, ARRAY[CASE WHEN l.becomes_held THEN 0 WHEN l.requeues THEN 2 ELSE 1 END]),
     result = l.result, result_bytes = l.result_bytes, last_error = coalesce(l.failure, j.last_error)
   FROM heeded l WHERE j.org_id = l.org_id AND j.seq = l.seq
-  RETURNING j.org_id, j.seq, j.lease_seq, j.state, j.run_at, j.order_key, j.lifetime_deadline, j.priority, j.queue, j.job_type,
+  RETURNING j.org_id, j.seq, j.lease_seq, j.state, j.run_at, j.order_key, j.lifetime_deadline, j.priority, j.queue, j.job_type, j.limit_id,
     j.attempts_started, j.round, j.event_count, l.to_state, l.reason, l.requeues, l.becomes_held, l.actor, l.is_stopped,
     coalesce(l.failure, l.words) AS detail, ${tookText('j.started_at')} AS took_ms,
     l.becomes_held OR (l.to_state <> 'retrying' AND (j.has_dependents OR j.joins_parent)) AS is_awaited

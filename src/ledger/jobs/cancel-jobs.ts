@@ -55,6 +55,9 @@ const cancelText = (lock: string): string => `WITH ${RECORD}, locked AS MATERIAL
 ), ${withdrawnText('locked', `l.state = 'scheduled'`)}
 , forgotten AS (
   DELETE FROM millrace.waiting w USING cancelled c WHERE w.org_id = $1::uuid AND w.seq = c.seq
+), not_granted AS (
+  DELETE FROM millrace.limited t WHERE t.ctid = ANY (ARRAY(SELECT t.ctid FROM cancelled c JOIN millrace.limited t
+    ON t.org_id = $1::uuid AND t.seq = c.seq FOR UPDATE OF t SKIP LOCKED))
 ), ${releasedText('cancelled', '$1::uuid')}, recorded AS (
   ${recordedText({
     source: 'cancelled',

@@ -7,6 +7,8 @@ export type JobToWrite = {
   job: NewJob;
   policyId: number;
   actor: string | null;
+  /** The number of its limit. Absent for a job without a limit. */
+  limitId?: number;
   placement: Placement | null;
 };
 

@@ -63,6 +63,7 @@ const TAGGED_ENVELOPED = written({ tagged: true, enveloped: true });
 
 const isBareButForTags = ({ job, placement }: JobToWrite): boolean =>
   placement === null &&
+  job.limit === undefined &&
   job.idempotencyKey === null &&
   job.runAt === null &&
   job.runAfterMs === null &&

@@ -4,7 +4,7 @@ import { int2Array, int4Array, int8Array, jsonArray, textArray, uuidArray } from
 import { isContended, isLockedOut, isOurs, type Queryable, run, type Statement } from '../driver/statement.ts';
 import { type Flush, flushVariants } from '../history/flush-log.ts';
 import { RECORD, RECORD_ID } from '../history/record-events.ts';
-import { RUN_OF_NEIGHBOURS } from '../tokens.ts';
+import { limitedText, RUN_OF_NEIGHBOURS } from '../tokens.ts';
 import { keyScopeText } from './idempotency-keys.ts';
 import type { JobToWrite, Placement } from './job-to-write.ts';
 import { heldText, type KeyMode, patienceText } from './key-buckets.ts';
@@ -42,9 +42,9 @@ const ENVELOPE = {
 };
 const NO_ENVELOPE: typeof ENVELOPE = { input: '', columns: '', scope: 'i.job_type' };
 
-type Variant = { keys: KeyMode | null; enveloped: boolean };
+type Variant = { keys: KeyMode | null; enveloped: boolean; limited: boolean };
 
-function submitText({ keys, enveloped }: Variant): string {
+function submitText({ keys, enveloped, limited }: Variant): string {
   const envelope = enveloped ? ENVELOPE : NO_ENVELOPE;
   const isWritten = 'NOT is_held AND (existing_id IS NULL OR existing_id = id)';
   const source = keys === null ? 'input' : `(SELECT * FROM fresh WHERE ${isWritten})`;
@@ -62,7 +62,7 @@ WITH ${RECORD}, input AS MATERIALIZED (
 , inserted AS (
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, lifetime_deadline, order_key,
     policy_id, state, priority, requested_priority, max_attempts, event_count, record_ids, queue, job_type, idempotency_key,
-    payload, parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes${envelope.columns})
+    payload, parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes${limited ? ', limit_id' : ''}${envelope.columns})
   SELECT i.seq, i.org_id, i.id, i.at, i.at, i.run_at,
     CASE WHEN i.run_at <= i.at AND extra->>'waits' IS NULL THEN i.at END,
     i.at + i.lifetime_ms * interval '1 ms', i.seq, i.policy_id,
@@ -70,14 +70,14 @@ WITH ${RECORD}, input AS MATERIALIZED (
     i.priority, coalesce((extra->>'requested_priority')::int2, i.priority), i.max_attempts, 1, ARRAY[${RECORD_ID}], i.queue, i.job_type, i.key,
     i.payload, (extra->>'parent_seq')::int8, coalesce((extra->>'depth')::int2, 0),
     coalesce((extra->>'joins_parent')::boolean, false), extra->>'dependency_type', extra->>'correlation_id',
-    extra->>'callback_url', extra->>'actor', (extra->>'tags')::jsonb, decode(extra->>'payload_bytes', 'base64')${envelope.columns}
+    extra->>'callback_url', extra->>'actor', (extra->>'tags')::jsonb, decode(extra->>'payload_bytes', 'base64')${limited ? `, (extra->>'limit_id')::int8` : ''}${envelope.columns}
   FROM ${source} i
-  RETURNING seq, org_id, state, priority, order_key, run_at, lifetime_deadline, queue, job_type, actor, tags IS NOT NULL AS is_tagged
+  RETURNING seq, org_id, state, priority, order_key, run_at, lifetime_deadline, queue, job_type, actor, tags IS NOT NULL AS is_tagged${limited ? ', limit_id' : ''}
 ), made_ready AS (
   INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
   SELECT min(order_key), lifetime_deadline, org_id, priority, queue, job_type, array_agg(seq ORDER BY seq) FROM inserted
-  WHERE state = 'scheduled' GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${RUN_OF_NEIGHBOURS}
-), timed AS (
+  WHERE state = 'scheduled'${limited ? ' AND limit_id IS NULL' : ''} GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${RUN_OF_NEIGHBOURS}
+)${limited ? `, ${limitedText(`inserted WHERE state = 'scheduled' AND limit_id IS NOT NULL`)}` : ''}, timed AS (
   INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
   SELECT run_at, lifetime_deadline, seq, org_id FROM inserted WHERE state = 'delayed'
 ), held_back AS (
@@ -104,14 +104,17 @@ WHERE extra IS NOT NULL`;
 
 const KEYED = { announce: '_announced', leave_held: '_keyed' } as const satisfies Record<KeyMode, string>;
 
-const nameOf = ({ keys, enveloped }: Variant): string => `submit${keys === null ? '' : KEYED[keys]}${enveloped ? '_enveloped' : ''}_jobs`;
+const nameOf = ({ keys, enveloped, limited }: Variant): string =>
+  `submit${keys === null ? '' : KEYED[keys]}${enveloped ? '_enveloped' : ''}${limited ? '_limited' : ''}_jobs`;
 
 const STATEMENTS: ReadonlyMap<string, Record<Flush, Statement>> = new Map(
   ([null, 'announce', 'leave_held'] as const).flatMap((keys) =>
-    [false, true].map((enveloped) => {
-      const variant = { keys, enveloped };
-      return [nameOf(variant), flushVariants(nameOf(variant), submitText(variant))];
-    }),
+    [false, true].flatMap((enveloped) =>
+      [false, true].map((limited) => {
+        const variant = { keys, enveloped, limited };
+        return [nameOf(variant), flushVariants(nameOf(variant), submitText(variant))] as const;
+      }),
+    ),
   ),
 );
 
@@ -168,7 +171,8 @@ async function submit(db: Queryable, jobs: readonly JobToWrite[], keys: KeyMode,
   if (areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs, how));
   const extras = jobs.map(extraOf);
   const enveloped = jobs.some((entry) => entry.job.envelope !== null);
-  const variant = { keys: jobs.some(isKeyed) ? keys : null, enveloped };
+  const limited = jobs.some((entry) => entry.limitId !== undefined);
+  const variant = { keys: jobs.some(isKeyed) ? keys : null, enveloped, limited };
   const texts = STATEMENTS.get(nameOf(variant)) as Record<Flush, Statement>;
   const values = [...commonParameters(jobs), jsonArray(extras)];
   if (enveloped) values.push(...envelopeParameters(jobs));
@@ -223,7 +227,7 @@ function envelopeParameters(jobs: readonly JobToWrite[]): Buffer[] {
 }
 
 /** The rare members of a job as one JSON column. A plain job sends null, and the statement skips it. */
-function extraOf({ job, actor, placement }: JobToWrite): string | null {
+function extraOf({ job, actor, placement, limitId }: JobToWrite): string | null {
   const extra: Record<string, unknown> = {};
   if (job.runAt !== null) extra.run_at = job.runAt.toISOString();
   if (job.runAfterMs !== null) extra.run_after_ms = job.runAfterMs;
@@ -235,6 +239,7 @@ function extraOf({ job, actor, placement }: JobToWrite): string | null {
   if (job.callbackUrl !== null) extra.callback_url = job.callbackUrl;
   if (job.tags !== null) extra.tags = JSON.stringify(job.tags);
   if (actor !== null) extra.actor = actor;
+  if (limitId !== undefined) extra.limit_id = limitId;
   if (job.payload.kind === 'bytes') extra.payload_bytes = Buffer.from(job.payload.bytes).toString('base64');
   if (placement !== null) Object.assign(extra, placementExtra(job, placement));
   if (Object.keys(extra).length > 0) return JSON.stringify(extra);

@@ -91,5 +91,6 @@ function startedOf(entry: JobToWrite, { seq, lease_seq: leaseSeq, at_ms: atMs }:
     traceparent: job.envelope?.traceparent ?? null,
     tags: null,
     projectId: job.envelope?.projectId ?? null,
+    limitId: null,
   };
 }

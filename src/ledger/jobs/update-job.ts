@@ -27,7 +27,7 @@ const UPDATE = statement(
   'update_job',
   `WITH locked AS MATERIALIZED (
   SELECT j.seq, j.org_id, j.state, j.completed_at IS NOT NULL AS is_final,
-    j.state = 'running' OR j.worker_id IS NOT NULL OR j.attempts_started > 0 AS has_started, j.queue, j.job_type, j.priority, j.order_key, j.lifetime_deadline,
+    j.state = 'running' OR j.worker_id IS NOT NULL OR j.attempts_started > 0 AS has_started, j.queue, j.job_type, j.priority, j.order_key, j.lifetime_deadline, j.limit_id,
     EXISTS (SELECT FROM unnest($11::text[]) AS r(prefix) WHERE starts_with(j.job_type, r.prefix)) AS is_reserved
   FROM millrace.jobs j
   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE AND ($12::uuid IS NULL OR j.project_id = $12::uuid) FOR NO KEY UPDATE

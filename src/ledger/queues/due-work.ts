@@ -2,7 +2,7 @@ import { SERVES_JOB } from '../attempts/workers.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
 // One snapshot over everything that the engine's loops read, so that a job between two of them is always seen. A scheduled job counts
-// only if a live worker may take it, not if it has no handler, is paused or capped at zero.
+// only if a live worker may take it, not if it has no handler, is paused, capped at zero or waits for a slot of a rate.
 const HAS_DUE = statement(
   'has_due_work',
   `SELECT EXISTS (SELECT FROM millrace.jobs WHERE state = 'running' AND NOT is_held)
@@ -15,7 +15,10 @@ const HAS_DUE = statement(
     AND EXISTS (SELECT FROM millrace.workers w WHERE w.stopped_at IS NULL AND ${SERVES_JOB})
     AND NOT EXISTS (SELECT FROM millrace.queues q WHERE q.name = j.queue AND q.paused_at IS NOT NULL)
     AND NOT EXISTS (SELECT FROM millrace.job_types t WHERE t.name = j.job_type AND t.paused_at IS NOT NULL)
-    AND NOT EXISTS (SELECT FROM millrace.orgs o WHERE o.id = j.org_id AND o.max_running = 0)) AS due`,
+    AND NOT EXISTS (SELECT FROM millrace.orgs o WHERE o.id = j.org_id AND o.max_running = 0)
+    AND NOT EXISTS (SELECT FROM millrace.limited m JOIN millrace.limits l ON l.id = m.limit_id
+      WHERE m.org_id = j.org_id AND m.seq = j.seq AND l.rate <= (SELECT count(*) FROM millrace.limit_grants g WHERE g.limit_id = l.id
+        AND (g.started_at IS NULL OR millrace.slot_free_at(g.started_at, l.per_ms) > millrace.clock())))) AS due`,
 );
 
 /** Whether the engine still has work to do now. It reads whole tables, so use it only in tests. */
@@ -29,7 +32,9 @@ const NEXT_TIMES = statement(
   'next_times',
   `SELECT date_trunc('milliseconds', j.at + interval '999 microseconds') AS job_at,
     date_trunc('milliseconds', s.at + interval '999 microseconds') AS schedule_at
-   FROM (SELECT min(run_at) AS at FROM millrace.jobs WHERE state IN ('delayed', 'retrying')) j,
+   FROM (SELECT min(at) AS at FROM (SELECT run_at AS at FROM millrace.jobs WHERE state IN ('delayed', 'retrying')
+     UNION ALL SELECT millrace.slot_free_at(g.started_at, l.per_ms) FROM millrace.limits l JOIN millrace.limit_grants g ON g.limit_id = l.id
+       WHERE EXISTS (SELECT FROM millrace.limited t WHERE t.limit_id = l.id)) times) j,
      (SELECT min(next_at) AS at FROM millrace.schedules) s`,
 );
 

@@ -1,3 +1,4 @@
+import type { JobLimit } from '../../core/limit.ts';
 import type { PolicyLayer } from '../../core/policy.ts';
 import { IS_LIVE } from '../attempts/workers.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
@@ -35,7 +36,8 @@ const READ = statement(
 
 export type TypeAnnouncement = {
   name: string;
-  defaults: PolicyLayer;
+  /** Also the limit of its jobs. */
+  defaults: PolicyLayer & { readonly limit?: JobLimit };
   concurrency: number | null;
   customBackoff: boolean;
 };

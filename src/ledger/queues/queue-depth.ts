@@ -12,12 +12,14 @@ const byOrg = (waiting: string): string =>
 
 const COUNT = statement(
   'queue_depth',
-  byOrg('SELECT org_id, seqs, taken FROM millrace.ready WHERE queue = $1 AND job_type = $2 LIMIT $3::int4'),
+  byOrg(`(SELECT org_id, seqs, taken FROM millrace.ready WHERE queue = $1 AND job_type = $2 LIMIT $3::int4)
+   UNION ALL (SELECT org_id, ARRAY[seq], 0 FROM millrace.limited WHERE queue = $1 AND job_type = $2 LIMIT $3::int4)`),
 );
 
 const COUNT_BESIDE = statement(
   'queue_depth_beside',
-  byOrg('SELECT org_id, seqs, taken FROM millrace.ready WHERE job_type <> ALL ($1::text[]) LIMIT $2::int4'),
+  byOrg(`(SELECT org_id, seqs, taken FROM millrace.ready WHERE job_type <> ALL ($1::text[]) LIMIT $2::int4)
+   UNION ALL (SELECT org_id, ARRAY[seq], 0 FROM millrace.limited WHERE job_type <> ALL ($1::text[]) LIMIT $2::int4)`),
 );
 
 const LOCK = statement('lock_admission', `SELECT ${waitForLock(ADMISSION_LOCK)}`);

@@ -4,6 +4,7 @@ import { LEASED } from '../attempts/owned-jobs.ts';
 import { DEFAULT_BEAT_MS, IS_LOCK_FREE } from '../attempts/watch-workers.ts';
 import { IS_LIVE, SERVES_JOB } from '../attempts/workers.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
+import { explainLimit, type LimitFacts } from './explain-limit.ts';
 import { explainTurn, type Turn } from './explain-turn.ts';
 
 // Counts the jobs under a cap in the same way as a claim does: by live leases.
@@ -16,7 +17,7 @@ const servingText = (condition: string): string => `(SELECT count(*)::int4 FROM 
 
 const EXPLAIN = statement(
   'explain_job',
-  `SELECT j.seq, j.state, j.queue, j.job_type, j.priority, j.order_key, coalesce(q.claim_order, 'fair') AS claim_order, j.run_at, j.is_held, j.worker_id, j.lease_seq, j.started_at,
+  `SELECT j.seq, j.state, j.queue, j.job_type, j.priority, j.order_key, j.limit_id, coalesce(q.claim_order, 'fair') AS claim_order, j.run_at, j.is_held, j.worker_id, j.lease_seq, j.started_at,
      greatest(0, extract(epoch FROM j.run_at - millrace.clock())::float8 * 1000) AS run_in_ms,
      q.paused_at AS queue_paused_at, t.paused_at AS type_paused_at, t.concurrency AS type_cap, o.max_running AS org_cap,
      CASE WHEN t.concurrency IS NULL THEN NULL ELSE ${liveText('l.job_type = j.job_type')} END AS type_live,
@@ -54,6 +55,7 @@ type Row = {
   job_type: string;
   priority: number;
   order_key: number;
+  limit_id: number | null;
   claim_order: 'fifo' | 'fair';
   run_at: Date;
   worker_id: number | null;
@@ -125,6 +127,8 @@ export type JobFacts = {
   holder: JobHolder | null;
   cancelRequest: { requestedAt: Date; force: boolean } | null;
   heldForChildren: number | null;
+  /** Null unless the job waits for a grant of its limit. */
+  limit: LimitFacts | null;
 };
 
 /** Returns everything that can keep a job from running, or null if the owner has no such job. */
@@ -133,7 +137,8 @@ export async function explainJob(db: Queryable, { orgId, projectId }: Owner, id:
   if (row === undefined) return null;
   const waits = row.state === 'pending';
   const unmet = waits ? await run<{ id: string; state: JobState }>(db, UNMET, [orgId, row.seq]) : [];
-  const { ahead: aheadInLine, ...share } = (await turnOf(db, orgId, row)) ?? { ahead: null };
+  const limit = await limitOf(db, orgId, row);
+  const { ahead: aheadInLine, ...share } = (limit === null ? await turnOf(db, orgId, row) : null) ?? { ahead: null };
   return {
     state: row.state,
     queue: row.queue,
@@ -153,7 +158,13 @@ export async function explainJob(db: Queryable, { orgId, projectId }: Owner, id:
     holder: holderOf(row),
     cancelRequest: row.cancel_requested_at === null ? null : { requestedAt: row.cancel_requested_at, force: row.is_forced === true },
     heldForChildren: row.is_held ? row.open_children : null,
+    limit,
   };
+}
+
+async function limitOf(db: Queryable, orgId: string, row: Row): Promise<LimitFacts | null> {
+  if (row.limit_id === null || row.state !== 'scheduled' || row.worker_id !== null) return null;
+  return explainLimit(db, { orgId, seq: row.seq });
 }
 
 async function turnOf(db: Queryable, orgId: string, row: Row): Promise<Turn | null> {

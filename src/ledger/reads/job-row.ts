@@ -1,6 +1,7 @@
 import type { DependencyType } from '../../core/dependencies.ts';
 import type { Failure } from '../../core/failure.ts';
 import { currentAttempt, type Job, type JobSummary, type Progress } from '../../core/job.ts';
+import type { JobLimit } from '../../core/limit.ts';
 import type { Payload } from '../../core/payload.ts';
 import { priorityName } from '../../core/priority.ts';
 import type { JobState } from '../../core/states.ts';
@@ -12,7 +13,7 @@ export const IS_LEASED = `CASE WHEN j.state = 'scheduled' AND j.worker_id IS NOT
      FROM millrace.workers w WHERE w.id = j.worker_id), false) ELSE false END`;
 
 // JSON leaves the database as text, so that numbers keep every digit and only a caller that needs it parses it. Only the few jobs with
-// dependencies or a parent pay for these lookups. Payloads and results may be large and are not among these columns.
+// dependencies, a parent or a limit pay for these lookups. Payloads and results may be large and are not among these columns.
 export const JOB_COLUMNS = `
   j.id, j.seq, j.org_id, j.job_type, j.queue, j.state, j.priority, j.attempts_started, j.attempt_slot, j.max_attempts,
   j.created_at, j.updated_at, j.run_at, j.scheduled_at, j.started_at, j.completed_at, j.lifetime_deadline,
@@ -25,7 +26,10 @@ export const JOB_COLUMNS = `
   CASE WHEN j.dependency_type IS NOT NULL THEN
     (SELECT string_agg(t.id::text, ',' ORDER BY t.seq) FROM millrace.dependencies d
      JOIN millrace.jobs t ON t.org_id = d.org_id AND t.seq = d.depends_on_seq
-     WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS depends_on`;
+     WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS depends_on,
+  CASE WHEN j.limit_id IS NOT NULL THEN
+    (SELECT json_build_object('key', l.key, 'concurrency', l.concurrency, 'rate', l.rate, 'perMs', l.per_ms)::text
+     FROM millrace.limits l WHERE l.id = j.limit_id) END AS job_limit`;
 
 /** The payload of job `j` where `wanted` holds. Otherwise PostgreSQL neither reads nor sends it. */
 export const payloadColumns = (wanted: string): string =>
@@ -74,6 +78,7 @@ export type JobRow = {
   progress_at: Time | null;
   parent_id: string | null;
   depends_on: string | null;
+  job_limit: string | null;
 };
 
 export type PayloadRow = JobRow & { payload: string | null; payload_bytes: Uint8Array | null };
@@ -107,6 +112,7 @@ export function toJob(row: JobRow): JobSummary {
     dependsOn: row.depends_on === null ? [] : row.depends_on.split(','),
     dependencyType: row.dependency_type,
     parentId: row.parent_id,
+    limit: parse<JobLimit>(row.job_limit),
   };
 }
 

@@ -27,6 +27,7 @@ const NO_MIXED_ORGS = statement(
   `SELECT 'I8' AS invariant, named.org_id, j.id AS job_id, named.source || ' names a job of org ' || j.org_id AS what
    FROM (
      SELECT 'ready' AS source, org_id, seq FROM millrace.ready_jobs
+     UNION ALL SELECT 'limit_grants', org_id, seq FROM millrace.limit_grants
      UNION ALL SELECT 'timers', org_id, seq FROM millrace.timers
      UNION ALL SELECT 'waiting', org_id, seq FROM millrace.waiting
      UNION ALL SELECT 'claims', org_id, unnest(seqs) FROM millrace.claims
@@ -80,9 +81,24 @@ const EVERY_LEASE_HAS_A_CLAIM = statement(
    ) missing JOIN millrace.jobs j ON j.org_id = missing.org_id AND j.seq = missing.seq`,
 );
 
-const CHECKS: readonly Statement[] = [ONE_JOB_PER_KEY, NO_MIXED_ORGS, EVERY_WAITER_HAS_A_TOKEN, EVERY_LEASE_HAS_A_CLAIM];
+// T3: no job with a limit runs without a grant.
+const EVERY_LIMITED_JOB_HAS_A_GRANT = statement(
+  'check_grants',
+  `SELECT 'T3' AS invariant, j.org_id, j.id AS job_id, 'a running job has no grant of its limit ' || j.limit_id AS what
+   FROM millrace.jobs j WHERE j.limit_id IS NOT NULL AND j.state = 'running' AND NOT j.is_held AND NOT EXISTS (
+     SELECT FROM millrace.limit_grants g WHERE g.limit_id = j.limit_id AND g.org_id = j.org_id AND g.seq = j.seq AND NOT g.is_over)
+   LIMIT ${MOST}`,
+);
 
-export type TableRow = { invariant: 'I3' | 'I8' | 'T1' | 'T2'; org_id: string; job_id: string; what: string };
+const CHECKS: readonly Statement[] = [
+  ONE_JOB_PER_KEY,
+  NO_MIXED_ORGS,
+  EVERY_WAITER_HAS_A_TOKEN,
+  EVERY_LEASE_HAS_A_CLAIM,
+  EVERY_LIMITED_JOB_HAS_A_GRANT,
+];
+
+export type TableRow = { invariant: 'I3' | 'I8' | 'T1' | 'T2' | 'T3'; org_id: string; job_id: string; what: string };
 
 /** Runs the checks that compare whole tables, each in a separate snapshot. */
 export async function checkTables(db: Queryable): Promise<TableRow[]> {

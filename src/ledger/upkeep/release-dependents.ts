@@ -76,7 +76,7 @@ const WRITE = statement(
     completed_at = CASE WHEN i.to_state IS NOT NULL THEN millrace.clock() END,
     updated_at = millrace.clock(), is_held = false, last_error = coalesce(i.failure, j.last_error), ${countedText()}
   FROM input i WHERE j.org_id = i.org_id AND j.seq = i.seq AND j.state = i.from_state::millrace.job_state
-  RETURNING j.org_id, j.seq, j.state, j.run_at, j.lifetime_deadline, j.order_key, j.priority, j.queue, j.job_type, j.lease_seq,
+  RETURNING j.org_id, j.seq, j.state, j.run_at, j.lifetime_deadline, j.order_key, j.priority, j.queue, j.job_type, j.limit_id, j.lease_seq,
     j.event_count, j.attempts_started, j.round, i.from_state, i.reason, i.failure,
     CASE WHEN i.from_state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
     i.to_state IS NOT NULL AND (j.has_dependents OR j.joins_parent) AS is_awaited

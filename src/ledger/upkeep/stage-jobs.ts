@@ -29,7 +29,7 @@ const STAGE = statement(
   UPDATE millrace.jobs j SET state = 'scheduled', scheduled_at = millrace.clock(), updated_at = millrace.clock(),
     attempt_slot = j.attempt_slot + (l.state = 'retrying')::int4, ${countedText()}
   FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
-  RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.lease_seq, j.event_count,
+  RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.limit_id, j.lease_seq, j.event_count,
     j.attempts_started, j.round, j.id, j.tags, l.state AS from_state
 ), ${readyText('staged')}, recorded AS (
   ${recordedText({

@@ -1,10 +1,12 @@
 import { formatDuration } from '../../core/duration.ts';
 import { isUuid } from '../../core/ids.ts';
+import { describeLimit } from '../../core/limit.ts';
 import type { Owner } from '../../core/owner.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { GRACE_MS } from '../../engine/upkeep/worker-watch.ts';
 import { type JobFacts, type JobHolder, explainJob as readFacts } from '../../ledger/reads/explain-job.ts';
+import type { LimitFacts } from '../../ledger/reads/explain-limit.ts';
 import { MAX_COUNTED_AHEAD } from '../../ledger/reads/explain-turn.ts';
 import { publicNames } from './public-names.ts';
 
@@ -17,6 +19,7 @@ export type Obstacle =
   | 'TYPE_CAP'
   | 'ORG_CAP'
   | 'ORG_SHARE'
+  | 'LIMIT'
   | 'NO_WORKER'
   | 'BEHIND_OTHERS'
   | 'HELD_FOR_CHILDREN'
@@ -78,6 +81,7 @@ const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | nul
   ['NO_WORKER', (facts) => (isWaiting(facts) && facts.servingWorkers === 0 ? noWorkerSentence(facts) : null)],
   ['TYPE_CAP', (facts) => (waitsInLine(facts) ? capSentence(`Type ${facts.type}`, facts.typeCap) : null)],
   ['ORG_CAP', (facts) => (waitsInLine(facts) ? capSentence('The org', facts.orgCap) : null)],
+  ['LIMIT', ({ limit }) => (limit === null ? null : limitSentence(limit))],
   ['ORG_SHARE', (facts) => (waitsInLine(facts) && facts.servingWorkers > 0 ? shareSentence(facts.share) : null)],
   ['BEHIND_OTHERS', (facts) => (waitsInLine(facts) ? aheadSentence(facts.aheadInLine) : null)],
   [
@@ -136,6 +140,21 @@ function noWorkerSentence({ type, queue, servedForOthersOnly }: JobFacts): strin
 
 function capSentence(who: string, cap: JobFacts['typeCap']): string | null {
   return cap === null || cap.live < cap.cap ? null : `${who} runs ${cap.live} of at most ${cap.cap} jobs at the same time.`;
+}
+
+function limitSentence(limit: LimitFacts): string {
+  const { key, concurrency, rate, running, started, ahead, runningIds } = limit;
+  const runs =
+    concurrency === null || running < concurrency
+      ? null
+      : `${jobs(running)} with it run now (${runningIds.join(', ')}${running > runningIds.length ? ', ...' : ''})`;
+  const starts = rate === null || started < rate ? null : `${started} of them started within that time or are about to start`;
+  const state = [runs, starts].filter((each) => each !== null).join(', and ');
+  const before =
+    ahead === 0
+      ? ''
+      : ` ${ahead >= MAX_COUNTED_AHEAD ? `More than ${MAX_COUNTED_AHEAD - 1} jobs` : jobs(ahead)} with the key wait before it.`;
+  return `The limit of the key ${JSON.stringify(key)} allows ${describeLimit(limit)}${state === '' ? '' : `: ${state}`}.${before}`;
 }
 
 /** The org has its share of the slots if the rest is reserved, or if it has at least as many as an equal division would give it. */

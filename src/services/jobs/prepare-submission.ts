@@ -1,12 +1,14 @@
 import { randomFillSync } from 'node:crypto';
 import { BytePool } from '../../core/byte-pool.ts';
 import { uuidV4 } from '../../core/ids.ts';
+import type { JobLimit } from '../../core/limit.ts';
 import type { Policy } from '../../core/policy.ts';
 import { checkSimulation, SIMULATE_TYPE } from '../../core/simulation.ts';
 import { type NewJob, type NormalizedSubmission, normalizeSubmission, type SubmissionLimits } from '../../core/submission.ts';
 import type { QueueNames } from '../../core/submission-fields.ts';
 import type { RegistrationPolicy } from '../../core/submission-policy.ts';
 import type { Prepared, SubmissionRequest, SubmissionTerms } from '../../engine/submit/prepared.ts';
+import type { LimitCache } from '../../ledger/jobs/intern-limits.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import type { CallbackOrgs } from '../../ledger/webhooks/callback-orgs.ts';
@@ -17,8 +19,13 @@ export type Intake = {
   readonly profile: Policy;
   readonly limits: SubmissionLimits;
   readonly policies: Pick<PolicyCache, 'known' | 'idOf'>;
+  readonly jobLimits: Pick<LimitCache, 'known' | 'idOf'>;
   readonly callbackOrgs: Pick<CallbackOrgs, 'has' | 'ensure'>;
-  readonly catalogue: { readonly queueNames: QueueNames; ensureQueue(name: string): Promise<void> };
+  readonly catalogue: {
+    readonly queueNames: QueueNames;
+    limitOf(queue: string): JobLimit | undefined;
+    ensureQueue(name: string): Promise<void>;
+  };
   /** The defaults that handlers of the type registered. */
   registrationOf(type: string): RegistrationPolicy | undefined;
 };
@@ -38,21 +45,27 @@ export function prepareSubmission(intake: Intake, request: SubmissionRequest): P
   return complete === undefined ? entryOf(intake, job, request) : complete().then((whole) => entryOf(intake, whole, request));
 }
 
-/** Assigns the id of a valid job. It returns a promise if the policy, the queue or the callback is new. */
+/** Assigns the id of a valid job. It returns a promise if the policy, the queue, the limit or the callback is new. */
 export function entryOf(intake: Intake, job: NewJob, { orgId, actor }: Pick<SubmissionRequest, 'orgId' | 'actor'>): Ready | Promise<Ready> {
   const policyId = intake.policies.known(job.policy);
   const isNewCallback = job.callbackUrl !== null && !intake.callbackOrgs.has(orgId);
-  const isKnown = policyId !== undefined && !isNewCallback && intake.catalogue.queueNames.has(job.queue);
-  const entry = { id: newJobId(), orgId, job, policyId: policyId ?? 0, actor, placement: null };
+  const limitId = job.limit === undefined ? undefined : intake.jobLimits.known(orgId, job.limit);
+  const isNewLimit = job.limit !== undefined && limitId === undefined;
+  const isKnown = policyId !== undefined && !isNewCallback && !isNewLimit && intake.catalogue.queueNames.has(job.queue);
+  const entry = { id: newJobId(), orgId, job, policyId: policyId ?? 0, actor, limitId, placement: null };
   return isKnown ? { ok: true, entry } : introduce(intake, entry);
 }
 
-/** Writes a new policy, queue or callback to the ledger. Submissions of one batch share these statements. */
-async function introduce({ policies, catalogue, callbackOrgs }: Intake, entry: JobToWrite): Promise<Ready> {
-  const { policy, queue, callbackUrl } = entry.job;
-  const [policyId] = await Promise.all([policies.idOf(policy), catalogue.ensureQueue(queue)]);
+/** Writes a new policy, queue, limit or callback to the ledger. Submissions of one batch share these statements. */
+async function introduce({ policies, jobLimits, catalogue, callbackOrgs }: Intake, entry: JobToWrite): Promise<Ready> {
+  const { policy, queue, limit, callbackUrl } = entry.job;
+  const [policyId, limitId] = await Promise.all([
+    policies.idOf(policy),
+    limit === undefined ? undefined : jobLimits.idOf(entry.orgId, limit),
+    catalogue.ensureQueue(queue),
+  ]);
   if (callbackUrl !== null) await callbackOrgs.ensure(entry.orgId);
-  return { ok: true, entry: { ...entry, policyId } };
+  return { ok: true, entry: { ...entry, policyId, limitId } };
 }
 
 /** Validates a submission and resolves its policy. */
@@ -68,6 +81,8 @@ export function normalize(intake: Intake, { submission, terms = NO_TERMS }: Subm
     fingerprint,
     requestId,
     queues: terms.knownQueuesOnly ? catalogue.queueNames : undefined,
+    // Jobs of the execution API and webhook deliveries have no limits.
+    queueLimitOf: hasOwnProfile ? undefined : (queue) => catalogue.limitOf(queue),
   });
   if (!normalized.ok || terms.simulation === undefined || normalized.job.type !== SIMULATE_TYPE) return normalized;
   const issues = checkSimulation(submission.payload, terms.simulation);

@@ -2,6 +2,7 @@ import { AppError, invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { Issues } from '../../core/issues.ts';
 import { checkMembers, membersOf } from '../../core/known-members.ts';
+import { type LimitSubmission, readLimit } from '../../core/limit.ts';
 import { refuseReservedName } from '../../core/reserved-names.ts';
 import { FIELD_LIMITS, readText, readWord } from '../../core/submission-fields.ts';
 import type { Engine } from '../../engine/engine.ts';
@@ -11,7 +12,9 @@ import { type ClaimOrder, configureQueue, type Queue, readQueues } from '../../l
 
 type RunCall = <T>(work: () => Promise<T>) => Promise<T>;
 
-const CHANGE = membersOf<{ order: ClaimOrder }>({ order: true });
+type Change = { order?: ClaimOrder; limit?: LimitSubmission | null };
+
+const CHANGE = membersOf<Change>({ order: true, limit: true });
 
 /** Pauses, resumes and limits queues, types and orgs while jobs run. A change applies to all processes. */
 export class QueueControls {
@@ -29,15 +32,21 @@ export class QueueControls {
     return this.#run(() => readQueues(this.#engine.database.api));
   }
 
-  /** Sets the order of claims among jobs of one priority. `fair`, the default, lets orgs take turns. `fifo` orders jobs of all orgs by submission. */
-  configure(queue: string, change: { order: ClaimOrder }): Promise<void> {
+  /**
+   * Changes a queue. `order` is the order of claims among jobs of one priority: `fair`, the default, lets orgs take turns; `fifo` orders
+   * jobs of all orgs by submission. `limit` applies to jobs whose submission and type have none; its key may contain placeholders such as
+   * `{payload.customer.id}`, and null removes it.
+   */
+  configure(queue: string, change: Change): Promise<void> {
     return this.#run(async () => {
       checkNewName(queue, 'queue');
       checkMembers(change, CHANGE, 'change');
       const issues = new Issues();
-      readWord(change.order, { field: 'order', words: ['fifo', 'fair'] }, issues);
+      const { order, limit } = change;
+      if (order !== undefined || limit === undefined) readWord(order, { field: 'order', words: ['fifo', 'fair'] }, issues);
+      const read = limit == null ? limit : readLimit(limit, issues, { isTemplate: true });
       issues.throwIfAny();
-      await configureQueue(this.#engine.database.api, { name: queue, order: change.order });
+      await configureQueue(this.#engine.database.api, { name: queue, order, limit: read });
       await this.#changed();
     });
   }

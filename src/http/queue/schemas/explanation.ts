@@ -23,6 +23,17 @@ export const Share = shape('Share', {
 
 export const CancelRequest = shape('CancelRequest', { requested_at: timestamp('When.'), force: Type.Boolean() });
 
+export const LimitFacts = shape('LimitFacts', {
+  key: Type.String(),
+  concurrency: Type.Union([Type.Integer(), Type.Null()]),
+  rate: Type.Union([Type.Integer(), Type.Null()]),
+  per: Type.Union([Type.String(), Type.Null()]),
+  running: Type.Integer({ description: 'Jobs with the key that run, or that workers may start now.' }),
+  running_ids: Type.Array(Type.String(), { description: 'The first five of them.' }),
+  started: Type.Integer({ description: 'Starts that still count towards the rate, and jobs that may start now.' }),
+  ahead: Type.Integer({ description: 'Jobs with the key that wait before it; 10 001 means more than 10 000.' }),
+});
+
 export const JobFacts = shape('JobFacts', {
   type: Type.String(),
   queue: Type.String(),
@@ -38,6 +49,7 @@ export const JobFacts = shape('JobFacts', {
   share: Type.Optional(named(Share, { description: 'If it is ready: what its org has of the slots.' })),
   holder: Type.Optional(named(Holder, { description: 'The worker that holds it.' })),
   cancel_request: Type.Optional(named(CancelRequest)),
+  limit: Type.Optional(named(LimitFacts, { description: 'If it waits for its limit.' })),
   held_for_children: Type.Optional(Type.Integer({ description: 'The number of spawned jobs that must end before it completes.' })),
 });
 

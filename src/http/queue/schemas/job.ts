@@ -53,6 +53,13 @@ function wordOrNullState(description: string) {
   return { ...StateOrNull, description } as typeof StateOrNull;
 }
 
+export const ShownLimit = shape('ShownLimit', {
+  key: Type.String(),
+  concurrency: Type.Union([Type.Integer(), Type.Null()], { description: 'How many jobs with the key run at the same time.' }),
+  rate: Type.Union([Type.Integer(), Type.Null()], { description: 'How many jobs with the key start within `per`.' }),
+  per: textOrNull('The time of the rate.'),
+});
+
 export const JobStatus = shape(
   'JobStatus',
   {
@@ -84,6 +91,9 @@ export const JobStatus = shape(
     dependency_type: wordOrNull(DEPENDENCY_TYPES),
     parent_id: textOrNull('The job that spawned it.'),
     cancel_requested_at: timestampOrNull('When a running job was asked to stop.'),
+    limit: Type.Union([named(ShownLimit), Type.Null()], {
+      description: 'The limit that it shares with jobs of the org with the same key.',
+    }),
   },
   {
     examples: [
@@ -114,6 +124,7 @@ export const JobStatus = shape(
         dependency_type: null,
         parent_id: null,
         cancel_requested_at: null,
+        limit: null,
       },
     ],
   },

@@ -2,6 +2,7 @@ import { type TSchema, Type } from 'typebox';
 import { BACKOFF_STRATEGIES } from '../../../core/backoff.ts';
 import { DEPENDENCY_TYPES, MAX_BREADTH } from '../../../core/dependencies.ts';
 import { CATEGORY_NAME } from '../../../core/envelope.ts';
+import { MAX_LIMIT_KEY, MOST_LIMITED } from '../../../core/limit.ts';
 import { MAX_ATTEMPTS } from '../../../core/policy.ts';
 import { FIELD_LIMITS, STANDING_QUEUES } from '../../../core/submission-fields.ts';
 import { MAX_BATCH } from '../../../services/jobs/submit-many.ts';
@@ -37,6 +38,20 @@ export const BackoffConfig = shape('BackoffConfig', {
   jitter: absentOrNull(Type.Boolean({ description: 'Add a random part to the delay of retries.' })),
 });
 
+export const JobLimit = shape(
+  'JobLimit',
+  {
+    key: Type.String({ description: 'Jobs of the org with the same key share the limit.', minLength: 1, maxLength: MAX_LIMIT_KEY }),
+    concurrency: absentOrNull(Type.Integer({ description: 'How many of them run at the same time.', minimum: 1, maximum: MOST_LIMITED })),
+    rate: absentOrNull(Type.Integer({ description: 'How many of them start within `per`.', minimum: 1, maximum: MOST_LIMITED })),
+    per: absentOrNull(durationInput('The time of the rate, from 1s to 24h.')),
+  },
+  {
+    description: 'Give concurrency, or rate and per, or all three. The numbers of the newest job with the key apply to all of them.',
+    examples: [{ key: 'mail-provider', rate: 5, per: 'PT1S' }],
+  },
+);
+
 const optionalText = (description: string, maxLength: number) => absentOrNull(Type.String({ description, minLength: 1, maxLength }));
 
 export const JobSubmission = shape(
@@ -64,6 +79,7 @@ export const JobSubmission = shape(
       `Default: q:default. One of ${STANDING_QUEUES.join(', ')}, or a queue that an operator configured; any other is refused. q:critical needs the scope queue:critical.`,
       FIELD_LIMITS.queue,
     ),
+    limit: absentOrNull(named(JobLimit, { description: 'Default: the limit of the type, else that of the queue.' })),
     category: absentOrNull(Type.String({ description: 'Stored and shown with the job.', pattern: CATEGORY_NAME })),
     project_id: absentOrNull(
       Type.String({
