@@ -31,8 +31,8 @@ export interface JobLimit {
 export const MAX_LIMIT_KEY = 256;
 /** The most jobs that a limit may allow at the same time or within its time. */
 export const MOST_LIMITED = 10_000;
-export const SHORTEST_PER_MS = 1_000;
-export const LONGEST_PER_MS = 86_400_000;
+const SHORTEST_PER_MS = 1_000;
+const LONGEST_PER_MS = 86_400_000;
 
 const MEMBERS = membersOf<LimitSubmission>({ key: true, concurrency: true, rate: true, per: true });
 const PLACEHOLDER = /\{payload((?:\.[^.{}]+)+)\}/g;

@@ -249,7 +249,7 @@ export class Engine implements Service {
 
   #onHint(hint: Hint): void {
     if (hint === 'ready') this.#crews.wake();
-    else if (hint === 'granted') this.#crews.wakeForOld();
+    else if (hint === 'granted') this.#crews.wake({ isForOld: true });
     else if (hint === 'timers') this.#stager.wake();
     else if (hint === 'releases') this.#releaser.wake();
     else if (hint === 'cancel') this.#crews.checkCancels();

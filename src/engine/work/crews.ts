@@ -1,4 +1,5 @@
 import type { Policy } from '../../core/policy.ts';
+import type { Wake } from './producer.ts';
 import { HandlerRegistry, type RegisteredHandler, type Registration } from './registry.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -68,13 +69,8 @@ export class Crews {
     return this.#supervisors.some((supervisor) => supervisor.isBusy);
   }
 
-  wake(): void {
-    for (const supervisor of this.#supervisors) supervisor.wake();
-  }
-
-  /** Jobs that were submitted long ago may be ready now. */
-  wakeForOld(): void {
-    for (const supervisor of this.#supervisors) supervisor.wakeForOld();
+  wake(how?: Wake): void {
+    for (const supervisor of this.#supervisors) supervisor.wake(how);
   }
 
   /** A job of this type is ready. */

@@ -35,6 +35,9 @@ export type ProducerOptions = {
 
 export type Claim = { claimNo: number; sentMs: number; isAhead: boolean };
 
+/** `isForOld`: jobs that were submitted long ago may be ready now, below the floors of the ranges. */
+export type Wake = { isForOld?: boolean };
+
 export type ServedJob = { readonly type: string; readonly queue: string };
 
 type SentClaim = ClaimParams & Claim & { runs: number; wakes: number; changes: number; order: Order };
@@ -77,16 +80,11 @@ export class Producer {
   }
 
   /** There may be work: claim now. */
-  wake(): void {
+  wake({ isForOld = false }: Wake = {}): void {
+    if (isForOld) this.#ranges.reset(performance.now());
     this.#mayFindJobs = true;
     this.#wakes++;
     this.pumpSoon();
-  }
-
-  /** Jobs with old keys, below the floors of the ranges, may be ready now. */
-  wakeForOld(): void {
-    this.#ranges.reset(performance.now());
-    this.wake();
   }
 
   /** Whether this producer claims jobs of that queue and type. */

@@ -7,6 +7,7 @@ import type { Catalogue } from '../catalogue.ts';
 import { Loop } from '../loop.ts';
 import { HandlerContext, type SpawnRequest } from './handler-context.ts';
 import { Heartbeat } from './heartbeat.ts';
+import type { Wake } from './producer.ts';
 import type { RunningAttempt } from './running-attempt.ts';
 import { Worker, type WorkerOptions } from './worker.ts';
 
@@ -57,12 +58,8 @@ export class Supervisor {
     this.#poll.start();
   }
 
-  wake(): void {
-    this.#worker?.wake();
-  }
-
-  wakeForOld(): void {
-    this.#worker?.wakeForOld();
+  wake(how?: Wake): void {
+    this.#worker?.wake(how);
   }
 
   checkCancels(): void {

@@ -12,7 +12,7 @@ import type { JobContext } from './job-context.ts';
 import { LateStarts } from './late-starts.ts';
 import { LeasedAhead } from './leased-ahead.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
-import { type Claim, Producer, type ProducerOptions } from './producer.ts';
+import { type Claim, Producer, type ProducerOptions, type Wake } from './producer.ts';
 import type { Producers } from './producers.ts';
 import type { HandlerRegistry } from './registry.ts';
 import { loadPolicy, runnableOf } from './runnable.ts';
@@ -40,7 +40,6 @@ export type WorkerOptions = {
   onStarted(started: readonly StartedJob[]): void;
   onReleased(): void;
   onDelayed(delayMs: number): void;
-  /** A job with this limit has ended. */
   onLimitFree(limitId: number): void;
 };
 
@@ -73,13 +72,12 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.lateStartLeases = new LateStartLeases(options.slots);
-    const claims = new Claims(options);
-    this.#claims = claims;
+    this.#claims = new Claims(options);
     const types = options.registry.types();
     const orgsOfTypes = options.registry.orgsOfTypes();
     this.#outcomes = new OutcomeWriter({
       ...options,
-      claims,
+      claims: this.#claims,
       hasLeasedAhead: () => this.#leasedAhead.length > 0,
       ensureStarted: (attempt) => this.ensureStarted(attempt),
       onWritten: () => this.#onWritten(),
@@ -94,14 +92,14 @@ export class Worker {
     this.#leasedAhead = new LeasedAhead({
       ...options,
       slots: options.startsApart ? 0 : options.slots,
-      owned: claims.owned,
+      owned: this.#claims.owned,
       starter: this.#starter,
       runLate: (leased) => this.#run(lateAttempt(leased)),
       onGone: (leased) => this.#forget(leased),
     });
     this.#producer = new Producer({
       ...options,
-      claims,
+      claims: this.#claims,
       types,
       claim: claimStatementsOf({ ...options, types, orgsOfTypes }),
       leaseAhead: leaseAheadStatements(options.database),
@@ -109,7 +107,7 @@ export class Worker {
       busySlots: () => this.#busySlots(),
       onClaimed: (jobs, claim) => this.#onClaimed(jobs, claim),
       runClaimed: () => this.#runClaimed(),
-      reconcile: () => returnUnknownJobs({ ...options, claims }),
+      reconcile: () => returnUnknownJobs({ ...options, claims: this.#claims }),
     });
   }
 
@@ -124,13 +122,8 @@ export class Worker {
   }
 
   /** There may be work: claim now. */
-  wake(): void {
-    this.#producer.wake();
-  }
-
-  /** Jobs that were submitted long ago may be ready now. */
-  wakeForOld(): void {
-    this.#producer.wakeForOld();
+  wake(how?: Wake): void {
+    this.#producer.wake(how);
   }
 
   /** Claims from these queues from now on. */
