@@ -53,7 +53,7 @@ describe('queues', () => {
 
   test('what a change does not name stays', async () => {
     await configureQueue(ledger.db.api, { name: 'q:a' });
-    expect(await queueOf('q:a')).toEqual({ name: 'q:a', order: 'fair', pausedAt: null });
+    expect(await queueOf('q:a')).toEqual({ name: 'q:a', order: 'fair', pausedAt: null, limit: null });
     await configureQueue(ledger.db.api, { name: 'q:a', paused: true });
     await configureQueue(ledger.db.api, { name: 'q:a', order: 'fifo' });
     expect(await queueOf('q:a')).toMatchObject({ order: 'fifo', pausedAt: expect.any(Date) });
