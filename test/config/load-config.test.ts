@@ -116,6 +116,18 @@ describe('the configuration', () => {
     });
   });
 
+  it('a queue may have a limit, or lose it', () => {
+    const limit = '{ key = "to {payload.customer}", concurrency = 2, rate = 5, per = "1m" }';
+    const { config } = load(`[queues.a]\nlimit = ${limit}\n[queues.b]\nlimit = "none"\n[queues.c]`);
+    expect(config.queues.map((queue) => queue.limit)).toEqual([
+      { key: 'to {payload.customer}', concurrency: 2, rate: 5, perMs: 60_000 },
+      null,
+      undefined,
+    ]);
+    expect(refusal('[queues.a]\nlimit = { key = "x", rte = 1 }').message).toContain('limit.rte is not known (did you mean rate?)');
+    expect(refusal('[queues.a]\nlimit = 3').message).toContain('queues."a".limit is not valid');
+  });
+
   it('cannot be changed afterwards', () => {
     const { config } = load('[queues.a]\norder = "fifo"');
     for (const part of [config, config.server, config.profile, config.queues, config.queues[0], config.workers.queues]) {
