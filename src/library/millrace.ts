@@ -166,8 +166,8 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   /**
-   * Cancels a job immediately if it is not running. Otherwise asks its handler to stop, or aborts it with `force`. Returns a status, which
-   * is NOT_FOUND or ALREADY_COMPLETE if the job was not cancelled.
+   * Cancels a job immediately if it is not running. Otherwise aborts the signal of its handler, unless that cancels cooperatively. With
+   * `force` the job ends even if the handler goes on. Returns a status, which is NOT_FOUND or ALREADY_COMPLETE if the job was not cancelled.
    */
   cancel(jobId: string, options: call.CancelOptions = {}): Promise<CancellationResult> {
     return this.#call(options, call.OPTIONS.cancel, () => {

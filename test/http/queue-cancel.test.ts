@@ -55,14 +55,12 @@ describe('a cancellation', () => {
     expect(await caller.state(id)).toBe(word);
   });
 
-  it('of a running job is noted, and takes effect at its next checkpoint [GA-3.03] [GA-3.11]', async () => {
+  it('of a running job is noted, aborts its signal, and takes effect at its next checkpoint [GA-3.03] [GA-3.11]', async () => {
     const caller = await queue.caller();
     const gate = new Gate();
-    let aborted = false;
+    const aborted = Promise.withResolvers<void>();
     const jobId = await caller.act(async (context) => {
-      context.signal.addEventListener('abort', () => {
-        aborted = true;
-      });
+      context.signal.addEventListener('abort', () => aborted.resolve());
       await gate.pass();
       await context.checkpoint(new Uint8Array([1]));
     });
@@ -71,14 +69,17 @@ describe('a cancellation', () => {
     expect(body).toMatchObject({ status: 'CANCEL_REQUESTED', previous_state: 'RUNNING' });
     const { body: job } = await caller.get(`/jobs/${jobId}`);
     expect(job).toMatchObject({ state: 'RUNNING', cancel_requested_at: expect.any(String) });
-    expect(aborted).toBe(false);
+    await aborted.promise;
     gate.open();
     await caller.reached(jobId, 'CANCELLED');
   });
 
-  it('of a running job with force interrupts its handler [GA-3.03] [GA-3.12]', async () => {
+  it.each([
+    [false, 'GA-3.11'],
+    [true, 'GA-3.12'],
+  ])('of a running job with force %s interrupts a handler that heeds its signal [GA-3.03] [%s]', async (force, _id) => {
     const { caller, jobId } = await running();
-    const { body } = await caller.post(`/jobs/${jobId}/cancel`, { force: true });
+    const { body } = await caller.post(`/jobs/${jobId}/cancel`, { force });
     expect(body.status).toBe('CANCEL_REQUESTED');
     await caller.reached(jobId, 'CANCELLED');
   });

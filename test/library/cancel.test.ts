@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { JobCancelledError, TemporaryError } from '../../src/index.ts';
+import { type Handler, JobCancelledError, PermanentError, TemporaryError } from '../../src/index.ts';
 import { until } from '../until.ts';
-import { Gate, untilAborted, useStage } from './fixture.ts';
+import { AT_ONCE, Gate, untilAborted, useStage } from './fixture.ts';
 
 const stage = useStage({ defaults: { cancelGraceMs: 200 } });
 const UNKNOWN = '7b1f6dd2-7e7f-4a9b-8d1e-5d0c0f3c9a11';
@@ -81,7 +81,10 @@ describe('cancel', () => {
     expect((await stage.end(jobId)).state).toBe('cancelled');
   });
 
-  it('by force aborts the handler, and is not retried [GA-3.12] [GM-8.05]', async () => {
+  it.each([
+    [false, 'GA-3.11'],
+    [true, 'GA-3.12'],
+  ])('with force %s aborts the signal of the handler, and the job is not retried [%s] [GM-8.05]', async (force, _id) => {
     const gate = new Gate();
     let reason: unknown;
     const jobId = await stage.act(({ signal }) => {
@@ -92,10 +95,33 @@ describe('cancel', () => {
       });
     });
     await gate.reached();
-    expect((await stage.millrace.cancel(jobId, { force: true })).status).toBe('CANCEL_REQUESTED');
+    expect((await stage.millrace.cancel(jobId, { force })).status).toBe('CANCEL_REQUESTED');
     expect(await stage.end(jobId)).toMatchObject({ state: 'cancelled', attemptsStarted: 1 });
     expect(reason).toBeInstanceOf(JobCancelledError);
     expect((await stage.path(jobId)).at(-1)).toBe('running>cancelled:cancelled');
+  });
+
+  it('makes an error of the last attempt the end of a cancelled job, whatever the handler throws when its signal is aborted', async () => {
+    const gate = new Gate();
+    const handler: Handler = async ({ signal }) => {
+      void gate.pass();
+      await untilAborted(signal).catch(() => Promise.reject(new PermanentError('the call was interrupted')));
+    };
+    const jobId = await stage.act(handler, { maxAttempts: 1 });
+    await gate.reached();
+    await stage.millrace.cancel(jobId);
+    expect(await stage.end(jobId)).toMatchObject({ state: 'cancelled', lastFailure: { category: 'CANCELLED' } });
+  });
+
+  it('leaves a result that the handler returns after its signal was aborted [GA-3.11]', async () => {
+    const gate = new Gate();
+    const jobId = await stage.act(({ signal }) => {
+      void gate.pass();
+      return untilAborted(signal).catch(() => 'finished the step');
+    });
+    await gate.reached();
+    await stage.millrace.cancel(jobId);
+    expect(await stage.end(jobId)).toMatchObject({ state: 'completed', result: { output: 'finished the step' } });
   });
 
   it('by force ends a handler that heeds nothing after a grace [GA-3.12]', async () => {
@@ -119,6 +145,50 @@ describe('cancel', () => {
     expect((await stage.millrace.get(jobId))?.state).toBe('completed');
     expect(await stage.millrace.cancel(UNKNOWN)).toMatchObject({ status: 'NOT_FOUND', previousState: null });
     expect(await stage.millrace.cancel('not an id')).toMatchObject({ status: 'NOT_FOUND', previousState: null });
+  });
+});
+
+describe('a handler that cancels cooperatively', () => {
+  async function runCooperative(handler: Handler) {
+    const millrace = await stage.open();
+    millrace.register({ type: 'careful', cancellation: 'cooperative', handler });
+    await millrace.start();
+    const { jobId } = await millrace.submit({ type: 'careful', payload: {}, backoff: AT_ONCE });
+    return { millrace, jobId };
+  }
+
+  it('keeps its signal after a plain request, and stops at its next checkpoint [GA-3.11]', async () => {
+    const seen: boolean[] = [];
+    const gate = new Gate();
+    const { millrace, jobId } = await runCooperative(async (context) => {
+      await gate.pass();
+      await until('the handler sees the cancellation', () => context.isCancelled);
+      seen.push(context.signal.aborted);
+      await context.checkpoint({});
+    });
+    await gate.reached();
+    await millrace.cancel(jobId);
+    gate.open();
+    expect((await stage.end(jobId)).state).toBe('cancelled');
+    expect(seen).toEqual([false]);
+  });
+
+  it('is aborted by force [GA-3.12]', async () => {
+    const gate = new Gate();
+    const { millrace, jobId } = await runCooperative(({ signal }) => {
+      void gate.pass();
+      return untilAborted(signal);
+    });
+    await gate.reached();
+    await millrace.cancel(jobId);
+    await millrace.cancel(jobId, { force: true });
+    expect((await stage.end(jobId)).state).toBe('cancelled');
+  });
+
+  it('is refused under another word', async () => {
+    const millrace = await stage.open();
+    const registration = { type: 'careful', cancellation: 'gentle' as 'abort', handler: () => 1 };
+    expect(() => millrace.register(registration)).toThrow(/cancellation must be 'abort' or 'cooperative'/);
   });
 });
 

@@ -13,7 +13,7 @@ import { textTable } from '../text-table.ts';
 const OPTIONS = {
   ...ORG_OPTIONS,
   ...FILTER_OPTIONS,
-  force: { type: 'boolean', help: 'abort running handlers immediately, not at their next checkpoint' },
+  force: { type: 'boolean', help: 'end running jobs after a grace period even if their handlers do not stop' },
   reason: { type: 'string', value: 'TEXT', help: 'the reason, for the history' },
   ...CONFIRM_OPTIONS,
 } as const;

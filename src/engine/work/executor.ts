@@ -83,9 +83,7 @@ function outcomeOf(attempt: RunningAttempt, value: unknown): HandlerOutcome {
 function failureOf(attempt: RunningAttempt, error: unknown): HandlerOutcome {
   const failure = classify(error, attempt.abortCause);
   if (attempt.abortCause === 'lost_lease') return { kind: 'lost' };
-  if (attempt.isCancelRequested && (attempt.abortCause === 'cancel' || failure.category === 'CANCELLED')) {
-    return { kind: 'cancelled' };
-  }
+  if (attempt.isStoppedByCancel || (attempt.isCancelRequested && failure.category === 'CANCELLED')) return { kind: 'cancelled' };
   return { kind: 'failed', failure };
 }
 

@@ -225,7 +225,7 @@ export class HandlerContext implements JobContext {
   #checkLanded({ landed, cancelRequested }: FencedAnswer): void {
     if (!landed) this.#lose();
     if (cancelRequested === null) return;
-    this.#attempt.isCancelRequested = true;
+    this.#attempt.requestCancel(cancelRequested === 'force');
     throw new JobCancelledError();
   }
 

@@ -36,7 +36,7 @@ export type JobContext = {
   readonly deadline: Date;
   /** Whether the job was asked to stop. */
   readonly isCancelled: boolean;
-  /** Aborted when the job is cancelled, times out, or no longer belongs to this worker. `signal.reason` says which. */
+  /** Aborted when someone asks to cancel the job, it times out, or no longer belongs to this worker. `signal.reason` says which. */
   readonly signal: AbortSignal;
   /** The id of this attempt. */
   readonly attemptId: string;

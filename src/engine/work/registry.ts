@@ -41,6 +41,11 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
   schema?: StandardSchemaV1<unknown, P>;
   /** The job completes only when every job it spawned has ended. */
   fanIn?: boolean;
+  /**
+   * What a cancel request without `force` does to a running handler. `abort` (default) aborts `context.signal`. `cooperative` leaves the
+   * signal alone: the handler stops at its next checkpoint or progress report, or when it reads `context.isCancelled`.
+   */
+  cancellation?: 'abort' | 'cooperative';
   /** The ids of the orgs whose jobs this handler runs. Jobs of other orgs wait for a worker that serves them. Default: every org. */
   orgs?: readonly string[];
 };
@@ -64,6 +69,7 @@ export type RegisteredHandler = {
   readonly customBackoff: CustomBackoff | undefined;
   readonly schema: StandardSchemaV1 | undefined;
   readonly fanIn: boolean;
+  readonly cancelsCooperatively: boolean;
   /** Null: every org. */
   readonly orgs: readonly string[] | null;
 };
@@ -80,6 +86,7 @@ const MEMBERS = membersOf<Registration>({
   lifetime: true,
   schema: true,
   fanIn: true,
+  cancellation: true,
   orgs: true,
 });
 
@@ -141,6 +148,9 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
   if (given.schema !== undefined && typeof given.schema?.['~standard']?.validate !== 'function') {
     issues.add('schema', 'INVALID_VALUE', 'must be a Standard Schema, such as one of Zod, Valibot or ArkType');
   }
+  if (given.cancellation !== undefined && given.cancellation !== 'abort' && given.cancellation !== 'cooperative') {
+    issues.add('cancellation', 'INVALID_VALUE', "must be 'abort' or 'cooperative'");
+  }
   const orgs = readOrgs(given.orgs, issues);
   const layer = readLayer(given, issues);
   const resolved = resolvePolicy({ registration: layer, profile });
@@ -155,6 +165,7 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
       customBackoff: typeof given.backoff === 'function' ? given.backoff : undefined,
       schema: given.schema,
       fanIn: given.fanIn === true,
+      cancelsCooperatively: given.cancellation === 'cooperative',
       orgs,
     },
     issues: [],

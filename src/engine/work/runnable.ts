@@ -48,5 +48,6 @@ const failing = (type: string, error: Error): RegisteredHandler => ({
   customBackoff: undefined,
   schema: undefined,
   fanIn: false,
+  cancelsCooperatively: false,
   orgs: null,
 });

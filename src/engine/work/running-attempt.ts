@@ -33,6 +33,7 @@ export class RunningAttempt {
   /** When the attempt is ended by force, on the monotonic clock. */
   deadlineMs = Number.POSITIVE_INFINITY;
   #controller: AbortController | null = null;
+  #signalCause: AbortCause | undefined = undefined;
 
   constructor(params: {
     job: StartedJob;
@@ -67,7 +68,7 @@ export class RunningAttempt {
   get signal(): AbortSignal {
     if (this.#controller === null) {
       this.#controller = new AbortController();
-      if (this.abortCause !== undefined) this.#controller.abort(REASONS[this.abortCause]());
+      if (this.#signalCause !== undefined) this.#controller.abort(REASONS[this.#signalCause]());
     }
     return this.#controller.signal;
   }
@@ -75,14 +76,30 @@ export class RunningAttempt {
   abort(cause: AbortCause): void {
     if (this.abortCause !== undefined) return;
     this.abortCause = cause;
-    this.#controller?.abort(REASONS[cause]());
+    this.#abortSignal(cause);
   }
 
+  /** A plain request aborts the signal, and the handler may still complete. With `force`, its result no longer counts. */
   requestCancel(force: boolean): void {
     this.isCancelRequested = true;
-    if (!force || this.abortCause !== undefined) return;
+    if (this.abortCause !== undefined) return;
+    if (!force) {
+      if (!this.registered.cancelsCooperatively) this.#abortSignal('cancel');
+      return;
+    }
     this.abort('cancel');
     this.deadlineMs = performance.now() + this.policy.cancelGraceMs;
+  }
+
+  /** Whether the handler was being stopped because of a cancel request, so that an error from it is not a failure of the job. */
+  get isStoppedByCancel(): boolean {
+    return this.#signalCause === 'cancel' && (this.abortCause === undefined || this.abortCause === 'cancel');
+  }
+
+  #abortSignal(cause: AbortCause): void {
+    if (this.#signalCause !== undefined) return;
+    this.#signalCause = cause;
+    this.#controller?.abort(REASONS[cause]());
   }
 
   get facts(): JobFacts {

@@ -183,7 +183,7 @@ export class Worker {
     }
   }
 
-  /** A soft request takes effect at the handler's next checkpoint. A forced one aborts the handler and ends the attempt after a grace. */
+  /** Both kinds of request abort the signal. A forced one also ends the attempt after a grace. */
   cancel(leaseSeq: number, force: boolean): void {
     const attempt = this.running.get(leaseSeq);
     if (attempt === undefined) this.#leasedAhead.cancel(leaseSeq);

@@ -20,7 +20,7 @@ const oneSchema = {
   operationId: 'cancelJob',
   summary: 'Cancel a job',
   description:
-    'A job that is not running is cancelled immediately. A running job is asked to stop (CANCEL_REQUESTED) at its next checkpoint, or is aborted now with force. A job that has ended does not change (ALREADY_COMPLETE).',
+    'A job that is not running is cancelled immediately. A running job is asked to stop (CANCEL_REQUESTED): its signal is aborted now, unless its handler registered for cooperative cancelling, and its next checkpoint stops it. It completes if its handler returns a result nevertheless. With force that result no longer counts, and the job ends after a grace period. A job that has ended does not change (ALREADY_COMPLETE).',
   params: JobParams,
   body: named(CancellationRequest),
   response: {

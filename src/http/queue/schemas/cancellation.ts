@@ -9,7 +9,7 @@ const REQUEST = {
   force: Type.Optional(
     Type.Boolean({
       default: false,
-      description: 'Abort a running handler immediately, not at its next checkpoint.',
+      description: 'Do not wait for a running handler: its result no longer counts, and the job ends after a grace period.',
     }),
   ),
 };
