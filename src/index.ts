@@ -6,6 +6,7 @@ export {
   JobTimeoutError,
   LeaseLostError,
   PermanentError,
+  PostponeError,
   TemporaryError,
 } from './core/failure.ts';
 export type { Job, JobResult, Progress, StateTransition } from './core/job.ts';

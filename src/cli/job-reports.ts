@@ -16,7 +16,7 @@ export function reportJobs(jobs: Pick<EventHub, 'on'>, out: Output): void {
     out.event({ event: 'lost', jobId, type, attempt }, `lost ${type} ${jobId}, attempt ${attempt}: another worker owns the job now`);
   });
   if (!out.verbose) return;
-  for (const event of ['started', 'completed', 'cancelled'] as const) {
+  for (const event of ['started', 'completed', 'cancelled', 'postponed'] as const) {
     jobs.on(event, ({ jobId, type, attempt }) => {
       out.event({ event, jobId, type, attempt }, `${event} ${type} ${jobId}, attempt ${attempt}`);
     });

@@ -1,6 +1,8 @@
 import { type BackoffDelay, backoffDelayMs, type CustomBackoff } from './backoff.ts';
+import { formatDuration } from './duration.ts';
 import { CANCELLED_FAILURE, type Failure, LIFETIME_FAILURE } from './failure.ts';
 import type { Policy } from './policy.ts';
+import { leastWaitMs } from './postponement.ts';
 import { type Transition, transitions } from './transitions.ts';
 
 /** How an attempt ended. */
@@ -11,6 +13,8 @@ export type Outcome =
   /** `wasStalled`: the event loop of the worker's process was blocked. */
   | { readonly kind: 'worker_lost'; readonly wasStalled?: boolean }
   | { readonly kind: 'released' }
+  /** The handler returned the job for later. */
+  | { readonly kind: 'postponed'; readonly delayMs: number }
   | { readonly kind: 'lifetime_exceeded' };
 
 export interface DecideParams {
@@ -32,6 +36,8 @@ export interface Decision {
   /** How long the job waits for its next attempt. */
   readonly delayMs?: number;
   readonly failure?: Failure;
+  /** The attempt uses up none of the job's attempts. */
+  readonly refundsAttempt?: true;
   /** The custom backoff function failed, so the exponential delay was used. */
   readonly customFailed?: true;
 }
@@ -83,6 +89,8 @@ export function decide(params: DecideParams): Decision {
     }
     case 'released':
       return release(params);
+    case 'postponed':
+      return postpone(params, outcome.delayMs);
     case 'failed':
       return decideFailure(params, outcome.failure);
   }
@@ -96,12 +104,14 @@ function decideFailure(params: DecideParams, failure: Failure): Decision {
     return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure };
   }
   if (!mayRetry(params.policy, category)) return { transition: FAIL[category](), failure };
-  if (isExhausted(params)) return { transition: transitions.runningToDeadLetterAttemptsExhausted(), failure };
-  const backoff = backoffOf(params, failure);
-  if (wouldOutlive(params, backoff.delayMs)) {
-    return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure };
+  const refund = failure.countsAsAttempt === false ? ({ refundsAttempt: true } as const) : {};
+  if (refund.refundsAttempt === undefined && isExhausted(params)) {
+    return { transition: transitions.runningToDeadLetterAttemptsExhausted(), failure };
   }
-  const decision: Decision = { transition: RETRY[category](), delayMs: backoff.delayMs, failure };
+  const backoff = backoffOf(params, failure);
+  const delayMs = refund.refundsAttempt ? Math.max(backoff.delayMs, leastWaitMs(params.job.attemptsStarted)) : backoff.delayMs;
+  if (wouldOutlive(params, delayMs)) return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure };
+  const decision: Decision = { transition: RETRY[category](), delayMs, failure, ...refund };
   return backoff.customFailed ? { ...decision, customFailed: true } : decision;
 }
 
@@ -121,7 +131,14 @@ function release(params: DecideParams): Decision {
   if (wouldOutlive(params, 0)) {
     return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure: WORKER_STOPPED };
   }
-  return { transition: transitions.runningToRetryingReleased(), failure: WORKER_STOPPED, delayMs: 0 };
+  return { transition: transitions.runningToRetryingReleased(), failure: WORKER_STOPPED, delayMs: 0, refundsAttempt: true };
+}
+
+function postpone(params: DecideParams, wantedMs: number): Decision {
+  const delayMs = Math.max(wantedMs, leastWaitMs(params.job.attemptsStarted));
+  if (!wouldOutlive(params, delayMs)) return { transition: transitions.runningToRetryingPostponed(), delayMs, refundsAttempt: true };
+  const message = `the handler postponed the job by ${formatDuration(delayMs)}, which is beyond the end of its lifetime`;
+  return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure: { ...LIFETIME_FAILURE, message } };
 }
 
 function mayRetry(policy: Policy, category: Retryable): boolean {
@@ -141,8 +158,8 @@ function wouldOutlive({ job, nowMs }: DecideParams, delayMs: number): boolean {
 function backoffOf({ job, policy, random, custom }: DecideParams, failure: Failure): BackoffDelay {
   return backoffDelayMs({
     policy: policy.backoff,
-    // Retry n follows attempt n.
-    retry: Math.max(1, job.attemptsStarted),
+    // Retry n follows attempt n. Attempts that did not count raised the limit of the job above that of its policy.
+    retry: Math.max(1, job.attemptsStarted - Math.max(0, job.maxAttempts - policy.maxAttempts)),
     random,
     retryAfterMs: failure.retryAfterMs,
     custom,

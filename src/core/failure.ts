@@ -2,10 +2,10 @@ import { boundText } from './bounded-text.ts';
 import { dictionary } from './dictionary.ts';
 import { type ErrorCode, isAppError } from './errors.ts';
 import { judge } from './failure-rules.ts';
-import { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, TemporaryError } from './handler-errors.ts';
+import { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, PostponeError, TemporaryError } from './handler-errors.ts';
 import { isSecretName, MASKED } from './secret-names.ts';
 
-export { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, TemporaryError };
+export { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, PostponeError, TemporaryError };
 
 export const FAILURE_CATEGORIES = ['TEMPORARY', 'PERMANENT', 'TIMEOUT', 'CANCELLED', 'SYSTEM'] as const;
 
@@ -25,12 +25,14 @@ export interface Failure {
   readonly context?: Readonly<Record<string, string>>;
   /** The delay that the handler asked for. */
   readonly retryAfterMs?: number;
+  /** The handler asked not to count the attempt. */
+  readonly countsAsAttempt?: false;
 }
 
 /** Why the engine aborted an attempt. */
 export type AbortCause = 'timeout' | 'cancel' | 'lost_lease' | 'lifetime';
 
-type Kind = Pick<Failure, 'category' | 'code' | 'retryAfterMs'>;
+type Kind = Pick<Failure, 'category' | 'code' | 'retryAfterMs' | 'countsAsAttempt'>;
 
 export const LIFETIME_FAILURE: Failure = Object.freeze({
   category: 'TIMEOUT',
@@ -94,8 +96,13 @@ function readSafely<T>(read: () => T, otherwise: T): T {
 
 function kindOf(error: unknown): Kind {
   if (error instanceof TemporaryError) {
-    const { code, retryAfterMs } = error;
-    return { category: 'TEMPORARY', code, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) };
+    const { code, retryAfterMs, countsAsAttempt } = error;
+    return {
+      category: 'TEMPORARY',
+      code,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      ...(countsAsAttempt ? {} : { countsAsAttempt: false }),
+    };
   }
   if (error instanceof PermanentError) return { category: 'PERMANENT', code: error.code };
   if (error instanceof JobCancelledError) return { category: 'CANCELLED', code: error.code };

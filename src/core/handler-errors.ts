@@ -13,15 +13,24 @@ export interface PermanentErrorOptions {
 export interface TemporaryErrorOptions extends PermanentErrorOptions {
   /** The shortest wait before the next attempt. */
   readonly retryAfter?: RetryAfter;
+  /** With false, the failed attempt does not use up one of the job's attempts. */
+  readonly countsAsAttempt?: boolean;
+}
+
+export interface PostponeErrorOptions {
+  /** How long to wait, or the time to wait for. */
+  readonly retryAfter: RetryAfter | Date;
 }
 
 const PERMANENT_OPTIONS = membersOf<PermanentErrorOptions>({ cause: true, code: true });
-const TEMPORARY_OPTIONS = membersOf<TemporaryErrorOptions>({ cause: true, code: true, retryAfter: true });
+const TEMPORARY_OPTIONS = membersOf<TemporaryErrorOptions>({ cause: true, code: true, retryAfter: true, countsAsAttempt: true });
+const POSTPONE_OPTIONS = membersOf<PostponeErrorOptions>({ retryAfter: true });
 
 /** A handler throws it when a later attempt may succeed. */
 export class TemporaryError extends Error {
   readonly code: string;
   readonly retryAfterMs: number | undefined;
+  readonly countsAsAttempt: boolean;
 
   constructor(message: string, options: TemporaryErrorOptions = {}) {
     checkMembers(options, TEMPORARY_OPTIONS);
@@ -29,6 +38,20 @@ export class TemporaryError extends Error {
     this.name = 'TemporaryError';
     this.code = options.code ?? codeOf(options.cause) ?? 'TEMPORARY_ERROR';
     this.retryAfterMs = options.retryAfter === undefined ? undefined : retryAfterMs(options.retryAfter);
+    this.countsAsAttempt = options.countsAsAttempt !== false;
+  }
+}
+
+/** A handler throws it to return the job for later. The attempt has not failed and uses up none of the job's attempts. */
+export class PostponeError extends Error {
+  readonly code = 'POSTPONED';
+  readonly retryAfter: number | Date;
+
+  constructor(options: PostponeErrorOptions) {
+    checkMembers(options, POSTPONE_OPTIONS);
+    super('the handler postponed the job');
+    this.name = 'PostponeError';
+    this.retryAfter = postponement(options.retryAfter);
   }
 }
 
@@ -83,8 +106,14 @@ function codeOf(cause: unknown): string | undefined {
   return typeof cause.code === 'string' && cause.code !== '' ? cause.code : undefined;
 }
 
+function postponement(input: RetryAfter | Date | undefined): number | Date {
+  if (!(input instanceof Date)) return retryAfterMs(input as RetryAfter);
+  if (!Number.isNaN(input.getTime())) return input;
+  throw new AppError('INVALID_REQUEST', { message: 'retryAfter is not a valid Date' });
+}
+
 function retryAfterMs(input: RetryAfter): number {
-  if (typeof input === 'object') {
+  if (typeof input === 'object' && input !== null) {
     if (Number.isFinite(input.ms) && input.ms >= 0) return Math.round(input.ms);
     throw new AppError('INVALID_REQUEST', { message: 'retryAfter.ms must be zero or greater' });
   }

@@ -52,8 +52,9 @@ export function decideManualRetry(params: ManualRetryParams): ManualRetry {
   if (isLimited && job.attemptsStarted >= job.maxAttempts) return { kind: 'exhausted' };
   const startsRound = params.resetAttempts && !isLimited;
   const attemptsStarted = startsRound ? 0 : job.attemptsStarted;
-  const maxAttempts = Math.max(job.maxAttempts, attemptsStarted + 1);
-  if (maxAttempts > MAX_ATTEMPTS) {
+  // Attempts that did not count may have raised the limit of the job above the one for a submission.
+  const maxAttempts = startsRound ? Math.min(job.maxAttempts, MAX_ATTEMPTS) : Math.max(job.maxAttempts, attemptsStarted + 1);
+  if (maxAttempts > MAX_ATTEMPTS && maxAttempts > job.maxAttempts) {
     return { kind: 'not_retriable', message: `the job has had ${MAX_ATTEMPTS} attempts: retry it with resetAttempts` };
   }
   if (params.delayMs !== null && policy?.lifetimeMs != null && params.delayMs >= policy.lifetimeMs) {

@@ -58,6 +58,8 @@ export type EngineEvents = {
   failed: JobFacts & { state: JobState; failure: Failure; delayMs: number | null };
   /** A running job was cancelled. */
   cancelled: JobFacts;
+  /** The handler returned the job for later, and the attempt does not count. */
+  postponed: JobFacts & { delayMs: number };
   /** This worker has lost the lease of the job, and the ledger refused its write. */
   lost: JobFacts;
   /** This process made waiting jobs ready because they were due. */

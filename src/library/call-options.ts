@@ -39,6 +39,7 @@ export const EVENTS = membersOf<EngineEvents>({
   completed: true,
   failed: true,
   cancelled: true,
+  postponed: true,
   lost: true,
   staged: true,
   rescued: true,

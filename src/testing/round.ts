@@ -12,7 +12,7 @@ export type RoundParams<Jobs extends JobTypes> = { millrace: Millrace<Jobs>; db:
 /** Some steps emit no event, such as staging a timer, so the round also polls. */
 const POLL_MS = 10;
 const EXPIRE_LIMIT = 500;
-const EVENTS = ['started', 'completed', 'failed', 'cancelled', 'lost', 'error'] as const;
+const EVENTS = ['started', 'completed', 'failed', 'cancelled', 'postponed', 'lost', 'error'] as const;
 
 /**
  * Starts the real engine, waits until nothing is due, and stops it. The loops of the engine run once when they start, so they find

@@ -56,6 +56,45 @@ describe('an attempt that ended by itself', () => {
   });
 });
 
+describe('an attempt that does not count', () => {
+  const uncounted = failed('TEMPORARY', { countsAsAttempt: false });
+
+  it('may be the last one, and the next starts after the wait that was asked for', () => {
+    const postponed = run({ kind: 'postponed', delayMs: 60_000 }, lastAttempt);
+    expect(postponed).toEqual({
+      transition: { from: 'running', to: 'retrying', reason: 'postponed' },
+      delayMs: 60_000,
+      refundsAttempt: true,
+    });
+    expect(run(uncounted, lastAttempt)).toMatchObject({ transition: { reason: 'temporary_failure' }, refundsAttempt: true });
+  });
+
+  it('is followed by a wait that grows with their number, so that no loop of them is endless', () => {
+    const none = { ...policy, backoff: { ...policy.backoff, initialDelayMs: 0 } };
+    const waits = (attemptsStarted: number) => {
+      const more = { job: { ...job, attemptsStarted, maxAttempts: attemptsStarted + 2 }, policy: none };
+      return [run({ kind: 'postponed', delayMs: 0 }, more).delayMs, run(uncounted, more).delayMs];
+    };
+    expect(waits(1)).toEqual([1_001, 1_001]);
+    expect(waits(1_000)).toEqual([2_717, 2_717]);
+  });
+
+  it('does not lengthen the backoff of a later failure', () => {
+    const later = { job: { ...job, attemptsStarted: 12, maxAttempts: 13 } };
+    expect(run(failed('TEMPORARY'), later).delayMs).toBe(2_000);
+  });
+
+  it('ends the job if the wait is longer than its lifetime, and says so', () => {
+    const { transition, failure } = run({ kind: 'postponed', delayMs: 2 * 86_400_000 });
+    expect(transition).toMatchObject({ to: 'dead_letter', reason: 'lifetime_exceeded' });
+    expect(failure).toMatchObject({
+      category: 'TIMEOUT',
+      code: 'LIFETIME_EXCEEDED',
+      message: expect.stringContaining('postponed the job by P2D'),
+    });
+  });
+});
+
 describe('timeouts and system failures', () => {
   it('retry like a temporary failure [GM-4.06] [GM-5.12]', () => {
     const timeout: Outcome = { kind: 'failed', failure: classify(new Error('slow'), 'timeout') };
@@ -141,12 +180,14 @@ describe('every outcome', () => {
     code: fc.constantFrom('CODE', 'LIFETIME_EXCEEDED'),
     message: fc.string(),
     retryAfterMs: fc.option(fc.nat(10 ** 9), { nil: undefined }),
+    countsAsAttempt: fc.constantFrom<false | undefined>(false, undefined),
   });
   const outcome: fc.Arbitrary<Outcome> = fc.oneof(
     fc.constantFrom<Outcome>(
       ...([{ kind: 'succeeded' }, { kind: 'cancelled' }, { kind: 'worker_lost' }] as const),
       ...([{ kind: 'released' }, { kind: 'lifetime_exceeded' }] as const),
     ),
+    fc.nat(10 ** 9).map((delayMs) => ({ kind: 'postponed' as const, delayMs })),
     failure.map((value) => ({ kind: 'failed' as const, failure: value })),
   );
   const params = fc.record({
@@ -175,7 +216,7 @@ describe('every outcome', () => {
         expect(transition.from).toBe('running');
         expect(TRANSITIONS.running[transition.to]).toContain(transition.reason);
         expect(delayMs !== undefined).toBe(transition.to === 'retrying');
-        expect(failure === undefined).toBe(given.outcome.kind === 'succeeded');
+        expect(failure === undefined).toBe(given.outcome.kind === 'succeeded' || transition.reason === 'postponed');
       }),
     );
   });
@@ -183,9 +224,10 @@ describe('every outcome', () => {
   it('never retries beyond the attempts or the lifetime', () => {
     fc.assert(
       fc.property(params, (given) => {
-        const { transition, delayMs = 0 } = decide(given);
+        const { transition, delayMs = 0, refundsAttempt } = decide(given);
         if (transition.to !== 'retrying') return;
-        if (given.outcome.kind !== 'released') expect(given.job.attemptsStarted).toBeLessThan(given.job.maxAttempts);
+        if (refundsAttempt === undefined) expect(given.job.attemptsStarted).toBeLessThan(given.job.maxAttempts);
+        else if (given.outcome.kind !== 'released') expect(delayMs).toBeGreaterThanOrEqual(1_000);
         expect(given.nowMs + delayMs).toBeLessThanOrEqual(given.job.lifetimeDeadlineMs ?? Number.POSITIVE_INFINITY);
       }),
     );

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { AppError } from '../../src/core/errors.ts';
-import { EVENT_NAMES, EVENT_REASONS, type ExecutionEvent, projectEvents } from '../../src/core/execution/events.ts';
+import { EVENT_NAMES, EVENT_REASONS, type ExecutionEvent, projectEvents, projectSteps } from '../../src/core/execution/events.ts';
 import { isAllowed } from '../../src/core/execution/states.ts';
 import { isUuid } from '../../src/core/ids.ts';
 import type { StateTransition } from '../../src/core/job.ts';
@@ -93,6 +93,12 @@ describe('the events of a job', () => {
       historyOf(STARTED, 'running>failed temporary_failure').map((each) => ({ ...each, attempt: 3 })),
     );
     expect(told(last, 3).at(-1)).toBe('RUNNING>FAILED job.failed_final 3 failure exhausted');
+  });
+
+  it('show a postponed job of the queue API as queued again, not as failed', () => {
+    const history = historyOf(BORN, STARTED, 'running>retrying postponed', 'retrying>scheduled backoff_elapsed');
+    const events = projectSteps({ jobId: JOB, history, maxAttempts: 4, isForeign: true }).flat();
+    expect(events.map(({ eventName }) => eventName).slice(-2)).toEqual(['job.running', 'job.queued']);
   });
 
   it.each([

@@ -65,6 +65,9 @@ describe('decideManualRetry', () => {
     expect(retry('failed', { attemptsStarted: 99 })).toMatchObject({ kind: 'queued', maxAttempts: 100 });
     expect(retry('failed', { attemptsStarted: 100 }).kind).toBe('not_retriable');
     expect(retry('failed', { attemptsStarted: 100, resetAttempts: true }).kind).toBe('queued');
+    const postponed = { state: 'failed', attemptsStarted: 500, maxAttempts: 502 } as const;
+    expect(decideManualRetry({ job: postponed, resetAttempts: false, delayMs: 0 })).toMatchObject({ kind: 'queued', maxAttempts: 502 });
+    expect(decideManualRetry({ job: postponed, resetAttempts: true, delayMs: 0 })).toMatchObject({ kind: 'queued', maxAttempts: 100 });
   });
 
   it('refuses every other state by name', () => {

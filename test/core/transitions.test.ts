@@ -18,7 +18,7 @@ const EXPECTED: Record<string, readonly Reason[]> = {
   'scheduled dead_letter': ['lifetime_exceeded'],
   'running completed': ['succeeded'],
   'running failed': ['permanent_failure', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure'],
-  'running retrying': ['temporary_failure', 'timed_out', 'system_failure', 'worker_lost', 'released'],
+  'running retrying': ['temporary_failure', 'timed_out', 'system_failure', 'worker_lost', 'released', 'postponed'],
   'running dead_letter': ['attempts_exhausted', 'lifetime_exceeded'],
   'running cancelled': ['cancelled'],
   'retrying scheduled': ['backoff_elapsed', 'released', 'worker_lost'],

@@ -140,8 +140,8 @@ class EventBuilder {
   }
 
   failed(transition: StateTransition): void {
-    // The job is FAILED already; only its automatic retry was dropped.
-    if (transition.reason === 'retry_dropped') return;
+    // The job is FAILED already, and only its automatic retry was dropped; or it did not fail, and is queued again later.
+    if (transition.reason === 'retry_dropped' || transition.reason === 'postponed') return;
     const known = transition.timedOut === true ? 'timeout' : FAILURES[transition.reason];
     const reason = known ?? (this.#params.isForeign ? 'failure' : undefined);
     if (reason === undefined) throw illegal(this.#state, transition);
@@ -208,7 +208,7 @@ const FAILURES: Partial<Record<Reason, ExecutionEventReason>> = {
 
 const isFirst = ({ from, reason }: StateTransition): boolean => from === null || reason === 'submitted';
 
-const isRefund = ({ from, reason }: StateTransition): boolean => from === 'running' && reason === 'released';
+const isRefund = ({ from, reason }: StateTransition): boolean => from === 'running' && (reason === 'released' || reason === 'postponed');
 
 function wordOf({ from, attempt }: StateTransition): ExecutionState {
   return executionStateOf({ state: from as JobState, attemptsStarted: attempt, isLeased: false });

@@ -1,5 +1,5 @@
 import { AppError } from '../../core/errors.ts';
-import { classify, type Failure, PermanentError } from '../../core/failure.ts';
+import { classify, type Failure, PermanentError, PostponeError } from '../../core/failure.ts';
 import { encodeOutput, type Payload } from '../../core/payload.ts';
 import type { JobContext } from './job-context.ts';
 import type { RunningAttempt } from './running-attempt.ts';
@@ -11,6 +11,7 @@ export type HandlerOutcome =
   /** The handler completed the job in its own transaction. `otherwise` applies if that was rolled back. */
   | { kind: 'completed_by_handler'; otherwise: HandlerOutcome }
   | { kind: 'cancelled' }
+  | { kind: 'postponed'; delayMs: number }
   | { kind: 'lost' }
   | { kind: 'failed'; failure: Failure };
 
@@ -84,8 +85,12 @@ function failureOf(attempt: RunningAttempt, error: unknown): HandlerOutcome {
   const failure = classify(error, attempt.abortCause);
   if (attempt.abortCause === 'lost_lease') return { kind: 'lost' };
   if (attempt.isStoppedByCancel || (attempt.isCancelRequested && failure.category === 'CANCELLED')) return { kind: 'cancelled' };
+  if (error instanceof PostponeError && attempt.abortCause === undefined) return { kind: 'postponed', delayMs: waitOf(error) };
   return { kind: 'failed', failure };
 }
+
+const waitOf = ({ retryAfter }: PostponeError): number =>
+  typeof retryAfter === 'number' ? retryAfter : Math.max(0, retryAfter.getTime() - Date.now());
 
 /** If the handler completed the job in its own transaction, that completion decides, whatever happened to the attempt since. */
 export function preferOwnCompletion(attempt: RunningAttempt, outcome: HandlerOutcome): HandlerOutcome {

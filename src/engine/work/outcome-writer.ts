@@ -133,6 +133,7 @@ export class OutcomeWriter {
       case 'completed_by_handler':
         return this.#confirmCompletion(attempt, outcome.otherwise);
       case 'cancelled':
+      case 'postponed':
       case 'failed':
         return this.#decide(attempt, outcome);
     }
@@ -205,6 +206,8 @@ export class OutcomeWriter {
     } else if (decision.failure !== undefined) {
       const { to: state, delayMs } = row;
       events.emit('failed', { ...attempt.facts, state, failure: decision.failure, delayMs });
+    } else {
+      events.emit('postponed', { ...attempt.facts, delayMs: row.delayMs ?? 0 });
     }
     if (row.to === 'retrying' && landing !== 'stopped') onDelayed(row.delayMs ?? 0);
   }

@@ -43,7 +43,7 @@ export function settlement(params: {
     result: null,
     resultBytes: null,
     holds: false,
-    refundsAttempt: outcome.kind === 'released',
+    refundsAttempt: decision.refundsAttempt === true,
   };
   return { row, decision };
 }

@@ -77,7 +77,7 @@ const SETTLED = `settled AS (
     run_at = CASE WHEN l.to_state = 'retrying' THEN millrace.clock() + coalesce(l.delay_ms, 0) * interval '1 ms' ELSE j.run_at END,
     scheduled_at = CASE WHEN l.requeues THEN millrace.clock() ELSE j.scheduled_at END,
     attempt_slot = j.attempt_slot + l.requeues::int4,
-    max_attempts = CASE WHEN l.refunds THEN least(100, j.max_attempts + 1) ELSE j.max_attempts END,
+    max_attempts = CASE WHEN l.refunds THEN least(32767, j.max_attempts + 1) ELSE j.max_attempts END,
     event_count = j.event_count + CASE WHEN l.becomes_held THEN 0 WHEN l.requeues THEN 2 ELSE 1 END,
     record_ids = j.record_ids || array_fill(${RECORD_ID}, ARRAY[CASE WHEN l.becomes_held THEN 0 WHEN l.requeues THEN 2 ELSE 1 END]),
     result = l.result, result_bytes = l.result_bytes, last_error = coalesce(l.failure, j.last_error)

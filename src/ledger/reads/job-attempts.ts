@@ -47,7 +47,7 @@ export async function jobAttempts(db: Queryable, { orgId, projectId }: Owner, id
       round: row.round,
       startedAt: new Date(row.started_at),
       finishedAt: row.finished_at === null ? null : new Date(row.finished_at),
-      result: row.end_state === null ? null : attemptResult(failure),
+      result: row.end_state === null || row.end_reason === 'postponed' ? null : attemptResult(failure),
       failure,
       workerId: row.worker_name,
       host: row.host,
@@ -57,7 +57,7 @@ export async function jobAttempts(db: Queryable, { orgId, projectId }: Owner, id
 
 // The event of a cancellation has no failure in its detail, so the attempt gets one here.
 function failureOf({ end_state, end_reason, end_detail }: Row): Failure | null {
-  if (end_state === null || end_state === 'completed') return null;
+  if (end_state === null || end_state === 'completed' || end_reason === 'postponed') return null;
   const detail: unknown = end_detail === null ? null : JSON.parse(end_detail);
   if (isFailure(detail)) return detail;
   if (end_state === 'cancelled') return { category: 'CANCELLED', code: 'CANCELLED', message: 'the job was cancelled' };
