@@ -10,6 +10,7 @@ const KNOWN_MEMBERS = new Set([
   'delay',
   'scheduledAt',
   'timeout',
+  'lifetime',
   'maxAttempts',
   'backoff',
   'idempotencyKey',

@@ -10,6 +10,7 @@ export type RegistrationPolicy = PolicyLayer & { readonly hasCustomBackoff?: boo
 
 interface RequestedPolicy {
   readonly timeout?: unknown;
+  readonly lifetime?: unknown;
   readonly maxAttempts?: unknown;
   readonly backoff?: unknown;
 }
@@ -18,10 +19,11 @@ const BACKOFF_MEMBERS = ['strategy', 'initialDelay', 'maxDelay', 'multiplier', '
 
 /** The policy layer of a submission, or undefined when the submission sets none of its members. */
 export function readPolicyLayer(requested: RequestedPolicy, issues: Issues): PolicyLayer | undefined {
-  const { timeout, maxAttempts, backoff } = requested;
-  if (timeout == null && maxAttempts == null && backoff == null) return undefined;
+  const { timeout, lifetime, maxAttempts, backoff } = requested;
+  if (timeout == null && lifetime == null && maxAttempts == null && backoff == null) return undefined;
   return {
     timeoutMs: timeout == null ? undefined : (readDuration(timeout, 'timeout', issues) ?? undefined),
+    lifetimeMs: lifetime == null ? undefined : (readDuration(lifetime, 'lifetime', issues) ?? undefined),
     // resolvePolicy refuses anything but an integer in range.
     maxAttempts: maxAttempts == null ? undefined : (maxAttempts as number),
     backoff: backoff == null ? undefined : readBackoff(backoff, issues),

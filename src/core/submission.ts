@@ -2,7 +2,7 @@ import type { AddressPolicy } from './address-policy.ts';
 import type { BackoffStrategy } from './backoff.ts';
 import { fingerprint as hash } from './canonical-json.ts';
 import type { DependencyType } from './dependencies.ts';
-import type { DurationInput } from './duration.ts';
+import { type DurationInput, formatDuration } from './duration.ts';
 import { type Envelope, readEnvelope } from './envelope.ts';
 import type { Issue } from './errors.ts';
 import { Issues } from './issues.ts';
@@ -53,6 +53,8 @@ export interface Submission<P = unknown> {
   readonly scheduledAt?: TimestampInput | null;
   /** How long one attempt may take. */
   readonly timeout?: DurationInput | null;
+  /** The longest time from the submission to the end of the job, delays and retries included. */
+  readonly lifetime?: DurationInput | null;
   /** How many attempts the job has before it is dead-lettered. */
   readonly maxAttempts?: number | null;
   /** How long the job waits before each retry. */
@@ -247,7 +249,7 @@ function checkLifetime({ delayMs, scheduledAt }: Requested, limit: LifetimeParam
     issues.add('delay', 'CONFLICTING_MEMBERS', 'and scheduledAt cannot be combined: use one of them');
   }
   if (lifetimeMs === null) return;
-  const message = 'is not within the lifetime of the job: the job would end before it starts';
+  const message = `is not within the lifetime of the job, ${formatDuration(lifetimeMs)} from submission: the job would end before it starts. Submit it with a longer lifetime`;
   if (delayMs !== null && delayMs >= lifetimeMs) issues.add('delay', 'BEYOND_LIFETIME', message);
   if (scheduledAt !== null && scheduledAt.getTime() - nowMs >= lifetimeMs) {
     issues.add('scheduledAt', 'BEYOND_LIFETIME', message);

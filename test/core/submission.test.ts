@@ -170,6 +170,10 @@ describe('time of the start', () => {
     expect(accepted({ delay: 7 * 86_400 - 1 }).runAfterMs).toBe(7 * DAY - 1_000);
     expect(issues({ delay: '7d' })).toEqual(['delay BEYOND_LIFETIME']);
     expect(issues({ scheduledAt: new Date(NOW + 7 * DAY) })).toEqual(['scheduledAt BEYOND_LIFETIME']);
+    expect(accepted({ delay: '30d', lifetime: '31d' })).toMatchObject({ runAfterMs: 30 * DAY, policy: { lifetimeMs: 31 * DAY } });
+    expect(issues({ delay: '30d', lifetime: '30d' })).toEqual(['delay BEYOND_LIFETIME']);
+    expect(issues({ lifetime: 0 })).toEqual(['lifetime OUT_OF_RANGE']);
+    expect(issues({ lifetime: 'long' })).toEqual(['lifetime INVALID_DURATION']);
     expect(issues({ delay: '700d' }, { profile: { ...PROFILES.gopherqueue, lifetimeMs: null } })).toEqual([]);
   });
 });

@@ -25,6 +25,17 @@ describe('an accepted job', () => {
     expect(body).not.toHaveProperty('existing_job_id');
   });
 
+  it('may start after the default lifetime if it has a longer one [GA-1.05] [GM-4.13]', async () => {
+    const caller = await queue.caller();
+    const far = { type: 'later', payload: {}, delay: 'P30D' };
+    const refused = await caller.post('/jobs', far);
+    expect([refused.status, refused.body.details[0].code]).toEqual([400, 'BEYOND_LIFETIME']);
+    expect(refused.body.details[0].message).toContain('Submit it with a longer lifetime');
+    const { status, body } = await caller.post('/jobs', { ...far, lifetime: 'P31D' });
+    expect([status, body.state]).toEqual([202, 'DELAYED']);
+    expect((await caller.post('/jobs', { ...far, lifetime: 'long' })).body.details[0]).toMatchObject({ field: 'lifetime' });
+  });
+
   it('is PENDING and has no time while a dependency is unmet [GA-1.14] [GA-1.15] [GA-1.23]', async () => {
     const caller = await queue.caller();
     const first = await caller.submit();

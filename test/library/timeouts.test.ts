@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { JobTimeoutError } from '../../src/index.ts';
+import { JobTimeoutError, type JobView } from '../../src/index.ts';
+import { openMill } from '../testing/opening.ts';
 import { until } from '../until.ts';
 import { Gate, untilAborted, useStage } from './fixture.ts';
 
@@ -95,6 +96,16 @@ describe('the total lifetime', () => {
         details: [{ field: Object.keys(member)[0], code: 'BEYOND_LIFETIME' }],
       });
     }
+  });
+
+  it('is as long as the submission says, and counts from there [GM-4.04] [GM-4.13]', async () => {
+    const mill = await openMill();
+    mill.register({ type: 'far', lifetime: '1d', handler: () => 'ran' });
+    const { jobId } = await mill.submit({ type: 'far', payload: {}, delay: '30d', lifetime: '31d' });
+    const job = await mill.millrace.get(jobId);
+    expect((job?.lifetimeDeadlineAt as Date).getTime() - (job as JobView).createdAt.getTime()).toBe(31 * 86_400_000);
+    await mill.fastForward();
+    expect(await mill.millrace.get(jobId)).toMatchObject({ state: 'completed', result: { output: 'ran' } });
   });
 
   it('gives up when the next attempt would come after it [GM-2.20]', async () => {

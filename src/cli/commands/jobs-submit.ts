@@ -14,6 +14,7 @@ const OPTIONS = {
   ...ONE_ORG_OPTION,
   priority: { type: 'string', value: 'PRIORITY', help: `${PRIORITIES.join(', ')}; default NORMAL` },
   delay: { type: 'string', value: 'DURATION', help: 'the delay before the job runs: 30s, 5m, PT1H' },
+  lifetime: { type: 'string', value: 'DURATION', help: 'the time from submission after which the job becomes a dead letter; default 7d' },
   key: {
     type: 'string',
     value: 'KEY',
@@ -50,6 +51,7 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
     payload: await readPayload(args[1]),
     priority: readWord(values.priority, 'priority', PRIORITIES),
     delay: readDuration(values.delay, 'delay'),
+    lifetime: readDuration(values.lifetime, 'lifetime'),
     idempotencyKey: values.key,
     queue: values.queue,
     tags: readTags(values.tag),

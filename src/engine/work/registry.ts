@@ -1,7 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { CustomBackoff } from '../../core/backoff.ts';
 import type { DurationInput } from '../../core/duration.ts';
-import { parseDuration } from '../../core/duration.ts';
 import type { Issue } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { Issues } from '../../core/issues.ts';
@@ -11,6 +10,7 @@ import { type Policy, type PolicyLayer, resolvePolicy } from '../../core/policy.
 import { RegistrationError } from '../../core/registration-error.ts';
 import { refuseReservedName } from '../../core/reserved-names.ts';
 import type { BackoffSubmission } from '../../core/submission.ts';
+import { readDuration } from '../../core/submission-fields.ts';
 import { readPolicyLayer } from '../../core/submission-policy.ts';
 import type { JobContext } from './job-context.ts';
 
@@ -187,22 +187,15 @@ function readLayer(given: Registration, issues: Issues): RegisteredHandler['laye
   const custom = typeof given.backoff === 'function';
   const requested = {
     timeout: given.timeout,
+    lifetime: given.lifetime,
     maxAttempts: given.maxAttempts,
     backoff: custom ? undefined : given.backoff,
   };
   const layer = readPolicyLayer(requested, issues) ?? {};
-  const duration = (value: DurationInput | undefined, field: string): number | undefined => {
-    if (value === undefined) return undefined;
-    const parsed = parseDuration(value);
-    if (parsed.ok) return parsed.ms;
-    issues.add(field, 'INVALID_DURATION', parsed.message);
-    return undefined;
-  };
   return {
     ...layer,
     ...(custom ? { backoff: { strategy: 'CUSTOM' as const } } : {}),
-    leaseMs: duration(given.lease, 'lease'),
-    lifetimeMs: duration(given.lifetime, 'lifetime'),
+    leaseMs: given.lease === undefined ? undefined : (readDuration(given.lease, 'lease', issues) ?? undefined),
     ...(given.limit == null ? {} : { limit: readLimit(given.limit, issues, { isTemplate: true }) ?? undefined }),
     hasCustomBackoff: custom,
   };

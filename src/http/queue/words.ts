@@ -39,6 +39,7 @@ export const SUBMISSION_MEMBERS = {
   delay: 'delay',
   scheduled_at: 'scheduledAt',
   timeout: 'timeout',
+  lifetime: 'lifetime',
   max_attempts: 'maxAttempts',
   backoff: 'backoff',
   idempotency_key: 'idempotencyKey',

@@ -67,6 +67,9 @@ export const JobSubmission = shape(
     delay: absentOrNull(durationInput('Delay before execution starts; not together with scheduled_at.')),
     scheduled_at: absentOrNull(timestampInput('Absolute time to start execution; not together with delay.')),
     timeout: absentOrNull(durationInput('Max execution time of an attempt.')),
+    lifetime: absentOrNull(
+      durationInput('Max time from the submission to the end of the job, delays and retries included. It must be longer than the delay.'),
+    ),
     max_attempts: absentOrNull(Type.Integer({ minimum: 1, maximum: MAX_ATTEMPTS })),
     backoff: absentOrNull(named(BackoffConfig)),
     idempotency_key: optionalText('A repeat with the same key and content returns the first job.', FIELD_LIMITS.idempotencyKey),
