@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
 
 type Jobs = {
-  book: { payload: { pages: number[] }; result: string[] };
+  book: { payload: { pages: number[] } };
   page: { payload: { words: number }; result: number };
   total: { payload: { bookId: string }; result: number };
 };
@@ -19,18 +19,15 @@ millrace.register({ type: 'page', handler: (_context, { words }) => words });
 millrace.register({
   type: 'book',
   handler: async (context, { pages }) => {
-    const ids: string[] = [];
-    for (const words of pages) ids.push(await context.spawn({ type: 'page', payload: { words }, queue }, { join: true }));
-    return ids;
+    for (const words of pages) await context.spawn({ type: 'page', payload: { words }, queue }, { join: true });
   },
 });
 millrace.register({
   type: 'total',
-  handler: async (_context, { bookId }) => {
-    const pageIds = (await millrace.get<'book'>(bookId))?.result?.output ?? [];
-    const pages = await Promise.all(pageIds.map((id) => millrace.get<'page'>(id)));
-    console.log(`pages: ${pages.map((page) => page?.state).join(', ')}`);
-    return pages.reduce((sum, page) => sum + (page?.result?.output ?? 0), 0);
+  handler: async (context, { bookId }) => {
+    const pages = await context.results<number>({ childrenOf: bookId });
+    console.log(`pages: ${pages.map((page) => page.state).join(', ')}`);
+    return pages.reduce((sum, page) => sum + (page.result ?? 0), 0);
   },
 });
 

@@ -1,6 +1,6 @@
 // The types of the engine and the services that users of the library need.
 export type { EngineEvents } from '../engine/events.ts';
-export type { JobContext, LogLevel, SpawnOptions } from '../engine/work/job-context.ts';
+export type { JobContext, LogLevel, RelatedResult, ResultsOptions, SpawnOptions } from '../engine/work/job-context.ts';
 export type { Handler, Registration, RegistrationResult } from '../engine/work/registry.ts';
 export type { UserClient as Queryable } from '../ledger/driver/user-client.ts';
 export type { Schedule } from '../ledger/queues/schedules.ts';

@@ -102,8 +102,8 @@ describe('the total lifetime', () => {
     const mill = await openMill();
     mill.register({ type: 'far', lifetime: '1d', handler: () => 'ran' });
     const { jobId } = await mill.submit({ type: 'far', payload: {}, delay: '30d', lifetime: '31d' });
-    const job = await mill.millrace.get(jobId);
-    expect((job?.lifetimeDeadlineAt as Date).getTime() - (job as JobView).createdAt.getTime()).toBe(31 * 86_400_000);
+    const job = (await mill.millrace.get(jobId)) as JobView;
+    expect((job.lifetimeDeadlineAt as Date).getTime() - job.createdAt.getTime()).toBe(31 * 86_400_000);
     await mill.fastForward();
     expect(await mill.millrace.get(jobId)).toMatchObject({ state: 'completed', result: { output: 'ran' } });
   });

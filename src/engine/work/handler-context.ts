@@ -14,7 +14,8 @@ import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
 import { isContended, type Queryable } from '../../ledger/driver/statement.ts';
 import { toQueryable, type UserClient } from '../../ledger/driver/user-client.ts';
 import type { EventHub } from '../events.ts';
-import type { JobContext, LogLevel, SpawnOptions } from './job-context.ts';
+import type { JobContext, LogLevel, RelatedResult, ResultsOptions, SpawnOptions } from './job-context.ts';
+import { readResults } from './related-results.ts';
 import type { RunningAttempt } from './running-attempt.ts';
 import { completedRow } from './settlement.ts';
 
@@ -153,6 +154,10 @@ export class HandlerContext implements JobContext {
       if (error instanceof LeaseLostError) this.#lose();
       throw error;
     }
+  }
+
+  async results<R = unknown>(options?: ResultsOptions): Promise<RelatedResult<R>[]> {
+    return (await readResults(this.#services.database.workers, this.#attempt.job, options)) as RelatedResult<R>[];
   }
 
   log(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {

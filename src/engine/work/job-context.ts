@@ -1,3 +1,5 @@
+import type { Failure } from '../../core/failure.ts';
+import type { JobState } from '../../core/states.ts';
 import type { Submission } from '../../core/submission.ts';
 import type { UserClient } from '../../ledger/driver/user-client.ts';
 
@@ -8,6 +10,24 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type SpawnOptions = {
   /** This job completes only when the child has ended. */
   join?: boolean;
+};
+
+export type ResultsOptions = {
+  /** The id of this job or of a job that it depends on: reads the results of the children that it spawned with `join`. */
+  childrenOf?: string;
+  /** How many results to skip. */
+  offset?: number;
+  /** At most 1000, which is also the default. */
+  limit?: number;
+};
+
+/** How a related job stands or ended. `result` is null unless it completed, and `error` unless it ended without completing. */
+export type RelatedResult<R = unknown> = {
+  readonly jobId: string;
+  readonly type: string;
+  readonly state: JobState;
+  readonly result: R | null;
+  readonly error: Failure | null;
 };
 
 /** What a handler is given in addition to its payload. */
@@ -55,6 +75,11 @@ export type JobContext = {
   lastCheckpoint<T = unknown>(): Promise<T | null>;
   /** Creates a child job and returns its id. */
   spawn(submission: Submission, options?: SpawnOptions): Promise<string>;
+  /**
+   * Returns the results of the jobs that this one depends on, in the order of their submission, or of joined children, in the order in
+   * which they were spawned. Throws if the results have more than 16 MB together: read them in pages then.
+   */
+  results<R = unknown>(options?: ResultsOptions): Promise<RelatedResult<R>[]>;
   /** Writes a log line with the ids of the job. */
   log(level: LogLevel, message: string, fields?: Record<string, unknown>): void;
   /**
