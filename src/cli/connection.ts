@@ -46,6 +46,7 @@ export const openOptionsOf = ({ database, limits, profile: { profile: _, ...defa
   pools: { api: database.apiPool ?? undefined, workers: database.workerPool ?? undefined },
   defaults,
   maxPayloadBytes: limits.payloadBytes,
+  maxResultBytes: limits.resultBytes,
   heartbeat: showDuration(execution.heartbeatMs),
   exitWhenBlocked: workers.exitWhenBlocked,
   keepRevokedKeys: showDuration(execution.revokedKeysMs),

@@ -110,6 +110,7 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
     limits: {
       requestsPerMinute: get<number>('limits.requests_per_minute'),
       payloadBytes: get<number>('limits.payload_size'),
+      resultBytes: get<number>('limits.result_size'),
       bodyBytes: get<number | null>('limits.body_size'),
       queueSize: get<number>('limits.queue_size'),
       orgShare: get<number>('limits.org_share'),

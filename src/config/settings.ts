@@ -1,7 +1,7 @@
 import { MAX_CHILDREN } from '../core/dependencies.ts';
 import { EXECUTION_TYPES } from '../core/execution/kinds.ts';
 import { DEFAULT_ORG_SHARE } from '../core/fair-share.ts';
-import { DEFAULT_MAX_PAYLOAD_BYTES, HIGHEST_MAX_PAYLOAD_BYTES, MAX_OUTPUT_BYTES } from '../core/payload.ts';
+import { DEFAULT_MAX_PAYLOAD_BYTES, DEFAULT_MAX_RESULT_BYTES, HIGHEST_MAX_PAYLOAD_BYTES } from '../core/payload.ts';
 import { MAX_ATTEMPTS, PROFILES } from '../core/policy.ts';
 import type { Kind, Value } from './values.ts';
 
@@ -130,12 +130,17 @@ const SETTINGS = {
     ),
     allowed_types: setting({ type: 'list', choices: EXECUTION_TYPES }, EXECUTION_TYPES, 'the job types that /v1 accepts'),
     max_duration: setting(duration(0, DAY), 300 * SECOND, 'the longest duration_ms of a job of the type simulate'),
-    max_output: setting({ type: 'size', maxBytes: MAX_OUTPUT_BYTES }, 65_536, 'the largest output_bytes of a job of the type simulate'),
+    max_output: setting(
+      { type: 'size', maxBytes: DEFAULT_MAX_RESULT_BYTES },
+      65_536,
+      'the largest output_bytes of a job of the type simulate',
+    ),
     max_children: setting(integer(0, MAX_CHILDREN), 100, 'the most jobs that a job of the type simulate may spawn'),
   },
   limits: {
     requests_per_minute: setting(integer(1), 600, 'requests of an org per minute; beyond that the server returns 429'),
     payload_size: setting({ type: 'size', maxBytes: HIGHEST_MAX_PAYLOAD_BYTES }, DEFAULT_MAX_PAYLOAD_BYTES, 'the largest payload of a job'),
+    result_size: setting({ type: 'size', maxBytes: HIGHEST_MAX_PAYLOAD_BYTES }, DEFAULT_MAX_RESULT_BYTES, 'the largest result of a job'),
     body_size: setting(
       { type: 'size', maxBytes: 1_073_741_824 },
       null,

@@ -16,7 +16,7 @@ export interface EncodeParams {
 const MEBIBYTE = 1_048_576;
 export const DEFAULT_MAX_PAYLOAD_BYTES = MEBIBYTE;
 export const HIGHEST_MAX_PAYLOAD_BYTES = 16 * MEBIBYTE;
-export const MAX_OUTPUT_BYTES = MEBIBYTE;
+export const DEFAULT_MAX_RESULT_BYTES = MEBIBYTE;
 export const MAX_CHECKPOINT_BYTES = MEBIBYTE;
 
 // The length is checked separately: an expression with groups of four takes twenty times as long.
@@ -24,9 +24,8 @@ const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 // JSON.stringify writes NUL and lone surrogates as escapes. After an even number of backslashes they are escapes, not text.
 const UNSTORABLE_ESCAPE = /(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f][0-9a-f]{2})/;
 
-export function checkPayloadLimit(maxBytes: number): Issue | null {
+export function checkPayloadLimit(maxBytes: number, field = 'maxPayloadBytes'): Issue | null {
   if (Number.isInteger(maxBytes) && maxBytes >= 1 && maxBytes <= HIGHEST_MAX_PAYLOAD_BYTES) return null;
-  const field = 'maxPayloadBytes';
   return { field, code: 'OUT_OF_RANGE', message: `${field} must be between 1 byte and 16 MB` };
 }
 
@@ -42,9 +41,9 @@ export function encodePayload(value: unknown, { maxBytes, field }: EncodeParams)
 }
 
 /** Encodes a handler's result: any plain JSON value or bytes. A handler that returns nothing has the result null. */
-export function encodeOutput(value: unknown): EncodedPayload {
+export function encodeOutput(value: unknown, maxBytes = DEFAULT_MAX_RESULT_BYTES): EncodedPayload {
   if (value === undefined || value === null) return { ok: true, payload: { kind: 'json', text: 'null' } };
-  const params = { maxBytes: MAX_OUTPUT_BYTES, field: 'result' };
+  const params = { maxBytes, field: 'result' };
   if (value instanceof Uint8Array) return bytesPayload(new Uint8Array(value), params);
   return encodeJson(value, params);
 }
@@ -105,6 +104,8 @@ function bytesPayload(bytes: Uint8Array, params: EncodeParams): EncodedPayload {
   if (bytes.byteLength > params.maxBytes) return tooLarge(params);
   return { ok: true, payload: { kind: 'bytes', bytes } };
 }
+
+export const isTooLarge = ({ code }: Issue): boolean => code === 'PAYLOAD_TOO_LARGE';
 
 function tooLarge({ field, maxBytes }: EncodeParams): EncodedPayload {
   return refuse(field, 'PAYLOAD_TOO_LARGE', `${field} is larger than ${maxBytes} bytes`);

@@ -1,6 +1,6 @@
 import { MAX_CHILDREN } from './dependencies.ts';
 import type { Issue } from './errors.ts';
-import { MAX_OUTPUT_BYTES } from './payload.ts';
+import { DEFAULT_MAX_RESULT_BYTES } from './payload.ts';
 
 /** The built-in job type that waits, fails, spawns and returns as its payload says. */
 export const SIMULATE_TYPE = 'simulate' as const;
@@ -15,7 +15,7 @@ export type SimulationBounds = {
 
 export const WIDEST_SIMULATION: SimulationBounds = Object.freeze({
   durationMs: 86_400_000,
-  outputBytes: MAX_OUTPUT_BYTES,
+  outputBytes: DEFAULT_MAX_RESULT_BYTES,
   children: MAX_CHILDREN,
 });
 

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { AppError } from '../core/errors.ts';
+import { DEFAULT_MAX_RESULT_BYTES } from '../core/payload.ts';
 import type { Policy } from '../core/policy.ts';
 import { DEFAULT_LIMITS, type SubmissionLimits } from '../core/submission.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
@@ -47,6 +48,8 @@ export type EngineOptions = {
   /** The part of the connections for searches that one org may use while it is alone. */
   orgShare?: number;
   limits?: SubmissionLimits;
+  /** The largest result of a job that runs here. Default: 1 MB. */
+  maxResultBytes?: number;
   name?: string;
   /** How many jobs this process runs at the same time. */
   concurrency?: number;
@@ -283,6 +286,7 @@ export class Engine implements Service {
       slots,
       reservedSlots: servesOneOrg ? 0 : reserveOf(slots, options.reservePercent ?? 0),
       queues,
+      maxResultBytes: options.maxResultBytes ?? DEFAULT_MAX_RESULT_BYTES,
       name: name === '' ? ownName : `${ownName}/${name}`,
       startsApart,
       pollMs: options.pollMs ?? 1_000,

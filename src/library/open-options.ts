@@ -29,6 +29,8 @@ export type OpenOptions = {
   defaults?: Partial<Omit<Policy, 'profile'>>;
   /** The largest payload of a job. */
   maxPayloadBytes?: number;
+  /** The largest result of a job that runs in this process: 1 MB by default, 16 MB at most. */
+  maxResultBytes?: number;
   /**
    * The largest number of database sessions for calls of this API, and for the jobs that run here. By default these and upkeep have
    * one session each and share one more. A process with workers then has ten sessions at most.
@@ -60,6 +62,7 @@ const MEMBERS = membersOf<OpenOptions>({
   queues: true,
   defaults: true,
   maxPayloadBytes: true,
+  maxResultBytes: true,
   pools: true,
   heartbeat: true,
   exitWhenBlocked: true,
@@ -78,11 +81,13 @@ export function readOptions(options: OpenOptions): Omit<EngineParams, 'database'
   if (!isRecord(options)) issues.add('options', 'INVALID_TYPE', 'must be an object, such as { database: url }');
   else refuseOptions(options, issues);
   throwIfAny(issues);
-  const { defaults, maxPayloadBytes, concurrency, reserve } = options;
+  const { defaults, maxPayloadBytes, maxResultBytes, concurrency, reserve } = options;
   const profile = { ...PROFILES.gopherqueue, ...defaults };
   issues.include(...checkPolicy(profile, profile).map(asDefault));
   const tooLarge = maxPayloadBytes === undefined ? null : checkPayloadLimit(maxPayloadBytes);
   if (tooLarge !== null) issues.include(tooLarge);
+  const largeResult = maxResultBytes === undefined ? null : checkPayloadLimit(maxResultBytes, 'maxResultBytes');
+  if (largeResult !== null) issues.include(largeResult);
   if (concurrency !== undefined && (!Number.isInteger(concurrency) || concurrency < 1)) {
     issues.add('concurrency', 'OUT_OF_RANGE', 'must be an integer of at least 1');
   }
@@ -95,6 +100,7 @@ export function readOptions(options: OpenOptions): Omit<EngineParams, 'database'
   return {
     profile,
     limits: maxPayloadBytes === undefined ? undefined : { maxPayloadBytes },
+    maxResultBytes,
     concurrency,
     reservePercent: reserve,
     queues: options.queues,

@@ -79,6 +79,7 @@ export async function openPlatform(options: PlatformOptions): Promise<Platform> 
       admitChild: (child) => limits.queue.reserve({ orgId: child.orgId, jobs: 1, least: 1, bytes: bytesOf(child) }),
       profile: config.profile,
       name,
+      maxResultBytes: config.limits.resultBytes,
       limits: { maxPayloadBytes: config.limits.payloadBytes, addresses: config.egress.policy },
       queues: config.workers.queues,
       concurrency: Math.max(1, concurrency),

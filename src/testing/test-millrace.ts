@@ -13,7 +13,10 @@ import { createDisposable, type DisposableDatabase } from '../postgres/disposabl
 import { runRound } from './round.ts';
 
 /** Options of `openTestMillrace`. Each has a default. */
-export type TestMillraceOptions = Pick<OpenOptions, 'concurrency' | 'defaults' | 'maxPayloadBytes' | 'home' | 'onNotice'> & {
+export type TestMillraceOptions = Pick<
+  OpenOptions,
+  'concurrency' | 'defaults' | 'maxPayloadBytes' | 'maxResultBytes' | 'home' | 'onNotice'
+> & {
   /** The server on which to create the test database. Default: DATABASE_URL, else the embedded server. */
   database?: string;
   /** The initial time of the clock. Default: now. */
@@ -26,6 +29,7 @@ const OPTIONS = membersOf<TestMillraceOptions>({
   concurrency: true,
   defaults: true,
   maxPayloadBytes: true,
+  maxResultBytes: true,
   home: true,
   onNotice: true,
   database: true,

@@ -154,6 +154,7 @@ describe('the sources', () => {
     [{ MILLRACE_HOME: '/data' }, { database: { home: '/data' } }],
     [{ MILLRACE_LIMITS_REQUESTS_PER_MINUTE: '20' }, { limits: { requestsPerMinute: 20 } }],
     [{ MILLRACE_LIMITS_PAYLOAD_SIZE: '2mb' }, { limits: { payloadBytes: 2_097_152 } }],
+    [{ MILLRACE_LIMITS_RESULT_SIZE: '4mb' }, { limits: { resultBytes: 4_194_304 } }],
     [{ MILLRACE_WORKERS_QUEUES: 'a, b' }, { workers: { queues: ['a', 'b'] } }],
     [{ MILLRACE_SERVER_TRUST_PROXY: '2' }, { server: { trustProxy: 2 } }],
     [{ MILLRACE_SERVER_TRUST_PROXY: 'False' }, { server: { trustProxy: false } }],

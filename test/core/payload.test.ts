@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest';
 import {
   checkPayloadLimit,
   DEFAULT_MAX_PAYLOAD_BYTES,
+  DEFAULT_MAX_RESULT_BYTES,
   decodePayload,
   encodeOutput,
   encodePayload,
   HIGHEST_MAX_PAYLOAD_BYTES,
-  MAX_OUTPUT_BYTES,
 } from '../../src/core/payload.ts';
 
 const MB = 1_048_576;
@@ -134,8 +134,8 @@ describe('encodeOutput', () => {
     expect(code(encodeOutput(() => 1))).toBe('NOT_SERIALIZABLE');
     expect(code(encodeOutput(1n))).toBe('NOT_SERIALIZABLE');
     expect(code(encodeOutput('\0'))).toBe('INVALID_TEXT');
-    expect(code(encodeOutput('x'.repeat(MAX_OUTPUT_BYTES - 2)))).toBe('accepted');
-    expect(encodeOutput('x'.repeat(MAX_OUTPUT_BYTES - 1))).toMatchObject({
+    expect(code(encodeOutput('x'.repeat(DEFAULT_MAX_RESULT_BYTES - 2)))).toBe('accepted');
+    expect(encodeOutput('x'.repeat(DEFAULT_MAX_RESULT_BYTES - 1))).toMatchObject({
       issue: { field: 'result', code: 'PAYLOAD_TOO_LARGE' },
     });
   });

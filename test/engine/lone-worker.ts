@@ -47,6 +47,7 @@ export class LoneWorker {
       queues: ['*'],
       lastWritesMs,
       startsApart: false,
+      maxResultBytes: 1_048_576,
       pollMs: 50,
       exitWhenBlocked: false,
       spawn: () => Promise.reject(new Error('a patient job has no children')),

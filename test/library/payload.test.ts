@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Gate, insist, useStage } from './fixture.ts';
+import { allEnded, Gate, insist, useStage } from './fixture.ts';
 
 const stage = useStage();
 const MEBIBYTE = 1_048_576;
@@ -72,5 +72,60 @@ describe('a payload', () => {
     });
     expect((await stage.end(right)).result?.output).toEqual({ amount: 100 });
     expect(await stage.millrace.get(wrong)).toMatchObject({ state: 'cancelled', payload: { amount: 10 } });
+  });
+});
+
+describe('a result', () => {
+  const returning = (bytes: number) => () => 'x'.repeat(bytes - 2);
+
+  it('has at most one megabyte unless set otherwise, and a larger one fails its job for good', async () => {
+    expect((await stage.end(await stage.act(returning(MEBIBYTE)))).state).toBe('completed');
+    const message = /^The result of the handler is larger than 1048576 bytes\..* raise limits\.result_size .*maxResultBytes/;
+    const refusal = { category: 'PERMANENT', code: 'RESULT_TOO_LARGE', message: expect.stringMatching(message) };
+    const job = await stage.end(await stage.act(returning(MEBIBYTE + 1)));
+    expect(job).toMatchObject({ state: 'failed', attemptsStarted: 1, lastFailure: refusal });
+    const inTransaction = await stage.act(async (context) => {
+      const client = await stage.connect();
+      await client.query('BEGIN');
+      await context.completeIn(client, returning(MEBIBYTE + 1)()).finally(() => client.query('ROLLBACK'));
+    });
+    expect(await stage.end(inTransaction)).toMatchObject({ state: 'failed', lastFailure: refusal });
+  });
+
+  it('may be given up to 16 MB, not more', async () => {
+    const wide = await stage.open({ maxResultBytes: 16 * MEBIBYTE });
+    wide.register({ type: 'wide-text', handler: returning(3 * MEBIBYTE) });
+    wide.register({ type: 'wide-bytes', handler: () => new Uint8Array(16 * MEBIBYTE) });
+    await wide.start();
+    const text = await wide.submit({ type: 'wide-text', payload: {} });
+    const bytes = await wide.submit({ type: 'wide-bytes', payload: {} });
+    expect((await wide.waitFor(text.jobId)).result?.output).toHaveLength(3 * MEBIBYTE - 2);
+    expect((await wide.waitFor(bytes.jobId)).result?.output).toHaveLength(16 * MEBIBYTE);
+    await expect(stage.open({ maxResultBytes: 16 * MEBIBYTE + 1 })).rejects.toMatchObject({
+      code: 'INVALID_CONFIG',
+      details: [{ field: 'maxResultBytes' }],
+    });
+  });
+
+  it('is written once the lock on its job is gone, also when several together exceed a statement', async () => {
+    const wide = await stage.open({ maxResultBytes: 4 * MEBIBYTE, concurrency: 8 });
+    const gate = new Gate();
+    wide.register({ type: 'held', handler: () => gate.pass().then(returning(3 * MEBIBYTE)) });
+    wide.register({ type: 'after', handler: () => 1 });
+    await wide.start();
+    const ids: string[] = [];
+    for (let n = 0; n < 6; n++) ids.push((await wide.submit({ type: 'held', payload: {} })).jobId);
+    await gate.reached(6);
+    const client = await stage.connect();
+    await client.query('BEGIN');
+    await client.query('SELECT FROM millrace.jobs WHERE id = ANY ($1) FOR UPDATE', [ids]);
+    gate.open();
+    // Completions are written in the order in which the handlers returned, so the others were tried before these landed.
+    for (let n = 0; n < 5; n++) {
+      const after = await wide.submit({ type: 'after', payload: {} });
+      expect((await wide.waitFor(after.jobId)).state).toBe('completed');
+    }
+    await client.query('COMMIT');
+    for (const { state } of await allEnded(wide, ids)) expect(state).toBe('completed');
   });
 });

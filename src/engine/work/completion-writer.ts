@@ -198,11 +198,12 @@ export class CompletionWriter {
   }
 
   #retryHeld(): void {
-    const batch = this.#held.splice(0, MAX_PER_STATEMENT);
+    const batch = this.#held.splice(0, fitting(this.#held, MAX_PER_STATEMENT, lengthOf));
     const before = this.#held.length;
     this.#skipLockedUntilMs = Math.max(this.#skipLockedUntilMs, performance.now() + SKIP_LOCKED_MS);
     const retrying = this.#write(batch, () => {}).then(() => {
       this.#heldTries = this.#held.length > before ? Math.min(this.#heldTries + 1, 5) : 0;
+      if (this.#held.length > 0) this.#retryLater([]);
     });
     this.#writing = Promise.all([this.#writing, retrying]);
   }

@@ -1,6 +1,6 @@
-import { AppError } from '../../core/errors.ts';
 import { classify, type Failure, PermanentError, PostponeError } from '../../core/failure.ts';
-import { encodeOutput, type Payload } from '../../core/payload.ts';
+import type { Payload } from '../../core/payload.ts';
+import { encodeResult } from './encode-result.ts';
 import type { JobContext } from './job-context.ts';
 import type { RunningAttempt } from './running-attempt.ts';
 import { enterHandler, leaveHandler } from './thread-memory.ts';
@@ -25,12 +25,12 @@ const ROLLED_BACK: HandlerOutcome = {
 };
 
 /** Runs one attempt: reads the payload, calls the handler and returns the outcome. Never throws. */
-export async function execute(attempt: RunningAttempt, context: JobContext): Promise<HandlerOutcome> {
+export async function execute(attempt: RunningAttempt, context: JobContext, maxResultBytes: number): Promise<HandlerOutcome> {
   try {
     const payload = await readPayload(attempt);
     const value = await callHandler(attempt, context, payload);
     if (attempt.isCompletedByHandler) return { kind: 'completed_by_handler', otherwise: ROLLED_BACK };
-    return outcomeOf(attempt, value);
+    return outcomeOf(attempt, value, maxResultBytes);
   } catch (error) {
     const otherwise = failureOf(attempt, error);
     return attempt.isCompletedByHandler ? { kind: 'completed_by_handler', otherwise } : otherwise;
@@ -62,23 +62,14 @@ async function validated(schema: NonNullable<RunningAttempt['registered']['schem
   });
 }
 
-function outcomeOf(attempt: RunningAttempt, value: unknown): HandlerOutcome {
+function outcomeOf(attempt: RunningAttempt, value: unknown, maxBytes: number): HandlerOutcome {
   // After the deadline, the cancellation grace or the lease, the result of the handler no longer counts.
   if (attempt.abortCause === 'lost_lease') return { kind: 'lost' };
   if (attempt.abortCause === 'cancel') return { kind: 'cancelled' };
   if (attempt.abortCause === 'timeout' || attempt.abortCause === 'lifetime') {
     return { kind: 'failed', failure: classify(attempt.abortError(), attempt.abortCause) };
   }
-  const encoded = encodeOutput(value);
-  if (encoded.ok) return { kind: 'succeeded', output: encoded.payload, value };
-  return {
-    kind: 'failed',
-    failure: classify(
-      new AppError('NOT_SERIALIZABLE', {
-        message: `The result of the handler cannot be stored: ${encoded.issue.message}`,
-      }),
-    ),
-  };
+  return { kind: 'succeeded', output: encodeResult(value, { maxBytes, prefix: 'The result of the handler cannot be stored: ' }), value };
 }
 
 function failureOf(attempt: RunningAttempt, error: unknown): HandlerOutcome {

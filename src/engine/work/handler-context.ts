@@ -3,7 +3,7 @@ import { AppError } from '../../core/errors.ts';
 import { JobCancelledError, LeaseLostError } from '../../core/failure.ts';
 import { attemptIdOf } from '../../core/ids.ts';
 import { checkMembers, membersOf } from '../../core/known-members.ts';
-import { encodeOutput, encodeState, MAX_CHECKPOINT_BYTES } from '../../core/payload.ts';
+import { encodeState, MAX_CHECKPOINT_BYTES } from '../../core/payload.ts';
 import type { Submission } from '../../core/submission.ts';
 import { FIELD_LIMITS } from '../../core/submission-fields.ts';
 import { assertOwned, type FencedAnswer, loadCheckpoint, reportProgress, saveCheckpoint } from '../../ledger/attempts/fenced-writes.ts';
@@ -14,6 +14,7 @@ import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
 import { isContended, type Queryable } from '../../ledger/driver/statement.ts';
 import { toQueryable, type UserClient } from '../../ledger/driver/user-client.ts';
 import type { EventHub } from '../events.ts';
+import { encodeResult } from './encode-result.ts';
 import type { JobContext, LogLevel, RelatedResult, ResultsOptions, SpawnOptions } from './job-context.ts';
 import { readResults } from './related-results.ts';
 import type { RunningAttempt } from './running-attempt.ts';
@@ -29,6 +30,7 @@ export type SpawnRequest = {
 export type ContextServices = {
   database: Database;
   events: EventHub;
+  maxResultBytes: number;
   workerId(): number;
   /** Resolves when the ledger has the start of the attempt, or with false if this worker has lost the job. */
   ensureStarted(attempt: RunningAttempt): Promise<boolean>;
@@ -179,13 +181,12 @@ export class HandlerContext implements JobContext {
     const client = toQueryable(given);
     await requireTransaction(client);
     await this.#ensureStarted();
-    const encoded = encodeOutput(result);
-    if (!encoded.ok) throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
+    const output = encodeResult(result, { maxBytes: this.#services.maxResultBytes });
     const { landed } = await settleJobs(client, {
       workerId: this.#services.workerId(),
       by: 'handler',
       closedClaims: [],
-      jobs: [completedRow(this.#attempt, encoded.payload)],
+      jobs: [completedRow(this.#attempt, output)],
     });
     if (!landed.has(this.leaseToken)) this.#lose(new LeaseLostError());
     this.#attempt.isCompletedByHandler = true;

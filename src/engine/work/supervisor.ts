@@ -111,9 +111,9 @@ export class Supervisor {
   }
 
   #makeWorker(workerId: number): Worker {
-    const { database, registry, events, spawn, catalogue, reservedSlots } = this.#options;
+    const { database, registry, events, spawn, catalogue, reservedSlots, maxResultBytes } = this.#options;
     const ensureStarted = (attempt: RunningAttempt) => worker.ensureStarted(attempt);
-    const services = { database, events, workerId: () => workerId, spawn, ensureStarted };
+    const services = { database, events, maxResultBytes, workerId: () => workerId, spawn, ensureStarted };
     const servesSomeOrgs = registry.orgsOfTypes().size > 0;
     const worker: Worker = new Worker({
       ...this.#options,

@@ -29,6 +29,7 @@ export type WorkerOptions = {
   workerId: number;
   slots: number;
   queues: readonly string[];
+  maxResultBytes: number;
   /** How long a worker that stops keeps trying to write its last outcomes. */
   lastWritesMs?: number;
   /** One statement claims jobs, the next one starts them. */
@@ -251,12 +252,12 @@ export class Worker {
   }
 
   #run(attempt: RunningAttempt): void {
-    const { events, contextOf } = this.#options;
+    const { events, contextOf, maxResultBytes } = this.#options;
     this.running.set(attempt.job.leaseSeq, attempt);
     if (!attempt.hasStarted) this.lateStartLeases.add(attempt.job.leaseSeq);
     attempt.deadlineMs = attempt.startedMs + attempt.timeLimitMs;
     if (events.hasListeners('started')) events.emit('started', { ...attempt.facts, assignedMs: attempt.assignedMs });
-    void execute(attempt, contextOf(attempt)).then((outcome) => this.#conclude(attempt, outcome));
+    void execute(attempt, contextOf(attempt), maxResultBytes).then((outcome) => this.#conclude(attempt, outcome));
   }
 
   /** Happens once for each attempt: frees its slot and passes its outcome on. */
