@@ -83,6 +83,20 @@ function issue(code: string, message: string): Issue {
   return { field: 'dependsOn', code, message };
 }
 
+/** Whether a parent fails if a child that it joins does not complete (`all`), or only waits for the end of the child (`settled`). */
+export const JOIN_MODES = ['all', 'settled'] as const;
+export type JoinMode = (typeof JOIN_MODES)[number];
+
+export const isJoin = (value: unknown): value is JoinMode | boolean => typeof value === 'boolean' || JOIN_MODES.includes(value as JoinMode);
+
+/** `true` stands for `all`. */
+export const joinModeOf = (join: JoinMode | boolean): JoinMode | null => (join === true ? 'all' : join === false ? null : join);
+
+/** The failure of a parent whose child did not complete. */
+export function childFailure({ id, state }: { readonly id: string; readonly state: string }): Failure {
+  return { category: 'PERMANENT', code: 'CHILD_FAILED', message: `the child job ${id} ended as ${state}` };
+}
+
 export type DependentResolution =
   | { readonly kind: 'wait' }
   | { readonly kind: 'proceed' }

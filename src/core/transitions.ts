@@ -11,6 +11,7 @@ export const REASONS = [
   'started',
   'succeeded',
   'permanent_failure',
+  'child_failed',
   'temporary_failure',
   'timed_out',
   'system_failure',
@@ -63,8 +64,8 @@ const TABLE = {
   running: {
     ...NOWHERE,
     completed: ['succeeded'],
-    // A permanent failure ends every job. The other reasons end jobs whose profile has no automatic retry.
-    failed: ['permanent_failure', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure'],
+    // A permanent failure and a failed child end every job. The other reasons end jobs whose profile has no automatic retry.
+    failed: ['permanent_failure', 'child_failed', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure'],
     retrying: ['temporary_failure', 'timed_out', 'system_failure', 'worker_lost', 'released', 'postponed'],
     dead_letter: ['attempts_exhausted', 'lifetime_exceeded'],
     cancelled: ['cancelled'],
@@ -123,6 +124,7 @@ export const transitions = {
   scheduledToCancelledCancelled: edge('scheduled', 'cancelled', 'cancelled'),
   runningToCompletedSucceeded: edge('running', 'completed', 'succeeded'),
   runningToFailedPermanentFailure: edge('running', 'failed', 'permanent_failure'),
+  runningToFailedChildFailed: edge('running', 'failed', 'child_failed'),
   runningToFailedWorkerLost: edge('running', 'failed', 'worker_lost'),
   runningToFailedTemporaryFailure: edge('running', 'failed', 'temporary_failure'),
   runningToFailedTimedOut: edge('running', 'failed', 'timed_out'),

@@ -17,7 +17,7 @@ const EXPECTED: Record<string, readonly Reason[]> = {
   'scheduled cancelled': ['cancelled'],
   'scheduled dead_letter': ['lifetime_exceeded'],
   'running completed': ['succeeded'],
-  'running failed': ['permanent_failure', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure'],
+  'running failed': ['permanent_failure', 'child_failed', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure'],
   'running retrying': ['temporary_failure', 'timed_out', 'system_failure', 'worker_lost', 'released', 'postponed'],
   'running dead_letter': ['attempts_exhausted', 'lifetime_exceeded'],
   'running cancelled': ['cancelled'],

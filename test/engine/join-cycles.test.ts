@@ -10,7 +10,7 @@ const ledger = useLedger();
 
 /** Spawns a joined child that depends on a job, in an open transaction. */
 async function spawn(client: pg.PoolClient, parent: LeasedTestJob, dependency: TestJob): Promise<void> {
-  const lease: ParentLease = { ...parent, join: true };
+  const lease: ParentLease = { ...parent, join: 'all' };
   const entry = await ledger.toWrite(parent.orgId, { job: { dependsOn: [dependency.id] } });
   const guard = await lockParent(client, lease);
   if (!guard.landed) throw new Error('the parent is no longer held');

@@ -28,7 +28,7 @@ async function runningLate(job: TestJob, worker?: number): Promise<Late> {
   const [leased] = jobs;
   if (leased === undefined) throw new Error('It could not be leased.');
   claims.open(claimNo, jobs);
-  const registered = { type: job.jobType, fanIn: false } as RegisteredHandler;
+  const registered = { type: job.jobType, fanIn: null } as RegisteredHandler;
   const policy = PROFILES.gopherqueue;
   const attempt = lateAttempt({ job: leased, policy, registered, claimNo, claimedMs: performance.now() });
   const events = new EventHub();

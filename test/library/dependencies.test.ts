@@ -159,20 +159,20 @@ describe('a job that depends on others', () => {
 });
 
 describe('fan-in', () => {
-  it('holds a job until all it spawned to join have ended, whatever their end [GM-6.05]', async () => {
+  it('holds a job until all it spawned to join as settled have ended, whatever their end [GM-6.05]', async () => {
     const gate = new Gate();
     const children: string[] = [];
     const jobId = await stage.act(async (context) => {
       children.push(
         await context.spawn(
           stage.acting(() => gate.pass()),
-          { join: true },
+          { join: 'settled' },
         ),
       );
       children.push(
         await context.spawn(
           stage.acting(() => Promise.reject(new PermanentError('no'))),
-          { join: true },
+          { join: 'settled' },
         ),
       );
       await context.spawn(stage.acting(() => 1, { delay: '1h' }));

@@ -100,7 +100,7 @@ export const spawn = commandOf({
     const { entry, submitted } = await prepare(system, wanted, { ...UNTIED, parent: lease.job });
     const { seq, leaseSeq, workerId } = lease;
     const answer = await system.spawner.write(
-      { orgId: system.orgId, seq, leaseSeq, workerId, join: true },
+      { orgId: system.orgId, seq, leaseSeq, workerId, join: 'settled' },
       { entry, inheritsPriority: false },
     );
     if (runsBy(lease)) expect(answer).toMatchObject({ kind: 'written', written: model.submit(submitted) });

@@ -198,6 +198,7 @@ const STEPS: Readonly<Record<JobState, (this: EventBuilder, transition: StateTra
 
 const FAILURES: Partial<Record<Reason, ExecutionEventReason>> = {
   permanent_failure: 'failure',
+  child_failed: 'failure',
   temporary_failure: 'failure',
   system_failure: 'failure',
   timed_out: 'timeout',

@@ -1,4 +1,4 @@
-import { checkDependencies, cycleIssue, MAX_DEPTH, resolveDependent } from '../../core/dependencies.ts';
+import { checkDependencies, cycleIssue, type JoinMode, MAX_DEPTH, resolveDependent } from '../../core/dependencies.ts';
 import { AppError, type Issue } from '../../core/errors.ts';
 import { inheritPriority } from '../../core/priority.ts';
 import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
@@ -18,7 +18,7 @@ export class RefusedEntries extends AppError {
 }
 
 /** The lease of the attempt that spawns a job. The child is written only while the lease is current. */
-export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: boolean };
+export type ParentLease = { orgId: string; seq: number; leaseSeq: number; workerId: number; join: JoinMode | null };
 
 /**
  * Decides whether each entry must wait for its dependencies. It locks the dependencies with KEY SHARE until the transaction of `client`
@@ -96,13 +96,13 @@ type ParentPlace = {
 /** Places a spawned child below its parent and after its own dependencies. */
 export async function placeChild(client: Queryable, entry: JobToWrite, place: ParentPlace): Promise<void> {
   const { parent } = place;
-  await placeDependents(client, [entry], parent.join ? place.ancestorIds : []);
+  await placeDependents(client, [entry], parent.join !== null ? place.ancestorIds : []);
   const placement = entry.placement ?? placementOf(entry, [], { depth: 0, waits: false });
-  if (parent.join) await refuseCycle(client, entry, { dependsOnSeqs: placement.dependsOnSeqs, ...place });
+  if (parent.join !== null) await refuseCycle(client, entry, { dependsOnSeqs: placement.dependsOnSeqs, ...place });
   const depth = Math.max(placement.depth, place.depth + 1);
   if (depth > MAX_DEPTH) throw refusal('spawn', 'DEPENDENCY_DEPTH', `Spawned jobs may be nested at most ${MAX_DEPTH} deep.`);
   const priority = place.inheritsPriority ? inheritPriority(place.priority, [placement.priority]) : placement.priority;
-  entry.placement = { ...placement, priority, depth, parentSeq: parent.seq, joinsParent: parent.join };
+  entry.placement = { ...placement, priority, depth, parentSeq: parent.seq, joinsParent: parent.join !== null };
 }
 
 /** The parent waits for the child. So no job that the child waits for, directly or through others, may wait for the parent. */

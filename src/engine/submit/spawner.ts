@@ -6,6 +6,7 @@ import type { NewJob } from '../../core/submission.ts';
 import { OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
 import { lockParent, type Origin } from '../../ledger/jobs/guard-parent.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
+import { joinChild } from '../../ledger/jobs/join-child.ts';
 import { submitJobs, type Written } from '../../ledger/jobs/submit-jobs.ts';
 import type { SpawnRequest } from '../work/handler-context.ts';
 import type { RunningAttempt } from '../work/running-attempt.ts';
@@ -44,7 +45,7 @@ export class Spawner {
     const result = await this.write(lease, { entry, inheritsPriority: submission.priority == null }, transaction);
     if (result.kind === 'transaction_ended') return null;
     if (result.kind === 'lost') throw new LeaseLostError();
-    if (join) attempt.joinsChildren = true;
+    if (join !== null) attempt.joinsChildren = true;
     const { written } = result;
     if (written.kind === 'accepted') return written.id;
     if (written.sameRequest) return written.existingId;
@@ -75,9 +76,17 @@ async function spawnIn(client: pg.ClientBase | OwnedTransaction, parent: ParentL
     const [child] = await submitJobs(client, [entry]);
     // The error undoes the write. A repeated spawn writes no child and does not count.
     if (child?.kind === 'accepted' && guard.children >= MAX_CHILDREN) throw tooManyChildren();
+    await joinIn(client, parent, child as Written);
     return { kind: 'written', written: child as Written };
   };
   return own === null ? write() : own.withSavepoint(write);
+}
+
+async function joinIn(client: pg.ClientBase | OwnedTransaction, parent: ParentLease, child: Written): Promise<void> {
+  const isNew = child.kind === 'accepted';
+  if (parent.join === null || (isNew ? parent.join === 'settled' : !child.sameRequest)) return;
+  const leaseSeq = parent.join === 'all' ? parent.leaseSeq : null;
+  await joinChild(client, { orgId: parent.orgId, id: isNew ? child.id : child.existingId, parentSeq: parent.seq, leaseSeq });
 }
 
 /** A child belongs to the request, the project and the trace of its parent. */

@@ -1,4 +1,5 @@
 import { boundFields, boundText } from '../../core/bounded-text.ts';
+import { isJoin, type JoinMode, joinModeOf } from '../../core/dependencies.ts';
 import { AppError } from '../../core/errors.ts';
 import { JobCancelledError, LeaseLostError } from '../../core/failure.ts';
 import { attemptIdOf } from '../../core/ids.ts';
@@ -22,7 +23,7 @@ import { completedRow } from './settlement.ts';
 
 export type SpawnRequest = {
   submission: Submission;
-  join: boolean;
+  join: JoinMode | null;
   /** The open transaction that holds the parent, if there is one. */
   transaction: OwnedTransaction | null;
 };
@@ -44,6 +45,7 @@ const MAX_PAUSE_MS = 200;
 
 const SPAWN_OPTIONS = membersOf<SpawnOptions>({ join: true });
 
+const JOIN = "join must be true, false, 'all' or 'settled'.";
 const COMPLETED = 'completeIn has completed the job in this transaction. Report progress, save checkpoints and spawn jobs before it.';
 
 /** The context of one attempt. Values are computed when they are read, because most handlers read few of them. */
@@ -143,7 +145,8 @@ export class HandlerContext implements JobContext {
 
   async spawn(submission: Submission, options: SpawnOptions = {}): Promise<string> {
     checkMembers(options, SPAWN_OPTIONS);
-    const join = options.join ?? this.#attempt.registered.fanIn;
+    if (options.join !== undefined && !isJoin(options.join)) throw new AppError('INVALID_REQUEST', { message: JOIN });
+    const join = options.join === undefined ? this.#attempt.registered.fanIn : joinModeOf(options.join);
     const spawnIn = async (transaction: OwnedTransaction | null) => {
       const id = await this.#services.spawn(this.#attempt, { submission, join, transaction });
       return id === null ? { id: '', transactionEnded: true as const } : { id };

@@ -1,3 +1,4 @@
+import type { JoinMode } from '../../core/dependencies.ts';
 import type { Failure } from '../../core/failure.ts';
 import type { JobState } from '../../core/states.ts';
 import type { Submission } from '../../core/submission.ts';
@@ -8,8 +9,11 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
 /** How a child job relates to the job that spawns it. */
 export type SpawnOptions = {
-  /** This job completes only when the child has ended. */
-  join?: boolean;
+  /**
+   * This job completes only when the child has ended. With `all`, or true, it fails if the child does not complete. With `settled` the
+   * outcome of the child does not matter.
+   */
+  join?: boolean | JoinMode;
 };
 
 export type ResultsOptions = {

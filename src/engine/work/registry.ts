@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { CustomBackoff } from '../../core/backoff.ts';
+import { isJoin, type JoinMode, joinModeOf } from '../../core/dependencies.ts';
 import type { DurationInput } from '../../core/duration.ts';
 import type { Issue } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
@@ -39,8 +40,11 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
   lifetime?: DurationInput;
   /** Validates the payload before the handler receives it. Accepts schemas of any Standard Schema library. */
   schema?: StandardSchemaV1<unknown, P>;
-  /** The job completes only when every job it spawned has ended. */
-  fanIn?: boolean;
+  /**
+   * The job completes only when every job it spawned has ended. With `all`, or true, it fails if one of them does not complete. With
+   * `settled` their outcomes do not matter.
+   */
+  fanIn?: boolean | JoinMode;
   /**
    * What a cancel request without `force` does to a running handler. `abort` (default) aborts `context.signal`. `cooperative` leaves the
    * signal alone: the handler stops at its next checkpoint or progress report, or when it reads `context.isCancelled`.
@@ -68,7 +72,7 @@ export type RegisteredHandler = {
   readonly concurrency: number | null;
   readonly customBackoff: CustomBackoff | undefined;
   readonly schema: StandardSchemaV1 | undefined;
-  readonly fanIn: boolean;
+  readonly fanIn: JoinMode | null;
   readonly cancelsCooperatively: boolean;
   /** Null: every org. */
   readonly orgs: readonly string[] | null;
@@ -148,6 +152,9 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
   if (given.schema !== undefined && typeof given.schema?.['~standard']?.validate !== 'function') {
     issues.add('schema', 'INVALID_VALUE', 'must be a Standard Schema, such as one of Zod, Valibot or ArkType');
   }
+  if (given.fanIn !== undefined && !isJoin(given.fanIn)) {
+    issues.add('fanIn', 'INVALID_VALUE', "must be true, false, 'all' or 'settled'");
+  }
   if (given.cancellation !== undefined && given.cancellation !== 'abort' && given.cancellation !== 'cooperative') {
     issues.add('cancellation', 'INVALID_VALUE', "must be 'abort' or 'cooperative'");
   }
@@ -164,7 +171,7 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
       concurrency: given.concurrency ?? null,
       customBackoff: typeof given.backoff === 'function' ? given.backoff : undefined,
       schema: given.schema,
-      fanIn: given.fanIn === true,
+      fanIn: joinModeOf(given.fanIn ?? false),
       cancelsCooperatively: given.cancellation === 'cooperative',
       orgs,
     },

@@ -47,7 +47,7 @@ const failing = (type: string, error: Error): RegisteredHandler => ({
   concurrency: null,
   customBackoff: undefined,
   schema: undefined,
-  fanIn: false,
+  fanIn: null,
   cancelsCooperatively: false,
   orgs: null,
 });

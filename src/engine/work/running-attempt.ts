@@ -51,7 +51,7 @@ export class RunningAttempt {
     this.startedMs = params.startedMs;
     this.assignedMs = params.assignedMs;
     this.hasStarted = params.startsLate !== true;
-    this.joinsChildren = params.registered.fanIn;
+    this.joinsChildren = params.registered.fanIn != null;
   }
 
   get timeLimitMs(): number {

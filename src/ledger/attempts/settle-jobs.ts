@@ -44,11 +44,13 @@ const INPUT = `input AS MATERIALIZED (
 )`;
 
 // The children of a job that waits for them are read with the statement's snapshot, which may be older than the end of the last child.
-// So a job that starts to wait adds a release of itself, and the releaser reads the children again.
+// So a job that starts to wait adds a release of itself, and the releaser reads the children again. A job with a child that did not
+// complete waits too, so that the releaser alone decides whether it fails.
 const lockedText = ({ condition, lock }: SettleVariant) => `locked AS MATERIALIZED (
   SELECT i.*, i.holds AND i.to_state = 'completed' AND EXISTS (
       SELECT FROM millrace.jobs c WHERE c.org_id = j.org_id AND c.parent_seq = j.seq AND c.joins_parent
-        AND c.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS becomes_held
+        AND (c.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying')
+          OR c.joined_by = i.lease_seq AND c.state <> 'completed') OFFSET 0) AS becomes_held
   FROM input i JOIN millrace.jobs j ON j.org_id = i.org_id AND j.seq = i.seq
   WHERE j.lease_seq = i.lease_seq AND j.state = 'running' AND j.worker_id = $1::int8
     ${condition}

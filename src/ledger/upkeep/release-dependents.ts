@@ -1,5 +1,5 @@
 import type pg from 'pg';
-import { DEFAULT_DEPENDENCY_TYPE, type DependencyType, resolveDependent } from '../../core/dependencies.ts';
+import { childFailure, DEFAULT_DEPENDENCY_TYPE, type DependencyType, resolveDependent } from '../../core/dependencies.ts';
 import type { JobState } from '../../core/states.ts';
 import { transitions } from '../../core/transitions.ts';
 import { int4Array, int8Array, jsonArray, textArray } from '../driver/binary-array.ts';
@@ -57,7 +57,10 @@ const READ = statement(
     WHERE d.org_id = j.org_id AND d.job_seq = j.seq) END AS dependency_states,
   j.state = 'running' AND EXISTS (
     SELECT FROM millrace.jobs k WHERE k.org_id = j.org_id AND k.parent_seq = j.seq AND k.joins_parent
-      AND k.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS has_live_children
+      AND k.state IN ('pending', 'delayed', 'scheduled', 'running', 'retrying') OFFSET 0) AS has_live_children,
+  CASE WHEN j.state = 'running' THEN (
+    SELECT json_build_object('id', k.id, 'state', k.state) FROM millrace.jobs k WHERE k.org_id = j.org_id AND k.parent_seq = j.seq
+      AND k.joined_by = j.lease_seq AND k.state IN ('failed', 'dead_letter', 'cancelled') ORDER BY k.seq LIMIT 1) END AS failed_child
 FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq) JOIN millrace.jobs j ON j.org_id = c.org_id AND j.seq = c.seq
 WHERE j.state = 'pending' OR (j.state = 'running' AND j.is_held)`,
 );
@@ -74,7 +77,8 @@ const WRITE = statement(
                   ELSE 'scheduled' END)::millrace.job_state,
     scheduled_at = CASE WHEN i.to_state IS NULL AND j.run_at <= millrace.clock() THEN millrace.clock() ELSE j.scheduled_at END,
     completed_at = CASE WHEN i.to_state IS NOT NULL THEN millrace.clock() END,
-    updated_at = millrace.clock(), is_held = false, last_error = coalesce(i.failure, j.last_error), ${countedText()}
+    updated_at = millrace.clock(), is_held = false, last_error = coalesce(i.failure, j.last_error), ${countedText()},
+    result = CASE WHEN i.failure IS NULL THEN j.result END, result_bytes = CASE WHEN i.failure IS NULL THEN j.result_bytes END
   FROM input i WHERE j.org_id = i.org_id AND j.seq = i.seq AND j.state = i.from_state::millrace.job_state
   RETURNING j.org_id, j.seq, j.state, j.run_at, j.lifetime_deadline, j.order_key, j.priority, j.queue, j.job_type, j.limit_id, j.lease_seq,
     j.event_count, j.attempts_started, j.round, i.from_state, i.reason, i.failure,
@@ -114,6 +118,7 @@ type Waiting = JobRef & {
   dependency_type: DependencyType | null;
   dependency_states: JobState[] | null;
   has_live_children: boolean;
+  failed_child: { id: string; state: JobState } | null;
 };
 
 type Move = JobRef & { from: JobState; to: JobState | null; reason: string; failure: string | null };
@@ -200,8 +205,10 @@ async function moveAll(client: Queryable, candidates: readonly JobRef[]): Promis
 function decideMove(job: Waiting): Move | null {
   const { org_id, seq } = job;
   if (job.state === 'running') {
-    const { from, to, reason } = transitions.runningToCompletedSucceeded();
-    return job.has_live_children ? null : { org_id, seq, from, to, reason, failure: null };
+    if (job.has_live_children) return null;
+    const failure = job.failed_child === null ? null : JSON.stringify(childFailure(job.failed_child));
+    const transition = failure === null ? transitions.runningToCompletedSucceeded() : transitions.runningToFailedChildFailed();
+    return { org_id, seq, ...transition, failure };
   }
   const resolution = resolveDependent(job.dependency_type ?? DEFAULT_DEPENDENCY_TYPE, statesOf(job));
   if (resolution.kind === 'wait') return null;

@@ -1,6 +1,7 @@
--- Purpose: let a handler postpone its job without using up an attempt. Each postponement raises `max_attempts` by one, so its bound of 100
--- goes; submissions are still checked by the program. Locks: `jobs`, for a moment (the constraint is not checked for existing rows, which
--- met a stricter one). Breaking: no. A worker of an older program lowers the limit of a postponed job to 100 when it shuts down cleanly.
+-- Purpose: let a handler postpone its job without using up an attempt, and let a job fail with a child. Each postponement raises
+-- `max_attempts` by one, so its bound of 100 goes; submissions are still checked by the program. Locks: `jobs`, for a moment (the constraint
+-- is not checked for existing rows, which met a stricter one). Breaking: no. A worker of an older program lowers the limit of a postponed
+-- job to 100 when it shuts down cleanly, and completes parents whose children failed.
 CREATE OR REPLACE FUNCTION millrace.is_transition(from_state millrace.job_state, to_state millrace.job_state, reason text) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN
   RETURN CASE from_state
@@ -19,7 +20,7 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN
     WHEN 'running' THEN CASE to_state
       WHEN 'completed' THEN reason = 'succeeded'
       WHEN 'retrying' THEN reason IN ('temporary_failure', 'timed_out', 'system_failure', 'worker_lost', 'released', 'postponed')
-      WHEN 'failed' THEN reason IN ('permanent_failure', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure')
+      WHEN 'failed' THEN reason IN ('permanent_failure', 'child_failed', 'worker_lost', 'temporary_failure', 'timed_out', 'system_failure')
       WHEN 'dead_letter' THEN reason IN ('attempts_exhausted', 'lifetime_exceeded')
       WHEN 'cancelled' THEN reason = 'cancelled'
       ELSE false END
@@ -46,6 +47,7 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN
 END $$;
 
 ALTER TABLE millrace.jobs
+  ADD joined_by bigint,  -- the lease of the parent's attempt that fails unless this job completes
   DROP CONSTRAINT impossible_rows_are_refused,
   ADD CONSTRAINT impossible_rows_are_refused CHECK (
     (completed_at IS NOT NULL) = (state >= 'completed')                              -- only final jobs have an end
