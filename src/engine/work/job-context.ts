@@ -16,6 +16,7 @@ export type SpawnOptions = {
   join?: boolean | JoinMode;
 };
 
+/** Which results to read. */
 export type ResultsOptions = {
   /** The id of this job or of a job that it depends on: reads the results of the children that it spawned with `join`. */
   childrenOf?: string;
@@ -27,10 +28,15 @@ export type ResultsOptions = {
 
 /** How a related job stands or ended. `result` is null unless it completed, and `error` unless it ended without completing. */
 export type RelatedResult<R = unknown> = {
+  /** The id of the job. */
   readonly jobId: string;
+  /** The type of the job. */
   readonly type: string;
+  /** The state of the job when the results were read. */
   readonly state: JobState;
+  /** What its handler returned. */
   readonly result: R | null;
+  /** Its last failure. */
   readonly error: Failure | null;
 };
 
