@@ -84,7 +84,7 @@ function issue(code: string, message: string): Issue {
 }
 
 /** Whether a parent fails if a child that it joins does not complete (`all`), or only waits for the end of the child (`settled`). */
-export const JOIN_MODES = ['all', 'settled'] as const;
+const JOIN_MODES = ['all', 'settled'] as const;
 export type JoinMode = (typeof JOIN_MODES)[number];
 
 export const isJoin = (value: unknown): value is JoinMode | boolean => typeof value === 'boolean' || JOIN_MODES.includes(value as JoinMode);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { PermanentError } from '../../src/core/failure.ts';
+import { PermanentError, PostponeError } from '../../src/core/failure.ts';
+import type { Submission } from '../../src/core/submission.ts';
 import { Gate, untilAborted } from '../library/fixture.ts';
 import { useQueue } from './queue-fixture.ts';
 
@@ -172,5 +173,19 @@ describe('the history', () => {
     ]);
     const times = history.map((each: { timestamp: string }) => each.timestamp);
     expect(times.toSorted()).toEqual(times);
+  });
+
+  it('shows that a handler postponed the job, which has no failure, and that it failed with its child', async () => {
+    const caller = await queue.caller();
+    const jobId = await caller.act(() => Promise.reject(new PostponeError({ retryAfter: '1h' })));
+    const { history, last_error, max_attempts } = await caller.reached(jobId, 'RETRYING');
+    expect(history.at(-1)).toMatchObject({ from_state: 'RUNNING', to_state: 'RETRYING', reason: 'postponed' });
+    expect([last_error ?? null, max_attempts]).toEqual([null, 4]);
+    expect((await caller.get(`/jobs/${jobId}/failure`)).status).toBe(404);
+    const { type, payload } = queue.acting(() => Promise.reject(new PermanentError('no'))) as Submission;
+    const parent = await caller.act(async (context) => void (await context.spawn({ type, payload }, { join: 'all' })));
+    const failed = await caller.reached(parent, 'FAILED');
+    expect(failed.history.at(-1)).toMatchObject({ to_state: 'FAILED', reason: 'child_failed' });
+    expect(failed.result.error).toMatchObject({ code: 'CHILD_FAILED' });
   });
 });
