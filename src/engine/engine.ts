@@ -153,16 +153,8 @@ export class Engine implements Service {
     const { expireEveryMs, revokedKeysMs } = options;
     const pruner = new Pruner({ database, events, onReleased, expireEveryMs, revokedKeysMs });
     const rollupWriter = new RollupWriter({ database, events });
-    const loops = [
-      this.#stager,
-      this.#releaser,
-      this.#granter,
-      this.#scheduler,
-      rescuer,
-      pruner,
-      rollupWriter,
-      new SessionWatch({ database, events }),
-    ];
+    const sessionWatch = new SessionWatch({ database, events });
+    const loops = [this.#stager, this.#releaser, this.#granter, this.#scheduler, rescuer, pruner, rollupWriter, sessionWatch];
     this.#background = [this.catalogue, this.notifier, ...loops];
   }
 

@@ -11,6 +11,13 @@ const cutOff = (): AppError =>
     mayHaveHappened: true,
   });
 
+/** After the close, a call may meet connections that are being closed. */
+function causedByClose(error: unknown): unknown {
+  if (isAppError(error, 'SHUTTING_DOWN')) return closed();
+  if (!isAppError(error, 'UNAVAILABLE')) return error;
+  return error.mayHaveHappened ? cutOff() : closed();
+}
+
 /**
  * Counts the calls of one instance, so that none meets a database that is already closed. Once the instance is closed, a call is refused
  * with CLOSED.
@@ -43,7 +50,7 @@ export class OpenCalls {
         },
         (error) => {
           this.#end(call);
-          reject(isAppError(error, 'SHUTTING_DOWN') && this.#isShut ? closed() : error);
+          reject(this.#isShut ? causedByClose(error) : error);
         },
       );
     });

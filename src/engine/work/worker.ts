@@ -75,7 +75,6 @@ export class Worker {
     this.lateStartLeases = new LateStartLeases(options.slots);
     this.#claims = new Claims(options);
     const types = options.registry.types();
-    const orgsOfTypes = options.registry.orgsOfTypes();
     this.#outcomes = new OutcomeWriter({
       ...options,
       claims: this.#claims,
@@ -102,7 +101,7 @@ export class Worker {
       ...options,
       claims: this.#claims,
       types,
-      claim: claimStatementsOf({ ...options, types, orgsOfTypes }),
+      claim: claimStatementsOf({ ...options, types, orgsOfTypes: options.registry.orgsOfTypes() }),
       leaseAhead: leaseAheadStatements(options.database),
       leasedAhead: this.#leasedAhead,
       busySlots: () => this.#busySlots(),
