@@ -94,7 +94,7 @@ describe('jobs that share a limit', () => {
     await worker.drain();
   });
 
-  test('start again after a failed attempt, and after their process ended', async () => {
+  test('start again after a failed attempt', async () => {
     const type = `retry-${randomUUID()}`;
     let failures = 3;
     const handler = () => {

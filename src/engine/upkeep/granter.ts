@@ -3,7 +3,7 @@ import { grantLimited, type LookedAt, waitingLimits } from '../../ledger/upkeep/
 import type { EventHub } from '../events.ts';
 import { LoopService } from '../loop.ts';
 
-/** The limits of one statement. It holds their rows for about as many times 30 us. */
+/** The limits of one statement, which holds their rows until it ends. */
 const LIMITS_AT_ONCE = 500;
 /** The grants of one statement, shared by its limits. */
 const GRANTS_AT_ONCE = 2_000;

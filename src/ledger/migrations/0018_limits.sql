@@ -1,5 +1,5 @@
 -- Purpose: limits by key: how many jobs run at the same time, and how many start within a time (decision 0048). Locks: `jobs` cannot be
--- written while it is read once for an index without entries (some seconds for ten million rows); `queues` for a moment. Breaking: a
+-- written while it is read once for an index without entries; `queues` for a moment. Breaking: a
 -- process of an earlier version starts limited jobs that it stages, retries or releases without a grant. Submit the first job with a
 -- limit when all processes have this version.
 
