@@ -1,0 +1,102 @@
+/** A reader of the documentation: an empty project with the package, in which blocks run as they stand on the page. */
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+import { type Ended, type Running, start } from '../cli/program.ts';
+import { type Block, ROOT } from './blocks.ts';
+
+const ENTRIES = { '.': 'src/index.ts', './client': 'src/client/index.ts', './testing': 'src/testing/index.ts' };
+/** The address that the pages name. Tests use a free port. */
+const ADDRESS = '127.0.0.1:8484';
+
+export class Reader {
+  readonly folder: string;
+  #address = ADDRESS;
+  readonly #background: { running: Running; place: string }[] = [];
+  readonly #env: Record<string, string>;
+
+  /** Without a database, programs start the embedded server in the folder. */
+  constructor({ database }: { database?: string } = {}) {
+    this.folder = mkdtempSync(join(tmpdir(), 'millrace-reader-'));
+    chmodSync(this.folder, 0o755); // PostgreSQL may run as another user.
+    onTestFinished(() => rm(this.folder, { recursive: true, force: true }));
+    linkPackage(this.folder);
+    // Curl would end well whatever the server returns.
+    writeFileSync(join(this.folder, '.curlrc'), 'fail-with-body\nshow-error\n');
+    this.#env = {
+      ...(database === undefined ? {} : { DATABASE_URL: database }),
+      PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
+      CURL_HOME: this.folder,
+      npm_config_offline: 'true',
+      npm_config_update_notifier: 'false',
+    };
+  }
+
+  /** Starts `millrace up` in the folder, with the key where a start with the embedded server puts it. */
+  async startServer(...args: string[]): Promise<void> {
+    const up = this.#start([fileURLToPath(new URL('bin/millrace.js', ROOT)), 'up', '--json', '--port', '0', ...args]);
+    const [line] = await up.said(/.*"event":"up".*\n/);
+    const { url, key } = JSON.parse(line);
+    this.#address = new URL(url).host;
+    const home = join(this.folder, '.millrace');
+    if (existsSync(join(home, 'api-key'))) return;
+    mkdirSync(home, { recursive: true });
+    writeFileSync(join(home, 'api-key'), key);
+  }
+
+  /** Runs a block to its end. One that runs until it is stopped stays in the background, and a file is only written. */
+  async follow({ place, language, code, how }: Block): Promise<Ended | null> {
+    const text = code.replaceAll(ADDRESS, this.#address);
+    if (how.kind === 'not run') return null;
+    if (how.kind === 'file') writeFileSync(join(this.folder, how.name), text);
+    if (how.kind === 'file') return null;
+    const running = language === 'sh' ? this.#startShell(text) : this.#startProgram(text, place);
+    if (how.kind === 'run') return running.ended;
+    this.#background.push({ running, place });
+    return null;
+  }
+
+  /** Stops what runs in the background, and returns the places of programs that had failed by then. */
+  async stop(): Promise<string[]> {
+    const failed = this.#background.filter(({ running }) => running.hasEnded).map(({ place }) => place);
+    for (const { running } of this.#background) running.kill('SIGTERM');
+    await Promise.all(this.#background.map(({ running }) => running.ended));
+    return failed;
+  }
+
+  #startProgram(code: string, place: string): Running {
+    const file = join(this.folder, `${place.replaceAll(/\W+/g, '-')}.mts`);
+    writeFileSync(file, code);
+    return this.#start([file]);
+  }
+
+  /** Names that a block sets are there for the next one, as in one terminal. Names that nobody set are errors. */
+  #startShell(code: string): Running {
+    const names = join(this.folder, 'names');
+    const script = `set -aeu -o pipefail\n[ -e ${names} ] && . ${names}\n${code}\nexport -p > ${names}`;
+    return this.#start(['-c', script], 'bash');
+  }
+
+  #start(args: readonly string[], command = process.execPath): Running {
+    return start(args, { command: [command], cwd: this.folder, env: this.#env });
+  }
+}
+
+function linkPackage(folder: string): void {
+  const modules = join(folder, 'node_modules');
+  const installed = join(modules, 'millrace');
+  mkdirSync(installed, { recursive: true });
+  mkdirSync(join(modules, '.bin'));
+  const exports: Record<string, string> = {};
+  for (const [entry, source] of Object.entries(ENTRIES)) {
+    exports[entry] = `./${dirname(source).replace('/', '-')}.js`;
+    writeFileSync(join(installed, exports[entry]), `export * from '${new URL(source, ROOT).href}';\n`);
+  }
+  writeFileSync(join(installed, 'package.json'), JSON.stringify({ name: 'millrace', type: 'module', exports }));
+  symlinkSync(fileURLToPath(new URL('bin/millrace.js', ROOT)), join(modules, '.bin', 'millrace'));
+  for (const name of ['pg', 'zod']) symlinkSync(fileURLToPath(new URL(`node_modules/${name}`, ROOT)), join(modules, name));
+  writeFileSync(join(folder, 'package.json'), '{ "dependencies": { "millrace": "0.1.0" } }');
+}
