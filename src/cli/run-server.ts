@@ -4,7 +4,10 @@ import { DatabaseWatch } from '../platform/database-watch.ts';
 import { openPlatform, type Platform, watchable } from '../platform/platform.ts';
 import { EXIT, type Invocation } from './command.ts';
 import { settingsOf } from './connection.ts';
-import { reportJobs } from './job-reports.ts';
+import { JobDigest } from './job-digest.ts';
+import { type JobSource, reportJobs, reportLogs } from './job-reports.ts';
+import type { Output } from './output.ts';
+import { openModules, type Shift } from './shift.ts';
 import { listenForStop } from './stop-signals.ts';
 
 export const LISTEN_OPTIONS = {
@@ -12,11 +15,15 @@ export const LISTEN_OPTIONS = {
   host: { type: 'string', value: 'ADDRESS', help: 'the address to listen on; default 127.0.0.1' },
 } as const;
 
-export type Started = { readonly platform: Platform; readonly url: string; readonly config: Config };
+export type Started = { readonly platform: Platform; readonly url: string; readonly config: Config; readonly types: readonly string[] };
 
 type ServerOptions = {
   /** Whether the process also runs jobs of the built-in types, and may bring the schema up to date. */
   readonly runsJobs: boolean;
+  /** Modules with handlers of the user, which run in this process too. */
+  readonly modules?: readonly string[];
+  /** Prints no lines about jobs. */
+  readonly isQuiet?: boolean;
   /** Called when the API listens. */
   greet(started: Started): Promise<void> | void;
 };
@@ -24,7 +31,9 @@ type ServerOptions = {
 const CONCURRENCY = 10;
 
 /** Serves the HTTP API and sends webhooks until a signal stops the process. */
-export async function runServer({ values, out }: Invocation<typeof LISTEN_OPTIONS>, { runsJobs, greet }: ServerOptions): Promise<number> {
+export async function runServer(invocation: Invocation<typeof LISTEN_OPTIONS>, options: ServerOptions): Promise<number> {
+  const { values, out } = invocation;
+  const { runsJobs, modules = [], isQuiet = false, greet } = options;
   const { config } = settingsOf(values, listenSettings(values));
   checkOpenRegistration(config);
   const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped immediately.'));
@@ -33,24 +42,68 @@ export async function runServer({ values, out }: Invocation<typeof LISTEN_OPTION
   const { openApi } = await import('../platform/api-server.ts');
   const platform = await openPlatform({ config, out, migrates: runsJobs, concurrency });
   const watch = new DatabaseWatch(watchable(platform), out);
-  if (runsJobs && out.verbose) reportJobs(platform.engine.events, out);
+  const reports = new Reports(out, isQuiet);
+  if (runsJobs) reports.ofBuiltIns(platform.engine.events);
+  let shift: Shift | null = null;
   let api: ApiServer | null = null;
   let graceMs = 0;
   try {
+    if (modules.length > 0) {
+      const { queues } = config.workers;
+      const report = (jobs: JobSource) => reports.ofModules(jobs);
+      shift = await openModules(invocation, modules, { concurrency, queues, database: platform.postgres.url, report });
+      shift.on('error', ({ error, where }) => platform.engine.events.emit('error', { error, where }));
+    }
     api = await openApi(platform, { config, out });
     await platform.start();
-    await greet({ platform, url: await api.listen(), config });
+    await shift?.start();
+    await greet({ platform, url: await api.listen(), config, types: shift?.types ?? [] });
     await stop.asked;
     graceMs = runsJobs ? config.workers.drainGraceMs : 0;
     out.event({ event: 'stopping' }, 'Stopping.');
   } finally {
     watch.stop();
-    await Promise.all([api?.close(), platform.drain(graceMs)]);
+    await Promise.all([api?.close(), shift?.drain(graceMs), platform.drain(graceMs)]);
+    reports.stop();
+    await shift?.close();
     await platform.close(0);
     stop.release();
   }
   out.event({ event: 'stopped' }, 'Stopped.');
   return EXIT.ok;
+}
+
+/** What `millrace up` prints about jobs: with --verbose every change, and otherwise a digest, which is for people only. */
+class Reports {
+  readonly #out: Output;
+  readonly #isQuiet: boolean;
+  readonly #digest: JobDigest;
+
+  constructor(out: Output, isQuiet: boolean) {
+    this.#out = out;
+    this.#isQuiet = isQuiet;
+    this.#digest = new JobDigest(out);
+  }
+
+  ofBuiltIns(jobs: JobSource): void {
+    if (this.#isQuiet) return;
+    if (this.#out.verbose) reportJobs(jobs, this.#out);
+    else if (!this.#out.json) this.#digest.watch(jobs);
+  }
+
+  ofModules(jobs: JobSource): void {
+    if (this.#isQuiet) return;
+    if (this.#out.verbose || this.#out.json) {
+      reportJobs(jobs, this.#out);
+    } else {
+      reportLogs(jobs, this.#out);
+      this.#digest.watch(jobs);
+    }
+  }
+
+  stop(): void {
+    this.#digest.stop();
+  }
 }
 
 const listenSettings = ({ port, host }: { port?: string; host?: string }): LoadParams['options'] => ({

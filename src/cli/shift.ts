@@ -6,7 +6,7 @@ import type { Watched } from '../platform/database-watch.ts';
 import { openPlatform, probeDatabase, watchable } from '../platform/platform.ts';
 import { type Connection, openMillrace, settingsOf } from './connection.ts';
 import { registerModules } from './handler-modules.ts';
-import { reportJobs } from './job-reports.ts';
+import { type JobSource, reportJobs } from './job-reports.ts';
 
 /** The workers of this process. */
 export type Shift = Watched & {
@@ -19,15 +19,20 @@ export type Shift = Watched & {
 
 export type ShiftOptions = { concurrency: number; queues: readonly string[]; name?: string };
 
+type ModuleOptions = ShiftOptions & {
+  /** The database of this process; default: the one of the settings. */
+  database?: string;
+  /** Prints what happens to the jobs; default: as `millrace work` does. */
+  report?(jobs: JobSource): void;
+};
+
 /** Runs the handlers of the user's modules. */
-export async function openModules(
-  connection: Connection,
-  modules: readonly string[],
-  { queues, ...options }: ShiftOptions,
-): Promise<Shift> {
+export async function openModules(connection: Connection, modules: readonly string[], given: ModuleOptions): Promise<Shift> {
   const { config } = settingsOf(connection.values);
-  const millrace = await openMillrace(connection, { ...options, queues: [...queues], reserve: config.workers.reservePercent });
-  reportJobs(millrace, connection.out);
+  const { queues, concurrency, name, database, report = (jobs) => reportJobs(jobs, connection.out) } = given;
+  const options = { concurrency, name, queues: [...queues], reserve: config.workers.reservePercent };
+  const millrace = await openMillrace(connection, database === undefined ? options : { ...options, database });
+  report(millrace);
   // Its sessions are opened only after a failure.
   const probed = openDatabase({ url: millrace.databaseUrl });
   const close = async () => {

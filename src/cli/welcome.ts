@@ -1,9 +1,12 @@
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { FirstKey } from '../services/access/bootstrap.ts';
 
 export type WelcomeFacts = {
   url: string;
+  /** The database as it is shown, without a password. */
   database: string;
+  /** The address that the commands name; null if it contains a password. */
+  databaseUrl: string | null;
   /** The data folder; null without an embedded database. */
   home: string | null;
   firstKey: FirstKey | null;
@@ -11,28 +14,33 @@ export type WelcomeFacts = {
   keyFile: string | null;
   /** Whether clients of the execution API need a token to register. */
   registration: 'open' | 'token';
+  /** The job types of the user's modules. */
+  types: readonly string[];
 };
 
 export const keyFileIn = (home: string): string => join(home, 'api-key');
 
 /** The first output of `millrace up`: addresses, files, and commands to copy. */
 export function welcome(facts: WelcomeFacts): string[] {
-  const { url, database, home } = facts;
+  const { url, database, home, registration, types } = facts;
+  const registers = registration === 'open' ? 'register themselves' : 'register with the token of this server';
   return [
     `  address   ${url}`,
     `  API page  ${url}/docs`,
     ...(home === null ? [] : [`  data      ${home}`]),
     `  database  ${database}`,
     ...keyLines(facts),
+    ...(types.length === 0 ? [] : [`  handlers  ${types.join(', ')}`]),
     '',
-    'In another terminal, submit a job and show it with its history:',
-    ...queueCommands(facts).map((line) => `  ${line}`),
+    `In another terminal${needsUrl(facts) ? ' with the same DATABASE_URL' : ''}, submit a job that completes, and one that fails first:`,
+    ...JOBS.map((payload) => `  npx millrace jobs submit simulate '${payload}' --wait${placeOption(facts)}`),
     '',
-    ...executionLines(facts),
-    '',
+    `The API page shows every request. The execution API is at ${url}/v1; its clients ${registers}.`,
     'Stop with Ctrl-C. The data is kept.',
   ];
 }
+
+const JOBS = ['{"duration_ms":500}', '{"duration_ms":500,"failure":"TEMPORARY","fail_times":1}'];
 
 function keyLines({ firstKey, keyFile }: WelcomeFacts): string[] {
   if (firstKey === null) return keyFile === null ? [] : [`  API key   in ${keyFile}`];
@@ -40,34 +48,12 @@ function keyLines({ firstKey, keyFile }: WelcomeFacts): string[] {
   return [`  org       ${firstKey.orgSlug}`, `  API key   ${firstKey.key}`, `            (${where})`];
 }
 
-const JOB = `'{"type":"simulate","payload":{"duration_ms":500,"progress_steps":5}}'`;
+const needsUrl = ({ home, databaseUrl }: WelcomeFacts): boolean => home === null && databaseUrl === null;
 
-function queueCommands(facts: WelcomeFacts): string[] {
-  const { url } = facts;
-  return [
-    `KEY=${keyText(facts)}`,
-    `JOB=$(curl -s ${url}/queue/v1/jobs -H "Authorization: Bearer $KEY" -H 'Content-Type: application/json' -d ${JOB}); echo "$JOB"`,
-    `ID=$(echo "$JOB" | ${memberOf('job_id')}); sleep 1`,
-    `curl -s "${url}/queue/v1/jobs/$ID?include_result=true&include_history=true" -H "Authorization: Bearer $KEY"; echo`,
-  ];
-}
-
-const EXECUTION = `'{"type":"EXECUTE","work_kind":"SUCCESS_FAST"}'`;
-const memberOf = (name: string): string => `sed 's/.*"${name}":"\\([^"]*\\)".*/\\1/'`;
-
-function executionLines({ url, registration }: WelcomeFacts): string[] {
-  if (registration === 'token') return [`The execution API is at ${url}/v1; clients register with the token of this server.`];
-  return [
-    'The execution API has its own clients, which register themselves:',
-    `  CLIENT=$(curl -s -X POST ${url}/v1/clients | ${memberOf('client_id')}); CLIENT_KEY=$(curl -s -X POST ${url}/v1/clients/$CLIENT/keys | ${memberOf('api_key')})`,
-    `  curl -s ${url}/v1/jobs -H "Authorization: Bearer $CLIENT_KEY" -H 'Content-Type: application/json' -d ${EXECUTION}; echo`,
-  ];
-}
-
-function keyText({ firstKey, keyFile, home }: WelcomeFacts): string {
-  if (keyFile !== null) return `$(cat ${shellWord(keyFile)})`;
-  const where = home === null ? '' : ` --home ${shellWord(home)}`;
-  return firstKey?.key ?? `$(npx millrace keys create --org default --scopes all${where} | head -1)`;
+/** How the commands find the database of this process. */
+function placeOption({ home, databaseUrl }: WelcomeFacts): string {
+  if (home === null) return databaseUrl === null ? '' : ` --database ${shellWord(databaseUrl)}`;
+  return home === resolve('.millrace') ? '' : ` --home ${shellWord(home)}`;
 }
 
 const shellWord = (text: string): string => (/^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);

@@ -7,33 +7,50 @@ import type { Output } from '../output.ts';
 import { LISTEN_OPTIONS, runServer, type Started } from '../run-server.ts';
 import { keyFileIn, welcome } from '../welcome.ts';
 
+const OPTIONS = {
+  ...LISTEN_OPTIONS,
+  quiet: { type: 'boolean', help: 'print no lines about jobs' },
+} as const;
+
 export const up = defineCommand({
   name: 'up',
   summary: 'start the database, the HTTP API and workers in one process',
-  options: LISTEN_OPTIONS,
+  takes: '[MODULE...]',
+  maxArgs: 1_000,
+  options: OPTIONS,
   details: [
     'Starts an embedded PostgreSQL unless you name a server, brings the schema up to date, serves the HTTP API and runs jobs of',
-    'the built-in types. On an empty database it creates the org "default" and a first API key. The key is shown once and saved in',
-    'the data folder. SIGTERM or SIGINT lets requests and running jobs finish within workers.drain_grace. A second signal ends the',
+    'the built-in types. A module is a file with your own handlers, as for "millrace work"; they run in the same process.',
+    'On an empty database it creates the org "default" and a first API key. The key is shown once and saved in the data folder.',
+    'Prints a line when a job completes or fails; when there are many, a line each second counts them.',
+    'SIGTERM or SIGINT lets requests and running jobs finish within workers.drain_grace. A second signal ends the',
     'process immediately.',
   ].join('\n'),
-  examples: ['millrace up', 'millrace up --port 9000 --home /var/lib/millrace', 'DATABASE_URL=postgres://user@host/db millrace up'],
+  examples: [
+    'millrace up',
+    'millrace up ./handlers.ts',
+    'millrace up --port 9000 --home /var/lib/millrace --quiet',
+    'DATABASE_URL=postgres://user@host/db millrace up',
+  ],
   isLongRunning: true,
-  run: (invocation: Invocation<typeof LISTEN_OPTIONS>) =>
-    runServer(invocation, { runsJobs: true, greet: (started) => greet(started, invocation.out) }),
+  run: (invocation: Invocation<typeof OPTIONS>) => {
+    const { values, args, out } = invocation;
+    return runServer(invocation, { runsJobs: true, modules: args, isQuiet: values.quiet, greet: (started) => greet(started, out) });
+  },
 });
 
-async function greet({ platform, url, config }: Started, out: Output): Promise<void> {
+async function greet({ platform, url, config, types }: Started, out: Output): Promise<void> {
   const { home } = platform.postgres;
   const firstKey = await createFirstOrgAndKey(platform.database, { home, lifetimeMs: config.auth.keyLifetimeMs });
   const keyFile = home !== null && existsSync(keyFileIn(home)) ? keyFileIn(home) : null;
-  const database = maskPassword(platform.postgres.url);
+  const shown = maskPassword(platform.postgres.url);
+  const databaseUrl = shown.includes('***') ? null : shown;
+  const database = home === null ? shown : embeddedAt(platform.postgres);
   const first = firstKey === null ? {} : { org: firstKey.orgSlug, key: firstKey.key };
   const { registration } = config.execution;
-  const facts = { url, database: home === null ? database : embeddedAt(platform.postgres), home, firstKey, keyFile, registration };
-  out.event({ event: 'up', url, database, home, keyFile, ...first, pid: process.pid }, [
+  out.event({ event: 'up', url, database: shown, home, keyFile, types, ...first, pid: process.pid }, [
     out.paint('green', 'Millrace is up.'),
-    ...welcome(facts),
+    ...welcome({ url, database, databaseUrl, home, firstKey, keyFile, registration, types }),
   ]);
 }
 
