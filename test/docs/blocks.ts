@@ -12,7 +12,11 @@ export type Block = {
 };
 
 /** What the HTML comment above a block says about it. Without a comment, the block runs to its end. */
-type How = { kind: 'run' } | { kind: 'until stopped' } | { kind: 'file'; name: string } | { kind: 'not run'; reason: string };
+type How =
+  | { kind: 'run' }
+  | { kind: 'until stopped'; prints: string }
+  | { kind: 'file'; name: string }
+  | { kind: 'not run'; reason: string };
 
 const BLOCK = /(?:^<!-- (.+) -->\n)?^```(sh|ts)\n([\s\S]*?)^```$/gm;
 
@@ -27,9 +31,10 @@ export function blocksOf(page: string): Block[] {
 
 function howOf(comment: string | undefined): How {
   if (comment === undefined) return { kind: 'run' };
-  if (comment === 'runs until stopped') return { kind: 'until stopped' };
+  const stopped = comment.match(/^runs until stopped(?:, prints: (.+))?$/);
+  if (stopped !== null) return { kind: 'until stopped', prints: stopped[1] ?? '' };
   const [, kind, rest = ''] = comment.match(/^(file|not run): (.+)$/) ?? [];
   if (kind === 'file') return { kind, name: rest };
   if (kind === 'not run') return { kind, reason: rest };
-  throw new Error(`A block has the comment "${comment}". Use "not run: reason", "file: name" or "runs until stopped".`);
+  throw new Error(`A block has the comment "${comment}". Use "not run: …", "file: …" or "runs until stopped, prints: …".`);
 }

@@ -6,6 +6,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import { type Ended, type Running, start } from '../cli/program.ts';
+import { until } from '../until.ts';
 import { type Block, ROOT } from './blocks.ts';
 
 const ENTRIES = { '.': 'src/index.ts', './client': 'src/client/index.ts', './testing': 'src/testing/index.ts' };
@@ -29,15 +30,17 @@ export class Reader {
     this.#env = {
       ...(database === undefined ? {} : { DATABASE_URL: database }),
       PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
+      MILLRACE_SERVER_PORT: '0',
       CURL_HOME: this.folder,
       npm_config_offline: 'true',
       npm_config_update_notifier: 'false',
+      npm_config_loglevel: 'error',
     };
   }
 
   /** Starts `millrace up` in the folder, with the key where a start with the embedded server puts it. */
-  async startServer(...args: string[]): Promise<void> {
-    const up = this.#start([fileURLToPath(new URL('bin/millrace.js', ROOT)), 'up', '--json', '--port', '0', ...args]);
+  async startServer(): Promise<void> {
+    const up = this.#start(process.execPath, [fileURLToPath(new URL('bin/millrace.js', ROOT)), 'up', '--json', '--port', '0']);
     const [line] = await up.said(/.*"event":"up".*\n/);
     const { url, key } = JSON.parse(line);
     this.#address = new URL(url).host;
@@ -49,20 +52,23 @@ export class Reader {
 
   /** Runs a block to its end. One that runs until it is stopped stays in the background, and a file is only written. */
   async follow({ place, language, code, how }: Block): Promise<Ended | null> {
-    const text = code.replaceAll(ADDRESS, this.#address);
+    const text = code.replaceAll(ADDRESS, this.#address).replaceAll('listen(9000', 'listen(0');
     if (how.kind === 'not run') return null;
-    if (how.kind === 'file') writeFileSync(join(this.folder, how.name), text);
-    if (how.kind === 'file') return null;
+    if (how.kind === 'file') {
+      writeFileSync(join(this.folder, how.name), text);
+      return null;
+    }
     const running = language === 'sh' ? this.#startShell(text) : this.#startProgram(text, place);
     if (how.kind === 'run') return running.ended;
     this.#background.push({ running, place });
+    await until(`${place} prints "${how.prints}"`, () => running.stdout.includes(how.prints) || running.hasEnded);
     return null;
   }
 
   /** Stops what runs in the background, and returns the places of programs that had failed by then. */
   async stop(): Promise<string[]> {
     const failed = this.#background.filter(({ running }) => running.hasEnded).map(({ place }) => place);
-    for (const { running } of this.#background) running.kill('SIGTERM');
+    for (const { running } of this.#background) endGroup(running, 'SIGTERM');
     await Promise.all(this.#background.map(({ running }) => running.ended));
     return failed;
   }
@@ -70,18 +76,31 @@ export class Reader {
   #startProgram(code: string, place: string): Running {
     const file = join(this.folder, `${place.replaceAll(/\W+/g, '-')}.mts`);
     writeFileSync(file, code);
-    return this.#start([file]);
+    return this.#startShell(`node ${file}`);
   }
 
   /** Names that a block sets are there for the next one, as in one terminal. Names that nobody set are errors. */
   #startShell(code: string): Running {
     const names = join(this.folder, 'names');
-    const script = `set -aeu -o pipefail\n[ -e ${names} ] && . ${names}\n${code}\nexport -p > ${names}`;
-    return this.#start(['-c', script], 'bash');
+    // Bash does not let a script set its own constants again.
+    const keep = `declare -p | grep -v '^declare -[a-zA-Z]*r' > ${names}`;
+    const script = `[ -e ${names} ] && . ${names}\nset -eu -o pipefail\n${code}\n${keep}`;
+    return this.#start('bash', ['-c', script]);
   }
 
-  #start(args: readonly string[], command = process.execPath): Running {
-    return start(args, { command: [command], cwd: this.folder, env: this.#env });
+  #start(command: string, args: readonly string[]): Running {
+    const running = start(args, { command: [command], cwd: this.folder, env: this.#env, leadsGroup: true });
+    // A shell that is killed leaves the programs that it started.
+    onTestFinished(() => endGroup(running, 'SIGKILL'));
+    return running;
+  }
+}
+
+function endGroup(running: Running, signal: NodeJS.Signals): void {
+  try {
+    running.killGroup(signal);
+  } catch {
+    // It has ended.
   }
 }
 
@@ -97,6 +116,7 @@ function linkPackage(folder: string): void {
   }
   writeFileSync(join(installed, 'package.json'), JSON.stringify({ name: 'millrace', type: 'module', exports }));
   symlinkSync(fileURLToPath(new URL('bin/millrace.js', ROOT)), join(modules, '.bin', 'millrace'));
-  for (const name of ['pg', 'zod']) symlinkSync(fileURLToPath(new URL(`node_modules/${name}`, ROOT)), join(modules, name));
+  symlinkSync(fileURLToPath(new URL('node_modules/vitest/vitest.mjs', ROOT)), join(modules, '.bin', 'vitest'));
+  for (const name of ['pg', 'vitest', 'zod']) symlinkSync(fileURLToPath(new URL(`node_modules/${name}`, ROOT)), join(modules, name));
   writeFileSync(join(folder, 'package.json'), '{ "dependencies": { "millrace": "0.1.0" } }');
 }
