@@ -64,6 +64,14 @@ describe('getJob', () => {
     expect((await read(pending)).dependsOn).toHaveLength(1);
   });
 
+  test('a job never ends before it started, though the statement that ended it read the clock before', async () => {
+    const put = await ledger.putJob('completed');
+    const late = `UPDATE millrace.jobs SET started_at = completed_at + interval '1 ms' WHERE id = $1`;
+    await ledger.db.api.query(late, [put.id]);
+    const job = await read(put);
+    expect([job.completedAt, job.completedAt]).toEqual([job.startedAt, expect.any(Date)]);
+  });
+
   test('the attempt is counted from one and grows when the job starts [GM-10.05] [GM-10.07] [GA-2.07]', async () => {
     const job = await ledger.putJob('retrying');
     expect(await read(job)).toMatchObject({ attempt: 1, attemptsStarted: 1, lastFailure: { code: 'BOOM' } });

@@ -122,6 +122,12 @@ function originOf(row: JobRow) {
   return { requestId, correlationId: row.correlation_id ?? requestId, category, projectId, traceparent };
 }
 
+/** A statement reads the clock when it begins, and may end an attempt that another one started a moment after. */
+function endOf({ started_at, completed_at }: JobRow): Date | null {
+  const [start, end] = [dateOf(started_at), dateOf(completed_at)];
+  return start !== null && end !== null && end < start ? start : end;
+}
+
 function timesOf(row: JobRow) {
   return {
     createdAt: new Date(row.created_at),
@@ -129,7 +135,7 @@ function timesOf(row: JobRow) {
     scheduledFor: row.state === 'pending' ? null : new Date(row.run_at),
     scheduledAt: dateOf(row.scheduled_at),
     startedAt: dateOf(row.started_at),
-    completedAt: dateOf(row.completed_at),
+    completedAt: endOf(row),
     cancelRequestedAt: dateOf(row.cancel_requested_at),
     lifetimeDeadlineAt: dateOf(row.lifetime_deadline),
   };
