@@ -7,7 +7,10 @@ const ledger = useLedger();
 
 test('statements that are sent ahead succeed and write nothing', async () => {
   const sent: { name: string; failed: boolean }[] = [];
-  observeStatements(({ name, failed }) => sent.push({ name, failed }));
+  observeStatements(({ name, failed }) => {
+    // An engine of another file in this process may still send its last hint.
+    if (name !== 'millrace_notify') sent.push({ name, failed });
+  });
   onTestFinished(() => observeStatements(null));
   const before = await contents();
   await prepareSubmitting(ledger.db);
