@@ -40,7 +40,7 @@ export function encodePayload(value: unknown, { maxBytes, field }: EncodeParams)
   return encodeJson(value, { maxBytes, field });
 }
 
-/** Encodes a handler's result: any plain JSON value or bytes. A handler that returns nothing has the result null. */
+/** Encodes a handler's result, which is a plain JSON value or bytes. A handler that returns nothing has the result null. */
 export function encodeOutput(value: unknown, maxBytes = DEFAULT_MAX_RESULT_BYTES): EncodedPayload {
   if (value === undefined || value === null) return { ok: true, payload: { kind: 'json', text: 'null' } };
   const params = { maxBytes, field: 'result' };
@@ -52,7 +52,7 @@ export function decodePayload(payload: Payload): unknown {
   return payload.kind === 'json' ? JSON.parse(payload.text) : payload.bytes;
 }
 
-/** Encodes the state of a checkpoint: any plain JSON value, which is stored as bytes. Returns its text. */
+/** Encodes the state of a checkpoint, which is a plain JSON value. Returns its text. */
 export function encodeState(value: unknown): { readonly ok: true; readonly text: string } | { readonly ok: false; readonly issue: Issue } {
   const text = plainText(value);
   return text === undefined ? { ok: false, issue: notPlain(value, 'checkpoint', false) } : { ok: true, text };

@@ -9,8 +9,7 @@ import type { Queryable } from './statement.ts';
  */
 export type UserClient = {
   /** Sends a statement on the connection of the transaction. */
-  // biome-ignore lint/suspicious/noExplicitAny: clients differ in the types of their parameters and rows.
-  query(text: string, values?: any[]): PromiseLike<{ rows: any[] }>;
+  query(text: string, values?: unknown[]): PromiseLike<{ rows: unknown[] }>;
 };
 
 /** Members that node-postgres has: its clients since version 8.17, and its pools. */
