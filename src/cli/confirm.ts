@@ -27,3 +27,16 @@ export async function confirm({ command, verb, jobs, of }: Plan, out: Output, te
   lines.close();
   if (answer.trim() !== String(jobs)) throw new UsageError(`You did not type ${jobs}. Nothing was changed.`, command);
 }
+
+export type NamedPlan = { command: string; what: string; name: string };
+
+/** Like `confirm`, for one thing: returns once the user has typed its name. */
+export async function confirmName({ command, what, name }: NamedPlan, out: Output, terminal: Terminal = PROCESS): Promise<void> {
+  if (terminal.input.isTTY !== true || out.json) {
+    throw new UsageError(`This would ${what}. Nothing was changed. Repeat it with --confirm ${name} or --yes.`, command);
+  }
+  const lines = createInterface(terminal);
+  const answer = await lines.question(visibleLine(`This will ${what}. Type ${name} to continue: `)).catch(() => '');
+  lines.close();
+  if (answer.trim() !== name) throw new UsageError(`You did not type ${name}. Nothing was changed.`, command);
+}

@@ -40,23 +40,52 @@ export function openMillrace({ values, out }: Connection, options: OpenOptions =
 }
 
 /** The options of the library that the configuration sets. */
-export const openOptionsOf = ({ database, limits, profile: { profile: _, ...defaults }, execution, workers }: Config): OpenOptions => ({
+export const openOptionsOf = ({
+  database,
+  limits,
+  profile: { profile: _, ...defaults },
+  categories,
+  execution,
+  workers,
+  ...config
+}: Config): OpenOptions => ({
   database: database.url ?? '',
   home: database.home,
   pools: { api: database.apiPool ?? undefined, workers: database.workerPool ?? undefined },
   defaults,
+  categories: categoryOptionsOf(categories),
   maxPayloadBytes: limits.payloadBytes,
   maxResultBytes: limits.resultBytes,
   heartbeat: showDuration(execution.heartbeatMs),
   exitWhenBlocked: workers.exitWhenBlocked,
   keepRevokedKeys: showDuration(execution.revokedKeysMs),
+  objects: objectsOf(config),
 });
+
+const categoryOptionsOf = (categories: Config['categories']): OpenOptions['categories'] =>
+  Object.fromEntries(
+    [...categories.values()].map(({ name, queue, maxAttempts, poisonAfter, assignmentGrants, ...delays }) => {
+      const { baseDelayMs, maxDelayMs, keyWindowMs } = delays;
+      const times = { baseDelay: showDuration(baseDelayMs), maxDelay: showDuration(maxDelayMs), keyWindow: showDuration(keyWindowMs) };
+      return [name, { queue, maxAttempts, poisonAfter, assignmentGrants, ...times }];
+    }),
+  );
+
+function objectsOf({ objects, artifacts }: Pick<Config, 'objects' | 'artifacts'>): OpenOptions['objects'] {
+  const { kind, folder, endpoint, region, accessKey, secretKey, forcePathStyle } = objects;
+  const rest = { bucket: artifacts.bucket, maxBytes: artifacts.maxBytes, retention: showDuration(artifacts.retentionMs) };
+  if (kind === 'folder') return { folder, ...rest };
+  // Without keys there is no object store. A handler that needs one learns so.
+  if (accessKey === null || secretKey === null) return undefined;
+  return { s3: { region, accessKey, secretKey, forcePathStyle, ...(endpoint === null ? {} : { endpoint }) }, ...rest };
+}
 
 /** Opens the engine for one command that reads or changes jobs of any org. It runs no jobs. */
 export function withEngine<T>(connection: Connection, work: (engine: Engine) => Promise<T>): Promise<T> {
-  const { profile, limits } = settingsOf(connection.values).config;
+  const { profile, categories, limits, deadLetters } = settingsOf(connection.values).config;
   return withLedger(connection, async (database) => {
-    const engine = createEngine({ database, profile, limits: { ...DEFAULT_LIMITS, maxPayloadBytes: limits.payloadBytes } });
+    const payloads = { ...DEFAULT_LIMITS, maxPayloadBytes: limits.payloadBytes };
+    const engine = createEngine({ database, profile, categories, deadLetters, limits: payloads });
     await engine.open();
     try {
       return await work(engine);

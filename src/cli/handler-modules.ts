@@ -2,13 +2,14 @@ import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { AppError } from '../core/errors.ts';
+import { registeredIngestHandlers } from '../core/ingest/handler.ts';
 import type { Registration } from '../engine/work/registry.ts';
 import type { Millrace } from '../library/millrace.ts';
 
 type HandlerModule = { register?: unknown; handlers?: unknown };
 
 const WANTED =
-  'Export a function "register(millrace)", or "handlers": a list of registrations such as { type, handler }, or an object of them by type.';
+  'Export a function "register(millrace)", or "handlers": a list of registrations such as { type, handler }, or an object of them by type. Or call registerIngestHandler.';
 
 /** Loads the modules and lets each register its handlers. Returns the job types that they handle. */
 export async function registerModules(millrace: Millrace, paths: readonly string[]): Promise<string[]> {
@@ -24,8 +25,11 @@ export async function registerModules(millrace: Millrace, paths: readonly string
 }
 
 async function registerModule(millrace: Millrace, path: string): Promise<void> {
+  const before = registeredIngestHandlers().size;
   const { register, handlers } = await load(path);
-  if (typeof register !== 'function' && (typeof handlers !== 'object' || handlers === null)) {
+  // A module may register handlers of the ingest API alone.
+  const hasIngestHandlers = registeredIngestHandlers().size > before;
+  if (!hasIngestHandlers && typeof register !== 'function' && (typeof handlers !== 'object' || handlers === null)) {
     throw new AppError('INVALID_HANDLER', { message: `The module ${path} registers no handlers. ${WANTED}` });
   }
   if (typeof register === 'function') await register(millrace);

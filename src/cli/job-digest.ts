@@ -1,4 +1,5 @@
-import { endText, failedText, type JobSource } from './job-reports.ts';
+import { MAINTENANCE_TYPE } from '../core/maintenance.ts';
+import { endText, failedText, type JobSource, lostText } from './job-reports.ts';
 import type { Output } from './output.ts';
 
 /** How many jobs get a line before a line each second counts them. */
@@ -24,8 +25,12 @@ export class JobDigest {
   }
 
   watch(jobs: JobSource): void {
-    jobs.on('completed', (facts) => this.#add('completed', () => endText('completed', facts)));
+    jobs.on('completed', (facts) => {
+      // Maintenance runs every minute. The command "maintenance list" shows it.
+      if (facts.type !== MAINTENANCE_TYPE) this.#add('completed', () => endText('completed', facts));
+    });
     jobs.on('cancelled', (facts) => this.#add('cancelled', () => endText('cancelled', facts)));
+    jobs.on('lost', (facts) => this.#out.answer(null, () => [lostText(facts)]));
     jobs.on('failed', (facts) => this.#add('failed', () => failedText(facts)));
   }
 

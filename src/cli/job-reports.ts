@@ -11,8 +11,12 @@ export function reportJobs(jobs: JobSource, out: Output): void {
     const { jobId, type, attempt, state, failure, delayMs } = facts;
     out.event({ event: 'failed', jobId, type, attempt, state, failure, delayMs }, failedText(facts));
   });
-  jobs.on('lost', ({ jobId, type, attempt }) => {
-    out.event({ event: 'lost', jobId, type, attempt }, `lost ${type} ${jobId}, attempt ${attempt}: another worker owns the job now`);
+  jobs.on('lost', (facts) => {
+    const { jobId, type, attempt } = facts;
+    out.event({ event: 'lost', jobId, type, attempt }, lostText(facts));
+  });
+  jobs.on('notificationLost', ({ orgId, type, message }) => {
+    out.event({ event: 'notificationLost', orgId, type, message }, `lost a notification ${type} of org ${orgId}: ${message}`);
   });
   if (!out.verbose) return;
   for (const event of ['started', 'completed', 'cancelled', 'postponed'] as const) {
@@ -32,6 +36,8 @@ export function reportLogs(jobs: JobSource, out: Output): void {
 }
 
 export const endText = (event: string, { jobId, type, attempt }: JobFacts): string => `${event} ${type} ${jobId}, attempt ${attempt}`;
+
+export const lostText = (facts: JobFacts): string => `${endText('lost', facts)}: another worker owns the job now`;
 
 export function failedText(facts: EngineEvents['failed']): string {
   const { state, failure, delayMs } = facts;

@@ -10,6 +10,13 @@ export function readInteger(text: string | undefined, option: string, min = 1): 
   throw new UsageError(`--${option} takes a whole number of at least ${min}, not "${text}".`);
 }
 
+/** Zero means a free port. */
+export function readPort(text: string | undefined): number | undefined {
+  const port = readInteger(text, 'port', 0);
+  if (port === undefined || port <= 65_535) return port;
+  throw new UsageError(`--port takes a whole number from 0 to 65535, not "${text}".`);
+}
+
 /** A bare number means seconds. */
 export function readDuration(text: string | undefined, option: string): DurationInput | undefined {
   return read(text, option)?.input;

@@ -28,6 +28,11 @@ export class Output {
     return process.stderr.isTTY === true && !this.json;
   }
 
+  /** Whether a person sees results and log lines on one terminal. */
+  get showsJobs(): boolean {
+    return process.stdout.isTTY === true && this.isTty;
+  }
+
   /** Prints a result: as JSON with --json, otherwise as lines. */
   answer(data: unknown, lines: () => readonly string[]): void {
     if (this.json) process.stdout.write(`${toJson(data)}\n`);

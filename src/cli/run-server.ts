@@ -1,6 +1,8 @@
-import { type Config, checkOpenRegistration, type LoadParams } from '../config/load-config.ts';
+import type { Config, LoadParams } from '../config/load-config.ts';
+import { checkOpenAccess } from '../config/open-access.ts';
 import type { ApiServer } from '../platform/api-server.ts';
 import { DatabaseWatch } from '../platform/database-watch.ts';
+import { type OperatorToken, openOperatorToken } from '../platform/operator-token.ts';
 import { openPlatform, type Platform, watchable } from '../platform/platform.ts';
 import { EXIT, type Invocation } from './command.ts';
 import { settingsOf } from './connection.ts';
@@ -15,12 +17,18 @@ export const LISTEN_OPTIONS = {
   host: { type: 'string', value: 'ADDRESS', help: 'the address to listen on; default 127.0.0.1' },
 } as const;
 
-export type Started = { readonly platform: Platform; readonly url: string; readonly config: Config; readonly types: readonly string[] };
+export type Started = {
+  readonly platform: Platform;
+  readonly url: string;
+  readonly config: Config;
+  readonly types: readonly string[];
+  readonly operator: OperatorToken;
+};
 
 type ServerOptions = {
   /** Whether the process also runs jobs of the built-in types, and may bring the schema up to date. */
   readonly runsJobs: boolean;
-  /** Modules with handlers of the user, which run in this process too. */
+  /** Modules with handlers of the user. Those of jobs run in this process too if it runs jobs. */
   readonly modules?: readonly string[];
   /** Prints no lines about jobs. */
   readonly isQuiet?: boolean;
@@ -35,13 +43,13 @@ export async function runServer(invocation: Invocation<typeof LISTEN_OPTIONS>, o
   const { values, out } = invocation;
   const { runsJobs, modules = [], isQuiet = false, greet } = options;
   const { config } = settingsOf(values, listenSettings(values));
-  checkOpenRegistration(config);
+  checkOpenAccess(config);
   const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped immediately.'));
   const concurrency = runsJobs ? (config.workers.concurrency ?? CONCURRENCY) : 0;
   // Loaded only here, so that the other commands start faster.
   const { openApi } = await import('../platform/api-server.ts');
   const platform = await openPlatform({ config, out, migrates: runsJobs, concurrency });
-  const watch = new DatabaseWatch(watchable(platform), out);
+  const watch = new DatabaseWatch(watchable(platform), { out, log: platform.telemetry.log });
   const reports = new Reports(out, isQuiet);
   if (runsJobs) reports.ofBuiltIns(platform.engine.events);
   let shift: Shift | null = null;
@@ -50,14 +58,18 @@ export async function runServer(invocation: Invocation<typeof LISTEN_OPTIONS>, o
   try {
     if (modules.length > 0) {
       const { queues } = config.workers;
-      const report = (jobs: JobSource) => reports.ofModules(jobs);
-      shift = await openModules(invocation, modules, { concurrency, queues, database: platform.postgres.url, report });
+      const report = (jobs: JobSource) => (runsJobs ? reports.ofModules(jobs) : undefined);
+      const { telemetry } = platform;
+      const options = { concurrency: Math.max(1, concurrency), queues, database: platform.postgres.url, report, telemetry };
+      shift = await openModules(invocation, modules, options);
       shift.on('error', ({ error, where }) => platform.engine.events.emit('error', { error, where }));
     }
-    api = await openApi(platform, { config, out });
+    platform.ingest.checkHandlers();
+    const operator = await openOperatorToken(config);
+    api = await openApi(platform, { config, out, operator });
     await platform.start();
-    await shift?.start();
-    await greet({ platform, url: await api.listen(), config, types: shift?.types ?? [] });
+    if (runsJobs) await shift?.start();
+    await greet({ platform, url: await api.listen(), config, types: shift?.types ?? [], operator });
     await stop.asked;
     graceMs = runsJobs ? config.workers.drainGraceMs : 0;
     out.event({ event: 'stopping' }, 'Stopping.');

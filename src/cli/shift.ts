@@ -1,9 +1,15 @@
 import { EXECUTION_TYPE } from '../core/execution/kinds.ts';
+import { FETCH_TYPE } from '../core/ingest/fetch-task.ts';
+import { registeredIngestHandlers } from '../core/ingest/handler.ts';
 import { submittedLimit } from '../core/limit.ts';
 import { SIMULATE_TYPE } from '../core/simulation.ts';
 import { openDatabase } from '../ledger/driver/database.ts';
 import type { Watched } from '../platform/database-watch.ts';
+import { observeExecutionLoops } from '../platform/execution-telemetry.ts';
+import { logJobs } from '../platform/job-lines.ts';
 import { openPlatform, probeDatabase, watchable } from '../platform/platform.ts';
+import { observeProcess } from '../platform/process-observer.ts';
+import type { ProcessTelemetry } from '../platform/process-telemetry.ts';
 import { type Connection, openMillrace, settingsOf } from './connection.ts';
 import { registerModules } from './handler-modules.ts';
 import { type JobSource, reportJobs } from './job-reports.ts';
@@ -17,7 +23,7 @@ export type Shift = Watched & {
   close(): Promise<void>;
 };
 
-export type ShiftOptions = { concurrency: number; queues: readonly string[]; name?: string };
+export type ShiftOptions = { concurrency: number; queues: readonly string[]; name?: string; telemetry: ProcessTelemetry };
 
 type ModuleOptions = ShiftOptions & {
   /** The database of this process; default: the one of the settings. */
@@ -29,10 +35,14 @@ type ModuleOptions = ShiftOptions & {
 /** Runs the handlers of the user's modules. */
 export async function openModules(connection: Connection, modules: readonly string[], given: ModuleOptions): Promise<Shift> {
   const { config } = settingsOf(connection.values);
-  const { queues, concurrency, name, database, report = (jobs) => reportJobs(jobs, connection.out) } = given;
-  const options = { concurrency, name, queues: [...queues], reserve: config.workers.reservePercent };
+  const { queues, concurrency, name, database, telemetry, report = (jobs) => reportJobs(jobs, connection.out) } = given;
+  const onNotice = (reason: string) => telemetry.log.warn('process.notice', { reason });
+  const options = { concurrency, name, queues: [...queues], reserve: config.workers.reservePercent, onNotice };
   const millrace = await openMillrace(connection, database === undefined ? options : { ...options, database });
   report(millrace);
+  logJobs(millrace, telemetry.log, connection.out);
+  observeExecutionLoops(millrace, telemetry);
+  observeProcess(millrace, null, telemetry);
   // Its sessions are opened only after a failure.
   const probed = openDatabase({ url: millrace.databaseUrl });
   const close = async () => {
@@ -41,9 +51,9 @@ export async function openModules(connection: Connection, modules: readonly stri
   };
   try {
     const types = await registerModules(millrace, modules);
-    for (const { name, order, paused, limit } of config.queues) {
-      if (order !== undefined) await millrace.queues.configure(name, { order });
-      if (limit !== undefined) await millrace.queues.configure(name, { limit: limit && submittedLimit(limit) });
+    for (const { name, paused, limit, ...settings } of config.queues) {
+      const change = limit === undefined ? settings : { ...settings, limit: limit && submittedLimit(limit) };
+      if (Object.values(change).some((value) => value !== undefined)) await millrace.queues.configure(name, change);
       if (paused !== undefined) await (paused ? millrace.queues.pause(name) : millrace.queues.resume(name));
     }
     return {
@@ -61,6 +71,32 @@ export async function openModules(connection: Connection, modules: readonly stri
   }
 }
 
+/** Runs the modules. If they registered handlers of the ingest API, the process also runs the built-in types, downloads among them. */
+export async function openShift(connection: Connection, modules: readonly string[], options: ShiftOptions): Promise<Shift> {
+  const own = await openModules(connection, modules, options);
+  if (registeredIngestHandlers().size === 0) return own;
+  let builtIns: Shift;
+  try {
+    builtIns = await openBuiltIns(connection, options);
+  } catch (error) {
+    await own.close();
+    throw error;
+  }
+  const both = (act: (shift: Shift) => Promise<void>) => Promise.all([own, builtIns].map(act)).then(() => {});
+  return {
+    types: [...own.types, ...builtIns.types],
+    databaseUrl: own.databaseUrl,
+    on: (event, listener) => {
+      own.on(event, listener);
+      builtIns.on(event, listener);
+    },
+    probe: () => own.probe(),
+    start: () => both((shift) => shift.start()),
+    drain: (graceMs) => both((shift) => shift.drain(graceMs)),
+    close: () => both((shift) => shift.close()),
+  };
+}
+
 /** Runs the built-in job types and sends webhooks: `millrace up` without the API. */
 export async function openBuiltIns({ values, out }: Connection, options: ShiftOptions): Promise<Shift> {
   const { config } = settingsOf(values);
@@ -72,10 +108,17 @@ export async function openBuiltIns({ values, out }: Connection, options: ShiftOp
     concurrency,
     name,
     servesRequests: false,
+    telemetry: options.telemetry,
   });
+  try {
+    platform.ingest.checkHandlers();
+  } catch (error) {
+    await platform.close(0);
+    throw error;
+  }
   reportJobs(platform.engine.events, out);
   return {
-    types: [SIMULATE_TYPE, EXECUTION_TYPE],
+    types: [SIMULATE_TYPE, EXECUTION_TYPE, FETCH_TYPE],
     databaseUrl: platform.postgres.url,
     ...watchable(platform),
     start: () => platform.start(),

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { EXIT } from './command.ts';
 
 export type Stop = {
@@ -47,6 +48,19 @@ function watchParent(onGone: () => void): NodeJS.Timeout {
   return setInterval(() => {
     if (process.ppid !== parent) onGone();
   }, PARENT_CHECK_MS).unref();
+}
+
+/** Long enough to close the connections of a database that responds. */
+const LEAVE_MS = 500;
+
+/**
+ * Returns what the work returns. If the user wants to leave and the work does not end, returns `code`: a database that does not respond
+ * must not keep a command that only reads.
+ */
+export function orLeave(work: Promise<number>, { asked, code }: { asked: Promise<unknown>; code: number }): Promise<number> {
+  const over = new AbortController();
+  const left = asked.then(() => pause(LEAVE_MS, code, { signal: over.signal }));
+  return Promise.race([work, left]).finally(() => over.abort());
 }
 
 const LEFTOVERS_MS = 2_000;

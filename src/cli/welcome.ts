@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path';
+import type { OperatorToken } from '../platform/operator-token.ts';
 import type { FirstKey } from '../services/access/bootstrap.ts';
 
 export type WelcomeFacts = {
@@ -16,6 +17,7 @@ export type WelcomeFacts = {
   registration: 'open' | 'token';
   /** The job types of the user's modules. */
   types: readonly string[];
+  operator: OperatorToken;
 };
 
 export const keyFileIn = (home: string): string => join(home, 'api-key');
@@ -30,6 +32,7 @@ export function welcome(facts: WelcomeFacts): string[] {
     ...(home === null ? [] : [`  data      ${home}`]),
     `  database  ${database}`,
     ...keyLines(facts),
+    ...operatorLines(facts.operator),
     ...(types.length === 0 ? [] : [`  handlers  ${types.join(', ')}`]),
     '',
     `In another terminal${needsUrl(facts) ? ' with the same DATABASE_URL' : ''}, submit a job that completes, and one that fails first:`,
@@ -46,6 +49,12 @@ function keyLines({ firstKey, keyFile }: WelcomeFacts): string[] {
   if (firstKey === null) return keyFile === null ? [] : [`  API key   in ${keyFile}`];
   const where = firstKey.file === null ? 'keep it: it is shown only once' : `saved in ${firstKey.file}; shown only once`;
   return [`  org       ${firstKey.orgSlug}`, `  API key   ${firstKey.key}`, `            (${where})`];
+}
+
+/** The token is shown by the start that made it. */
+export function operatorLines({ token, file, isNew }: OperatorToken): string[] {
+  if (file === null) return [];
+  return isNew ? [`  operator  ${token}`, `            (saved in ${file}; shown only once)`] : [`  operator  token in ${file}`];
 }
 
 const needsUrl = ({ home, databaseUrl }: WelcomeFacts): boolean => home === null && databaseUrl === null;

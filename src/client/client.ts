@@ -11,31 +11,64 @@ import type {
   FailureSearch,
   FailureSearchResult,
   FollowEventsQuery,
+  FollowJobQuery,
   GetFailureQuery,
   GetJobQuery,
   GetStatsQuery,
+  JobLogLine,
+  JobLogs,
   JobSearch,
   JobSearchResult,
   JobStatus,
   JobSubmission,
   JobUpdate,
+  ListSchedulesQuery,
+  NewSchedule,
+  NextRuns,
+  NextRunsQuery,
   QueueStats,
+  ReadLogsQuery,
   RetryNotFound,
   RetryRequest,
   RetryResult,
+  Schedule,
+  ScheduleChange,
+  ScheduledJob,
+  ScheduleList,
+  ScheduleReason,
+  ScheduleReplacement,
   SubmissionResult,
 } from './api-types.ts';
-import { type FollowedEvent, type FollowOptions, follow } from './follow.ts';
+import { ClientArtifacts } from './artifacts.ts';
+import { ClientBatches } from './batches.ts';
+import { ClientDeadLetters } from './dead-letters.ts';
+import { type FollowedEvent, type FollowedNews, type FollowOptions, follow } from './follow.ts';
+import { ClientOperations } from './operations.ts';
 import { allPages } from './pages.ts';
 import { type CallOptions, type ClientOptions, Transport } from './transport.ts';
 import { type WaitOptions, waitForJob } from './wait-for-job.ts';
 
-/** Every operation of the queue API. Members are spelled as on the wire. */
+type EventsQuery = Omit<FollowEventsQuery, 'last_event_id' | 'include'>;
+type JobEventsOptions = FollowOptions & { maxFailures?: number };
+
+/** Submits, reads, changes and follows jobs over the queue API. Members are spelled as on the wire. */
 export class MillraceClient {
   readonly #transport: Transport;
+  /** Files of jobs and inputs of imports. */
+  readonly artifacts: ClientArtifacts;
+  /** Batches of any size, which can be counted and awaited. */
+  readonly batches: ClientBatches;
+  /** Jobs that failed for good. */
+  readonly deadLetters: ClientDeadLetters;
+  /** Changes of many jobs, with dry run, canary, rate and undo. */
+  readonly operations: ClientOperations;
 
   constructor(options: ClientOptions) {
     this.#transport = new Transport(options);
+    this.artifacts = new ClientArtifacts(this.#transport);
+    this.batches = new ClientBatches(this.#transport);
+    this.deadLetters = new ClientDeadLetters(this.#transport);
+    this.operations = new ClientOperations(this.#transport);
   }
 
   /**
@@ -129,19 +162,88 @@ export class MillraceClient {
     return this.#transport.json({ method: 'GET', path: `${pathOf(jobId)}/explain`, signal });
   }
 
+  /** Iterates over all schedules in the order of their keys, and fetches pages as needed. */
+  schedules(query: ListSchedulesQuery = {}, options: CallOptions = {}): AsyncGenerator<Schedule, void> {
+    const read = async (cursor: string | undefined) => {
+      const { items, next_cursor } = await this.schedulesPage({ ...query, cursor }, options);
+      return { items, nextCursor: next_cursor };
+    };
+    return allPages({ cursor: query.cursor, signal: options.signal, read });
+  }
+
+  /** Returns one page of schedules. */
+  schedulesPage(query: ListSchedulesQuery = {}, { signal }: CallOptions = {}): Promise<ScheduleList> {
+    return this.#transport.json({ method: 'GET', path: '/schedules', query, signal });
+  }
+
+  /** Returns a schedule. Throws NotFoundError if the org has none with this key. */
+  getSchedule(key: string, { signal }: CallOptions = {}): Promise<Schedule> {
+    return this.#transport.json({ method: 'GET', path: scheduleOf(key), signal });
+  }
+
+  /** Creates a schedule with a new key. The client repeats this call only after a 429, because a repeat finds its own schedule. */
+  createSchedule(body: NewSchedule, { signal }: CallOptions = {}): Promise<Schedule> {
+    return this.#transport.json({ method: 'POST', path: '/schedules', body, signal, isUnrepeatable: true });
+  }
+
+  /** Creates a schedule, or replaces all members of the one with this key. */
+  putSchedule(key: string, body: ScheduleReplacement, { signal }: CallOptions = {}): Promise<Schedule> {
+    return this.#transport.json({ method: 'PUT', path: scheduleOf(key), body, signal });
+  }
+
+  /** Changes some members of a schedule, such as `paused`, and returns it. */
+  changeSchedule(key: string, body: ScheduleChange, { signal }: CallOptions = {}): Promise<Schedule> {
+    return this.#transport.json({ method: 'PATCH', path: scheduleOf(key), body, signal });
+  }
+
+  /** Deletes a schedule and returns it as it was. Jobs that it submitted continue. */
+  deleteSchedule(key: string, body: ScheduleReason = {}, { signal }: CallOptions = {}): Promise<Schedule> {
+    return this.#transport.json({ method: 'DELETE', path: scheduleOf(key), body, signal, isUnrepeatable: true });
+  }
+
+  /** Submits the job of a schedule now. The client repeats this call only after a 429, because a repeat is another job. */
+  runSchedule(key: string, body: ScheduleReason = {}, { signal }: CallOptions = {}): Promise<ScheduledJob> {
+    return this.#transport.json({ method: 'POST', path: `${scheduleOf(key)}/run`, body, signal, isUnrepeatable: true });
+  }
+
+  /** Returns the next times of a schedule, with the changes of the clocks in its zone. */
+  nextRuns(key: string, query: NextRunsQuery = {}, { signal }: CallOptions = {}): Promise<NextRuns> {
+    return this.#transport.json({ method: 'GET', path: `${scheduleOf(key)}/next`, query, signal });
+  }
+
   /** Returns the job with its result after it has ended, whatever the outcome. */
   waitFor(jobId: string, options: WaitOptions = {}): Promise<JobStatus> {
     return waitForJob(this, jobId, options);
   }
 
-  /** Follows every change of state in the org, from now on or after `lastEventId`. Reconnects when the connection breaks. */
+  /** Iterates over the log lines of a job, oldest first, and fetches pages as needed. Throws NotFoundError if the org has no such job. */
+  logs(jobId: string, query: Omit<ReadLogsQuery, 'cursor'> = {}, options: CallOptions = {}): AsyncGenerator<JobLogLine, void> {
+    const read = async (cursor: string | undefined) => {
+      const { lines, next_cursor } = await this.logsPage(jobId, { ...query, cursor }, options);
+      return { items: lines, nextCursor: next_cursor };
+    };
+    return allPages({ cursor: undefined, signal: options.signal, read });
+  }
+
+  /** Returns one page of the log lines of a job. */
+  logsPage(jobId: string, query: ReadLogsQuery = {}, { signal }: CallOptions = {}): Promise<JobLogs> {
+    return this.#transport.json({ method: 'GET', path: `${pathOf(jobId)}/logs`, query, signal });
+  }
+
+  /**
+   * Follows every change of state in the org, from now on or after `lastEventId`. Reconnects when the connection breaks. With `include`, it
+   * also yields progress and log lines that come while it is connected.
+   */
+  events(query: EventsQuery & FollowOptions & { include: NonNullable<FollowEventsQuery['include']> }): AsyncGenerator<FollowedNews, void>;
+  /** Follows every change of state in the org. */
+  events(query?: EventsQuery & FollowOptions): AsyncGenerator<FollowedEvent, void>;
   events({
     lastEventId,
     signal,
     ...query
-  }: Omit<FollowEventsQuery, 'last_event_id'> & FollowOptions = {}): AsyncGenerator<FollowedEvent, void> {
-    const { type, state, job_id } = query;
-    const filter = { type, state, job_id };
+  }: Omit<FollowEventsQuery, 'last_event_id'> & FollowOptions = {}): AsyncGenerator<FollowedNews, void> {
+    const { type, state, job_id, include } = query;
+    const filter = { type, state, job_id, include };
     return follow({
       transport: this.#transport,
       path: '/events',
@@ -152,17 +254,28 @@ export class MillraceClient {
     });
   }
 
-  /** Yields the history of one job, then each change as it happens. Ends with the event that ends the job. */
+  /**
+   * Yields the history of one job, then each change as it happens. Ends with the event that ends the job. With `include`, it also yields the
+   * newest progress and all log lines.
+   */
   jobEvents(
     jobId: string,
-    { lastEventId, signal, maxFailures }: FollowOptions & { maxFailures?: number } = {},
-  ): AsyncGenerator<FollowedEvent, void> {
+    options: JobEventsOptions & { include: NonNullable<FollowJobQuery['include']> },
+  ): AsyncGenerator<FollowedNews, void>;
+  /** Yields the history of one job, then each change as it happens. */
+  jobEvents(jobId: string, options?: JobEventsOptions): AsyncGenerator<FollowedEvent, void>;
+  jobEvents(
+    jobId: string,
+    { lastEventId, signal, maxFailures, include }: JobEventsOptions & Pick<FollowJobQuery, 'include'> = {},
+  ): AsyncGenerator<FollowedNews, void> {
     const path = `${pathOf(jobId)}/events`;
-    return follow({ transport: this.#transport, path, isOfOneJob: true, lastEventId, signal, maxFailures });
+    return follow({ transport: this.#transport, path, query: { include }, isOfOneJob: true, lastEventId, signal, maxFailures });
   }
 }
 
 const pathOf = (jobId: string): string => `/jobs/${encodeURIComponent(jobId)}`;
+
+const scheduleOf = (key: string): string => `/schedules/${encodeURIComponent(key)}`;
 
 const withKey = (submission: JobSubmission): JobSubmission => ({
   ...submission,

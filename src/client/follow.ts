@@ -1,4 +1,4 @@
-import type { JobEvent, JobState, StreamError } from './api-types.ts';
+import type { JobEvent, JobState, LogEvent, ProgressEvent, StreamError } from './api-types.ts';
 import { ApiError } from './errors.ts';
 import { readEvents, type ServerSentEvent } from './event-source.ts';
 import { type Call, Deadline, delayOf, mayPass, networkError, pause, type Transport } from './transport.ts';
@@ -12,6 +12,29 @@ export type FollowedEvent = {
   /** The job, and what happened to it. */
   data: JobEvent;
 };
+
+/** A handler reported its progress. It has no id: a stream that reconnects sends the newest progress again. */
+export type FollowedProgress = {
+  /** No stream can continue after progress. */
+  id: null;
+  /** The name of the event. */
+  event: 'job.progress';
+  /** The job, and how far it is. */
+  data: ProgressEvent;
+};
+
+/** A handler logged a line. */
+export type FollowedLine = {
+  /** Pass it as `lastEventId` to continue after this line. Null on the stream of an org. */
+  id: string | null;
+  /** The name of the event. */
+  event: 'job.log';
+  /** The job, and the line. */
+  data: LogEvent;
+};
+
+/** What a stream with `include` yields. */
+export type FollowedNews = FollowedEvent | FollowedProgress | FollowedLine;
 
 /** Where a stream starts, and when it ends. */
 export type FollowOptions = {
@@ -38,7 +61,7 @@ export const TERMINAL: ReadonlySet<JobState> = new Set(['COMPLETED', 'FAILED', '
 const REFUSALS = new Set(['UNAUTHORIZED', 'FORBIDDEN']);
 
 /** Yields the events of a stream. It reconnects after the last event, so no event is missed or repeated. */
-export async function* follow(params: Follow): AsyncGenerator<FollowedEvent, void> {
+export async function* follow(params: Follow): AsyncGenerator<FollowedNews, void> {
   const { isOfOneJob, signal, maxFailures = MAX_FAILURES } = params;
   const place: Place = { lastEventId: params.lastEventId, isOver: false };
   for (let failures = 0; ; ) {
@@ -60,7 +83,7 @@ export async function* follow(params: Follow): AsyncGenerator<FollowedEvent, voi
 
 type Place = { lastEventId: string | undefined; isOver: boolean };
 
-async function* readOnce(params: Follow, place: Place): AsyncGenerator<FollowedEvent> {
+async function* readOnce(params: Follow, place: Place): AsyncGenerator<FollowedNews> {
   const { transport, path, query, signal } = params;
   const watchdog = new Watchdog(signal);
   const headers = place.lastEventId === undefined ? undefined : { 'last-event-id': place.lastEventId };
@@ -73,7 +96,7 @@ async function* readOnce(params: Follow, place: Place): AsyncGenerator<FollowedE
       place.lastEventId = block.id ?? place.lastEventId;
       const event = toEvent(block);
       if (event !== null) {
-        place.isOver = TERMINAL.has(event.data.to_state);
+        if ('to_state' in event.data) place.isOver = TERMINAL.has(event.data.to_state);
         yield event;
       }
       watchdog.start();
@@ -83,7 +106,9 @@ async function* readOnce(params: Follow, place: Place): AsyncGenerator<FollowedE
   }
 }
 
-function toEvent({ id, event, data }: ServerSentEvent): FollowedEvent | null {
+function toEvent({ id, event, data }: ServerSentEvent): FollowedNews | null {
+  if (event === 'job.progress') return { id: null, event, data: JSON.parse(data) as ProgressEvent };
+  if (event === 'job.log') return { id, event, data: JSON.parse(data) as LogEvent };
   if (event === null || id === null) return null;
   if (event === 'error') throw farewell(JSON.parse(data) as StreamError);
   return { id, event, data: JSON.parse(data) as JobEvent };

@@ -23,10 +23,12 @@ export type CallOptions = {
 type QueryValue = string | number | boolean | readonly (string | number | boolean)[] | undefined;
 
 export type Call = {
-  method: 'GET' | 'POST' | 'PATCH';
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
   query?: { readonly [name: string]: QueryValue };
   body?: unknown;
+  /** Bytes in the place of a JSON body. */
+  content?: Blob;
   headers?: Record<string, string>;
   signal?: AbortSignal;
   /** Repeating the call could do the work twice. Repeat it only when the server rejected it before doing anything. */
@@ -59,10 +61,29 @@ export class Transport {
     this.#fetch = (input, init) => given(input, init);
   }
 
-  async json<T>(call: Call): Promise<T> {
+  json<T>(call: Call): Promise<T> {
+    return this.#repeating(call, () => this.#once<T>(call));
+  }
+
+  /** Sends or receives bytes, however long they take. Repeats the call until a response begins. */
+  stream(call: Call): Promise<Response> {
+    return this.#repeating(call, async () => {
+      try {
+        const response = await this.#send(call, call.signal);
+        if (!response.ok) throw errorOf(response, await response.text());
+        return response;
+      } catch (error) {
+        if (error instanceof ApiError) throw error;
+        call.signal?.throwIfAborted();
+        throw networkError(error);
+      }
+    });
+  }
+
+  async #repeating<T>(call: Call, send: () => Promise<T>): Promise<T> {
     for (let attempt = 0; ; attempt++) {
       try {
-        return await this.#once<T>(call);
+        return await send();
       } catch (error) {
         if (!(error instanceof ApiError) || attempt >= this.retries || !mayRepeat(error, call)) throw error;
         await pause(delayOf(error, attempt), call.signal);
@@ -93,7 +114,7 @@ export class Transport {
     }
   }
 
-  #send({ method, path, query, body, headers }: Call, signal: AbortSignal): Promise<Response> {
+  #send({ method, path, query, body, content, headers }: Call, signal: AbortSignal | undefined): Promise<Response> {
     return this.#fetch(`${this.#base}${PREFIX}${path}${searchOf(query)}`, {
       method,
       headers: {
@@ -103,7 +124,8 @@ export class Transport {
         ...headers,
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal,
+      ...(content === undefined ? {} : { body: content }),
+      signal: signal ?? null,
     });
   }
 }

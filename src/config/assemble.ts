@@ -1,8 +1,14 @@
-import { lookUp } from '../core/dictionary.ts';
+import { dictionary, lookUp } from '../core/dictionary.ts';
 import { AppError, type Issue } from '../core/errors.ts';
+import { CATEGORY_NAMES, isCategoryName } from '../core/governance/categories.ts';
+import { isJobTypeName } from '../core/ingest/job-type.ts';
 import { nearestName, suggestion } from '../core/nearest-name.ts';
 import { RESERVED_NAMES } from '../core/reserved-names.ts';
-import { QUEUE_SETTINGS, SECTIONS, type Section, type Setting, settingsOf } from './settings.ts';
+import { DEAD_LETTER_QUEUE } from '../core/submission-fields.ts';
+import { CATEGORY_SETTINGS } from './category-settings.ts';
+import { JOB_TYPE_SETTINGS, PROXY_SETTINGS, TENANT_SETTINGS } from './ingest-settings.ts';
+import { QUEUE_SETTINGS } from './queue-settings.ts';
+import { SECTIONS, type Section, type Setting, settingsOf } from './settings.ts';
 import { type Read, readEnvironmentValue, readValue, type Value } from './values.ts';
 
 /** A value and its source. */
@@ -10,13 +16,6 @@ type Entry = { readonly value: Value | null; readonly source: string };
 
 /** Values by their full names: `server.port`, `queues."q:mail".order`. */
 export type Entries = Map<string, Entry>;
-
-/** Keys and sections of later versions. They are refused, so that a user does not expect an effect. */
-export const NOT_YET: Readonly<Record<string, readonly string[]>> = {
-  retention: ['audit', 'logs', 'deadletter'],
-  queues: ['depth_cap', 'concurrency', 'rate'],
-};
-export const SECTIONS_NOT_YET: readonly string[] = ['ingest', 'operators', 'objects', 'telemetry', 'categories', 'job_types', 'proxies'];
 
 const PREFIX = 'MILLRACE_';
 /** Our variables that are not settings. */
@@ -33,10 +32,38 @@ const SHORT_VARIABLES = [
 ];
 const OUR_VARIABLES = new Set([...SHORT_VARIABLES, ...ALL_SETTINGS.map(({ variable }) => variable)]);
 
+type NamedTables = {
+  section: string;
+  tables: Readonly<Record<string, unknown>>;
+  names: Set<string>;
+  settings: Readonly<Record<string, Setting>>;
+  file: string;
+};
+
+type Unknown = { name: string; section: string; key: string; source: string; known: readonly string[] };
+
+/** Sections that consist of tables with names that the file gives. */
+const NAMED_SECTIONS: readonly string[] = ['queues', 'job_types', 'proxies', 'categories'];
+
+/** Tables of a job type whose members are settings. */
+const INNER_TABLES: readonly string[] = ['proxy', 'storage'];
+
+const flatten = (members: Readonly<Record<string, unknown>>): Record<string, unknown> =>
+  dictionary(
+    Object.entries(members).flatMap(([key, value]): [string, unknown][] =>
+      INNER_TABLES.includes(key) && isTable(value)
+        ? Object.entries(value).map(([inner, each]) => [`${key}.${inner}`, each])
+        : [[key, value]],
+    ),
+  );
+
 /** Collects values, from the weakest source to the strongest, and all their problems. */
 export class Assembly {
   readonly entries: Entries = new Map();
   readonly queueNames = new Set<string>();
+  readonly jobTypes = new Set<string>();
+  readonly pools = new Set<string>();
+  readonly tenants = new Set<string>();
   readonly warnings: string[] = [];
   readonly #issues: Issue[] = [];
 
@@ -46,28 +73,65 @@ export class Assembly {
 
   addFile(content: Readonly<Record<string, unknown>>, file: string): void {
     for (const [section, members] of Object.entries(content)) {
-      if (SECTIONS_NOT_YET.includes(section)) {
-        this.#refuse(section, 'UNKNOWN_MEMBER', `[${section}] has no effect in this version: remove it`, file);
-      } else if (section !== 'queues' && !(SECTIONS as string[]).includes(section)) {
-        const hint = suggestion(section, [...SECTIONS, 'queues']);
+      if (!NAMED_SECTIONS.includes(section) && !(SECTIONS as string[]).includes(section)) {
+        const hint = suggestion(section, [...SECTIONS, ...NAMED_SECTIONS]);
         this.#refuse(section, 'UNKNOWN_MEMBER', `there is no section [${section}]${hint}`, file);
       } else if (!isTable(members)) this.#refuse(section, 'INVALID_TYPE', `[${section}] must be a section`, file);
-      else if (section === 'queues') this.#addQueues(members, file);
+      else if (section === 'queues') this.#addNamed({ section, tables: members, names: this.queueNames, settings: QUEUE_SETTINGS, file });
+      else if (section === 'proxies') this.#addNamed({ section, tables: members, names: this.pools, settings: PROXY_SETTINGS, file });
+      else if (section === 'job_types') this.#addJobTypes(members, file);
+      else if (section === 'categories') this.#addCategories(members, file);
+      else if (section === 'ingest') this.#addIngest(members, file);
       else this.#addTable({ name: section, section, members, settings: settingsOf(section as Section), source: file });
     }
   }
 
-  #addQueues(queues: Readonly<Record<string, unknown>>, file: string): void {
-    for (const [queue, members] of Object.entries(queues)) {
-      const name = `queues."${queue}"`;
+  #addIngest({ tenants = {}, ...members }: Readonly<Record<string, unknown>>, file: string): void {
+    this.#addTable({ name: 'ingest', section: 'ingest', members, settings: settingsOf('ingest'), source: file });
+    const section = 'ingest.tenants';
+    if (isTable(tenants)) this.#addNamed({ section, tables: tenants, names: this.tenants, settings: TENANT_SETTINGS, file });
+    else this.#refuse(section, 'INVALID_TYPE', `[${section}] must be a section`, file);
+  }
+
+  /** The tables `proxy` and `storage` of a job type count as members of it: `proxy.primary`. */
+  #addJobTypes(tables: Readonly<Record<string, unknown>>, file: string): void {
+    for (const name of Object.keys(tables)) {
+      if (isJobTypeName(name)) continue;
+      const message = `job_types."${name}": a job type must have 1 to 100 letters, digits, dots, dashes and underscores`;
+      this.#refuse(`job_types."${name}"`, 'INVALID_VALUE', message, file);
+    }
+    const flat = Object.entries(tables).map(([name, members]): [string, unknown] => [name, isTable(members) ? flatten(members) : members]);
+    this.#addNamed({ section: 'job_types', tables: dictionary(flat), names: this.jobTypes, settings: JOB_TYPE_SETTINGS, file });
+  }
+
+  #addCategories(tables: Readonly<Record<string, unknown>>, file: string): void {
+    const section = 'categories';
+    for (const name of Object.keys(tables)) {
+      if (isCategoryName(name)) continue;
+      const message = `there is no category "${name}"${suggestion(name, CATEGORY_NAMES)}: write one of ${CATEGORY_NAMES.join(', ')}`;
+      this.#refuse(`${section}."${name}"`, 'UNKNOWN_MEMBER', message, file);
+    }
+    const known = dictionary(Object.entries(tables).filter(([name]) => isCategoryName(name)));
+    this.#addNamed({ section, tables: known, names: new Set(), settings: CATEGORY_SETTINGS, file });
+  }
+
+  #addNamed({ section, tables, names, settings, file }: NamedTables): void {
+    for (const [given, members] of Object.entries(tables)) {
+      const name = `${section}."${given}"`;
       if (!isTable(members)) {
-        this.#refuse(name, 'INVALID_TYPE', `${name} must be a section: write [queues."name"]`, file);
-      } else if (RESERVED_NAMES.has(queue)) {
-        const message = `${name}: JavaScript reserves that name. Give the queue another one`;
-        this.#refuse(name, 'RESERVED_NAME', message, file);
+        this.#refuse(name, 'INVALID_TYPE', `${name} must be a section: write [${section}."name"]`, file);
+      } else if (RESERVED_NAMES.has(given)) {
+        this.#refuse(name, 'RESERVED_NAME', `${name}: JavaScript reserves that name. Choose another one`, file);
+      } else if (section === 'queues' && given === DEAD_LETTER_QUEUE) {
+        this.#refuse(
+          name,
+          'INVALID_VALUE',
+          `${name} cannot be configured: it shows the dead letters and starts no jobs. Remove the section`,
+          file,
+        );
       } else {
-        this.queueNames.add(queue);
-        this.#addTable({ name, section: 'queues', members, settings: QUEUE_SETTINGS, source: file });
+        names.add(given);
+        this.#addTable({ name, section, members, settings, source: file });
       }
     }
   }
@@ -82,7 +146,7 @@ export class Assembly {
     const { name, section, members, settings, source } = table;
     for (const [key, given] of Object.entries(members)) {
       const setting = lookUp(settings, key);
-      if (setting === undefined) this.#refuseKey({ name, section, key, source });
+      if (setting === undefined) this.#refuseKey({ name, section, key, source, known: Object.keys(settings) });
       else this.#set(`${name}.${key}`, readValue(given, setting.kind), source);
     }
   }
@@ -107,9 +171,11 @@ export class Assembly {
     const section = SECTIONS.find(isOf);
     if (section !== undefined) {
       const key = variable.slice(variableOf(section, '').length).toLowerCase();
-      this.#refuseKey({ name: section, section, key, source: variable });
-    } else if (SECTIONS_NOT_YET.some(isOf)) refuse('has no effect in this version: remove it');
-    else if (isOf('queues')) refuse('is not a setting: configure queues in the file, as [queues."name"]');
+      this.#refuseKey({ name: section, section, key, source: variable, known: Object.keys(settingsOf(section)) });
+    } else if (isOf('queues')) refuse('is not a setting: configure queues in the file, as [queues."name"]');
+    else if (isOf('job_types')) refuse('is not a setting: configure job types in the file, as [job_types.name]');
+    else if (isOf('categories')) refuse('is not a setting: configure categories in the file, as [categories.name]');
+    else if (isOf('proxies')) refuse('is not a setting: configure proxy pools in the file, as [proxies."name"]');
     else {
       const nearest = nearestVariable(variable);
       if (nearest !== null) refuse(`is not a setting (did you mean ${nearest}?)`);
@@ -134,11 +200,8 @@ export class Assembly {
     else this.#refuse(name, 'INVALID_VALUE', `${name} ${read.message}`, source);
   }
 
-  #refuseKey({ name, section, key, source }: { name: string; section: string; key: string; source: string }): void {
-    const known = Object.keys(section === 'queues' ? QUEUE_SETTINGS : settingsOf(section as Section));
-    const isPlanned = lookUp(NOT_YET, section)?.includes(key) === true;
-    const what = isPlanned ? 'has no effect in this version: remove it' : `is not known${suggestion(key, known)}`;
-    this.#refuse(`${name}.${key}`, 'UNKNOWN_MEMBER', `${name}.${key} ${what}`, source);
+  #refuseKey({ name, key, source, known }: Unknown): void {
+    this.#refuse(`${name}.${key}`, 'UNKNOWN_MEMBER', `${name}.${key} is not known${suggestion(key, known)}`, source);
   }
 
   #refuse(field: string, code: string, message: string, source: string): void {

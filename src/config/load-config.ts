@@ -9,7 +9,10 @@ import type { ExecutionSettings } from '../core/execution/settings.ts';
 import { type IpRange, parseIp, parseRange } from '../core/ip-address.ts';
 import type { JobLimit } from '../core/limit.ts';
 import { type Policy, PROFILES } from '../core/policy.ts';
+import { alertConfig } from './alert-config.ts';
 import { Assembly, type Entries, invalidConfig } from './assemble.ts';
+import { categoryConfig } from './category-config.ts';
+import { ingestConfig } from './ingest-config.ts';
 import { NO_LIMIT } from './values.ts';
 
 /** All settings, read once and frozen. */
@@ -68,7 +71,8 @@ function readToml(file: string): Record<string, unknown> {
 
 type Get = <T>(name: string) => T;
 
-function toConfig({ entries, queueNames }: Assembly, folder: string) {
+function toConfig(assembly: Assembly, folder: string) {
+  const { entries, queueNames } = assembly;
   const get: Get = <T>(name: string) => entries.get(name)?.value as T;
   checkCombinations(get);
   return deepFreeze({
@@ -107,6 +111,14 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
         children: get<number>('simulation.max_children'),
       },
     },
+    telemetry: {
+      /** Null: the process chooses. */
+      logLevel: get<'debug' | 'info' | 'warn' | 'error' | 'off' | null>('telemetry.log_level'),
+      logFormat: get<'json' | 'text' | null>('telemetry.log_format'),
+      logLimit: get<number>('telemetry.log_limit'),
+      otlpEndpoint: get<string | null>('telemetry.otlp_endpoint'),
+      traceSample: get<number>('telemetry.trace_sample'),
+    },
     limits: {
       requestsPerMinute: get<number>('limits.requests_per_minute'),
       payloadBytes: get<number>('limits.payload_size'),
@@ -116,8 +128,14 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
       orgShare: get<number>('limits.org_share'),
       storedBytes: get<number>('limits.stored_size'),
     },
+    audit: { jobs: get<'governed' | 'all'>('audit.jobs'), retentionMs: get<number>('retention.audit') },
     profile: queueProfile(get),
+    categories: categoryConfig(assembly),
     execution: executionSettings(get),
+    deadLetters: {
+      retentionMs: get<number>('retention.dead_letters'),
+      undoWindowMs: get<number>('deadletter.undo_window'),
+    },
     webhooks: {
       timeoutMs: get<number>('webhooks.timeout'),
       maxRetries: get<number>('webhooks.max_retries'),
@@ -133,13 +151,34 @@ function toConfig({ entries, queueNames }: Assembly, folder: string) {
       connectTimeoutMs: get<number>('egress.connect_timeout'),
       dnsTimeoutMs: get<number>('egress.dns_timeout'),
     },
+    artifacts: {
+      maxBytes: get<number>('artifacts.max_size'),
+      retentionMs: get<number>('artifacts.retention'),
+      bucket: get<string | null>('artifacts.bucket') ?? get<string>('ingest.bucket'),
+    },
+    ...ingestConfig(assembly, folder),
+    alerts: alertConfig(assembly),
     queues: [...queueNames].map((name) => ({
       name,
       order: get<'fifo' | 'fair' | undefined>(`queues."${name}".order`),
       paused: get<boolean | undefined>(`queues."${name}".paused`),
       limit: limitOf(get<string | undefined>(`queues."${name}".limit`)),
+      ...queueSettings((key) => get<number | undefined>(`queues."${name}".${key}`)),
     })),
   });
+}
+
+/** Zero removes a setting of a queue. A setting that the file does not name stays as it is in the ledger. */
+function queueSettings(get: (key: string) => number | undefined) {
+  const read = (key: string): number | null | undefined => (get(key) === 0 ? null : get(key));
+  const sloMs = read('slo');
+  return {
+    concurrency: read('concurrency'),
+    rate: read('rate'),
+    depthCap: read('depth_cap'),
+    sloSeconds: sloMs == null ? sloMs : sloMs / 1_000,
+    reservedShare: get('reserved_share'),
+  };
 }
 
 /** Null removes the limit of the queue. */
@@ -226,22 +265,7 @@ function checkCombinations(get: Get): void {
   if (issues.length > 0) throw invalidConfig(issues);
 }
 
-/**
- * Everyone who can reach the server can register with it. On an address that others can reach, the operator must allow that.
- * Only processes that serve HTTP check it, so that workers and commands can share the file.
- */
-export function checkOpenRegistration({ server, auth, execution }: Config): void {
-  if (execution.registration !== 'open' || auth.allowsOpen || isLoopback(server.host)) return;
-  const field = 'auth.registration';
-  const message =
-    `${field} is "open" and the server would listen on ${server.host}. ` +
-    'Everyone who reaches that address could create clients and run jobs. ' +
-    'Set auth.registration = "token" and auth.bootstrap_token, or listen on 127.0.0.1. ' +
-    'If everyone may register, set auth.allow_open = true (MILLRACE_AUTH_ALLOW_OPEN=true)';
-  throw invalidConfig([{ field, code: 'OPEN_REGISTRATION', message }]);
-}
-
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   const address = parseIp(host);
   return host === 'localhost' || (address !== null && specialRangeOf(address) === 'loopback');
 }

@@ -1,38 +1,22 @@
+import { DEFAULT_ARTIFACT_BYTES, DEFAULT_ARTIFACT_RETENTION_MS } from '../core/artifact.ts';
 import { MAX_CHILDREN } from '../core/dependencies.ts';
+import { lookUp } from '../core/dictionary.ts';
 import { EXECUTION_TYPES } from '../core/execution/kinds.ts';
 import { DEFAULT_ORG_SHARE } from '../core/fair-share.ts';
 import { DEFAULT_MAX_PAYLOAD_BYTES, DEFAULT_MAX_RESULT_BYTES, HIGHEST_MAX_PAYLOAD_BYTES } from '../core/payload.ts';
 import { MAX_ATTEMPTS, PROFILES } from '../core/policy.ts';
-import type { Kind, Value } from './values.ts';
+import { ALERT_SECTIONS } from './alert-settings.ts';
+import { CATEGORY_SETTINGS } from './category-settings.ts';
+import { INGEST_SECTIONS, JOB_TYPE_SETTINGS, PROXY_SETTINGS } from './ingest-settings.ts';
+import { QUEUE_SETTINGS } from './queue-settings.ts';
+import { BOOLEAN, DAY, duration, integer, LIST, SECOND, type Setting, setting, TEXT } from './setting.ts';
 
-export type Setting = {
-  readonly kind: Kind;
-  /** Null: not set. */
-  readonly default: Value | null;
-  readonly help: string;
-  /** Masked wherever it is shown: the whole value, or the password of a URL. */
-  readonly secret?: 'whole' | 'password';
-  /** Other variables for this setting. MILLRACE_<SECTION>_<KEY> overrides them. */
-  readonly variables?: readonly string[];
-};
+export type { Setting } from './setting.ts';
 
-const SECOND = 1_000;
-const DAY = 86_400_000;
 const PROFILE = PROFILES.gopherqueue;
 const EXECUTION = PROFILES.forgerun;
-
-/** A hundred years. Statements subtract durations from now, and PostgreSQL has no dates before 4713 BC. */
-const LONGEST = 36_500 * DAY;
-
-const duration = (minMs = 1, maxMs = LONGEST): Kind => ({ type: 'duration', minMs, maxMs });
-const integer = (min: number, max?: number): Kind => ({ type: 'integer', min, max });
-const TEXT: Kind = { type: 'text' };
-const BOOLEAN: Kind = { type: 'boolean' };
-const LIST: Kind = { type: 'list' };
-
-function setting(kind: Kind, value: Value | null, help: string, more?: Pick<Setting, 'secret' | 'variables'>): Setting {
-  return { kind, default: value, help, ...more };
-}
+// As in `telemetry/log.ts`, which this room may not import.
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'off'];
 
 /** Every setting, by section and key. */
 const SETTINGS = {
@@ -137,6 +121,33 @@ const SETTINGS = {
     ),
     max_children: setting(integer(0, MAX_CHILDREN), 100, 'the most jobs that a job of the type simulate may spawn'),
   },
+  telemetry: {
+    log_level: setting(
+      { type: 'text', choices: LOG_LEVELS },
+      null,
+      'the least level of log lines on standard error: debug, info, warn, error or off; by default info, on a terminal warn, with --verbose debug',
+    ),
+    log_format: setting(
+      { type: 'text', choices: ['json', 'text'] },
+      null,
+      'how log lines are written; by default json, and text on a terminal',
+    ),
+    log_limit: setting(
+      integer(0, 1_000_000),
+      1_000,
+      'the most log lines of a kind in a second; a line then says how many were dropped; 0 means no limit',
+    ),
+    otlp_endpoint: setting(
+      { type: 'text', form: 'web address' },
+      null,
+      'a collector that takes traces as OTLP over HTTP, for example `http://127.0.0.1:4318`; none by default',
+    ),
+    trace_sample: setting(
+      { type: 'number', min: 0, max: 1 },
+      1,
+      'the part of new traces that is recorded, from 0 to 1; a trace that a caller began keeps its own decision',
+    ),
+  },
   limits: {
     requests_per_minute: setting(integer(1), 600, 'requests of an org per minute; beyond that the server returns 429'),
     payload_size: setting({ type: 'size', maxBytes: HIGHEST_MAX_PAYLOAD_BYTES }, DEFAULT_MAX_PAYLOAD_BYTES, 'the largest payload of a job'),
@@ -229,27 +240,61 @@ const SETTINGS = {
   },
   retention: {
     jobs: setting(duration(0), PROFILE.retentionMs, 'how long a job is kept after it has ended'),
+    dead_letters: setting(duration(0), 90 * DAY, 'how long an entry of the dead letter is kept; an open one keeps its job'),
     revoked_keys: setting(duration(0), 90 * DAY, 'how long a revoked API key is remembered'),
+    tasks: setting(
+      duration(0),
+      7 * DAY,
+      'how long a download of an ingest job is kept after it has ended, and an entry of the stream jobs.tasks',
+    ),
+    ledger: setting(duration(0), null, 'how long an ingest job is kept after its last download has ended; by default as long as `jobs`'),
+    ledger_size: setting(
+      { type: 'size', maxBytes: 1_125_899_906_842_624 },
+      5_368_709_120,
+      'what ingest jobs may take in the database, about; beyond that the ones that ended first are removed',
+    ),
+    logs: setting(duration(0), 30 * DAY, 'how long a line of the stream jobs.logs is kept'),
+    deadletter: setting(duration(0), 90 * DAY, 'how long an entry of the stream jobs.dlq is kept'),
+    audit: setting(duration(0), 365 * DAY, 'how long a row of the audit trail is kept'),
+    alerts: setting(duration(0), 90 * DAY, 'how long an alert is kept after it was last raised'),
   },
+  audit: {
+    jobs: setting(
+      { type: 'text', choices: ['governed', 'all'] },
+      'governed',
+      'the jobs whose own events are in the audit trail: those with one of the five categories, or all; requested actions always are',
+    ),
+  },
+  deadletter: {
+    undo_window: setting(duration(0), DAY, 'how long a discard, and an operation that has ended, can be undone'),
+  },
+  artifacts: {
+    max_size: setting({ type: 'size', maxBytes: 1_125_899_906_842_624 }, DEFAULT_ARTIFACT_BYTES, 'the largest artifact'),
+    retention: setting(duration(SECOND, 3_650 * DAY), DEFAULT_ARTIFACT_RETENTION_MS, 'how long an artifact is kept'),
+    bucket: setting({ type: 'text', form: 'bucket' }, null, 'the bucket of artifacts; by default `ingest.bucket`'),
+  },
+  ...INGEST_SECTIONS,
+  ...ALERT_SECTIONS,
 } as const satisfies Record<string, Record<string, Setting>>;
-
-/** The settings of one queue, `[queues."name"]`. */
-export const QUEUE_SETTINGS = {
-  order: setting(
-    { type: 'text', choices: ['fifo', 'fair'] },
-    null,
-    '"fair" (the order of a new queue): orgs take turns among jobs of one priority; "fifo": by order of submission over all orgs',
-  ),
-  paused: setting(BOOLEAN, null, 'no job of the queue starts while it is paused'),
-  limit: setting(
-    { type: 'limit' },
-    null,
-    'how many of its jobs run at the same time or start within a time, for jobs whose submission and type have no limit; the key may contain placeholders: `{ key = "mail-{payload.customer}", concurrency = 1 }`, `{ key = "mail", rate = 5, per = "1s" }`; "none" removes it',
-  ),
-} as const satisfies Record<string, Setting>;
 
 export type Section = keyof typeof SETTINGS;
 
 export const SECTIONS = Object.keys(SETTINGS) as Section[];
+
+/** Sections with a table for each name that the file gives. */
+const TABLES: Readonly<Record<string, Readonly<Record<string, Setting>>>> = {
+  queues: QUEUE_SETTINGS,
+  job_types: JOB_TYPE_SETTINGS,
+  proxies: PROXY_SETTINGS,
+  categories: CATEGORY_SETTINGS,
+};
+
+/** The setting of an entry, by its full name: `server.port`, `queues."q:mail".order`, `job_types."gallery".proxy.primary`. */
+export function settingNamed(name: string): Setting {
+  const [section, key] = [name.slice(0, name.indexOf('.')), name.slice(name.lastIndexOf('.') + 1)];
+  const settings = lookUp(TABLES, section) ?? settingsOf(section as Section);
+  const found = Object.entries(settings).find(([known]) => known === key || known.endsWith(`.${key}`));
+  return (found as [string, Setting])[1];
+}
 
 export const settingsOf = (section: Section): Readonly<Record<string, Setting>> => SETTINGS[section];

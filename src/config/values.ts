@@ -1,12 +1,17 @@
 import { specialRangeOf } from '../core/address-policy.ts';
 import { parseDuration } from '../core/duration.ts';
+import { headerProblem } from '../core/ingest/manifest.ts';
 import { parseIp, parseRange } from '../core/ip-address.ts';
 import { Issues } from '../core/issues.ts';
 import { type JobLimit, readLimit } from '../core/limit.ts';
 
 /** The type of a setting. Durations are read as milliseconds, sizes as bytes. */
 export type Kind =
-  | { readonly type: 'text'; readonly choices?: readonly string[]; readonly minLength?: number }
+  | { readonly type: 'text'; readonly choices?: readonly string[]; readonly minLength?: number; readonly form?: TextForm }
+  /** A map of HTTP headers. */
+  | { readonly type: 'headers' }
+  /** A table of any content. */
+  | { readonly type: 'object' }
   | { readonly type: 'integer'; readonly min: number; readonly max?: number }
   | { readonly type: 'number'; readonly above?: number; readonly min?: number; readonly max: number }
   | { readonly type: 'boolean' }
@@ -22,7 +27,8 @@ export type Kind =
       readonly needsOne?: true;
     };
 
-type Form = 'range' | 'local endpoint' | 'host name';
+type Form = 'range' | 'local endpoint' | 'host name' | 'proxy';
+type TextForm = 'bucket' | 'key prefix' | 'web address';
 
 export type Value = string | number | boolean | readonly string[];
 
@@ -40,6 +46,9 @@ export function readValue(given: unknown, kind: Kind): Read {
       return readInteger(given, kind);
     case 'number':
       return readNumber(given, kind);
+    case 'headers':
+    case 'object':
+      return readTable(given, kind);
     case 'limit':
       return readLimitText(given);
     case 'boolean':
@@ -74,9 +83,13 @@ export function readEnvironmentValue(text: string, kind: Kind): Read {
   return readValue(trimmed, kind);
 }
 
-function readText(given: unknown, { choices, minLength = 1 }: { choices?: readonly string[]; minLength?: number }): Read {
+function readText(
+  given: unknown,
+  { choices, minLength = 1, form }: { choices?: readonly string[]; minLength?: number; form?: TextForm },
+): Read {
   if (typeof given !== 'string' || given === '') return refuse('must be a non-empty string');
   if (given.length < minLength) return refuse(`must have at least ${minLength} characters`);
+  if (form !== undefined && !TEXT_FORMS[form].fits(given)) return refuse(`must be ${TEXT_FORMS[form].name}`);
   if (choices === undefined || choices.includes(given)) return accept(given);
   return refuse(`must be one of ${choices.map((choice) => `"${choice}"`).join(', ')}`);
 }
@@ -130,13 +143,33 @@ function readList(given: unknown, { choices, of, needsOne }: { choices?: readonl
   if (!Array.isArray(given) || !given.every((item) => typeof item === 'string' && item !== '')) return refuse('must be a list of strings');
   if (needsOne && given.length === 0) return refuse('must have at least one item');
   const wrong = of === undefined ? undefined : given.find((item) => !FORMS[of].fits(item));
-  if (of !== undefined && wrong !== undefined) return refuse(`must be a list of ${FORMS[of].name}, but "${wrong}" is not one`);
+  if (of !== undefined && wrong !== undefined)
+    return refuse(`must be a list of ${FORMS[of].name}${of === 'proxy' ? '' : `, but "${wrong}" is not one`}`);
   if (choices === undefined) return accept(Object.freeze([...given]));
   if (given.length > 0 && given.every((item) => choices.includes(item))) return accept(Object.freeze([...new Set<string>(given)]));
   return refuse(`must be a list of at least one of ${choices.map((choice) => `"${choice}"`).join(', ')}`);
 }
 
+const TEXT_FORMS = {
+  bucket: {
+    name: 'the name of a bucket: 3 to 63 lower-case letters, digits, dots and dashes',
+    fits: (text: string) => /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(text) && !text.includes('..'),
+  },
+  'key prefix': {
+    name: 'the beginning of object keys such as "gallery/", without a slash at the start and without "." and ".." as a part',
+    fits: (text: string) => Buffer.byteLength(text) <= 500 && !/^\/|(?:^|\/)\.{1,2}(?:\/|$)|\/\/|\p{Cc}/u.test(text),
+  },
+  'web address': {
+    name: 'a web address such as "http://127.0.0.1:4318"',
+    fits: (text: string) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol),
+  },
+} as const;
+
 const FORMS = {
+  proxy: {
+    name: 'addresses of proxies such as "http://user:secret@proxy.example.com:3128" or "socks5://proxy.example.com:1080"',
+    fits: (text: string) => URL.canParse(text) && /^(?:http|socks5):$/.test(new URL(text).protocol),
+  },
   range: {
     name: 'addresses or ranges such as "10.1.0.0/16" or "::1"',
     fits: (text: string) => parseRange(text) !== null,
@@ -165,6 +198,7 @@ export function showValue(value: Value | null, kind: Kind): string {
   if (value === null) return '(not set)';
   if (kind.type === 'duration') return `"${showDuration(value as number)}"`;
   if (kind.type === 'size') return `"${showSize(value as number)}"`;
+  if (kind.type === 'headers' || kind.type === 'object') return value as string;
   if (kind.type === 'limit' && value !== NO_LIMIT) return showLimit(JSON.parse(value as string));
   return JSON.stringify(value);
 }
@@ -208,4 +242,15 @@ function readLimitText(given: unknown): Read {
   const limit = readLimit(given, issues, { isTemplate: true });
   if (limit !== null) return { ok: true, value: JSON.stringify(limit) };
   return { ok: false, message: `is not valid: ${issues.list.map(({ message }) => message).join('; ')}` };
+}
+
+/** A table is kept as JSON text, so that it can be shown like any other value. */
+function readTable(given: unknown, { type }: { type: 'headers' | 'object' }): Read {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return refuse('must be a table');
+  for (const [name, value] of type === 'headers' ? Object.entries(given) : []) {
+    if (typeof value !== 'string') return refuse(`must be a table of strings, but ${name} is not one`);
+    const problem = headerProblem(name, value);
+    if (problem !== null) return refuse(`is not valid: ${name} ${problem.message}`);
+  }
+  return accept(JSON.stringify(given));
 }

@@ -116,6 +116,8 @@ export const PAUSES = {
   itemFailed: { firstMs: 1_000, maxMs: 300_000, jitter: 'half' },
   /** The embedded PostgreSQL ended and could not be started again. */
   restartFailed: { firstMs: 250, maxMs: 30_000, jitter: 'half' },
+  /** A proxy failed several times in a row, and again after each return. One that works again is used within a minute. */
+  proxyEjected: { firstMs: 2_000, maxMs: 45_000 },
 } as const satisfies Record<string, Pause>;
 
 /** The longest delay is `firstMs` for 0 failures and doubles with each. `random` is in [0, 1). */

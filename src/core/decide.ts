@@ -23,6 +23,8 @@ export interface DecideParams {
     readonly attemptsStarted: number;
     readonly maxAttempts: number;
     readonly lifetimeDeadlineMs: number | null;
+    /** Manual retries that followed a permanent failure. */
+    readonly permanentFailures?: number;
   };
   readonly policy: Policy;
   /** In [0, 1), for the jitter. */
@@ -98,7 +100,7 @@ export function decide(params: DecideParams): Decision {
 
 function decideFailure(params: DecideParams, failure: Failure): Decision {
   const { category } = failure;
-  if (category === 'PERMANENT') return { transition: transitions.runningToFailedPermanentFailure(), failure };
+  if (category === 'PERMANENT') return { transition: permanentEdge(params), failure };
   if (category === 'CANCELLED') return { transition: transitions.runningToCancelledCancelled(), failure };
   if (category === 'TIMEOUT' && failure.code === LIFETIME_FAILURE.code) {
     return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure };
@@ -113,6 +115,12 @@ function decideFailure(params: DecideParams, failure: Failure): Decision {
   if (wouldOutlive(params, delayMs)) return { transition: transitions.runningToDeadLetterLifetimeExceeded(), failure };
   const decision: Decision = { transition: RETRY[category](), delayMs, failure, ...refund };
   return backoff.customFailed ? { ...decision, customFailed: true } : decision;
+}
+
+/** A governed job that fails permanently again after a manual retry is poison: another retry by hand would not help. */
+function permanentEdge({ job, policy: { poisonAfter = Number.POSITIVE_INFINITY } }: DecideParams): Transition<'running'> {
+  const failures = (job.permanentFailures ?? 0) + 1;
+  return failures >= poisonAfter && failures > 1 ? transitions.runningToDeadLetterPoison() : transitions.runningToFailedPermanentFailure();
 }
 
 // The handler may have made progress, so the attempt counts; it did not fail, so there is no backoff.

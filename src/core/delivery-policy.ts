@@ -20,6 +20,8 @@ export type LoadedDelivery =
       readonly body: Uint8Array;
       readonly secrets: readonly Uint8Array[];
       readonly createdAtMs: number;
+      /** The trace of the job that the message is about. */
+      readonly traceparent: string | null;
       /** By the clock of the database. */
       readonly nowMs: number;
     }

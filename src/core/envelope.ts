@@ -1,5 +1,7 @@
+import { CATEGORY_NAMES } from './governance/categories.ts';
 import { isUuid } from './ids.ts';
 import type { Issues } from './issues.ts';
+import { readWord } from './submission-fields.ts';
 import { isTraceparent } from './traceparent.ts';
 
 /** Where a job came from. It does not change how the job runs. */
@@ -17,8 +19,6 @@ interface Given {
   readonly traceparent?: unknown;
 }
 
-export const CATEGORY_NAME = '^[a-z0-9:_.-]{1,100}$';
-const CATEGORY = new RegExp(CATEGORY_NAME);
 const EXAMPLE = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
 /** Returns null when no member is set, as for most jobs. */
@@ -26,17 +26,11 @@ export function readEnvelope(given: Given, requestId: string | null, issues: Iss
   const { category, projectId, traceparent } = given;
   if (category == null && projectId == null && traceparent == null && requestId === null) return null;
   return {
-    category: category == null ? null : readCategory(category, issues),
+    category: category == null ? null : readWord(category, { field: 'category', words: CATEGORY_NAMES }, issues),
     projectId: projectId == null ? null : readProjectId(projectId, issues),
     traceparent: traceparent == null ? null : readTraceparent(traceparent, issues),
     requestId,
   };
-}
-
-function readCategory(value: unknown, issues: Issues): string | null {
-  if (typeof value === 'string' && CATEGORY.test(value)) return value;
-  issues.add('category', 'INVALID_VALUE', 'must be 1 to 100 characters from a-z, 0-9 and : _ . -');
-  return null;
 }
 
 function readProjectId(value: unknown, issues: Issues): string | null {

@@ -3,6 +3,7 @@ import { dictionary } from './dictionary.ts';
 import { type ErrorCode, isAppError } from './errors.ts';
 import { judge } from './failure-rules.ts';
 import { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, PostponeError, TemporaryError } from './handler-errors.ts';
+import { maskSecrets } from './mask-secrets.ts';
 import { isSecretName, MASKED } from './secret-names.ts';
 
 export { JobCancelledError, JobTimeoutError, LeaseLostError, PermanentError, PostponeError, TemporaryError };
@@ -78,7 +79,7 @@ export function classify(error: unknown, abort?: AbortCause): Failure {
   return readSafely(
     () => ({
       ...boundedKind(kindOf(error)),
-      message: boundText(messageOf(error), MAX_MESSAGE_BYTES),
+      message: maskedText(messageOf(error), MAX_MESSAGE_BYTES),
       ...evidenceOf(error),
     }),
     { ...UNCLASSIFIED, message: 'the handler threw a value that cannot be read' },
@@ -128,9 +129,20 @@ function evidenceOf(error: unknown): Pick<Failure, 'stackTrace' | 'context'> {
   const stack = 'stack' in error && typeof error.stack === 'string' ? error.stack : undefined;
   const context = 'context' in error ? contextOf(error.context) : undefined;
   return {
-    ...(stack === undefined ? {} : { stackTrace: boundText(stack, MAX_STACK_BYTES) }),
+    ...(stack === undefined ? {} : { stackTrace: maskedStack(stack) }),
     ...(context === undefined ? {} : { context }),
   };
+}
+
+/** Errors of HTTP clients and databases often quote a header, a URL or a body with a secret. Cut first, because masking reads all of it. */
+const maskedText = (text: string, maxBytes: number): string => boundText(maskSecrets(text.slice(0, maxBytes)), maxBytes);
+
+const FIRST_FRAME = /^ {4}at /m;
+
+/** The message at the beginning is masked. The frames name files, lines and columns, which look like names with values. */
+function maskedStack(stack: string): string {
+  const frames = FIRST_FRAME.exec(stack)?.index ?? stack.length;
+  return boundText(`${maskedText(stack.slice(0, frames), MAX_STACK_BYTES)}${stack.slice(frames)}`, MAX_STACK_BYTES);
 }
 
 /** The `context` of an error as strings, with the values of secret-sounding names masked. */
@@ -145,7 +157,7 @@ function contextOf(source: unknown): Record<string, string> | undefined {
 
 function contextValue(name: string, value: unknown): string {
   if (isSecretName(name)) return MASKED;
-  return boundText(typeof value === 'string' ? value : jsonOf(value), MAX_CONTEXT_VALUE_BYTES);
+  return maskedText(typeof value === 'string' ? value : jsonOf(value), MAX_CONTEXT_VALUE_BYTES);
 }
 
 function jsonOf(value: unknown): string {

@@ -3,11 +3,20 @@ import { createHash } from 'node:crypto';
 const DIGITS = Buffer.from('0123456789abcdef');
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i;
 const UUID_BYTES = 16;
+const TIME_BYTES = 6;
 
 /** Formats 16 random bytes of the caller as a version 4 UUID. */
 export function uuidV4(random: Uint8Array): string {
   if (random.length < UUID_BYTES) throw new RangeError(`a UUID needs ${UUID_BYTES} bytes, not ${random.length}`);
   return format(random, 4);
+}
+
+/** Formats a time and random bytes of the caller as a version 7 UUID. Such ids sort by time. */
+export function uuidV7(atMs: number, random: Uint8Array): string {
+  if (random.length < UUID_BYTES) throw new RangeError(`a UUID needs ${UUID_BYTES} bytes, not ${random.length}`);
+  const bytes = Uint8Array.from(random);
+  for (let index = 0; index < TIME_BYTES; index++) bytes[index] = Math.floor(atMs / 256 ** (TIME_BYTES - 1 - index)) % 256;
+  return format(bytes, 7);
 }
 
 /** Derived from the job and its lease, so it need not be stored. */

@@ -1,5 +1,6 @@
 import type { DependencyType } from './dependencies.ts';
 import type { Failure } from './failure.ts';
+import type { DeadLetterStatus } from './governance/dead-letter.ts';
 import type { JobLimit } from './limit.ts';
 import type { Payload } from './payload.ts';
 import type { Priority } from './priority.ts';
@@ -39,6 +40,8 @@ export interface JobSummary {
   readonly completedAt: Date | null;
   readonly cancelRequestedAt: Date | null;
   readonly lifetimeDeadlineAt: Date | null;
+  /** The scheduled run that the job belongs to; null if no schedule submitted it. */
+  readonly plannedAt: Date | null;
   /** Only when it was asked for, and only once the job has ended after at least one attempt. */
   readonly result?: JobResult;
   readonly progress?: Progress;
@@ -56,6 +59,12 @@ export interface JobSummary {
   readonly dependsOn: readonly string[];
   readonly dependencyType: DependencyType | null;
   readonly parentId: string | null;
+  /** What became of a dead-lettered job; null for a job in another state. */
+  readonly deadLetterStatus: DeadLetterStatus | null;
+  /** The dead-lettered job whose work it does, with a corrected payload. */
+  readonly replacesJobId: string | null;
+  /** The job that does the work of this dead-lettered one. */
+  readonly replacedByJobId: string | null;
   /** The limit that it shares with the jobs of its org that have the same key. */
   readonly limit: JobLimit | null;
 }

@@ -1,5 +1,6 @@
 import { BACKOFF_STRATEGIES, type BackoffPolicy, DEFAULT_BACKOFF } from './backoff.ts';
 import type { Issue } from './errors.ts';
+import { CATEGORY_NAMES } from './governance/categories.ts';
 
 /** The rules of a job, resolved once at submission and kept for life. */
 export interface Policy {
@@ -20,6 +21,8 @@ export interface Policy {
   readonly cancelsAtOnce: boolean;
   /** Whether a manual retry may exceed the limit of attempts. */
   readonly retriesByHand: 'extend' | 'within_limit';
+  /** Only governed jobs have it: the permanent failure that makes the job poison, counted over manual retries. */
+  readonly poisonAfter?: number;
 }
 
 /** Some values of a policy; the next layer decides about absent members. */
@@ -96,13 +99,14 @@ export function resolvePolicy({ submission, registration, profile }: ResolvePara
   return checked(overlay(registered, submission), base);
 }
 
-const cache = new WeakMap<PolicyLayer, { readonly base: Policy; readonly resolved: ResolvedPolicy }>();
+const cache = new WeakMap<PolicyLayer, WeakMap<Policy, ResolvedPolicy>>();
 
 function registeredPolicy(layer: PolicyLayer, base: Policy): ResolvedPolicy {
-  const known = cache.get(layer);
-  if (known?.base === base) return known.resolved;
+  const ofLayer = cache.get(layer) ?? new WeakMap<Policy, ResolvedPolicy>();
+  const known = ofLayer.get(base);
+  if (known !== undefined) return known;
   const resolved = checked(overlay(base, layer), base);
-  cache.set(layer, { base, resolved });
+  cache.set(layer, ofLayer.set(base, resolved));
   return resolved;
 }
 
@@ -141,7 +145,10 @@ export function checkPolicy(policy: Policy, profile: Policy): Issue[] {
 
 /** The settings that decide the longest timeout. */
 const TIMEOUT_SETTINGS: ReadonlyMap<string, string> = new Map([
-  ['gopherqueue', 'queue.execution_timeout in the configuration, or defaults.timeoutMs of Millrace.open'],
+  ...['gopherqueue', ...CATEGORY_NAMES].map((profile): [string, string] => [
+    profile,
+    'queue.execution_timeout in the configuration, or defaults.timeoutMs of Millrace.open',
+  ]),
   ['forgerun', 'execution.max_runtime in the configuration'],
 ]);
 

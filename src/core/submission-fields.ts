@@ -27,7 +27,7 @@ export const FIELD_LIMITS = {
 
 export const DEFAULT_QUEUE = 'q:default';
 export const CRITICAL_QUEUE = 'q:critical';
-const DEAD_LETTER_QUEUE = 'q:deadletter';
+export const DEAD_LETTER_QUEUE = 'q:deadletter';
 
 /** The queues that exist without configuration. */
 export const STANDING_QUEUES: readonly string[] = [

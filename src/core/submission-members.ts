@@ -1,6 +1,8 @@
 import { DELIVERY_PROFILE, DELIVERY_TYPE } from './delivery-policy.ts';
 import type { Issue } from './errors.ts';
+import { INGEST_PROFILE } from './ingest/policy.ts';
 import type { Issues } from './issues.ts';
+import { MAINTENANCE_POLICY, MAINTENANCE_TYPE } from './maintenance.ts';
 import { suggestion } from './nearest-name.ts';
 
 const KNOWN_MEMBERS = new Set([
@@ -21,6 +23,8 @@ const KNOWN_MEMBERS = new Set([
   'callbackUrl',
   'queue',
   'limit',
+  'unique',
+  'debounce',
   'category',
   'projectId',
   'traceparent',
@@ -58,7 +62,9 @@ export function refuseUnknownMembers(submission: object, issues: Issues): void {
 /** Job types that only one part of the system may submit. It submits them with this profile. */
 const RESERVED_TYPES = [
   { prefix: 'forgerun.', profile: 'forgerun', owner: 'the execution API' },
+  { prefix: 'fetchbox.', profile: INGEST_PROFILE, owner: 'the ingest API' },
   { prefix: DELIVERY_TYPE, profile: DELIVERY_PROFILE, owner: 'webhook deliveries' },
+  { prefix: MAINTENANCE_TYPE, profile: MAINTENANCE_POLICY.profile, owner: 'maintenance' },
 ] as const;
 
 export function refuseReservedType(type: unknown, profile: string, issues: Issues): void {

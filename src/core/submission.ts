@@ -1,15 +1,26 @@
 import type { AddressPolicy } from './address-policy.ts';
-import type { BackoffStrategy } from './backoff.ts';
 import { fingerprint as hash } from './canonical-json.ts';
 import type { DependencyType } from './dependencies.ts';
-import { type DurationInput, formatDuration } from './duration.ts';
 import { type Envelope, readEnvelope } from './envelope.ts';
 import type { Issue } from './errors.ts';
+import type { Category } from './governance/category.ts';
+import {
+  categoryNamed,
+  checkGoverned,
+  derivedKey,
+  type Governing,
+  type InspectedPayload,
+  inspectPayload,
+  jittered,
+  looksDerived,
+  stretchedFor,
+} from './governance/govern.ts';
 import { Issues } from './issues.ts';
-import { fillLimit, type JobLimit, type LimitSubmission, readLimit } from './limit.ts';
-import { DEFAULT_MAX_PAYLOAD_BYTES, decodePayload, encodePayload, lengthOf, type Payload } from './payload.ts';
+import { fillLimit, type JobLimit, readLimit } from './limit.ts';
+import { DEFAULT_MAX_PAYLOAD_BYTES, encodePayload, lengthOf, type Payload } from './payload.ts';
 import type { Policy, ProfileName } from './policy.ts';
 import { DEFAULT_PRIORITY, PRIORITIES, type Priority, priorityNumber } from './priority.ts';
+import { checkStart } from './start-time.ts';
 import {
   CRITICAL_QUEUE,
   DEFAULT_QUEUE,
@@ -26,62 +37,13 @@ import {
   readUrl,
   readWord,
 } from './submission-fields.ts';
+import { fingerprintOf, LARGE_PAYLOAD, largeFingerprintOf } from './submission-fingerprint.ts';
+import type { BackoffSubmission, Submission } from './submission-input.ts';
 import { refuseReservedType, refuseUnknownMembers } from './submission-members.ts';
 import { type RegistrationPolicy, readPolicyLayer, resolveForJob } from './submission-policy.ts';
-import { formatTimestamp, type TimestampInput } from './timestamp.ts';
-import { nextTurn } from './turns.ts';
+import { type JobUnique, readUnique, withinLifetime } from './unique.ts';
 
-export interface BackoffSubmission {
-  readonly strategy?: BackoffStrategy;
-  readonly initialDelay?: DurationInput;
-  readonly maxDelay?: DurationInput;
-  readonly multiplier?: number;
-  readonly jitter?: boolean;
-}
-
-/** What a caller submits. A member that is undefined or null counts as absent. */
-export interface Submission<P = unknown> {
-  /** The job type, which selects the handler. */
-  readonly type: string;
-  /** The input of the handler: a JSON value. */
-  readonly payload: P;
-  /** Default: NORMAL. */
-  readonly priority?: Priority | null;
-  /** How long to wait before the job may start. Not together with `scheduledAt`. */
-  readonly delay?: DurationInput | null;
-  /** When the job may start. Not together with `delay`. */
-  readonly scheduledAt?: TimestampInput | null;
-  /** How long one attempt may take. */
-  readonly timeout?: DurationInput | null;
-  /** The longest time from the submission to the end of the job, delays and retries included. */
-  readonly lifetime?: DurationInput | null;
-  /** How many attempts the job has before it is dead-lettered. */
-  readonly maxAttempts?: number | null;
-  /** How long the job waits before each retry. */
-  readonly backoff?: BackoffSubmission | null;
-  /** A second submission with the same key returns the first job. */
-  readonly idempotencyKey?: string | null;
-  /** An id that connects jobs and logs. Default: the id of the request. */
-  readonly correlationId?: string | null;
-  /** Names and values to search by. */
-  readonly tags?: Readonly<Record<string, string>> | null;
-  /** The ids of jobs that must end first. */
-  readonly dependsOn?: readonly string[] | null;
-  /** AFTER (default) and CHAIN: start when all of them completed. AFTER_ANY: start when the first has ended, in any state. */
-  readonly dependencyType?: DependencyType | null;
-  /** An address that receives the outcome of the job. */
-  readonly callbackUrl?: string | null;
-  /** The queue to wait in. */
-  readonly queue?: string | null;
-  /** How many jobs with one key run at the same time or start within a time. Default: the limit of the type, else that of the queue. */
-  readonly limit?: LimitSubmission | null;
-  /** A label that is stored and shown with the job. */
-  readonly category?: string | null;
-  /** A scope inside the org. The same idempotency key in two projects names two jobs. */
-  readonly projectId?: string | null;
-  /** W3C Trace Context: the span that submits the job. */
-  readonly traceparent?: string | null;
-}
+export type { BackoffSubmission, Submission };
 
 export interface NewJob {
   readonly type: string;
@@ -102,6 +64,10 @@ export interface NewJob {
   readonly envelope: Envelope | null;
   /** Absent for almost all jobs. */
   readonly limit?: JobLimit;
+  /** Absent for almost all jobs. */
+  readonly unique?: JobUnique;
+  /** The idempotency key was derived from the submission. */
+  readonly hasDerivedKey?: true;
 }
 
 export interface SubmissionLimits {
@@ -125,16 +91,20 @@ export interface NormalizeParams {
   readonly queueLimitOf?: (queue: string) => JobLimit | undefined;
   /** Queues that may be used in addition to the built-in ones. Without them every name is accepted. */
   readonly queues?: QueueNames;
+  /** The rules of categories. Without them a category is only stored. */
+  readonly governing?: Governing;
 }
 
 export type NormalizedSubmission =
   | {
       readonly ok: true;
       readonly job: NewJob;
-      /** Adds the fingerprint to a job with a large payload, in several turns of the event loop. Absent for any other job. */
-      readonly complete?: () => Promise<NewJob>;
+      /** Does the rest for a job with a large payload, in several turns of the event loop. Absent for any other job. */
+      readonly complete?: () => Promise<CompletedSubmission>;
     }
   | { readonly ok: false; readonly issues: readonly Issue[] };
+
+type CompletedSubmission = { readonly ok: true; readonly job: NewJob } | { readonly ok: false; readonly issues: readonly Issue[] };
 
 /** Checks a submission, fills in defaults and resolves the job's policy. Reports all problems together. */
 export function normalizeSubmission(submission: Submission, params: NormalizeParams): NormalizedSubmission {
@@ -145,29 +115,55 @@ export function normalizeSubmission(submission: Submission, params: NormalizePar
   }
   refuseUnknownMembers(submission, issues);
   refuseReservedType(submission.type, profileNameOf(params.profile), issues);
-  const requested = readRequested(submission, params, issues);
-  const { registration, profile } = params;
+  const { registration, governing, nowMs, fingerprint } = params;
+  const category = categoryNamed(submission.category, governing);
+  const requested = readRequested(submission, { params, category }, issues);
+  const profile = category === null ? params.profile : stretchedFor(registration, (governing as Governing).governance.profileOf(category));
   const policy = resolveForJob({ submission: requested.layer, registration, profile }, issues);
-  if (policy !== null) checkLifetime(requested, { lifetimeMs: policy.lifetimeMs, nowMs: params.nowMs }, issues);
+  if (policy !== null) checkStart(requested, { lifetimeMs: policy.lifetimeMs, nowMs }, issues);
+  if (category !== null) checkGoverned(requested, { category, nowMs, knowsType: (governing as Governing).knowsType }, issues);
   const limit = issues.list.length > 0 || requested.payload === null ? undefined : limitOf(requested as Complete, params, issues);
   if (issues.list.length > 0 || policy === null || requested.payload === null) return { ok: false, issues: issues.list };
-  return withFingerprint(requested as Complete, { policy, limit, fingerprint: params.fingerprint });
+  if (category === null) return withFingerprint(requested as Complete, { policy, limit, fingerprint });
+  const ruled = { category, governing: governing as Governing, nowMs, policy: jittered(policy), limit, fingerprint };
+  return withGovernedPayload(requested as Complete, ruled);
 }
-
-/** Computing the fingerprint of a larger payload takes several turns of the event loop. */
-const LARGE_PAYLOAD = 131_072;
 
 type Resolved = { readonly policy: Policy; readonly limit: JobLimit | undefined; readonly fingerprint: string | undefined };
 
 function withFingerprint(requested: Complete, { policy, limit, fingerprint: given }: Resolved): NormalizedSubmission {
   const { idempotencyKey, payload } = requested;
+  if (idempotencyKey === null) return { ok: true, job: newJob(requested, { policy, limit, fingerprint: null }) };
   const made = (fingerprint: string | null) => newJob(requested, { policy, limit, fingerprint });
-  if (idempotencyKey === null) return { ok: true, job: made(null) };
   if (given === undefined && lengthOf(payload) > LARGE_PAYLOAD) {
-    const complete = async () => made(await largeFingerprintOf(requested));
+    const complete = async () => ({ ok: true, job: made(await largeFingerprintOf(requested)) }) as const;
     return { ok: true, job: made(null), complete };
   }
-  return { ok: true, job: made(given ?? fingerprintOf(requested, comparable(payload))) };
+  return { ok: true, job: made(given ?? fingerprintOf(requested)) };
+}
+
+type Ruled = Resolved & { readonly category: Category; readonly governing: Governing; readonly nowMs: number };
+
+/** Inspects the payload of a governed job and derives its key if it has none. */
+function withGovernedPayload(requested: Complete, ruled: Ruled): NormalizedSubmission {
+  const inspecting = inspectPayload(requested.payload, ruled.category);
+  if (!(inspecting instanceof Promise)) return governed(requested, ruled, inspecting);
+  const complete = async (): Promise<CompletedSubmission> => {
+    const normalized = governed(requested, ruled, await inspecting);
+    return normalized.ok && normalized.complete !== undefined ? normalized.complete() : normalized;
+  };
+  return { ok: true, job: newJob(requested, { ...ruled, fingerprint: null }), complete };
+}
+
+function governed(requested: Complete, ruled: Ruled, { issues, parts }: InspectedPayload): NormalizedSubmission {
+  if (issues.length > 0) return { ok: false, issues };
+  const { type, idempotencyKey, envelope } = requested;
+  if (idempotencyKey !== null && !looksDerived(idempotencyKey, type, ruled.governing)) return withFingerprint(requested, ruled);
+  const inputs = { ...requested, projectId: envelope?.projectId ?? null, nowMs: ruled.nowMs };
+  const key = derivedKey(inputs, { ...ruled, parts });
+  if (idempotencyKey !== null && idempotencyKey !== key) return withFingerprint(requested, ruled);
+  const job = newJob({ ...requested, idempotencyKey: key }, { ...ruled, fingerprint: ruled.fingerprint ?? hash(key) });
+  return { ok: true, job: { ...job, hasDerivedKey: true } };
 }
 
 /** A job has one limit: its own, else that of its type, else that of its queue. */
@@ -179,27 +175,21 @@ function limitOf(requested: Complete, { registration, queueLimitOf }: NormalizeP
   return ofQueue === undefined ? undefined : (fillLimit(ofQueue, { payload, source: `queue ${queue}` }, issues) ?? undefined);
 }
 
-async function largeFingerprintOf(requested: Complete): Promise<string> {
-  await nextTurn();
-  const payload = comparable(requested.payload);
-  await nextTurn();
-  return fingerprintOf(requested, payload);
-}
-
 const profileNameOf = (profile: ProfileName | Policy): string => (typeof profile === 'string' ? profile : profile.profile);
 
 type Requested = ReturnType<typeof readRequested>;
-type LifetimeParams = { readonly lifetimeMs: number | null; readonly nowMs: number };
 type Complete = Requested & { readonly type: string; readonly payload: Payload };
 
 const NO_DEPENDENCIES: readonly string[] = Object.freeze([]);
 
-function readRequested(given: Submission, { limits, requestId, queues }: NormalizeParams, issues: Issues) {
-  const callback = { field: 'callbackUrl', addresses: limits.addresses };
-  const queue = given.queue == null ? DEFAULT_QUEUE : readQueue(given.queue, queues, issues);
+type ReadParams = { readonly params: NormalizeParams; readonly category: Category | null };
+
+function readRequested(given: Submission, { params, category }: ReadParams, issues: Issues) {
+  const { limits, requestId, queues } = params;
+  const queue = given.queue == null ? (category?.queue ?? DEFAULT_QUEUE) : readQueue(given.queue, queues, issues);
   return {
     type: readType(given.type, issues),
-    payload: readPayload(given.payload, limits, issues),
+    payload: readPayload(given.payload, { limits, category }, issues),
     queue,
     priority: readPriority(given.priority, queue, issues),
     delayMs: given.delay == null ? null : readDuration(given.delay, 'delay', issues),
@@ -210,9 +200,11 @@ function readRequested(given: Submission, { limits, requestId, queues }: Normali
     tags: given.tags == null ? null : readTags(given.tags, issues),
     dependsOn: given.dependsOn == null ? NO_DEPENDENCIES : readDependencies(given.dependsOn, issues),
     dependencyType: readDependencyType(given.dependencyType, issues),
-    callbackUrl: given.callbackUrl == null ? null : readUrl(given.callbackUrl, callback, issues),
+    callbackUrl:
+      given.callbackUrl == null ? null : readUrl(given.callbackUrl, { field: 'callbackUrl', addresses: limits.addresses }, issues),
     envelope: readEnvelope(given, requestId ?? null, issues),
     limit: given.limit == null ? null : readLimit(given.limit, issues),
+    unique: readUnique(given, issues),
   };
 }
 
@@ -224,10 +216,13 @@ function readType(type: unknown, issues: Issues): string | null {
   return readTypeName(type, issues);
 }
 
-function readPayload(payload: unknown, limits: SubmissionLimits, issues: Issues): Payload | null {
+type PayloadRules = { readonly limits: SubmissionLimits; readonly category: Category | null };
+
+function readPayload(payload: unknown, { limits, category }: PayloadRules, issues: Issues): Payload | null {
   const encoded = encodePayload(payload, { maxBytes: limits.maxPayloadBytes, field: 'payload' });
-  if (encoded.ok) return encoded.payload;
-  issues.include(encoded.issue);
+  if (!encoded.ok) issues.include(encoded.issue);
+  else if (category === null || encoded.payload.kind === 'json') return encoded.payload;
+  else issues.add('payload', 'INVALID_TYPE', `must be an object for the category ${category.name}, not bytes`);
   return null;
 }
 
@@ -242,25 +237,13 @@ function readLabel(value: unknown, field: 'idempotencyKey' | 'correlationId', is
   return value == null ? null : readText(value, { field, max: FIELD_LIMITS[field] }, issues);
 }
 
-/** Refuses a job whose lifetime would end before its start. */
-function checkLifetime({ delayMs, scheduledAt }: Requested, limit: LifetimeParams, issues: Issues): void {
-  const { lifetimeMs, nowMs } = limit;
-  if (delayMs !== null && scheduledAt !== null) {
-    issues.add('delay', 'CONFLICTING_MEMBERS', 'and scheduledAt cannot be combined: use one of them');
-  }
-  if (lifetimeMs === null) return;
-  const message = `is not within the lifetime of the job, ${formatDuration(lifetimeMs)} from submission: the job would end before it starts. Submit it with a longer lifetime`;
-  if (delayMs !== null && delayMs >= lifetimeMs) issues.add('delay', 'BEYOND_LIFETIME', message);
-  if (scheduledAt !== null && scheduledAt.getTime() - nowMs >= lifetimeMs) {
-    issues.add('scheduledAt', 'BEYOND_LIFETIME', message);
-  }
-}
-
+type Writable<T> = { -readonly [K in keyof T]: T[K] };
 type Decided = { readonly policy: Policy; readonly limit: JobLimit | undefined; readonly fingerprint: string | null };
 
 function newJob(requested: Complete, { policy, limit, fingerprint }: Decided): NewJob {
-  const { scheduledAt, delayMs, idempotencyKey } = requested;
-  return {
+  const { scheduledAt, idempotencyKey, unique } = requested;
+  const delayMs = unique?.onConflict === 'debounce' ? unique.delayMs : requested.delayMs;
+  const job: Writable<NewJob> = {
     type: requested.type,
     queue: requested.queue,
     priority: priorityNumber(requested.priority),
@@ -277,24 +260,9 @@ function newJob(requested: Complete, { policy, limit, fingerprint }: Decided): N
     dependencyType: requested.dependencyType,
     callbackUrl: requested.callbackUrl,
     envelope: requested.envelope,
-    ...(limit === undefined ? {} : { limit }),
   };
+  // Members that almost no job has. A spread of them, mostly of nothing, took longer than the rest of this object.
+  if (limit !== undefined) job.limit = limit;
+  if (unique !== null) job.unique = withinLifetime(unique, policy.lifetimeMs);
+  return job;
 }
-
-/**
- * Identifies a repeat by what was requested. Resolved values and the trace are left out, so that a changed default or a new trace
- * does not turn a repeat into a different request.
- */
-function fingerprintOf(requested: Complete, payload: unknown): string {
-  const { idempotencyKey: _, payload: __, scheduledAt, envelope, limit, ...rest } = requested;
-  return hash({
-    ...rest,
-    ...(envelope?.category == null ? {} : { category: envelope.category }),
-    ...(limit === null ? {} : { limit }),
-    scheduledAt: scheduledAt === null ? null : formatTimestamp(scheduledAt),
-    payload,
-  });
-}
-
-const comparable = (payload: Payload): unknown =>
-  payload.kind === 'json' ? decodePayload(payload) : { $bytes: Buffer.from(payload.bytes).toString('base64') };

@@ -4,12 +4,12 @@ import type { TargetUrl } from '../core/target-url.ts';
 import { within } from './deadline.ts';
 import { type Candidate, dial, secure } from './dial.ts';
 import { EgressFault, faultFrom } from './fault.ts';
-import { openTunnel, type ProxyAddress } from './proxy.ts';
+import { authorizationOf, openTunnel, type ProxyAddress, TunnelRefused } from './proxy.ts';
 
 export type Dialled = { readonly address: string; readonly port: number; readonly via: 'direct' | 'http' | 'socks5' };
 
 /** A proxy with its resolved addresses. */
-type ProxyRoute = { readonly proxy: ProxyAddress; readonly addresses: readonly Candidate[] };
+type ProxyRoute = { readonly proxy: ProxyAddress; readonly mayForward: boolean; readonly addresses: readonly Candidate[] };
 
 export type ConnectionParams = {
   readonly target: TargetUrl;
@@ -21,20 +21,25 @@ export type ConnectionParams = {
   readonly onDial: ((dialled: Dialled) => void) | undefined;
 };
 
-export type Connection = { readonly socket: Socket; readonly candidate: Candidate };
+export type Connection = {
+  readonly socket: Socket;
+  readonly candidate: Candidate;
+  /** Set if there is no tunnel: the proxy reads the requests and forwards them. */
+  readonly proxyHeaders: Readonly<Record<string, string>> | null;
+};
 
 /** Connects to one of the checked addresses, with TLS for https. */
 export async function connectTo(params: ConnectionParams): Promise<Connection> {
   const connection = await tryInTurn(params);
   const { target, connectTimeoutMs: ms, secureContext: context, signal } = params;
   if (!target.isSecure) return connection;
-  const { socket, candidate } = connection;
+  const { socket } = connection;
   const { host } = target;
   const isLiteral = target.literal !== null;
-  const fault = new EgressFault('TLS', `${host} did not finish the TLS handshake within ${ms} ms`);
+  const fault = () => new EgressFault('TLS', `${host} did not finish the TLS handshake within ${ms} ms`);
   const handshake = (phase: AbortSignal) => secure({ socket, host, isLiteral, context, signal: phase });
   try {
-    return { socket: await within({ ms, signal, fault }, handshake), candidate };
+    return { ...connection, socket: await within({ ms, signal, fault }, handshake) };
   } catch (error) {
     socket.destroy();
     throw error;
@@ -48,10 +53,10 @@ async function tryInTurn(params: ConnectionParams): Promise<Connection> {
   for (const [index, candidate] of params.candidates.entries()) {
     const ms = Math.max(1, (endsAt - performance.now()) / (params.candidates.length - index));
     const code = params.route === null ? 'CONNECT' : 'PROXY';
-    const fault = new EgressFault(code, `${candidate.text} did not respond within ${Math.round(ms)} ms`);
+    const fault = () => new EgressFault(code, `${candidate.text} did not respond within ${Math.round(ms)} ms`);
     try {
       const { signal } = params;
-      return { candidate, socket: await within({ ms, signal, fault }, (phase) => reach(candidate, params, phase)) };
+      return await within({ ms, signal, fault }, (phase) => reach(candidate, params, phase));
     } catch (error) {
       params.signal.throwIfAborted();
       last = faultFrom(error, code);
@@ -60,16 +65,25 @@ async function tryInTurn(params: ConnectionParams): Promise<Connection> {
   throw last;
 }
 
-async function reach(to: Candidate, params: ConnectionParams, signal: AbortSignal): Promise<Socket> {
-  const { route, onDial } = params;
-  const { port } = params.target;
+async function reach(to: Candidate, params: ConnectionParams, signal: AbortSignal): Promise<Connection> {
+  const { route, onDial, target } = params;
+  const { port } = target;
+  const reached = { candidate: to, proxyHeaders: null };
   if (route === null) {
     onDial?.({ address: to.text, port, via: 'direct' });
-    return dial({ to, port, signal });
+    return { ...reached, socket: await dial({ to, port, signal }) };
   }
+  const { proxy } = route;
   const socket = await dialProxy(route, onDial, signal);
-  await openTunnel({ socket, proxy: route.proxy, to, port, signal });
-  return socket;
+  try {
+    await openTunnel({ socket, proxy, to, port, signal });
+    return { ...reached, socket };
+  } catch (error) {
+    // Many proxies open tunnels to port 443 only. A name is never sent to a proxy, which might resolve it to a private address.
+    const mayForward = route.mayForward && !target.isSecure && target.literal !== null;
+    if (!mayForward || !(error instanceof TunnelRefused && error.isForAllTargets)) throw error;
+    return { ...reached, socket: await dialProxy(route, onDial, signal), proxyHeaders: authorizationOf(proxy) };
+  }
 }
 
 async function dialProxy({ proxy, addresses }: ProxyRoute, onDial: ConnectionParams['onDial'], signal: AbortSignal): Promise<Socket> {

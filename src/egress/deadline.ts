@@ -25,8 +25,8 @@ export class Deadline {
   }
 
   /** Ends the exchange with the fault after a time. Returns a function that cancels this. */
-  endAfter(ms: number, fault: EgressFault): () => void {
-    const timer = setTimeout(() => this.end(fault), Math.min(ms, LONGEST_TIMER_MS));
+  endAfter(ms: number, fault: () => EgressFault): () => void {
+    const timer = setTimeout(() => this.end(fault()), Math.min(ms, LONGEST_TIMER_MS));
     return () => clearTimeout(timer);
   }
 
@@ -42,7 +42,8 @@ export class Deadline {
   }
 }
 
-type Bounds = { readonly ms: number; readonly signal: AbortSignal; readonly fault: EgressFault };
+/** An error costs time to make, so it is made only if the time is over. */
+type Bounds = { readonly ms: number; readonly signal: AbortSignal; readonly fault: () => EgressFault };
 
 /**
  * Runs one phase of an exchange with a time limit. Work that ignores its signal is not awaited, so it must release its resources
@@ -51,8 +52,11 @@ type Bounds = { readonly ms: number; readonly signal: AbortSignal; readonly faul
 export async function within<T>(bounds: Bounds, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   bounds.signal.throwIfAborted();
   const limit = new AbortController();
-  const timer = setTimeout(() => limit.abort(bounds.fault), bounds.ms);
-  const signal = AbortSignal.any([bounds.signal, limit.signal]);
+  const { signal } = limit;
+  const timer = setTimeout(() => limit.abort(bounds.fault()), bounds.ms);
+  // A composite signal would cost more than the rest of a request on an idle connection.
+  const onOuterAbort = () => limit.abort(bounds.signal.reason);
+  bounds.signal.addEventListener('abort', onOuterAbort, { once: true });
   const { promise: ended, reject } = Promise.withResolvers<never>();
   signal.addEventListener('abort', () => reject(signal.reason), { once: true });
   try {
@@ -61,5 +65,6 @@ export async function within<T>(bounds: Bounds, work: (signal: AbortSignal) => P
     throw signal.aborted ? signal.reason : error;
   } finally {
     clearTimeout(timer);
+    bounds.signal.removeEventListener('abort', onOuterAbort);
   }
 }

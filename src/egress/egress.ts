@@ -3,11 +3,13 @@ import type { Readable } from 'node:stream';
 import tls from 'node:tls';
 import type { AddressPolicy } from '../core/address-policy.ts';
 import { dictionary } from '../core/dictionary.ts';
+import { HEADER_NAME, HEADER_VALUE, OWN_HEADERS } from '../core/request-headers.ts';
 import { readTargetUrl, type UrlGuard, type UrlRefusal } from '../core/target-url.ts';
 import type { Dialled } from './connection.ts';
 import { Deadline } from './deadline.ts';
 import { EgressFault, type FaultCode, faultFrom } from './fault.ts';
-import { type Arrival, type EgressContext, travel } from './hops.ts';
+import { type Arrival, type EgressContext, type HopAhead, travel } from './hops.ts';
+import { IdleLines } from './idle-lines.ts';
 import type { ProxyAddress } from './proxy.ts';
 import { createResolver, type Resolver, resolveTarget } from './resolver.ts';
 import { type BodyParams, readBody, streamOut } from './response-body.ts';
@@ -19,7 +21,7 @@ export type EgressRequest = {
   readonly body?: Uint8Array;
   /** For the whole exchange: DNS, connection, TLS, headers, body and all redirects. */
   readonly timeoutMs: number;
-  /** Between two chunks of the body. Default: `timeoutMs`. */
+  /** For the response of each hop, and between two chunks of the body. Default: `timeoutMs`. */
   readonly idleTimeoutMs?: number;
   /** For callers that mainly need the status: how long to read the body. The part that arrived is returned. */
   readonly bodyWaitMs?: number;
@@ -28,7 +30,13 @@ export type EgressRequest = {
   /** How many redirects to follow. Default: 0, which returns a 3xx like any other response. */
   readonly redirects?: number;
   readonly proxy?: ProxyAddress | null;
+  /** Whether an HTTP proxy that opens no tunnel may forward a request to a plain http URL with an IP address. Default: false. */
+  readonly mayForward?: boolean;
   readonly signal?: AbortSignal;
+  /** Whether to use and to keep connections that stay open after a response. Default: false. */
+  readonly reuses?: boolean;
+  /** Called before the first request and before each redirect. With false the request fails with HELD. */
+  beforeHop?(hop: HopAhead): Promise<boolean>;
 };
 
 type EgressFacts = {
@@ -43,6 +51,8 @@ type EgressFailure = {
   readonly kind: 'failed';
   readonly code: FaultCode;
   readonly message: string;
+  /** A proxy works, but refused or could not reach this target. */
+  readonly blamesTarget: boolean;
   readonly durationMs: number;
 };
 /** No connection to that URL was opened. */
@@ -74,6 +84,8 @@ export type EgressOptions = {
 export type Egress = UrlGuard & {
   fetch(request: EgressRequest): Promise<EgressAnswer>;
   open(request: EgressRequest): Promise<EgressStream>;
+  /** Closes the idle connections. */
+  close(): void;
 };
 
 const CHECK_TIMEOUT_MS = 2_000;
@@ -93,11 +105,13 @@ export function createEgress(options: EgressOptions): Egress {
       ...(ca === undefined ? {} : { ca: [...defaultAuthorities(), ca] }),
     }),
     onDial: options.onDial?.bind(options),
+    idle: new IdleLines(),
   };
   return {
     check: (url) => check(context, url),
     fetch: (request) => fetchWhole(context, request),
     open: (request) => openStream(context, request),
+    close: () => context.idle.closeAll(),
   };
 }
 
@@ -160,15 +174,19 @@ async function perform<T>(
       request: { method: request.method ?? 'GET', headers, body: request.body ?? null },
       redirects: request.redirects ?? 0,
       proxy: request.proxy ?? null,
+      mayForward: request.mayForward ?? false,
       signal: deadline.signal,
+      reuses: request.reuses ?? false,
+      answerTimeoutMs: request.idleTimeoutMs,
+      beforeHop: request.beforeHop?.bind(request),
     });
     if (arrival.kind === 'arrived') return await finish({ arrived: arrival, deadline, elapsed });
     deadline.release();
     return { kind: 'refused', ...arrival.refusal, url: arrival.url, durationMs: elapsed() };
   } catch (error) {
     deadline.release();
-    const { code, message } = faultFrom(error, 'PROTOCOL');
-    return { kind: 'failed', code, message, durationMs: elapsed() };
+    const { code, message, blamesTarget } = faultFrom(error, 'PROTOCOL');
+    return { kind: 'failed', code, message, blamesTarget, durationMs: elapsed() };
   }
 }
 
@@ -181,22 +199,6 @@ function bodyParams(request: EgressRequest, { reply, method }: Arrived, deadline
 function factsOf({ url, address, hops, reply }: Arrived, durationMs: number): EgressFacts {
   return { url, address, hops, durationMs, status: reply.status, headers: reply.headers };
 }
-
-/** Headers of the connection and of the message framing, which the caller must not set. */
-const OWN_HEADERS: ReadonlySet<string> = new Set([
-  'host',
-  'connection',
-  'content-length',
-  'keep-alive',
-  'transfer-encoding',
-  'te',
-  'trailer',
-  'upgrade',
-  'expect',
-  'accept-encoding',
-]);
-const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
-const HEADER_VALUE = /^[\t\u0020-\u007e\u0080-\u00ff]*$/;
 
 /** Asks for no content encoding, so that the counted bytes are the bytes of the body. Throws on a bad header, which is a bug. */
 function requestHeaders(given: Readonly<Record<string, string>>, userAgent: string): Record<string, string> {

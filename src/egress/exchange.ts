@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { Client } from 'undici';
 import type { TargetUrl } from '../core/target-url.ts';
+import type { Candidate } from './dial.ts';
 import { EgressFault, exchangeFault } from './fault.ts';
 
 export type HopRequest = {
@@ -14,37 +15,30 @@ export type Reply = {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Readable;
-  /** Closes the connection, which is never reused. */
+  /** Ends the exchange. Keeps the connection for another request if that was asked for and the whole body was read; else closes it. */
   close(): void;
 };
 
+/** A connection to a checked address, with the HTTP client on it. */
+export type Line = {
+  readonly client: Client;
+  readonly socket: Socket;
+  readonly candidate: Candidate;
+  readonly openedMs: number;
+  /** The requests name the whole URL, because a proxy reads them. */
+  readonly proxyHeaders: Readonly<Record<string, string>> | null;
+};
+
 const MAX_HEADER_BYTES = 16_384;
+/** Servers often close idle connections after five seconds. */
+const IDLE_MS = 4_000;
 
-/** Sends one request on a new connection. The signal limits the time, so undici's own timers are off. */
-export async function exchange(params: { target: TargetUrl; socket: Socket; request: HopRequest; signal: AbortSignal }): Promise<Reply> {
-  const { target, socket, request, signal } = params;
-  const client = clientOn(socket, target.url.origin);
-  const close = () => {
-    client.destroy().catch(() => undefined);
-    socket.destroy();
-  };
-  try {
-    const path = target.url.pathname + target.url.search;
-    const { statusCode, headers, body } = await client.request({ path, ...request, signal, reset: true });
-    // Until a reader attaches, the errors of the body have no other listener.
-    body.on('error', () => undefined);
-    return { status: statusCode, headers: flatten(headers), body, close };
-  } catch (error) {
-    close();
-    signal.throwIfAborted();
-    throw exchangeFault(error);
-  }
-}
+type LineParams = Pick<Line, 'socket' | 'candidate' | 'proxyHeaders'> & { readonly origin: string };
 
-/** A client that uses the given socket and cannot open connections. */
-function clientOn(socket: Socket, origin: string): Client {
+/** The client uses the given socket and cannot open connections. */
+export function openLine({ socket, candidate, proxyHeaders, origin }: LineParams): Line {
   let isHandedOver = false;
-  return new Client(origin, {
+  const client = new Client(origin, {
     connect: (_, callback) => {
       if (isHandedOver) return callback(new EgressFault('RESET', 'the connection was closed'), null);
       isHandedOver = true;
@@ -56,9 +50,51 @@ function clientOn(socket: Socket, origin: string): Client {
     maxHeaderSize: MAX_HEADER_BYTES,
     headersTimeout: 0,
     bodyTimeout: 0,
-    keepAliveTimeout: 1,
+    keepAliveTimeout: IDLE_MS,
+    keepAliveMaxTimeout: IDLE_MS,
   });
+  return { client, socket, candidate, proxyHeaders, openedMs: performance.now() };
 }
+
+export function closeLine({ client, socket }: Line): void {
+  client.destroy().catch(() => undefined);
+  socket.destroy();
+}
+
+type ExchangeParams = {
+  readonly target: TargetUrl;
+  readonly line: Line;
+  readonly request: HopRequest;
+  readonly signal: AbortSignal;
+  /** Takes the connection when its exchange is over. Null: the server is asked to close it, and it is never used again. */
+  readonly keep: ((line: Line) => void) | null;
+};
+
+/** Sends one request. The signal limits the time, so undici's own timers are off. */
+export async function exchange({ target, line, request, signal, keep }: ExchangeParams): Promise<Reply> {
+  const path = target.url.pathname + target.url.search;
+  const { method, body } = request;
+  const isToProxy = line.proxyHeaders !== null;
+  const headers = isToProxy ? { ...request.headers, ...line.proxyHeaders } : request.headers;
+  const whole = isToProxy ? target.url.origin + path : path;
+  try {
+    const answer = await line.client.request({ path: whole, method, body, headers, signal, reset: keep === null });
+    // Until a reader attaches, the errors of the body have no other listener.
+    answer.body.on('error', () => undefined);
+    const received = flatten(answer.headers);
+    const close = () => {
+      if (keep !== null && answer.body.readableEnded && isReusable(received)) keep(line);
+      else closeLine(line);
+    };
+    return { status: answer.statusCode, headers: received, body: answer.body, close };
+  } catch (error) {
+    closeLine(line);
+    signal.throwIfAborted();
+    throw exchangeFault(error);
+  }
+}
+
+const isReusable = (headers: Readonly<Record<string, string>>): boolean => !/\bclose\b/i.test(headers.connection ?? '');
 
 function flatten(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
   return Object.fromEntries(

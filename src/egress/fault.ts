@@ -3,21 +3,26 @@ export type FaultCode =
   | 'CONNECT'
   | 'TLS'
   | 'TIMEOUT'
+  | 'IDLE'
   | 'RESET'
   | 'PROTOCOL'
   | 'TOO_LARGE'
   | 'TOO_MANY_REDIRECTS'
   | 'PROXY'
+  | 'HELD'
   | 'ABORTED';
 
 /** Why an exchange failed. It is an exception inside this room; callers get a value. */
 export class EgressFault extends Error {
   override readonly name = 'EgressFault';
   readonly code: FaultCode;
+  /** A proxy works, but refused or could not reach this target. */
+  readonly blamesTarget: boolean;
 
-  constructor(code: FaultCode, message: string) {
+  constructor(code: FaultCode, message: string, { blamesTarget = false } = {}) {
     super(message);
     this.code = code;
+    this.blamesTarget = blamesTarget;
   }
 }
 

@@ -1,9 +1,12 @@
+import { finished } from 'node:stream/promises';
 import type { SecureContext } from 'node:tls';
 import type { AddressPolicy } from '../core/address-policy.ts';
 import { readTargetUrl, type TargetUrl, type UrlRefusal } from '../core/target-url.ts';
 import { connectTo, type Dialled } from './connection.ts';
-import { exchange, type HopRequest, type Reply } from './exchange.ts';
+import { within } from './deadline.ts';
+import { closeLine, exchange, type HopRequest, type Line, openLine, type Reply } from './exchange.ts';
 import { EgressFault } from './fault.ts';
+import { type IdleLines, lineKey } from './idle-lines.ts';
 import type { ProxyAddress } from './proxy.ts';
 import { type Lookup, type Resolver, resolveProxy, resolveTarget } from './resolver.ts';
 
@@ -16,6 +19,7 @@ export type EgressContext = {
   readonly secureContext: SecureContext;
   readonly userAgent: string;
   readonly onDial: ((dialled: Dialled) => void) | undefined;
+  readonly idle: IdleLines;
 };
 
 export type Journey = {
@@ -23,7 +27,22 @@ export type Journey = {
   readonly request: HopRequest;
   readonly redirects: number;
   readonly proxy: ProxyAddress | null;
+  readonly mayForward: boolean;
   readonly signal: AbortSignal;
+  /** Whether to use and to keep idle connections. */
+  readonly reuses: boolean;
+  /** How long the response of a hop may take. */
+  readonly answerTimeoutMs: number | undefined;
+  readonly beforeHop: ((hop: HopAhead) => Promise<boolean>) | undefined;
+};
+
+/** The URL of the next request passed every check that needs no DNS. */
+export type HopAhead = {
+  readonly url: string;
+  /** With the port, unless it is the default of the scheme. */
+  readonly host: string;
+  /** The status of the redirect that leads there. Null for the first request. */
+  readonly redirect: number | null;
 };
 
 export type Arrival =
@@ -40,41 +59,99 @@ export type Arrival =
 /** Follows redirects. Every hop is parsed, resolved and checked like the first. */
 export async function travel(context: EgressContext, journey: Journey): Promise<Arrival> {
   let { url, request } = journey;
+  let status: number | null = null;
   for (let hops = 0; ; hops++) {
-    const hop = await hopTo(context, { ...journey, url, request });
+    const hop = await hopTo(context, { ...journey, url, request, status });
     if (hop.kind === 'refused') return { ...hop, url };
     const { target, reply, address } = hop;
     const redirect = journey.redirects === 0 ? ({ kind: 'none' } as const) : redirectOf({ from: target.url, request, reply });
     if (redirect.kind === 'none') {
       return { kind: 'arrived', url: target.url.href, address, hops, reply, method: request.method };
     }
+    if (journey.reuses) await readRest(reply);
     reply.close();
     if (redirect.kind === 'refused') return redirect;
     if (hops === journey.redirects) {
       throw new EgressFault('TOO_MANY_REDIRECTS', `the response redirected more than ${journey.redirects} times`);
     }
     ({ url, request } = redirect);
+    status = reply.status;
   }
+}
+
+const MAX_REST_BYTES = 8_192;
+const REST_MS = 250;
+
+/** Reads the short body of a redirect, so that its connection can be used again. */
+async function readRest({ headers, body }: Reply): Promise<void> {
+  const length = Number(headers['content-length'] ?? Number.NaN);
+  if (!(length <= MAX_REST_BYTES)) return;
+  const read = body.resume();
+  await within({ ms: REST_MS, signal: new AbortController().signal, fault: () => new EgressFault('IDLE', 'the rest took too long') }, () =>
+    finished(read),
+  ).catch(() => undefined);
 }
 
 type Hop =
   | { readonly kind: 'answered'; readonly target: TargetUrl; readonly address: string; readonly reply: Reply }
   | { readonly kind: 'refused'; readonly refusal: UrlRefusal };
 
-async function hopTo(context: EgressContext, journey: Journey): Promise<Hop> {
-  const { policy, resolver, dnsTimeoutMs } = context;
-  const { signal, request } = journey;
-  const reading = readTargetUrl(journey.url, policy);
+type HopJourney = Journey & { readonly status: number | null };
+
+async function hopTo(context: EgressContext, journey: HopJourney): Promise<Hop> {
+  const reading = readTargetUrl(journey.url, context.policy);
   if (!reading.ok) return { kind: 'refused', refusal: reading.refusal };
   const { target } = reading;
+  const { href, host } = target.url;
+  const mayGo = (await journey.beforeHop?.({ url: href, host, redirect: journey.status })) ?? true;
+  if (!mayGo) throw new EgressFault('HELD', 'the caller did not allow the request');
+  journey.signal.throwIfAborted();
+  return (await sendOnIdle(context, journey, target)) ?? sendOnNew(context, journey, target);
+}
+
+/** Returns null if there is no idle connection, or if the server closed it before it sent a byte of the response. */
+async function sendOnIdle({ idle }: EgressContext, journey: HopJourney, target: TargetUrl): Promise<Hop | null> {
+  if (!journey.reuses || journey.request.method === 'POST') return null;
+  const line = idle.take(lineKey(target, journey.proxy));
+  if (line === null) return null;
+  const bytesBefore = line.socket.bytesRead;
+  try {
+    return await send({ idle, journey, target, line });
+  } catch (error) {
+    const isStale = error instanceof EgressFault && error.code === 'RESET' && line.socket.bytesRead === bytesBefore;
+    if (!isStale) throw error;
+    return null;
+  }
+}
+
+async function sendOnNew(context: EgressContext, journey: HopJourney, target: TargetUrl): Promise<Hop> {
+  const { policy, resolver, dnsTimeoutMs, idle } = context;
+  const { signal, proxy, mayForward } = journey;
   const lookup: Lookup = { resolver, dnsTimeoutMs, signal };
   const resolved = await resolveTarget({ target, policy, lookup });
   if (resolved.kind === 'refused') return resolved;
-  const { proxy } = journey;
-  const route = proxy === null ? null : { proxy, addresses: await resolveProxy(proxy.host, lookup) };
-  const { socket, candidate } = await connectTo({ ...context, ...resolved, target, route, signal });
-  const reply = await exchange({ target, socket, request, signal });
-  return { kind: 'answered', target, address: candidate.text, reply };
+  const route = proxy === null ? null : { proxy, mayForward, addresses: await resolveProxy(proxy.host, lookup) };
+  const connection = await connectTo({ ...context, ...resolved, target, route, signal });
+  return send({ idle, journey, target, line: openLine({ ...connection, origin: target.url.origin }) });
+}
+
+type Sending = { readonly idle: IdleLines; readonly journey: HopJourney; readonly target: TargetUrl; readonly line: Line };
+
+async function send({ idle, journey, target, line }: Sending): Promise<Hop> {
+  const { request, signal, answerTimeoutMs: ms, proxy } = journey;
+  const keep = journey.reuses ? (kept: Line) => idle.keep(lineKey(target, proxy), kept) : null;
+  // The signal of the whole exchange, because it also ends the body.
+  const sent = () => exchange({ target, line, request, signal, keep });
+  const reply = await (ms === undefined ? sent() : answeredWithin(ms, signal, { line, sent }));
+  return { kind: 'answered', target, address: line.candidate.text, reply };
+}
+
+function answeredWithin(ms: number, signal: AbortSignal, { line, sent }: { line: Line; sent: () => Promise<Reply> }): Promise<Reply> {
+  const fault = () => new EgressFault('IDLE', `no response arrived for ${ms} ms`);
+  return within({ ms, signal, fault }, (phase) => {
+    phase.addEventListener('abort', () => closeLine(line), { once: true });
+    return sent();
+  });
 }
 
 /** The next request of a redirect. The next hop checks its URL. */

@@ -1,17 +1,11 @@
 import type { Socket } from 'node:net';
 import { lookUp } from '../core/dictionary.ts';
+import type { ProxyAddress } from '../core/ingest/proxy-pools.ts';
 import type { IpAddress } from '../core/ip-address.ts';
 import type { Candidate } from './dial.ts';
 import { EgressFault } from './fault.ts';
 
-/** Configured by the operator, never by a user, so the address of a proxy is not checked. */
-export type ProxyAddress = {
-  readonly kind: 'http' | 'socks5';
-  readonly host: string;
-  readonly port: number;
-  readonly username: string | null;
-  readonly password: string | null;
-};
+export type { ProxyAddress };
 
 const KINDS: Readonly<Record<string, { kind: ProxyAddress['kind']; port: number }>> = {
   'http:': { kind: 'http', port: 80 },
@@ -76,16 +70,34 @@ async function openHttpTunnel(params: TunnelParams): Promise<void> {
   if (status === '200') return;
   if (status === undefined) throw proxyFault('the proxy does not speak HTTP');
   if (status === '407') throw proxyFault('the proxy requires valid credentials');
-  throw proxyFault(`the proxy refused the tunnel with status ${status}`);
+  throw new TunnelRefused(status);
+}
+
+/** The status of a proxy that works, but could not reach the target. */
+const UNREACHABLE: ReadonlySet<string> = new Set(['502', '503', '504']);
+/** The status of a proxy that opens no tunnels, or none to this port. */
+const NO_TUNNELS: ReadonlySet<string> = new Set(['400', '403', '405', '501']);
+
+/** An HTTP proxy that works does not open this tunnel. */
+export class TunnelRefused extends EgressFault {
+  readonly isForAllTargets: boolean;
+
+  constructor(status: string) {
+    super('PROXY', `the proxy refused the tunnel with status ${status}`, { blamesTarget: UNREACHABLE.has(status) });
+    this.isForAllTargets = NO_TUNNELS.has(status);
+  }
+}
+
+/** The headers that log in to an HTTP proxy. */
+export function authorizationOf({ username, password }: ProxyAddress): Readonly<Record<string, string>> {
+  if (username === null) return {};
+  return { 'proxy-authorization': `Basic ${Buffer.from(`${username}:${password ?? ''}`).toString('base64')}` };
 }
 
 function connectRequest({ proxy, to, port }: TunnelParams): Buffer {
   const authority = to.address.version === 6 ? `[${to.text}]:${port}` : `${to.text}:${port}`;
   const lines = [`CONNECT ${authority} HTTP/1.1`, `Host: ${authority}`];
-  if (proxy.username !== null) {
-    const credentials = Buffer.from(`${proxy.username}:${proxy.password ?? ''}`).toString('base64');
-    lines.push(`Proxy-Authorization: Basic ${credentials}`);
-  }
+  for (const [name, value] of Object.entries(authorizationOf(proxy))) lines.push(`${name}: ${value}`);
   return Buffer.from(lines.join('\r\n') + HEAD_END, 'latin1');
 }
 
@@ -124,6 +136,9 @@ const REPLIES: readonly string[] = [
   'the proxy does not know the address type',
 ];
 
+/** The replies of a proxy that works, but could not reach the target. */
+const OF_TARGET: ReadonlySet<number> = new Set([2, 3, 4, 5, 6]);
+
 /** SOCKS5 (RFC 1928, RFC 1929). */
 async function openSocksTunnel({ socket, signal, proxy, to, port }: TunnelParams): Promise<void> {
   await logIn({ socket, signal, proxy });
@@ -134,7 +149,9 @@ async function openSocksTunnel({ socket, signal, proxy, to, port }: TunnelParams
   ]);
   const reply = await askProxy({ socket, signal, send, lengthOf: replyLength, limit: MAX_REPLY_BYTES });
   if (reply[0] !== VERSION) throw proxyFault('the proxy does not speak SOCKS5');
-  if (reply[1] !== 0) throw proxyFault(REPLIES[reply[1] ?? 1] ?? `the proxy replied with the code ${reply[1]}`);
+  const code = reply[1] ?? 1;
+  if (code === 0) return;
+  throw new EgressFault('PROXY', REPLIES[code] ?? `the proxy replied with the code ${code}`, { blamesTarget: OF_TARGET.has(code) });
 }
 
 async function logIn({ socket, signal, proxy }: Pick<TunnelParams, 'socket' | 'signal' | 'proxy'>): Promise<void> {

@@ -101,7 +101,7 @@ export async function resolveProxy(host: string, lookup: Lookup): Promise<readon
 }
 
 async function queryHost(host: string, { resolver, dnsTimeoutMs, signal }: Lookup): Promise<readonly string[]> {
-  const fault = new EgressFault('DNS', `${host} was not resolved within ${dnsTimeoutMs} ms`);
+  const fault = () => new EgressFault('DNS', `${host} was not resolved within ${dnsTimeoutMs} ms`);
   try {
     const answers = await within({ ms: dnsTimeoutMs, signal, fault }, (phase) => resolver.resolve(host, phase));
     if (answers.length > 0) return answers;

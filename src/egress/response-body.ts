@@ -33,7 +33,7 @@ type Body = { body: Uint8Array; isTruncated: boolean };
 export async function readBody(params: BodyParams, waitMs: number | undefined): Promise<Body> {
   const pieces: Buffer[] = [];
   let isTruncated = false;
-  const fault = new EgressFault('TIMEOUT', `the body took longer than ${waitMs} ms`);
+  const fault = () => new EgressFault('TIMEOUT', `the body took longer than ${waitMs} ms`);
   const cancel = waitMs === undefined ? () => {} : params.deadline.endAfter(waitMs, fault);
   try {
     for await (const piece of boundedPieces(params, () => (isTruncated = true))) pieces.push(piece);
@@ -46,6 +46,9 @@ export async function readBody(params: BodyParams, waitMs: number | undefined): 
   return { body: Buffer.concat(pieces), isTruncated };
 }
 
+/** How much arrives while the reader is busy, for example with a disk. */
+const READ_AHEAD_BYTES = 524_288;
+
 /** The deadline runs until the stream is closed. The idle timeout does not count the time of a slow reader. */
 export function streamOut(params: BodyParams, onClose: () => void): Readable {
   const { signal } = params.deadline;
@@ -53,6 +56,7 @@ export function streamOut(params: BodyParams, onClose: () => void): Readable {
   const fail = (error: unknown) => stream.destroy(new EgressBodyError(exchangeFault(error)));
   const onEnd = () => fail(signal.reason);
   const stream = new Readable({
+    highWaterMark: READ_AHEAD_BYTES,
     read: () => {
       pieces.next().then(({ done, value }) => stream.push(done ? null : value), fail);
     },
@@ -73,17 +77,17 @@ export function streamOut(params: BodyParams, onClose: () => void): Readable {
 /** Counts the bytes that arrive. The announced length is used only to fail early. */
 async function* boundedPieces(params: BodyParams, onTruncate: () => void): AsyncGenerator<Buffer> {
   const { reply, maxBodyBytes, overflow, announcesBody } = params;
-  const tooLarge = new EgressFault('TOO_LARGE', `the body is longer than ${maxBodyBytes} bytes`);
+  const tooLarge = () => new EgressFault('TOO_LARGE', `the body is longer than ${maxBodyBytes} bytes`);
   let room = maxBodyBytes;
   const announced = announcesBody ? Number(reply.headers['content-length'] ?? 0) : 0;
-  if (overflow === 'fail' && announced > maxBodyBytes) throw tooLarge;
+  if (overflow === 'fail' && announced > maxBodyBytes) throw tooLarge();
   for await (const piece of timedPieces(params)) {
     if (piece.length <= room) {
       room -= piece.length;
       yield piece;
       continue;
     }
-    if (overflow === 'fail') throw tooLarge;
+    if (overflow === 'fail') throw tooLarge();
     onTruncate();
     if (room > 0) yield piece.subarray(0, room);
     return;
@@ -93,7 +97,7 @@ async function* boundedPieces(params: BodyParams, onTruncate: () => void): Async
 /** The idle timer runs only while a read waits for the network. */
 async function* timedPieces({ reply, deadline, idleTimeoutMs }: BodyParams): AsyncGenerator<Buffer> {
   const pieces = reply.body[Symbol.asyncIterator]();
-  const fault = new EgressFault('TIMEOUT', `no data arrived for ${idleTimeoutMs} ms`);
+  const fault = () => new EgressFault('IDLE', `no data arrived for ${idleTimeoutMs} ms`);
   try {
     for (;;) {
       const cancel = deadline.endAfter(idleTimeoutMs, fault);

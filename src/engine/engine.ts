@@ -1,9 +1,10 @@
-import { hostname } from 'node:os';
 import { AppError } from '../core/errors.ts';
-import { DEFAULT_MAX_RESULT_BYTES } from '../core/payload.ts';
+import { categoriesWith, type Governance, governanceOf } from '../core/governance/category.ts';
+import { queueDraining } from '../core/governance/queue-refusals.ts';
 import type { Policy } from '../core/policy.ts';
 import { DEFAULT_LIMITS, type SubmissionLimits } from '../core/submission.ts';
 import type { RegistrationPolicy } from '../core/submission-policy.ts';
+import { ProjectCache } from '../ledger/access/projects.ts';
 import type { Database } from '../ledger/driver/database.ts';
 import { ensurePartitions } from '../ledger/history/record-partitions.ts';
 import { LimitCache } from '../ledger/jobs/intern-limits.ts';
@@ -11,62 +12,35 @@ import { PolicyCache } from '../ledger/jobs/intern-policies.ts';
 import type { JobToWrite } from '../ledger/jobs/job-to-write.ts';
 import { prepareSubmitting, prepareWorking } from '../ledger/jobs/prepare-connections.ts';
 import { CallbackOrgs } from '../ledger/webhooks/callback-orgs.ts';
+import type { ArtifactStorage } from './artifacts/artifact-storage.ts';
 import { Catalogue } from './catalogue.ts';
+import { crewOptions } from './crew-options.ts';
+import type { EngineOptions, PrepareSubmission } from './engine-options.ts';
 import { EventHub } from './events.ts';
 import { JobWatcher } from './follow/job-watcher.ts';
 import { Reader } from './follow/reader.ts';
 import { SearchTurns } from './follow/search-turns.ts';
 import type { Service } from './loop.ts';
 import { type Hint, Notifier } from './notifier.ts';
+import { createDeadLetterParts, type DeadLetterParts } from './operations/dead-letter-parts.ts';
 import { Canceller } from './submit/canceller.ts';
 import { HeldJobs } from './submit/held-jobs.ts';
 import { type AcceptedJobs, JobWriter } from './submit/job-writer.ts';
-import type { Prepared, SubmissionRequest } from './submit/prepared.ts';
-import { type AdmitChild, Spawner } from './submit/spawner.ts';
+import type { SubmissionRequest } from './submit/prepared.ts';
+import { Spawner } from './submit/spawner.ts';
 import { Submitter } from './submit/submitter.ts';
 import { Granter } from './upkeep/granter.ts';
-import { Pruner } from './upkeep/pruner.ts';
 import { Releaser } from './upkeep/releaser.ts';
-import { Rescuer } from './upkeep/rescuer.ts';
-import { RollupWriter } from './upkeep/rollup-writer.ts';
+import { ScheduleTurns } from './upkeep/schedule-turns.ts';
 import { Scheduler } from './upkeep/scheduler.ts';
-import { SessionWatch } from './upkeep/session-watch.ts';
 import { Stager } from './upkeep/stager.ts';
+import { upkeepLoops } from './upkeep-loops.ts';
 import { type Crew, type CrewParts, Crews } from './work/crews.ts';
+import { KnownOrgs } from './work/known-orgs.ts';
+import { LogWriter } from './work/log-writer.ts';
 import { Producers } from './work/producers.ts';
 import { HandlerRegistry } from './work/registry.ts';
-import { reserveOf } from './work/slot-reserve.ts';
 import { Supervisor } from './work/supervisor.ts';
-
-export type EngineOptions = {
-  database: Database;
-  profile: Policy;
-  /** Validates the jobs that schedules submit and handlers spawn, by the rules of every door. */
-  prepare: PrepareSubmission;
-  /** Throws if the org of a child has no room for it. Without it, children have no limit. */
-  admitChild?: AdmitChild;
-  /** The part of the connections for searches that one org may use while it is alone. */
-  orgShare?: number;
-  limits?: SubmissionLimits;
-  /** The largest result of a job that runs here. Default: 1 MB. */
-  maxResultBytes?: number;
-  name?: string;
-  /** How many jobs this process runs at the same time. */
-  concurrency?: number;
-  /** The percentage of the slots that only orgs may take of which the worker runs no job. Default 0. */
-  reservePercent?: number;
-  queues?: readonly string[];
-  pollMs?: number;
-  expireEveryMs?: number;
-  /** The longest pause between two heartbeats. Short leases need shorter ones. */
-  heartbeatMs?: number;
-  /** Whether to end the process when its event loop stays blocked past the timeout of a handler. Default: true. */
-  exitWhenBlocked?: boolean;
-  /** How long a revoked API key is kept. Without it, this process removes none. */
-  revokedKeysMs?: number;
-};
-
-export type PrepareSubmission = (engine: Engine, request: SubmissionRequest) => Prepared | Promise<Prepared>;
 
 /** Everything that moves jobs in one process. It accepts jobs once it is open, and runs them between start and stop. */
 export class Engine implements Service {
@@ -78,43 +52,58 @@ export class Engine implements Service {
   readonly registry: HandlerRegistry;
   readonly catalogue: Catalogue;
   readonly callbackOrgs: CallbackOrgs;
+  readonly projects: ProjectCache;
   readonly profile: Policy;
+  readonly governance: Governance;
   readonly submitter: Submitter;
   readonly writer: JobWriter;
   readonly reader: Reader;
   readonly watcher: JobWatcher;
   readonly canceller: Canceller;
   readonly heldJobs: HeldJobs;
+  readonly activeTrace: (() => string | null) | undefined;
   readonly searches: SearchTurns;
   readonly notifier: Notifier;
+  readonly scheduleTurns: ScheduleTurns;
+  readonly deadLetters: DeadLetterParts;
+  /** Called when producers have published tasks. */
+  onIntake: () => void = () => {};
+  /** Where this process keeps artifacts. Null: nowhere. */
+  artifacts: ArtifactStorage | null = null;
+  readonly #logs: LogWriter;
   readonly #stager: Stager;
   readonly #releaser: Releaser;
   readonly #granter: Granter;
   readonly #scheduler: Scheduler;
   readonly #crews: Crews;
   readonly #producers = new Producers();
+  readonly #orgs: KnownOrgs;
   readonly #spawner: Spawner;
-  readonly #prepare: PrepareSubmission;
+  readonly #prepare: PrepareSubmission<Engine>;
   readonly #background: readonly Service[];
   #isRunning = false;
   #starting: Promise<void> = Promise.resolve();
 
-  constructor(options: EngineOptions) {
+  constructor(options: EngineOptions<Engine>) {
     const { database, profile } = options;
     const { events } = this;
     this.profile = profile;
+    this.governance = governanceOf(options.categories ?? categoriesWith(), profile);
     this.#prepare = options.prepare;
     this.database = database;
     this.limits = options.limits ?? DEFAULT_LIMITS;
     this.policies = new PolicyCache(database.api);
     this.jobLimits = new LimitCache(database.api);
-    this.registry = new HandlerRegistry(profile);
+    this.registry = new HandlerRegistry(profile, options.wrapHandler);
+    this.activeTrace = options.activeTrace;
     this.catalogue = new Catalogue({ database, events, onChange: () => this.#crews.refresh() });
+    this.#orgs = new KnownOrgs({ database, events, deleting: () => this.catalogue.deletingOrgs });
     this.callbackOrgs = new CallbackOrgs(database.api);
+    this.projects = new ProjectCache(database.api);
     this.reader = new Reader({ database });
     this.searches = new SearchTurns({ database, orgShare: options.orgShare });
     this.heldJobs = new HeldJobs({ database });
-    this.canceller = new Canceller({ database, heldJobs: this.heldJobs });
+    this.canceller = new Canceller({ database, heldJobs: this.heldJobs, events });
     this.watcher = new JobWatcher({ database, events });
     this.writer = new JobWriter({ database, onAccepted: (accepted) => this.#onAccepted(accepted) });
     this.submitter = new Submitter({
@@ -136,26 +125,36 @@ export class Engine implements Service {
       onHint: (hint) => this.#onHint(hint),
       onLimits: (limitIds) => this.#granter.wakeFor(limitIds),
     });
+    this.#logs = new LogWriter({ database, events, news: this.notifier.news });
     this.#granter = new Granter({ database, events, onGranted: () => this.hint('granted') });
     this.#stager = new Stager({ database, events, onStaged: onReady });
     this.#releaser = new Releaser({ database, events, onReleased: onReady });
-    this.#scheduler = new Scheduler({
+    this.scheduleTurns = new ScheduleTurns({
+      prepare: (request) => this.prepare(request),
+      admit: async (entry) => {
+        // A schedule brings new jobs, unlike a handler, whose children belong to a job that was accepted.
+        if (this.catalogue.intakeOf(entry.job.queue).isDraining) throw queueDraining(entry.job.queue);
+        await options.admitChild?.(entry);
+      },
+      write: (entry, client) => this.writer.writeTogether([entry], client),
+      hint: (hint) => this.hint(hint),
+    });
+    this.deadLetters = createDeadLetterParts({
       database,
       events,
-      submitIn: async (client, orgId, submission) => {
-        const entry = await this.prepare({ orgId, submission, actor: 'system:scheduler' });
-        await this.writer.writeTogether([entry], client);
-      },
+      writer: this.writer,
+      terms: options.deadLetters,
+      maxPayloadBytes: this.limits.maxPayloadBytes,
+      prepare: (request) => this.#prepare(this, request),
+      hint: (hint) => this.hint(hint),
     });
+    this.#scheduler = new Scheduler({ database, events, turns: this.scheduleTurns });
     this.#crews = new Crews({ profile, makeSupervisor: (parts) => this.#makeSupervisor(options, parts) });
     this.#crews.join({ name: '', slots, queues: options.queues ?? ['*'], registry: this.registry });
-    const rescuer = new Rescuer({ database, policies: this.policies, events, onReleased, onRescued: onReady });
-    const { expireEveryMs, revokedKeysMs } = options;
-    const pruner = new Pruner({ database, events, onReleased, expireEveryMs, revokedKeysMs });
-    const rollupWriter = new RollupWriter({ database, events });
-    const sessionWatch = new SessionWatch({ database, events });
-    const loops = [this.#stager, this.#releaser, this.#granter, this.#scheduler, rescuer, pruner, rollupWriter, sessionWatch];
-    this.#background = [this.catalogue, this.notifier, ...loops];
+    const { policies } = this;
+    const upkeep = upkeepLoops(options, { events, policies, onReleased, onReady, artifacts: () => this.artifacts });
+    const loops = [this.#stager, this.#releaser, this.#granter, this.#scheduler, ...upkeep];
+    this.#background = [this.catalogue, this.notifier, ...loops, ...this.deadLetters.loops];
   }
 
   /** Call it before the start. */
@@ -183,6 +182,11 @@ export class Engine implements Service {
   /** The defaults that a worker of this process registered for the type, or else a worker of another process. */
   registrationOf(type: string): RegistrationPolicy | undefined {
     return this.#crews.handlerOf(type)?.layer ?? this.catalogue.registrationOf(type);
+  }
+
+  /** Whether a worker has ever registered the type. */
+  knowsType(type: string): boolean {
+    return this.#crews.handlerOf(type) !== undefined || this.catalogue.isRegistered(type);
   }
 
   /** Validates a submission that the program makes itself. */
@@ -231,6 +235,7 @@ export class Engine implements Service {
 
   async #stopAll(graceMs: number): Promise<void> {
     await this.#crews.drain(graceMs);
+    await this.#logs.idle();
     await Promise.all(this.#background.map((service) => service.stop()));
     this.#isRunning = false;
   }
@@ -248,11 +253,13 @@ export class Engine implements Service {
     else if (hint === 'timers') this.#stager.wake();
     else if (hint === 'releases') this.#releaser.wake();
     else if (hint === 'cancel') this.#crews.checkCancels();
+    else if (hint === 'intake') this.onIntake();
     else this.catalogue.wake();
   }
 
   #onAccepted(accepted: AcceptedJobs, { isFollowed = false, isNotified = false } = {}): void {
-    const { readyTypes, limitIds, isTimed, isPending } = accepted;
+    const { readyTypes, limitIds, isTimed, isPending, duplicates } = accepted;
+    if (duplicates > 0) this.events.emit('deduplicated', { submissions: duplicates });
     if (limitIds.size > 0 && this.#isRunning) this.#granter.wakeFor(limitIds);
     else if (limitIds.size > 0) this.notifier.hintLimits(limitIds);
     if (!isFollowed) for (const type of readyTypes) this.#crews.wakeFor(type);
@@ -261,29 +268,21 @@ export class Engine implements Service {
     if (isPending) this.hint('releases');
   }
 
-  #makeSupervisor(
-    options: EngineOptions,
-    { name, slots, queues, registry, startsApart = false, servesOneOrg = false }: CrewParts,
-  ): Supervisor {
+  #makeSupervisor(options: EngineOptions<Engine>, crew: CrewParts): Supervisor {
     const { database, events, policies, catalogue } = this;
-    const ownName = options.name ?? `${hostname()}:${process.pid}`;
     const supervisor: Supervisor = new Supervisor({
+      ...crewOptions(options, crew),
       database,
       events,
       policies,
       catalogue,
-      profile: options.profile,
+      maxPayloadBytes: this.limits.maxPayloadBytes,
       producers: this.#producers,
-      registry,
-      slots,
-      reservedSlots: servesOneOrg ? 0 : reserveOf(slots, options.reservePercent ?? 0),
-      queues,
-      maxResultBytes: options.maxResultBytes ?? DEFAULT_MAX_RESULT_BYTES,
-      name: name === '' ? ownName : `${ownName}/${name}`,
-      startsApart,
-      pollMs: options.pollMs ?? 1_000,
-      heartbeatMs: options.heartbeatMs,
-      exitWhenBlocked: options.exitWhenBlocked ?? true,
+      orgs: this.#orgs,
+      categories: this.governance.categories,
+      news: this.notifier.news,
+      logs: crew.storesLogs === false ? null : this.#logs,
+      artifacts: () => this.artifacts,
       onReleased: () => this.hint('releases'),
       onLimitFree: (limitId) => this.#granter.wakeFor([limitId]),
       onDelayed: (delayMs) => (delayMs === 0 ? this.hint('ready') : this.hint('timers')),

@@ -73,7 +73,7 @@ async function deliver<Context extends DeliveryWork>(
   if (!isTriedAgain) conclude(judgement);
 }
 
-type Message = Pick<Extract<LoadedDelivery, { kind: 'ready' }>, 'url' | 'body' | 'secrets' | 'messageId' | 'nowMs'>;
+type Message = Pick<Extract<LoadedDelivery, { kind: 'ready' }>, 'url' | 'body' | 'secrets' | 'messageId' | 'nowMs' | 'traceparent'>;
 
 async function send<Context extends DeliveryWork>(
   { fetch, timeoutMs }: DeliverOptions<Context>,
@@ -88,10 +88,13 @@ async function send<Context extends DeliveryWork>(
 
 function testOf({ url, secrets, nowMs, messageId, webhookId }: Extract<LoadedDelivery, { kind: 'ready' }>): Message {
   const body = Buffer.from(testBody({ webhookId, timestamp: formatTimestamp(new Date(nowMs)) }));
-  return { url, secrets, nowMs, body, messageId: testMessageIdOf(messageId) };
+  return { url, secrets, nowMs, body, messageId: testMessageIdOf(messageId), traceparent: null };
 }
 
-function requestFor({ url, body, secrets, messageId, nowMs }: Message, { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal }) {
+function requestFor(
+  { url, body, secrets, messageId, nowMs, traceparent }: Message,
+  { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+) {
   const timestampSeconds = Math.floor(nowMs / 1_000);
   return {
     url,
@@ -108,6 +111,7 @@ function requestFor({ url, body, secrets, messageId, nowMs }: Message, { timeout
       'webhook-id': messageId,
       'webhook-timestamp': String(timestampSeconds),
       'webhook-signature': signatureHeader({ id: messageId, timestampSeconds, body, secrets }),
+      ...(traceparent === null ? {} : { traceparent }),
     },
   };
 }

@@ -12,10 +12,13 @@ import { setConstantHeaders } from './shared/constant-headers.ts';
 import { doorOf, type FaultObserver, installErrors, sendError, toAppError } from './shared/errors.ts';
 import type { Authenticator, RateLimiter } from './shared/identity.ts';
 import { installInFlight } from './shared/in-flight.ts';
+import { LAZY_COMPILERS } from './shared/lazy-compilers.ts';
 import { installOpenApi } from './shared/openapi.ts';
 import { installQueryValues } from './shared/query-values.ts';
 import { requestIdOf } from './shared/request-id.ts';
+import { installRequestLog } from './shared/request-log.ts';
 import { originCheck } from './shared/request-origin.ts';
+import { installRequestSpans } from './shared/request-spans.ts';
 import { installApiPage } from './system/api-page.ts';
 import { installErrorPages } from './system/error-pages.ts';
 import { installMetrics } from './system/metrics.ts';
@@ -50,6 +53,8 @@ export type ServerOptions = {
   receiveTimeoutMs?: number;
   /** Enables /metrics. */
   telemetry?: Telemetry;
+  /** How long /metrics shows what it read from the database. */
+  metricsFreshMs?: number;
   onFault?: FaultObserver;
 };
 
@@ -59,7 +64,8 @@ const RECEIVE_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_MS = 72_000;
 const MAX_IN_FLIGHT = 1_000;
 const MAX_HEADER_BYTES = 16_384;
-const MAX_PARAM_LENGTH = 200;
+/** A schedule's key may have 200 characters, each of which takes up to 12 in a path. */
+const MAX_PARAM_LENGTH = 2_400;
 const MIN_UPLOAD_RATE = 8_192;
 const UPLOAD_GRACE_MS = 5_000;
 
@@ -67,7 +73,12 @@ const UPLOAD_GRACE_MS = 5_000;
 export async function buildServer(options: ServerOptions): Promise<Http> {
   const { doors, engine, requestTimeoutMs = HANDLER_TIMEOUT_MS, maxInFlight = MAX_IN_FLIGHT } = options;
   const http = bareServer(options);
+  http.decorateRequest('jobId', null);
+  http.decorateRequest('orgId', null);
+  http.decorateRequest('problem', null);
+  if (options.telemetry !== undefined) installRequestLog(http, options.telemetry);
   installOriginCheck(http, options);
+  installRequestSpans(http, options.telemetry?.tracer);
   // Before the first route, because a route takes the error handler that there is.
   installErrors(http, doors, options.onFault);
   await installCors(http, options.corsOrigins ?? []);
@@ -78,7 +89,7 @@ export async function buildServer(options: ServerOptions): Promise<Http> {
   installAuthentication(http, options);
   await installOpenApi(http, options);
   installSystem(http, options);
-  if (options.telemetry !== undefined) installMetrics(http, { engine, telemetry: options.telemetry });
+  if (options.telemetry !== undefined) installMetrics(http, { engine, telemetry: options.telemetry, freshMs: options.metricsFreshMs });
   installApiPage(http);
   installErrorPages(http);
   for (const door of doors) {
@@ -109,6 +120,7 @@ function bareServer(options: ServerOptions): Http {
     frameworkErrors: (error: Error, request: FastifyRequest, reply: FastifyReply) => {
       sendError({ error: toAppError(error, request), request, reply, doors });
     },
+    schemaController: { compilersFactory: LAZY_COMPILERS },
     ajv: {
       customOptions: { coerceTypes: false, removeAdditional: false, allErrors: true, useDefaults: true, verbose: true },
     },

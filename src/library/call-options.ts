@@ -1,10 +1,13 @@
 // The options of each call. A call refuses an option that is not in its table.
 import { type DurationInput, durationMs } from '../core/duration.ts';
+import { Issues } from '../core/issues.ts';
 import { checkMembers, membersOf } from '../core/known-members.ts';
+import { readWord } from '../core/submission-fields.ts';
 import type { EngineEvents } from '../engine/events.ts';
 import type { Queryable } from '../ledger/driver/statement.ts';
 import { toQueryable, type UserClient } from '../ledger/driver/user-client.ts';
 import type { Breakdown } from '../ledger/reads/count-jobs.ts';
+import type { ReadLogsParams } from '../services/jobs/read-logs.ts';
 import type { RetryParams } from '../services/jobs/retry-job.ts';
 
 export type SubmitOptions = {
@@ -18,6 +21,8 @@ export type CancelOptions = { reason?: string; force?: boolean };
 export type CancelManyOptions = CancelOptions & { dryRun?: boolean };
 export type RetryOptions = Partial<Pick<RetryParams, 'resetAttempts' | 'priority' | 'delay'>>;
 export type FailureOptions = { includeAllAttempts?: boolean };
+export type LogsOptions = Pick<ReadLogsParams, 'levels' | 'cursor' | 'limit'>;
+export type FollowOptions = { signal?: AbortSignal };
 export type WaitOptions = { timeout?: DurationInput; signal?: AbortSignal };
 export type DrainOptions = { grace?: DurationInput };
 
@@ -30,11 +35,13 @@ export const OPTIONS = {
   cancelMany: membersOf<CancelManyOptions>({ reason: true, force: true, dryRun: true }),
   retry: membersOf<RetryOptions>({ resetAttempts: true, priority: true, delay: true }),
   failure: membersOf<FailureOptions>({ includeAllAttempts: true }),
+  logs: membersOf<LogsOptions>({ levels: true, cursor: true, limit: true }),
+  follow: membersOf<FollowOptions>({ signal: true }),
   waitFor: membersOf<WaitOptions>({ timeout: true, signal: true }),
   drain: membersOf<DrainOptions>({ grace: true }),
 } as const;
 
-export const EVENTS = membersOf<EngineEvents>({
+const EVENTS = membersOf<EngineEvents>({
   started: true,
   completed: true,
   failed: true,
@@ -43,14 +50,27 @@ export const EVENTS = membersOf<EngineEvents>({
   lost: true,
   staged: true,
   rescued: true,
+  failedWaiting: true,
+  moved: true,
+  released: true,
   unclaimed: true,
   progress: true,
   log: true,
+  deduplicated: true,
   webhookAttempt: true,
   webhookDisabled: true,
   setAside: true,
+  notificationLost: true,
   error: true,
 });
+
+/** Throws INVALID_REQUEST for an unknown event, and for a listener that is not a function. */
+export function checkListener(event: unknown, listener: unknown): void {
+  const issues = new Issues();
+  readWord(event, { field: 'event', words: EVENTS }, issues);
+  if (typeof listener !== 'function') issues.add('listener', 'INVALID_TYPE', 'must be a function');
+  issues.throwIfAny();
+}
 
 /** The client of the caller's transaction, for statements of the ledger. */
 export const queryable = ({ client }: SubmitOptions): Queryable | undefined => (client === undefined ? undefined : toQueryable(client));

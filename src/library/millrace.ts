@@ -1,65 +1,74 @@
 import { durationMs } from '../core/duration.ts';
 import { AppError } from '../core/errors.ts';
-import { Issues } from '../core/issues.ts';
 import type { JobUpdate } from '../core/job-change.ts';
 import { checkMembers } from '../core/known-members.ts';
 import { wholeOrg } from '../core/owner.ts';
 import type { Submission } from '../core/submission.ts';
-import { readWord } from '../core/submission-fields.ts';
 import type { Engine } from '../engine/engine.ts';
-import type { EngineEvents } from '../engine/events.ts';
 import type { Registration, RegistrationResult } from '../engine/work/registry.ts';
-import { DEFAULT_ORG_ID } from '../ledger/access/orgs.ts';
-import { type Database, openDatabase } from '../ledger/driver/database.ts';
-import { checkSchema, migrate } from '../ledger/driver/migrate.ts';
 import type { Schedule } from '../ledger/queues/schedules.ts';
-import type { SearchPage } from '../ledger/search/search-jobs.ts';
-import { openPostgres, type PostgresHandle } from '../postgres/open.ts';
-import {
-  type BatchCancellationResult,
-  type CancellationResult,
-  type CancelTarget,
-  cancelJob,
-  cancelMany,
-} from '../services/jobs/cancel-job.ts';
+import { DeadLetterControls } from '../services/dead-letters/dead-letter-controls.ts';
+import * as cancelling from '../services/jobs/cancel-job.ts';
 import { countJobs, type JobCounts } from '../services/jobs/count-jobs.ts';
-import { createEngine } from '../services/jobs/create-engine.ts';
 import { type Explanation, explainJob } from '../services/jobs/explain-job.ts';
+import { followJob, type JobNews } from '../services/jobs/follow-job.ts';
 import { type FailureDetails, inspectFailure } from '../services/jobs/inspect-failure.ts';
 import { readJobView } from '../services/jobs/read-job.ts';
+import { type LogPage, readLogs } from '../services/jobs/read-logs.ts';
 import { type RetryResult, retryJob } from '../services/jobs/retry-job.ts';
-import { listSchedules, removeSchedule, type ScheduleRequest, scheduleJob } from '../services/jobs/schedule-job.ts';
 import { searchJobViews } from '../services/jobs/search-jobs.ts';
 import { submitJob } from '../services/jobs/submit-job.ts';
 import { type BatchResult, submitMany } from '../services/jobs/submit-many.ts';
 import { updateJob } from '../services/jobs/update-job.ts';
 import { waitForJob } from '../services/jobs/wait-for-job.ts';
+import { OperationControls } from '../services/operations/operation-controls.ts';
 import { QueueControls } from '../services/queues/queue-controls.ts';
+import { ScheduleControls } from '../services/schedules/schedule-controls.ts';
+import type { ScheduleRequest } from '../services/schedules/schedule-request.ts';
+import { Batches } from './batch.ts';
+import { bestEffortOf, type EnqueueBestEffort } from './best-effort.ts';
 import * as call from './call-options.ts';
-import { OpenCalls } from './open-calls.ts';
-import { type OpenOptions, readOptions } from './open-options.ts';
+import { CLOSE_PATIENCE_MS, OpenCalls } from './open-calls.ts';
+import type { OpenOptions } from './open-options.ts';
+import { type OpenParts, openParts } from './open-parts.ts';
+import { publisherOf, type TaskProducer } from './producer.ts';
+import type { EngineEvents, SearchPage } from './public-types.ts';
 import type { ContextOf, FilterOf, JobId, JobOf, JobTypes, PayloadOf, ResultOf, SubmissionOf, Submitted, TypeOf } from './typed-jobs.ts';
-
-/** How long close() waits for calls under way. A statement takes at most 10 s. */
-const CLOSE_PATIENCE_MS = 10_000;
 
 /** The entry point of the library. It submits jobs, runs handlers for them, and reads their state. */
 export class Millrace<Jobs extends JobTypes = JobTypes> {
   /** Pauses, resumes and limits queues, job types and orgs. */
   readonly queues: QueueControls;
+  /** Reads, pauses, resumes and runs the schedules of the org. */
+  readonly cron: ScheduleControls;
+  /** Reads dead-lettered jobs, and replays, discards or corrects them. */
+  readonly deadLetters: DeadLetterControls;
+  /** Changes many jobs step by step, and reports each of them. */
+  readonly operations: OperationControls;
+  /** Submits batches of any size, and counts and awaits their jobs. */
+  readonly batches: Batches<Jobs>;
+  /** Publishes downloads for the org, which workers make as those of the ingest API. All of them are published, or none if it throws. */
+  readonly publishTasks: TaskProducer['publishTasks'];
+  /** Enqueues a notification, with `client` in your transaction. If that fails, your transaction goes on and the result is LOST. */
+  readonly enqueueBestEffort: EnqueueBestEffort;
   readonly #engine: Engine;
-  readonly #postgres: PostgresHandle;
-  readonly #database: Database;
+  readonly #opened: Pick<OpenParts, 'postgres' | 'database'>;
   readonly #orgId: string;
   readonly #calls = new OpenCalls();
   #closing: Promise<void> | null = null;
 
-  private constructor(parts: { engine: Engine; postgres: PostgresHandle; database: Database; orgId: string }) {
+  private constructor(parts: OpenParts) {
     this.#engine = parts.engine;
-    this.#postgres = parts.postgres;
-    this.#database = parts.database;
+    this.#opened = parts;
     this.#orgId = parts.orgId;
-    this.queues = new QueueControls(parts.engine, (work) => this.#calls.run(work));
+    const run = <T>(work: () => Promise<T>) => this.#calls.run(work);
+    this.queues = new QueueControls(parts.engine, run);
+    this.cron = new ScheduleControls(parts.engine, parts.orgId, run);
+    this.deadLetters = new DeadLetterControls(parts.engine, parts.orgId, { run });
+    this.operations = new OperationControls(parts.engine, parts.orgId, { run });
+    this.batches = new Batches<Jobs>({ ...parts, calls: this.#calls });
+    this.publishTasks = publisherOf(parts, this.#calls);
+    this.enqueueBestEffort = bestEffortOf(parts, this.#calls);
   }
 
   /**
@@ -67,30 +76,12 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * instance that can submit jobs immediately. Throws INVALID_CONFIG for options that are not valid.
    */
   static async open<Jobs extends JobTypes = JobTypes>(options: OpenOptions = {}): Promise<Millrace<Jobs>> {
-    const engineOptions = readOptions(options);
-    const postgres = await openPostgres({
-      databaseUrl: options.database,
-      home: options.home,
-      onNotice: options.onNotice,
-    });
-    const { api: apiPool, workers: workerPool } = options.pools ?? {};
-    const database = openDatabase({ url: postgres.url, apiPool, workerPool, sharesSessions: true });
-    try {
-      if (options.migrate === false) await checkSchema(database.maintenance);
-      else await migrate(database.maintenance);
-      const engine = createEngine({ database, ...engineOptions });
-      await engine.open();
-      return new Millrace<Jobs>({ engine, postgres, database, orgId: options.org ?? DEFAULT_ORG_ID });
-    } catch (error) {
-      await database.close();
-      await postgres.close();
-      throw error;
-    }
+    return new Millrace<Jobs>(await openParts(options));
   }
 
   /** The address of the database. Use it to connect a client for your transactions. */
   get databaseUrl(): string {
-    return this.#postgres.url;
+    return this.#opened.postgres.url;
   }
 
   /**
@@ -119,9 +110,8 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
   }
 
   #submitIn(submission: Submission, options: call.SubmitOptions): Promise<Submitted<string>> {
-    return this.#call(options, call.OPTIONS.submit, () =>
-      submitJob(this.#engine, { orgId: this.#orgId, submission, actor: null, client: call.queryable(options) }),
-    );
+    const request = { orgId: this.#orgId, submission, actor: null };
+    return this.#call(options, call.OPTIONS.submit, () => submitJob(this.#engine, { ...request, client: call.queryable(options) }));
   }
 
   /** Runs a call, unless the instance is closed or the call has an option that it does not know. */
@@ -169,10 +159,10 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * Cancels a job immediately if it is not running. Otherwise aborts the signal of its handler, unless that cancels cooperatively. With
    * `force` the job ends even if the handler goes on. Returns a status, which is NOT_FOUND or ALREADY_COMPLETE if the job was not cancelled.
    */
-  cancel(jobId: string, options: call.CancelOptions = {}): Promise<CancellationResult> {
+  cancel(jobId: string, options: call.CancelOptions = {}): Promise<cancelling.CancellationResult> {
     return this.#call(options, call.OPTIONS.cancel, () => {
       const { reason = null, force = false } = options;
-      return cancelJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), reason, force, actor: null });
+      return cancelling.cancelJob(this.#engine, { id: jobId, ...wholeOrg(this.#orgId), reason, force, actor: null });
     });
   }
 
@@ -180,11 +170,11 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * Cancels jobs by id, by filter, or all of them with `{ all: true }`, and returns the number of jobs with each result. A dry run changes no
    * job. Throws INVALID_REQUEST for a filter that matches every job.
    */
-  cancelMany(target: CancelTarget, options: call.CancelManyOptions = {}): Promise<BatchCancellationResult> {
+  cancelMany(target: cancelling.CancelTarget, options: call.CancelManyOptions = {}): Promise<cancelling.BatchCancellationResult> {
     return this.#call(options, call.OPTIONS.cancelMany, () => {
       const { reason = null, force = false, dryRun = false } = options;
       const asked = { ...wholeOrg(this.#orgId), reason, force, dryRun, actor: null, signal: this.#calls.signal };
-      return cancelMany(this.#engine, { ...asked, target });
+      return cancelling.cancelMany(this.#engine, { ...asked, target });
     });
   }
 
@@ -202,8 +192,7 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    */
   update(jobId: string, update: JobUpdate): Promise<JobOf<Jobs> | null> {
     const change = { id: jobId, ...wholeOrg(this.#orgId), update, read: readJobView };
-    const updating = this.#calls.run(() => updateJob(this.#engine, change));
-    return updating as Promise<JobOf<Jobs> | null>;
+    return this.#calls.run(() => updateJob(this.#engine, change)) as Promise<JobOf<Jobs> | null>;
   }
 
   /** Returns the newest failure of a job, even if it has run again since. Null if the job never failed or does not exist. */
@@ -228,13 +217,28 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     return this.#calls.run(() => explainJob(this.#engine, { ...wholeOrg(this.#orgId), id: jobId }));
   }
 
+  /**
+   * Returns a page of the lines that the handler of a job logged, oldest first, or null if the job does not exist. Throws INVALID_REQUEST for
+   * a wrong level, limit or cursor.
+   */
+  logs(jobId: string, options: call.LogsOptions = {}): Promise<LogPage | null> {
+    return this.#call(options, call.OPTIONS.logs, () => readLogs(this.#engine, { ...wholeOrg(this.#orgId), id: jobId, ...options }));
+  }
+
+  /**
+   * Yields the history of a job with its log lines and its progress, in the order of time, then what is new, until the job has ended. Of
+   * progress only the newest is certain. Throws NOT_FOUND for an unknown job.
+   */
+  async *follow(jobId: string, options: call.FollowOptions = {}): AsyncGenerator<JobNews, void> {
+    checkMembers(options, call.OPTIONS.follow);
+    const signal = this.#calls.signalWith(options.signal);
+    yield* this.#calls.iterate(followJob(this.#engine, { orgId: this.#orgId, id: jobId, signal }));
+  }
+
   /** Calls the listener for each event of this process. Returns a function that removes the listener. */
   on<E extends keyof EngineEvents>(event: E, listener: (facts: EngineEvents[E]) => void): () => void {
     this.#calls.check();
-    const issues = new Issues();
-    readWord(event, { field: 'event', words: call.EVENTS }, issues);
-    if (typeof listener !== 'function') issues.add('listener', 'INVALID_TYPE', 'must be a function');
-    issues.throwIfAny();
+    call.checkListener(event, listener);
     return this.#engine.events.on(event, listener);
   }
 
@@ -243,17 +247,17 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
    * Throws INVALID_REQUEST for a wrong expression, time zone or submission.
    */
   schedule(key: string, schedule: Omit<ScheduleRequest, 'submission'> & { submission: SubmissionOf<Jobs> }): Promise<Schedule> {
-    return this.#calls.run(() => scheduleJob(this.#engine, { orgId: this.#orgId, key, schedule: schedule as ScheduleRequest }));
+    return this.cron.put(key, schedule as ScheduleRequest);
   }
 
   /** Removes a schedule. Returns whether it existed. */
   unschedule(key: string): Promise<boolean> {
-    return this.#calls.run(() => removeSchedule(this.#engine, { orgId: this.#orgId, key }));
+    return this.cron.remove(key);
   }
 
   /** Returns all schedules of the org. */
   schedules(): Promise<Schedule[]> {
-    return this.#calls.run(() => listSchedules(this.#engine, { orgId: this.#orgId }));
+    return this.cron.all();
   }
 
   /** Starts workers for the registered job types. Has no effect if they are running. */
@@ -285,8 +289,8 @@ export class Millrace<Jobs extends JobTypes = JobTypes> {
     this.#calls.shut();
     await this.#engine.close(0);
     await this.#calls.ended(CLOSE_PATIENCE_MS);
-    await this.#database.close();
-    await this.#postgres.close();
+    await this.#opened.database.close();
+    await this.#opened.postgres.close();
   }
 
   /** Closes the instance at the end of an `await using` block. */

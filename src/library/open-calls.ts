@@ -1,5 +1,8 @@
 import { AppError, isAppError } from '../core/errors.ts';
 
+/** How long close() waits for calls under way. A statement takes at most 10 s. */
+export const CLOSE_PATIENCE_MS = 10_000;
+
 type UnderWay = { reject(error: AppError): void };
 
 const closed = (): AppError => new AppError('CLOSED');
@@ -33,6 +36,11 @@ export class OpenCalls {
     return this.#stop.signal;
   }
 
+  /** Aborted by the caller's signal or by the close. */
+  signalWith(signal: AbortSignal | undefined): AbortSignal {
+    return signal === undefined ? this.signal : AbortSignal.any([signal, this.signal]);
+  }
+
   /** Throws CLOSED after the close. */
   check(): void {
     if (this.#isShut) throw closed();
@@ -54,6 +62,19 @@ export class OpenCalls {
         },
       );
     });
+  }
+
+  /** Runs each step of an iteration as a call. */
+  async *iterate<T>(items: AsyncGenerator<T, void>): AsyncGenerator<T, void> {
+    try {
+      for (;;) {
+        const { value, done } = await this.run(() => items.next());
+        if (done) return;
+        yield value;
+      }
+    } finally {
+      await items.return();
+    }
   }
 
   /** From now on calls are accepted only while handlers run, because handlers may need them to finish. */

@@ -1,5 +1,6 @@
 import type { DurationInput } from '../core/duration.ts';
 import { AppError, type Issue } from '../core/errors.ts';
+import type { CategoryName } from '../core/governance/categories.ts';
 import { isUuid } from '../core/ids.ts';
 import { Issues } from '../core/issues.ts';
 import { isRecord, membersOf, refuseUnknown } from '../core/known-members.ts';
@@ -7,6 +8,8 @@ import { checkPayloadLimit } from '../core/payload.ts';
 import { checkPolicy, type Policy, PROFILES } from '../core/policy.ts';
 import { readDuration } from '../core/submission-fields.ts';
 import type { EngineParams } from '../services/jobs/create-engine.ts';
+import { type CategoryOptions, readCategories } from './category-options.ts';
+import { type ObjectsOption, refuseObjects } from './objects-option.ts';
 
 /** Options of `Millrace.open`. Each has a default. */
 export type OpenOptions = {
@@ -27,6 +30,8 @@ export type OpenOptions = {
   queues?: readonly string[];
   /** The default policy of jobs that this process submits. */
   defaults?: Partial<Omit<Policy, 'profile'>>;
+  /** What differs from the defaults of the five categories of governed jobs. */
+  categories?: Partial<Record<CategoryName, CategoryOptions>>;
   /** The largest payload of a job. */
   maxPayloadBytes?: number;
   /** The largest result of a job that runs in this process: 1 MB by default, 16 MB at most. */
@@ -49,6 +54,11 @@ export type OpenOptions = {
   migrate?: boolean;
   /** The name of the worker in lists and explanations. */
   name?: string;
+  /**
+   * Where artifacts are kept, in a folder that all processes share or in a service that speaks S3. Default: the folder `objects` in the data
+   * folder of the embedded server. With another server there is no default, and artifacts need this option.
+   */
+  objects?: ObjectsOption;
   /** Receives notices about the embedded server. */
   onNotice?: (sentence: string) => void;
 };
@@ -61,6 +71,7 @@ const MEMBERS = membersOf<OpenOptions>({
   reserve: true,
   queues: true,
   defaults: true,
+  categories: true,
   maxPayloadBytes: true,
   maxResultBytes: true,
   pools: true,
@@ -69,6 +80,7 @@ const MEMBERS = membersOf<OpenOptions>({
   keepRevokedKeys: true,
   migrate: true,
   name: true,
+  objects: true,
   onNotice: true,
 });
 
@@ -94,11 +106,13 @@ export function readOptions(options: OpenOptions): Omit<EngineParams, 'database'
   if (reserve !== undefined && (!Number.isInteger(reserve) || reserve < 0 || reserve > 50)) {
     issues.add('reserve', 'OUT_OF_RANGE', 'must be an integer from 0 to 50: a percentage of the slots');
   }
+  const categories = options.categories === undefined ? undefined : readCategories(options.categories, issues);
   const heartbeatMs = optionalMs(options, 'heartbeat', issues);
   const revokedKeysMs = optionalMs(options, 'keepRevokedKeys', issues);
   throwIfAny(issues);
   return {
     profile,
+    categories,
     limits: maxPayloadBytes === undefined ? undefined : { maxPayloadBytes },
     maxResultBytes,
     concurrency,
@@ -121,7 +135,8 @@ function refuseOptions(options: OpenOptions, issues: Issues): void {
     if (isRecord(given)) refuseUnknown(given, members, issues, `${name}.`);
     else issues.add(name, 'INVALID_TYPE', 'must be an object');
   }
-  const { org, queues } = options;
+  const { org, queues, objects } = options;
+  if (objects !== undefined) refuseObjects(objects, issues);
   if (org !== undefined && !isUuid(org)) issues.add('org', 'INVALID_ID', 'must be the id of an org, which is a UUID');
   if (queues !== undefined && !(Array.isArray(queues) && queues.every((name) => typeof name === 'string')))
     issues.add('queues', 'INVALID_TYPE', 'must be a list of names');

@@ -1,14 +1,17 @@
-import type { AddressInfo } from 'node:net';
 import type { Config } from '../config/load-config.ts';
-import { AppError } from '../core/errors.ts';
 import type { Http } from '../http/door.ts';
+import { ingestDoor } from '../http/ingest/door.ts';
+import { operatorDoor } from '../http/operators/door.ts';
 import { openQueueDoor } from '../http/queue/door.ts';
 import { buildServer } from '../http/server.ts';
 import { KeyAuthenticator } from '../http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../http/shared/rate-limiter.ts';
+import { safeText } from '../telemetry/safe-fields.ts';
 import { composeExecution } from './execution-api.ts';
+import { addressOf, listen } from './listen.ts';
 import { MissingWorkers } from './missing-workers.ts';
-import type { Notices } from './notices.ts';
+import { JSON_ONLY, type Notices } from './notices.ts';
+import type { OperatorToken } from './operator-token.ts';
 import type { Platform } from './platform.ts';
 import { programVersion } from './program-version.ts';
 
@@ -18,9 +21,11 @@ export type ApiServer = { listen(): Promise<string>; close(): Promise<void> };
 /** How long requests in flight may continue when the server stops. */
 const CLOSE_GRACE_MS = 5_000;
 
+export type ApiOptions = { readonly config: Config; readonly out: Notices; readonly operator: OperatorToken };
+
 /** Sets up the HTTP server before it listens, because the setup blocks the event loop for a moment. */
-export async function openApi(platform: Platform, { config, out }: { config: Config; out: Notices }): Promise<ApiServer> {
-  const { engine, database, telemetry, webhooks, limits } = platform;
+export async function openApi(platform: Platform, { config, out, operator }: ApiOptions): Promise<ApiServer> {
+  const { engine, database, telemetry, webhooks, limits, ingest } = platform;
   const { requestsPerMinute, bodyBytes, orgShare } = config.limits;
   const { host, port, allowedHosts, ...bounds } = config.server;
   const authenticator = new KeyAuthenticator({ database });
@@ -28,7 +33,9 @@ export async function openApi(platform: Platform, { config, out }: { config: Con
   const { door: executionDoor } = composeExecution({ engine, settings, telemetry, authenticator, webhooks, stored: limits.stored });
   const { queueSize } = config.limits;
   const queueDoor = openQueueDoor({ queueSize, orgShare, admission: limits.queue, simulation: config.simulation.bounds });
-  const doors = [queueDoor, executionDoor];
+  const { context, streams, downloads } = ingest;
+  const operators = operatorDoor({ ingest: context, streams, downloads }, { authenticator, token: operator.token });
+  const doors = [queueDoor, executionDoor, ingestDoor(context, { authenticator }), operators];
   const http = await buildServer({
     ...bounds,
     allowedHosts: [host, ...allowedHosts],
@@ -41,16 +48,13 @@ export async function openApi(platform: Platform, { config, out }: { config: Con
     limiter: new OrgRateLimiter({ database, requestsPerMinute }),
     bodyLimitBytes: bodyBytes ?? undefined,
     onFault: ({ error, requestId, method, url }) => {
-      const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      out.event(
-        { event: 'fault', requestId, method, path: url.split('?', 1)[0], message },
-        // Only the first line begins at the margin, so that no part of a message looks like another event.
-        `A request failed unexpectedly (${requestId}): ${message}`.split(/\n\s*/).map((line, at) => (at === 0 ? line : `    ${line}`)),
-      );
+      const message = safeText(error instanceof Error ? (error.stack ?? error.message) : String(error));
+      telemetry.log.error('request.fault', { request_id: requestId, method, error_code: 'INTERNAL_ERROR', error_message: message });
+      out.event({ event: 'fault', requestId, method, path: url.split('?', 1)[0], message }, JSON_ONLY);
     },
   });
   await http.ready();
-  const missingWorkers = new MissingWorkers(engine, out);
+  const missingWorkers = new MissingWorkers(engine, { out, log: telemetry.log });
   return {
     async listen() {
       await listen(http, { host, port });
@@ -63,29 +67,6 @@ export async function openApi(platform: Platform, { config, out }: { config: Con
       await authenticator.close();
     },
   };
-}
-
-async function listen(http: Http, address: { host: string; port: number }): Promise<void> {
-  try {
-    await http.listen(address);
-  } catch (cause) {
-    throw new AppError('UNAVAILABLE', { message: explainListen(cause, address), cause });
-  }
-}
-
-function explainListen(cause: unknown, { host, port }: { host: string; port: number }): string {
-  const code = (cause as NodeJS.ErrnoException).code;
-  if (code === 'EADDRINUSE') return `Port ${port} of ${host} is in use. Choose another with --port N, or stop what uses it.`;
-  if (code === 'EACCES') return `This user may not listen on port ${port}. Choose one above 1023 with --port N.`;
-  const why = cause instanceof Error ? cause.message : String(cause);
-  return `The server cannot listen on ${host}, port ${port}: ${why}. Choose another address with --host and --port.`;
-}
-
-/** An address that works in a browser on this machine. */
-function addressOf(http: Http, host: string): string {
-  const { port } = http.server.address() as AddressInfo;
-  const shown = host === '0.0.0.0' || host === '::' ? 'localhost' : host.includes(':') ? `[${host}]` : host;
-  return `http://${shown}:${port}`;
 }
 
 async function closeInTime(http: Http): Promise<void> {

@@ -1,10 +1,11 @@
 import { isAppError } from '../core/errors.ts';
 import type { EngineEvents } from '../engine/events.ts';
 import { isDiskFull, isUnavailable } from '../ledger/driver/statement.ts';
-import type { Notices } from './notices.ts';
+import type { Log } from '../telemetry/log.ts';
+import { JSON_ONLY, type Notices } from './notices.ts';
 
 const PROBE_EVERY_MS = 500;
-/** The same error is printed at most once in this time. */
+/** The same error is reported at most once in this time. */
 const QUIET_MS = 10_000;
 
 /** A source of errors, with a way to check whether its database responds. */
@@ -15,18 +16,22 @@ export type Watched = {
 
 type Loss = 'database_lost' | 'disk_full';
 
-/** Prints when the database is lost or its disk is full, and when that is over. The worker retries in any case. */
+export type WatchOutput = { readonly log: Log; readonly out: Pick<Notices, 'event'> };
+
+/** Logs when the database is lost or its disk is full, and when that is over. The worker retries in any case. */
 export class DatabaseWatch {
   readonly #watched: Watched;
-  readonly #out: Notices;
+  readonly #log: Log;
+  readonly #out: WatchOutput['out'];
   readonly #saidAtMs = new Map<string, number>();
   #lostAtMs: number | null = null;
   #told: Loss | null = null;
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
 
-  constructor(watched: Watched, out: Notices) {
+  constructor(watched: Watched, { log, out }: WatchOutput) {
     this.#watched = watched;
+    this.#log = log;
     this.#out = out;
     watched.on('error', ({ error, where }) => this.#onError(error, where));
   }
@@ -51,12 +56,15 @@ export class DatabaseWatch {
     }
     if (this.#told === event || !this.#mayTell(event)) return;
     this.#told = event;
-    this.#out.event({ event, message }, LOSSES[event](message));
+    this.#out.event({ event, message }, JSON_ONLY);
+    if (event === 'disk_full') this.#log.error('database.disk_full', { reason: DISK_FULL, error_message: message });
+    else this.#log.error('database.lost', { reason: LOST, error_message: message });
   }
 
   #complain(where: string, message: string): void {
     if (!this.#mayTell(`${where}: ${message}`)) return;
-    this.#out.event({ event: 'trouble', where, message }, `Error in the ${where}: ${message}. Retrying.`);
+    this.#out.event({ event: 'trouble', where, message }, JSON_ONLY);
+    this.#log.warn('process.trouble', { where, error_message: message });
   }
 
   #mayTell(what: string): boolean {
@@ -81,17 +89,16 @@ export class DatabaseWatch {
     const awayMs = Math.round(performance.now() - (this.#lostAtMs ?? 0));
     this.#lostAtMs = null;
     if (this.#told !== null && !this.#isStopped) {
-      this.#out.event({ event: 'database_back', awayMs }, `The database is back after ${(awayMs / 1_000).toFixed(1)} s.`);
+      this.#out.event({ event: 'database_back', awayMs }, JSON_ONLY);
+      // A warning, so that a person who has read of the loss also reads of its end.
+      this.#log.warn('database.back', { duration_ms: awayMs });
     }
     this.#told = null;
   }
 }
 
-const LOSSES: Record<Loss, (message: string) => string> = {
-  database_lost: (message) => `The database is unreachable (${message}). Retrying until it is back.`,
-  disk_full: (message) =>
-    `The disk of the database is full (${message}). No job is accepted. Free space on it, or enlarge it. Retrying until there is room.`,
-};
+const LOST = 'The database is unreachable. Retrying until it is back.';
+const DISK_FULL = 'The disk of the database is full. No job is accepted. Free space on it, or enlarge it. Retrying until there is room.';
 
 /** The message of the database driver, if an AppError wraps it. */
 function reasonOf(error: unknown): string {

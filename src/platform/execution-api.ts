@@ -10,14 +10,12 @@ import { createExecutionAdmission } from '../services/admission/queue-admission.
 import type { StoredLimit } from '../services/admission/stored-limit.ts';
 import type { ExecutionContext, WebhookParts } from '../services/execution/context.ts';
 import { createQuota } from '../services/execution/take-quota.ts';
-import { ExecutionMetrics } from '../telemetry/execution-metrics.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 
 export type ExecutionApiParams = {
   engine: Engine;
   settings: ExecutionSettings;
   telemetry: Telemetry;
-  metrics?: ExecutionMetrics;
   authenticator: Authenticator;
   /** Default: only public addresses are allowed, and URLs are checked without a DNS lookup. */
   webhooks?: WebhookParts;
@@ -46,7 +44,6 @@ export function composeExecution(params: ExecutionApiParams): { context: Executi
     engine,
     settings,
     telemetry,
-    metrics: params.metrics ?? new ExecutionMetrics(telemetry),
     admission: createExecutionAdmission(engine, { queueSize: settings.queueSize, orgShare: settings.orgShare, stored: params.stored }),
     webhooks: params.webhooks ?? BY_TEXT_ALONE,
   };

@@ -10,5 +10,6 @@ export type ExecutionCrewParams = ExecutionHandlerOptions & { slots: number; que
  */
 export function addExecutionCrew(engine: Engine, { slots, queues = ['*'], ...work }: ExecutionCrewParams): void {
   const registration = executionRegistration(work) as unknown as Registration;
-  engine.addCrew({ name: 'execution', slots, queues, registrations: [registration], startsApart: true });
+  // Its only line, at the start, is for the log of the process. The history has the same.
+  engine.addCrew({ name: 'execution', slots, queues, registrations: [registration], startsApart: true, storesLogs: false });
 }

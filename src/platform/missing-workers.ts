@@ -1,20 +1,23 @@
 import type { Engine } from '../engine/engine.ts';
 import { checkReadiness, NO_WORKER } from '../services/admission/check-readiness.ts';
-import type { Notices } from './notices.ts';
+import type { Log } from '../telemetry/log.ts';
+import { JSON_ONLY, type Notices } from './notices.ts';
 
 const CHECK_EVERY_MS = 5_000;
 
-/** Prints when no worker is alive, and when one is alive again. The server accepts jobs meanwhile, so its readiness does not show it. */
+/** Logs when no worker is alive, and when one is alive again. The server accepts jobs meanwhile, so its readiness does not show it. */
 export class MissingWorkers {
   readonly #engine: Engine;
   readonly #out: Notices;
+  readonly #log: Log;
   #timer: NodeJS.Timeout | undefined;
   #isStopped = false;
   #isTold = false;
 
-  constructor(engine: Engine, out: Notices) {
+  constructor(engine: Engine, { out, log }: { out: Notices; log: Log }) {
     this.#engine = engine;
     this.#out = out;
+    this.#log = log;
   }
 
   start(): void {
@@ -38,11 +41,13 @@ export class MissingWorkers {
   #tell(message: string): void {
     if (this.#isTold) return;
     this.#isTold = true;
-    this.#out.event({ event: 'workers_missing', code: NO_WORKER, message }, `${message} Start one with "millrace work".`);
+    this.#out.event({ event: 'workers_missing', code: NO_WORKER, message }, JSON_ONLY);
+    this.#log.warn('workers.missing', { error_code: NO_WORKER, reason: `${message} Start one with "millrace work".` });
   }
 
   #revoke(workers: number): void {
     this.#isTold = false;
-    this.#out.event({ event: 'workers_back', workers }, `${workers === 1 ? 'A worker is' : `${workers} workers are`} alive again.`);
+    this.#out.event({ event: 'workers_back', workers }, JSON_ONLY);
+    this.#log.warn('workers.back', { workers });
   }
 }

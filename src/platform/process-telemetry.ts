@@ -1,27 +1,41 @@
-import { createLog, type LogLine } from '../telemetry/log.ts';
+import type { Config } from '../config/load-config.ts';
+import { reportAsJson } from '../engine/work/thread-memory.ts';
+import { createLog } from '../telemetry/log.ts';
+import { logStream } from '../telemetry/log-stream.ts';
 import { Metrics } from '../telemetry/metrics.ts';
+import type { Tracing } from '../telemetry/otlp.ts';
+import { ProcessMetrics } from '../telemetry/process-metrics.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
-import { type Span, Tracer } from '../telemetry/trace.ts';
+import { SinkTracer, type Span } from '../telemetry/trace.ts';
 import type { Notices } from './notices.ts';
+import { programVersion } from './program-version.ts';
 
-/** The telemetry of the process. It prints errors always, and lines about requests and jobs only with --verbose. */
-export function processTelemetry(out: Notices): Telemetry {
-  const write = (line: LogLine): void => out.event({ event: 'log', ...line }, textOf(line));
+/** What the commands pass on to the parts of a process. */
+export type ProcessTelemetry = Telemetry;
+
+/**
+ * The telemetry of the process. Log lines go to standard error: JSON for programs, and text on a terminal. There only warnings appear, because
+ * a person reads what the command prints.
+ */
+export function processTelemetry(out: Notices, { logLevel, logFormat, logLimit }: Config['telemetry'], tracing: Tracing | null): Telemetry {
+  const isTerminal = process.stderr.isTTY === true;
+  const metrics = new Metrics();
+  metrics.collectProcess();
+  const counters = new ProcessMetrics(metrics);
+  const format = logFormat ?? (isTerminal ? 'text' : 'json');
+  if (format === 'json') reportAsJson();
+  const log = createLog(logStream(format), {
+    least: logLevel ?? (out.verbose ? 'debug' : isTerminal ? 'warn' : 'info'),
+    limit: logLimit,
+    onDropped: (lines) => counters.logLineDropped(lines),
+  });
   const sink = (span: Span): void => out.event({ event: 'span', ...span }, '');
-  return {
-    metrics: new Metrics(),
-    log: createLog(write, out.verbose ? 'info' : 'error'),
-    tracer: new Tracer(out.verbose && out.json ? sink : null),
-  };
+  return { metrics, log, tracer: tracing?.tracer ?? new SinkTracer(out.verbose && out.json ? sink : null) };
 }
 
-/** `12:00:00.000 error request request_id=… status=503` */
-function textOf({ time, level, message, ...fields }: LogLine): string {
-  const shown = Object.entries(fields).map(([name, value]) => `${name}=${showValue(value)}`);
-  return [time.slice(11, -1), level, message, ...shown].join(' ');
-}
-
-function showValue(value: unknown): string {
-  const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return /^[\w.:/-]*$/.test(text) ? text : JSON.stringify(text);
+/** Null without a collector. The libraries are loaded only if there is one. */
+export async function openTraces({ otlpEndpoint, traceSample }: Config['telemetry']): Promise<Tracing | null> {
+  if (otlpEndpoint === null) return null;
+  const { openTracing } = await import('../telemetry/otlp.ts');
+  return openTracing({ endpoint: otlpEndpoint, sample: traceSample, version: programVersion() });
 }

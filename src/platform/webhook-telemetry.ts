@@ -1,15 +1,15 @@
 import type { EventHub, WebhookAttempt } from '../engine/events.ts';
-import { ExecutionMetrics } from '../telemetry/execution-metrics.ts';
+import { ProcessMetrics } from '../telemetry/process-metrics.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { nowMs } from '../telemetry/trace.ts';
 
 /** Records metrics, log lines and traces of webhook calls from this process. Returns a function that stops it. */
 export function observeWebhooks(events: EventHub, telemetry: Telemetry): () => void {
-  const metrics = new ExecutionMetrics(telemetry);
+  const metrics = new ProcessMetrics(telemetry.metrics);
   const stops = [
     events.on('webhookDisabled', ({ orgId, webhookId, reason }) => {
       metrics.webhookDisabled(reason);
-      telemetry.log.warn('webhook.disabled', { client_id: orgId, webhook_id: webhookId, reason });
+      telemetry.log.warn('webhook.disabled', { client_id: orgId, org_id: orgId, webhook_id: webhookId, reason });
     }),
     events.on('setAside', ({ projection, orgId, recordId, webhookId, error }) => {
       metrics.setAside(projection);
@@ -18,7 +18,7 @@ export function observeWebhooks(events: EventHub, telemetry: Telemetry): () => v
     }),
     events.on('webhookAttempt', (attempt) => {
       const isDelivered = attempt.verdict === 'delivered';
-      metrics.webhookAttempt(isDelivered);
+      metrics.webhookAttempt(isDelivered, attempt.durationMs / 1_000);
       const fields = fieldsOf(attempt);
       telemetry.log[isDelivered ? 'info' : 'warn']('webhook.attempt', fields);
       // The span belongs to the trace of the job, which then reaches from the submission to the notification.
@@ -33,9 +33,13 @@ export function observeWebhooks(events: EventHub, telemetry: Telemetry): () => v
 function fieldsOf(attempt: WebhookAttempt) {
   return {
     client_id: attempt.orgId,
+    org_id: attempt.orgId,
     webhook_id: attempt.webhookId,
     delivery_id: attempt.deliveryId,
     job_id: attempt.jobId ?? undefined,
+    job_type: attempt.jobType ?? undefined,
+    project_id: attempt.projectId ?? undefined,
+    correlation_id: attempt.correlationId ?? undefined,
     event: attempt.event,
     attempt: attempt.attempt,
     verdict: attempt.verdict,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { AppError } from '../core/errors.ts';
 import type { Away, Host } from './host.ts';
 
@@ -17,7 +18,7 @@ export type EmbeddedOptions = {
   readonly settings?: Readonly<Record<string, string>>;
 };
 
-const PROGRAM = join(import.meta.dirname, '..', '..', 'bin', 'millrace.js');
+const PROGRAM = join(fileURLToPath(import.meta.url), '..', '..', '..', 'bin', 'millrace.js');
 
 /** Limits that a test cannot reach, and short delays before retries. */
 const SETTINGS = {

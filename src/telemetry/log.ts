@@ -1,10 +1,19 @@
-/** Fields that log lines about requests and jobs share. */
+import { FloodLimit } from './flood-limit.ts';
+import { safeFields } from './safe-fields.ts';
+
+/** Fields that log lines about requests and jobs share. docs/reference/logs.md explains each. */
 export type LogFields = {
   readonly request_id?: string;
-  readonly client_id?: string;
+  readonly correlation_id?: string;
   readonly job_id?: string;
+  readonly job_type?: string;
+  readonly org_id?: string;
+  readonly project_id?: string;
+  /** The org, as the execution API calls it; only in its lines. */
+  readonly client_id?: string;
   /** Such as submit, cancel, retry, get or report. */
   readonly action?: string;
+  readonly attempt?: number;
   readonly current_state?: string;
   readonly next_state?: string;
   readonly error_code?: string;
@@ -17,24 +26,44 @@ export type LogFields = {
 
 export type LogLine = { readonly time: string; readonly level: LogLevel; readonly message: string } & LogFields;
 
-const LEVELS = ['info', 'warn', 'error'] as const;
-type LogLevel = (typeof LEVELS)[number];
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'off'] as const;
+/** `off` is no level of a line: it drops all of them. */
+type LeastLevel = (typeof LOG_LEVELS)[number];
+export type LogLevel = Exclude<LeastLevel, 'off'>;
 
 /** `fields` can be a function, which is called only when the line is written. */
 type Write = (message: string, fields?: LogFields | (() => LogFields)) => void;
 
-export type Log = Readonly<Record<LogLevel, Write>>;
+export type Log = Readonly<Record<LogLevel, Write>> & {
+  /** Whether lines of this level are written. */
+  readonly writes: (level: LogLevel) => boolean;
+};
 
-/** Passes lines as objects to `write`. Lines below the level `least` are dropped. */
-export function createLog(write: (line: LogLine) => void, least: LogLevel = 'info'): Log {
+export type LogOptions = {
+  /** Lines below this level are dropped; default `info`. */
+  readonly least?: LeastLevel;
+  /** The most lines with the same message in a second; default: no limit. */
+  readonly limit?: number;
+  /** Called with the number of lines that were over the limit. */
+  onDropped?(lines: number): void;
+};
+
+/** Passes lines as objects to `write`, without secrets and payloads. */
+export function createLog(write: (line: LogLine) => void, { least = 'info', limit = 0, onDropped }: LogOptions = {}): Log {
+  const flood = new FloodLimit(limit, (kind, dropped) => {
+    onDropped?.(dropped);
+    write(lineOf('warn', 'log.dropped', { kind, dropped }));
+  });
+  const writes = (level: LogLevel): boolean => LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(least);
   const at = (level: LogLevel): Write => {
-    if (LEVELS.indexOf(level) < LEVELS.indexOf(least)) return () => {};
-    return (message, fields = {}) => write(lineOf(level, message, typeof fields === 'function' ? fields() : fields));
+    if (!writes(level)) return () => {};
+    return (message, fields = {}) => {
+      if (flood.admits(message)) write(lineOf(level, message, typeof fields === 'function' ? fields() : fields));
+    };
   };
-  return { info: at('info'), warn: at('warn'), error: at('error') };
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), writes };
 }
 
 function lineOf(level: LogLevel, message: string, fields: LogFields): LogLine {
-  const present = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
-  return { time: new Date().toISOString(), level, message, ...Object.fromEntries(present) };
+  return { time: new Date().toISOString(), level, message, ...safeFields(fields) };
 }

@@ -19,6 +19,8 @@ export type OpenSpan = {
   readonly spanId: string;
   /** The parent for spans in other processes. */
   readonly traceparent: string;
+  /** Whether anybody receives the span. If not, its attributes need not be collected. */
+  readonly isRecorded: boolean;
   end(attributes?: Readonly<Record<string, unknown>>): void;
 };
 
@@ -30,12 +32,30 @@ const random = new BytePool(randomFillSync, 4_096);
 
 type Sink = (span: Span) => void;
 
-/** Creates spans and passes each to the sink when it ends. Without a sink they only have ids, for other parts of the trace. */
-export class Tracer {
+/** Creates the spans of a process. */
+export type Tracer = {
+  /** Whether anybody receives the spans. If not, they only have ids, for other parts of the trace. */
+  readonly isOn: boolean;
+  /** Starts a new trace when the parent is absent or not valid. */
+  start(name: string, parent?: string | OpenSpan, startedAtMs?: number): OpenSpan;
+  /** Runs the work so that spans that it starts with OpenTelemetry belong to this span. */
+  within<T>(span: OpenSpan, work: () => T): T;
+};
+
+/** Passes each span to the sink when it ends. */
+export class SinkTracer implements Tracer {
   readonly #sink: Sink | null;
 
   constructor(sink: Sink | null) {
     this.#sink = sink;
+  }
+
+  get isOn(): boolean {
+    return this.#sink !== null;
+  }
+
+  within<T>(_span: OpenSpan, work: () => T): T {
+    return work();
   }
 
   /** Starts a new trace when the parent is absent or not valid. */
@@ -52,6 +72,7 @@ export class Tracer {
 class SilentSpan implements OpenSpan {
   readonly traceId: string;
   readonly spanId: string;
+  readonly isRecorded: boolean = false;
 
   constructor(traceId: string, spanId: string) {
     this.traceId = traceId;
@@ -67,6 +88,7 @@ class SilentSpan implements OpenSpan {
 }
 
 class RecordedSpan extends SilentSpan {
+  override readonly isRecorded = true;
   readonly #beginning: Omit<Span, 'endedAtMs' | 'attributes'>;
   readonly #sink: Sink;
   #isOpen = true;
@@ -82,6 +104,32 @@ class RecordedSpan extends SilentSpan {
     this.#isOpen = false;
     this.#sink({ ...this.#beginning, endedAtMs: nowMs(), attributes });
   }
+}
+
+/** A span of a trace that nobody records. Everything below it is this span too, so that one decision holds for the whole trace. */
+export class UnrecordedSpan implements OpenSpan {
+  readonly isRecorded = false;
+  readonly traceparent: string;
+
+  constructor(traceparent: string) {
+    this.traceparent = traceparent;
+  }
+
+  /** The first span of a new trace. */
+  static root(): UnrecordedSpan {
+    const hex = random.takeHex(TRACE_BYTES + SPAN_BYTES);
+    return new UnrecordedSpan(['00', hex.slice(0, 2 * TRACE_BYTES), hex.slice(2 * TRACE_BYTES), '00'].join('-'));
+  }
+
+  get traceId(): string {
+    return this.traceparent.slice(3, 35);
+  }
+
+  get spanId(): string {
+    return this.traceparent.slice(36, 52);
+  }
+
+  end(): void {}
 }
 
 /** Wall-clock time that never jumps while the process runs. */

@@ -15,7 +15,7 @@ import { runRound } from './round.ts';
 /** Options of `openTestMillrace`. Each has a default. */
 export type TestMillraceOptions = Pick<
   OpenOptions,
-  'concurrency' | 'defaults' | 'maxPayloadBytes' | 'maxResultBytes' | 'home' | 'onNotice'
+  'concurrency' | 'defaults' | 'maxPayloadBytes' | 'maxResultBytes' | 'home' | 'objects' | 'onNotice'
 > & {
   /** The server on which to create the test database. Default: DATABASE_URL, else the embedded server. */
   database?: string;
@@ -31,6 +31,7 @@ const OPTIONS = membersOf<TestMillraceOptions>({
   maxPayloadBytes: true,
   maxResultBytes: true,
   home: true,
+  objects: true,
   onNotice: true,
   database: true,
   startAt: true,

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { AppError } from '../../core/errors.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 
@@ -17,7 +18,7 @@ export const bench = defineCommand({
 });
 
 async function run({ values }: Invocation<typeof OPTIONS>): Promise<number> {
-  const script = join(import.meta.dirname, '..', '..', '..', 'bench', 'run.ts');
+  const script = join(fileURLToPath(import.meta.url), '..', '..', '..', '..', 'bench', 'run.ts');
   if (!existsSync(script)) {
     throw new AppError('UNAVAILABLE', {
       message: 'This package does not include the benchmark. Clone the source repository and run "npm run bench" there.',

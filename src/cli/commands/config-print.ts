@@ -1,6 +1,5 @@
-import { QUEUE_SETTINGS, type Section, type Setting, settingsOf as settingsIn } from '../../config/settings.ts';
-import { showValue } from '../../config/values.ts';
-import { lookUp } from '../../core/dictionary.ts';
+import { settingNamed } from '../../config/settings.ts';
+import { showValue, type Value } from '../../config/values.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { maskPassword, settingsOf } from '../connection.ts';
 import { textTable } from '../text-table.ts';
@@ -16,8 +15,8 @@ export const configPrint = defineCommand({
 async function run({ values, out }: Invocation): Promise<number> {
   const { entries, file } = settingsOf(values);
   const settings = [...entries].map(([name, { value, source }]) => {
-    const { kind, secret } = settingOf(name);
-    const shown = secret !== undefined && typeof value === 'string' ? masked(value, secret) : value;
+    const { kind, secret } = settingNamed(name);
+    const shown = secret === undefined ? value : masked(value, secret);
     return { name, value: shown, shown: showValue(shown, kind), source };
   });
   out.answer({ file, settings: settings.map(({ shown, ...facts }) => ({ ...facts, written: shown })) }, () => [
@@ -31,10 +30,8 @@ async function run({ values, out }: Invocation): Promise<number> {
   return EXIT.ok;
 }
 
-const masked = (value: string, secret: 'whole' | 'password'): string => (secret === 'whole' ? '***' : maskPassword(value));
-
-function settingOf(name: string): Setting {
-  const [section, key] = [name.slice(0, name.indexOf('.')), name.slice(name.lastIndexOf('.') + 1)];
-  const settings: Readonly<Record<string, Setting>> = section === 'queues' ? QUEUE_SETTINGS : settingsIn(section as Section);
-  return lookUp(settings, key) as Setting;
+function masked(value: Value | null, secret: 'whole' | 'password'): Value | null {
+  if (Array.isArray(value)) return value.map(maskPassword);
+  if (typeof value !== 'string') return value;
+  return secret === 'whole' ? '***' : maskPassword(value);
 }

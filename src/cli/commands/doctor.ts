@@ -1,5 +1,6 @@
 import type { Database } from '../../ledger/driver/database.ts';
 import { checkSchema } from '../../ledger/driver/migrate.ts';
+import { NO_SECOND_LOCK, prepareReader } from '../../ledger/driver/reader-role.ts';
 import { checkInvariants, type Violation } from '../../ledger/upkeep/invariants.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withDatabase } from '../connection.ts';
@@ -32,19 +33,20 @@ export const doctor = defineCommand({
 
 async function run(invocation: Invocation): Promise<number> {
   const { out } = invocation;
-  const { violations, jobs } = await withDatabase(invocation, (database) => examine(database, out));
+  const { violations, jobs, rowLevelSecurity } = await withDatabase(invocation, (database) => examine(database, out));
   const checks = Object.entries(CHECKS).map(([invariant, says]) => ({
     invariant,
     says,
     violations: violations.filter((violation) => violation.invariant === invariant).length,
   }));
   const ok = violations.length === 0;
-  out.answer({ ok, jobs, checks, violations }, () => [
+  out.answer({ ok, jobs, checks, violations, rowLevelSecurity }, () => [
     ...textTable(
       ['check', 'result', 'meaning'],
       checks.map((check) => [check.invariant, resultOf(check.violations), check.says]),
     ),
     '',
+    ...(rowLevelSecurity ? [] : [NO_SECOND_LOCK, '']),
     ...violations.slice(0, MOST_SHOWN).map(({ invariant, jobId, what }) => `${invariant} job ${jobId}: ${what}`),
     ...(violations.length > MOST_SHOWN ? [`and ${violations.length - MOST_SHOWN} more: --json shows all`] : []),
     ok
@@ -59,13 +61,16 @@ async function run(invocation: Invocation): Promise<number> {
 
 const resultOf = (violations: number): string => (violations === 0 ? 'ok' : `${violations} found`);
 
-async function examine(database: Database, out: Output): Promise<{ violations: Violation[]; jobs: number }> {
+type Findings = { violations: Violation[]; jobs: number; rowLevelSecurity: boolean };
+
+async function examine(database: Database, out: Output): Promise<Findings> {
   await checkSchema(database.maintenance);
+  const rowLevelSecurity = await prepareReader(database.maintenance);
   let read = 0;
   const violations = await checkInvariants(database.maintenance, ({ jobs, of }) => {
     read = jobs;
     out.progress(of === null ? 'Comparing tables ...' : `Reading histories: ${jobs} of about ${of} jobs ...`);
   });
   out.progress('');
-  return { violations, jobs: read };
+  return { violations, jobs: read, rowLevelSecurity };
 }

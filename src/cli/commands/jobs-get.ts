@@ -45,7 +45,7 @@ export async function readWholeJob(engine: Engine, { id, values, history, attemp
   const job = await readJobView(engine, { ...owner, id, includeResult: true, includeHistory: history });
   if (job === null) throw noSuchJob(id);
   // The services return the attempts of failed jobs only; an operator needs those of every job.
-  return attempts ? { ...job, attempts: await jobAttempts(engine.database.api, owner, job.id) } : job;
+  return attempts ? { ...job, attempts: await jobAttempts(engine.database.reads.of(owner.orgId), owner, job.id) } : job;
 }
 
 async function ownerOf(engine: Engine, values: ValuesOf<typeof ORG_OPTIONS>, id: string): Promise<string> {

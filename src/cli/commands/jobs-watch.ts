@@ -9,7 +9,7 @@ import { type FollowedJob, JobFollower, type JobNews } from '../job-follower.ts'
 import { readJobId } from '../option-values.ts';
 import { checkOrgOptions, chosenOrgs, ORG_OPTIONS, ownersOf } from '../org-choice.ts';
 import type { Output } from '../output.ts';
-import { listenForStop } from '../stop-signals.ts';
+import { listenForStop, orLeave } from '../stop-signals.ts';
 
 const OPTIONS = { ...ORG_OPTIONS, ...FILTER_OPTIONS } as const;
 
@@ -40,10 +40,11 @@ async function run(invocation: Invocation<typeof OPTIONS>): Promise<number> {
   checkTarget(ids, filter, 'jobs watch');
   const stop = listenForStop(() => out.event({ event: 'forced' }, 'Stopped immediately.'));
   try {
-    return await withEngine(invocation, async (engine) => {
+    const work = withEngine(invocation, async (engine) => {
       const jobs = ids.length > 0 ? await ownersOf(engine, values, ids) : await matching(engine, values, filter, out);
       return follow(new JobFollower(engine, jobs), stop.asked, out);
     });
+    return await orLeave(work, { asked: stop.asked, code: EXIT.interrupted });
   } finally {
     stop.release();
   }
@@ -75,7 +76,7 @@ async function follow(follower: JobFollower, stopped: Promise<unknown>, out: Out
   const stopping = new AbortController();
   void stopped.then(() => stopping.abort());
   for (;;) {
-    for (const news of await follower.look()) report(news, out);
+    for (const news of await Promise.race([follower.look(), stopped.then(() => [])])) report(news, out);
     if (follower.left === 0) return summarize(follower, out);
     await pause(LOOK_EVERY_MS, undefined, { signal: stopping.signal }).catch(() => {});
     if (stopping.signal.aborted) {

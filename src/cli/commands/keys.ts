@@ -6,6 +6,7 @@ import { listKeys } from '../../services/access/list-keys.ts';
 import { revokeKey } from '../../services/access/revoke-key.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { settingsOf, withLedger } from '../connection.ts';
+import { OPERATOR_HERE } from '../operator-here.ts';
 import { readDurationMs, readInteger, readWords } from '../option-values.ts';
 import { textFacts, textTable } from '../text-table.ts';
 import { UsageError } from '../usage-error.ts';
@@ -26,7 +27,7 @@ export const orgsCreate = defineCommand({
     const { values, args, out } = invocation;
     const requestsPerMinute = readInteger(values['requests-per-minute'], 'requests-per-minute') ?? null;
     const slug = args[0] as string;
-    const org = await withLedger(invocation, (database) => createOrg(database, { slug, requestsPerMinute }));
+    const org = await withLedger(invocation, (database) => createOrg(database, { slug, requestsPerMinute, requester: OPERATOR_HERE }));
     out.answer(org, () => [`Org ${org.slug} has the id ${org.id}.`, `Next: millrace keys create --org ${org.slug}`]);
     return EXIT.ok;
   },
@@ -68,7 +69,7 @@ async function create(invocation: Invocation<typeof CREATE_OPTIONS>): Promise<nu
   };
   const key = await withLedger(invocation, async (database) => {
     const org = await requireOrg(database, { slug });
-    return createKey(database, { ...request, orgId: org.id });
+    return createKey(database, { ...request, orgId: org.id, requester: OPERATOR_HERE });
   });
   out.note('Keep this key: it is shown only once.');
   out.answer(key, () => [
@@ -124,7 +125,7 @@ export const keysRevoke = defineCommand({
   examples: ['millrace keys revoke 0Fv3qLxk9TzPa'],
   async run(invocation: Invocation) {
     const keyId = invocation.args[0] as string;
-    const revoked = await withLedger(invocation, (database) => revokeKey(database, { keyId }));
+    const revoked = await withLedger(invocation, (database) => revokeKey(database, { keyId, requester: OPERATOR_HERE }));
     invocation.out.answer(revoked, () => [`Key ${keyId} is revoked since ${revoked.revokedAt.toISOString()}.`]);
     return EXIT.ok;
   },

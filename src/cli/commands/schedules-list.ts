@@ -1,6 +1,7 @@
+import { wholeOrg } from '../../core/owner.ts';
 import type { Schedule } from '../../ledger/queues/schedules.ts';
 import { listOrgs } from '../../services/access/list-orgs.ts';
-import { listSchedules } from '../../services/jobs/schedule-job.ts';
+import { allSchedules } from '../../services/schedules/read-schedules.ts';
 import { defineCommand, EXIT, type Invocation } from '../command.ts';
 import { withEngine } from '../connection.ts';
 import { checkOrgOptions, chosenOrg, ONE_ORG_OPTION } from '../org-choice.ts';
@@ -22,22 +23,23 @@ export const schedulesList = defineCommand({
       const orgs = values['all-orgs'] === true ? await listOrgs(engine.database) : [await chosenOrg(engine, values)];
       const listed: Listed[] = [];
       for (const { id, slug } of orgs)
-        listed.push(...(await listSchedules(engine, { orgId: id })).map((schedule) => ({ ...schedule, org: slug })));
+        listed.push(...(await allSchedules(engine, wholeOrg(id))).map((schedule) => ({ ...schedule, org: slug })));
       return listed;
     });
-    const head = ['org', 'schedule', 'cron', 'time zone', 'type', 'next', 'last', 'missed'];
+    const head = ['org', 'schedule', 'cron', 'time zone', 'type', 'next', 'last', 'missed', 'overlap'];
     out.answer({ schedules }, () => (schedules.length === 0 ? ['There are no schedules.'] : textTable(head, schedules.map(rowOf))));
     return EXIT.ok;
   },
 });
 
-const rowOf = ({ org, key, cron, timeZone, submission, nextAt, lastFiredAt, missed }: Listed): string[] => [
+const rowOf = ({ org, key, cron, timeZone, submission, nextAt, pausedAt, lastFiredAt, missed, overlap }: Listed): string[] => [
   org,
   key,
   cron,
   timeZone,
   String((submission as { type?: unknown } | null)?.type ?? ''),
-  nextAt.toISOString(),
+  pausedAt === null ? nextAt.toISOString() : 'paused',
   lastFiredAt?.toISOString() ?? 'never',
   missed,
+  overlap,
 ];

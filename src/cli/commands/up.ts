@@ -39,7 +39,7 @@ export const up = defineCommand({
   },
 });
 
-async function greet({ platform, url, config, types }: Started, out: Output): Promise<void> {
+async function greet({ platform, url, config, types, operator }: Started, out: Output): Promise<void> {
   const { home } = platform.postgres;
   const firstKey = await createFirstOrgAndKey(platform.database, { home, lifetimeMs: config.auth.keyLifetimeMs });
   const keyFile = home !== null && existsSync(keyFileIn(home)) ? keyFileIn(home) : null;
@@ -48,10 +48,14 @@ async function greet({ platform, url, config, types }: Started, out: Output): Pr
   const database = home === null ? shown : embeddedAt(platform.postgres);
   const first = firstKey === null ? {} : { org: firstKey.orgSlug, key: firstKey.key };
   const { registration } = config.execution;
-  out.event({ event: 'up', url, database: shown, home, keyFile, types, ...first, pid: process.pid }, [
-    out.paint('green', 'Millrace is up.'),
-    ...welcome({ url, database, databaseUrl, home, firstKey, keyFile, registration, types }),
-  ]);
+  const token = operator.isNew ? { operatorToken: operator.token } : {};
+  out.event(
+    { event: 'up', url, database: shown, home, keyFile, types, ...first, ...token, operatorTokenFile: operator.file, pid: process.pid },
+    [
+      out.paint('green', 'Millrace is up.'),
+      ...welcome({ url, database, databaseUrl, home, firstKey, keyFile, registration, types, operator }),
+    ],
+  );
 }
 
 /** The URL of a socket is hard to read. */

@@ -1,4 +1,5 @@
 import { AppError } from '../../core/errors.ts';
+import { FIRST_LINE, type LogPosition } from '../../core/job-log.ts';
 import type { Seal } from '../../ledger/driver/seal.ts';
 import type { FeedEvent, FeedPosition } from '../../ledger/history/read-feed.ts';
 
@@ -17,8 +18,10 @@ export class FeedCursors {
     this.#scope = `EVENTS ${orgId}`;
   }
 
-  write({ txid, recordId, jobSeq, n }: FeedPosition): string {
-    return this.#seal.close(this.#scope, `${txid} ${recordId} ${jobSeq} ${n}`);
+  /** `lines` is the last log line that a follower of one job knows. */
+  write({ txid, recordId, jobSeq, n }: FeedPosition, lines: LogPosition = FIRST_LINE): string {
+    const known = lines.leaseSeq === 0 ? '' : ` ${lines.leaseSeq} ${lines.n}`;
+    return this.#seal.close(this.#scope, `${txid} ${recordId} ${jobSeq} ${n}${known}`);
   }
 
   idOf(event: FeedEvent): string {
@@ -30,11 +33,11 @@ export class FeedCursors {
   }
 
   /** The filter is not part of the scope: a client may resume with another one. */
-  read(cursor: string): FeedPosition {
+  read(cursor: string): FeedPosition & { readonly lines: LogPosition } {
     const content = this.#seal.open(this.#scope, cursor);
     if (content === null) throw invalidFeedCursor();
-    const [txid, recordId, jobSeq, n] = content.split(' ').map(Number) as [number, number, number, number];
-    return { txid, recordId, jobSeq, n };
+    const [txid, recordId, jobSeq, n, leaseSeq = 0, line = 0] = content.split(' ').map(Number) as [number, number, number, number];
+    return { txid, recordId, jobSeq, n, lines: { leaseSeq, n: line } };
   }
 }
 

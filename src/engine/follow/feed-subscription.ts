@@ -75,6 +75,11 @@ export class FeedSubscription implements Follower {
     return this.#hand(events);
   }
 
+  /** Ends the wait of `next`, which then returns `quiet`. */
+  wake(): void {
+    this.#signal.wake();
+  }
+
   onPage(events: readonly FeedEvent[], end: FeedPosition): void {
     if (!this.#isLive || this.#end !== null) return;
     for (const event of events) {
@@ -144,7 +149,12 @@ export class JobWatch implements Follower {
   }
 
   onPage(events: readonly FeedEvent[]): void {
-    if (events.some((event) => event.jobId === this.#jobId)) this.#signal.wake();
+    if (events.some((event) => event.jobId === this.#jobId)) this.wake();
+  }
+
+  /** The job has news. */
+  wake(): void {
+    this.#signal.wake();
   }
 
   close(): void {

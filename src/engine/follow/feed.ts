@@ -115,7 +115,7 @@ export class EventFeed {
   }
 
   readJob(owner: Owner, { jobId, afterN }: { jobId: string; afterN: number }): Promise<FeedEvent[]> {
-    return readJobFeed(this.#database.api, owner, { jobId, afterN, limit: this.#settings.pageSize });
+    return readJobFeed(this.#database.reads.of(owner.orgId), owner, { jobId, afterN, limit: this.#settings.pageSize });
   }
 
   /** Ends every subscription. New ones are refused. */

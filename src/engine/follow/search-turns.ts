@@ -34,6 +34,6 @@ export class SearchTurns {
 
   /** Once the signal is aborted, the search sends no further statement. */
   run<T>(orgId: string, search: (db: Queryable) => Promise<T>, signal?: AbortSignal): Promise<T> {
-    return this.#turns.run(orgId, () => search(abortable(this.#database.searching, signal)), signal);
+    return this.#turns.run(orgId, () => search(abortable(this.#database.searches.of(orgId), signal)), signal);
   }
 }

@@ -5,10 +5,12 @@ import type { Database } from '../../ledger/driver/database.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
 import { type CancelledJob, type CancelParams, cancelFreeJobs, cancelJobs } from '../../ledger/jobs/cancel-jobs.ts';
 import { createCallBatcher } from '../call-batcher.ts';
+import type { EventHub } from '../events.ts';
+import { reportMoves } from '../report-moves.ts';
 import type { HeldJobs } from './held-jobs.ts';
 
 /** A request to cancel one job. */
-export type CancelRequest = Omit<CancelParams, 'ids'> & { id: string };
+export type CancelRequest = Omit<CancelParams, 'ids' | 'requestIds'> & { id: string; requestId?: string | null };
 
 /** How many cancellations by filter run at the same time, and how many of one org wait. */
 const FILTERS = 4;
@@ -20,7 +22,7 @@ const tooManyFilters = (): AppError =>
     quota: { limit: 'org_filter_cancellations', current: MAX_FILTERS_WAITING, maximum: MAX_FILTERS_WAITING, retryAfterMs: 1_000 },
   });
 
-type Request = CancelParams & { ids: string[] };
+type Request = Omit<CancelParams, 'ids' | 'requestIds'> & { ids: string[]; requestIds: (string | null)[] };
 
 /**
  * Cancels single jobs, many callers to a statement, on two connections at most. A job that another transaction holds
@@ -38,10 +40,12 @@ export class Canceller {
   readonly #database: Database;
   readonly #free: Batcher<CancelRequest, CancelledJob | null>;
   readonly #heldJobs: HeldJobs;
+  readonly #events: EventHub;
 
-  constructor({ database, heldJobs }: { database: Database; heldJobs: HeldJobs }) {
+  constructor({ database, heldJobs, events }: { database: Database; heldJobs: HeldJobs; events: EventHub }) {
     this.#database = database;
     this.#heldJobs = heldJobs;
+    this.#events = events;
     this.#free = createCallBatcher<CancelRequest, CancelledJob | null>({
       send: (wanted) => cancelAll(database.api, wanted),
       busy: 'Too many requests to cancel a job are waiting. Try again in a moment.',
@@ -50,17 +54,25 @@ export class Canceller {
   }
 
   async cancel(wanted: CancelRequest): Promise<CancelledJob> {
-    return (await this.#free.add(wanted)) ?? this.#cancelHeld(wanted);
+    const cancelled = (await this.#free.add(wanted)) ?? (await this.#cancelHeld(wanted));
+    reportMoves(this.#events, [cancelled.moved], wanted);
+    return cancelled;
   }
 
   /** Returns one result for each id, in the given order. */
-  async cancelMany({ ids, ...asked }: CancelParams): Promise<CancelledJob[]> {
-    const results = await cancelFreeJobs(this.#database.api, { ids, ...asked });
-    return Promise.all(results.map((result, index) => result ?? this.#cancelHeld({ id: ids[index] as string, ...asked })));
+  async cancelMany({ ids, requestId = null, ...asked }: Omit<CancelRequest, 'id'> & { ids: readonly string[] }): Promise<CancelledJob[]> {
+    const results = await cancelFreeJobs(this.#database.api, { ids, requestIds: ids.map(() => requestId), ...asked });
+    const report = (result: CancelledJob): CancelledJob => {
+      reportMoves(this.#events, [result.moved], { requestId });
+      return result;
+    };
+    return Promise.all(
+      results.map(async (result, index) => report(result ?? (await this.#cancelHeld({ id: ids[index] as string, requestId, ...asked })))),
+    );
   }
 
-  async #cancelHeld({ id, ...asked }: CancelRequest): Promise<CancelledJob> {
-    const [result] = await this.#heldJobs.wait((client) => cancelJobs(client, { ids: [id], ...asked }));
+  async #cancelHeld({ id, requestId = null, ...asked }: CancelRequest): Promise<CancelledJob> {
+    const [result] = await this.#heldJobs.wait((client) => cancelJobs(client, { ids: [id], requestIds: [requestId], ...asked }));
     return result as CancelledJob;
   }
 }
@@ -78,7 +90,7 @@ async function cancelAll(db: Queryable, wanted: readonly CancelRequest[]): Promi
 }
 
 /** A second request for the same job goes into a later statement, so that it sees the effect of the first. */
-function placeIn(requests: Request[], { id, ...asked }: CancelRequest): { request: number; index: number } {
+function placeIn(requests: Request[], { id, requestId = null, ...asked }: CancelRequest): { request: number; index: number } {
   const isAlike = (each: Request): boolean =>
     each.orgId === asked.orgId &&
     each.projectId === asked.projectId &&
@@ -87,6 +99,8 @@ function placeIn(requests: Request[], { id, ...asked }: CancelRequest): { reques
     each.force === asked.force;
   const named = requests.findLastIndex(({ ids }) => ids.includes(id));
   const found = requests.findIndex((each, request) => request > named && isAlike(each));
-  if (found === -1) return { request: requests.push({ ...asked, ids: [id] }) - 1, index: 0 };
-  return { request: found, index: (requests[found] as Request).ids.push(id) - 1 };
+  if (found === -1) return { request: requests.push({ ...asked, ids: [id], requestIds: [requestId] }) - 1, index: 0 };
+  const request = requests[found] as Request;
+  request.requestIds.push(requestId);
+  return { request: found, index: request.ids.push(id) - 1 };
 }

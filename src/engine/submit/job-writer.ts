@@ -7,7 +7,8 @@ import { OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
 import { isContended, type Queryable } from '../../ledger/driver/statement.ts';
 import { onTransactionEnd } from '../../ledger/driver/transaction-end.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
-import { type Attempted, submitJobs, submitShared, type Written } from '../../ledger/jobs/submit-jobs.ts';
+import { type Attempted, isKeyed, submitJobs, submitShared, type Written } from '../../ledger/jobs/submit-jobs.ts';
+import { apartByUniqueKey, uniqueKeyOf } from '../../ledger/jobs/unique-keys.ts';
 import { LockRetries } from './lock-retries.ts';
 import { placeDependents } from './placement.ts';
 
@@ -15,9 +16,8 @@ export const MAX_BATCH = 1_000;
 /** How long our transaction waits for a lock before it releases its own locks and starts again. */
 const LOCK_MS = 25;
 
-const KEY_HELD = 'Another transaction that is still open uses this idempotency key. Try again when it has ended.';
-const ROW_HELD =
-  'Another transaction that is still open holds a job or an idempotency key of this submission. Try again when it has ended.';
+const KEY_HELD = 'Another transaction that is still open uses this idempotency key or unique key. Try again when it has ended.';
+const ROW_HELD = 'Another transaction that is still open holds a job or a key of this submission. Try again when it has ended.';
 
 export const keyHeld = (): AppError => new AppError('UNAVAILABLE', { message: KEY_HELD, retryAfterMs: 1_000 });
 
@@ -35,6 +35,8 @@ export type AcceptedJobs = {
   readonly isTimed: boolean;
   /** Some jobs wait for other jobs. */
   readonly isPending: boolean;
+  /** How many submissions returned the job of an earlier one. */
+  readonly duplicates: number;
 };
 
 export function acceptedJobs(written: readonly Attempted[], entries: readonly JobToWrite[]): AcceptedJobs {
@@ -42,15 +44,19 @@ export function acceptedJobs(written: readonly Attempted[], entries: readonly Jo
   const limitIds = new Set<number>();
   let isTimed = false;
   let isPending = false;
+  let duplicates = 0;
   for (const [index, each] of written.entries()) {
-    if (each.kind !== 'accepted') continue;
     const { job, limitId } = entries[index] as JobToWrite;
+    // The job of an earlier submission may start sooner than before.
+    if (each.kind === 'updated' && job.unique?.onConflict === 'debounce') isTimed = true;
+    if (each.kind === 'duplicate' && each.sameRequest) duplicates++;
+    if (each.kind !== 'accepted') continue;
     if (each.state === 'scheduled' && limitId !== undefined) limitIds.add(limitId);
     else if (each.state === 'scheduled') readyTypes.add(job.type);
     else if (each.state === 'delayed') isTimed = true;
     else isPending = true;
   }
-  return { readyTypes, limitIds, isTimed, isPending };
+  return { readyTypes, limitIds, isTimed, isPending, duplicates };
 }
 
 export type JobWriterOptions = {
@@ -83,23 +89,38 @@ export class JobWriter {
   async write(entries: readonly JobToWrite[], client?: Queryable): Promise<Attempted[]> {
     const db = client ?? this.#options.database.api;
     const written: Attempted[] = [];
-    for (const part of inStatements(entries, MAX_BATCH, lengthOfEntry)) written.push(...(await submitShared(db, part)));
+    for (const part of partsOf(entries)) written.push(...(await submitShared(db, part)));
     this.reportAccepted(written, entries, client);
     return written;
   }
 
   /** Writes entries without dependencies independently. An entry that cannot be written gets its error. */
   async writeEach(entries: readonly JobToWrite[]): Promise<(Written | AppError)[]> {
-    const results: Promise<Written | AppError>[] = [];
-    for (const part of inStatements(entries, MAX_BATCH, lengthOfEntry)) {
-      const attempted = await this.write(part).catch((error) => {
-        if (results.length === 0) throw error;
-        return part.map(() => asResult(error));
+    const results = new Map<JobToWrite, Promise<Written | AppError>>();
+    /** By unique key, the newest job that waits for another transaction. Later jobs with the key come after it. */
+    const ahead = new Map<string, Promise<Written | AppError>>();
+    for (const part of partsOf(entries)) {
+      const free = part.filter((entry) => !ahead.has(uniqueKeyOf(entry) ?? ''));
+      const attempted = await this.write(free).catch((error) => {
+        if (results.size === 0) throw error;
+        return free.map(() => asResult(error));
       });
-      for (const [index, each] of attempted.entries())
-        results.push(isHeld(each) ? this.writeHeld(part[index] as JobToWrite).catch(asResult) : Promise.resolve(each));
+      for (const [index, entry] of free.entries()) {
+        const each = attempted[index] as Attempted | AppError;
+        results.set(entry, isHeld(each) ? this.#writeBehind(ahead, entry) : Promise.resolve(each));
+      }
+      for (const entry of part) if (!results.has(entry)) results.set(entry, this.#writeBehind(ahead, entry));
     }
-    return Promise.all(results);
+    return Promise.all(entries.map((entry) => results.get(entry) as Promise<Written | AppError>));
+  }
+
+  #writeBehind(ahead: Map<string, Promise<Written | AppError>>, entry: JobToWrite): Promise<Written | AppError> {
+    const key = uniqueKeyOf(entry);
+    const write = () => this.writeHeld(entry).catch(asResult);
+    const before = key === null ? undefined : ahead.get(key);
+    const result = before === undefined ? write() : before.then((first) => (first instanceof AppError ? first : write()));
+    if (key !== null) ahead.set(key, result);
+    return result;
   }
 
   /**
@@ -111,7 +132,7 @@ export class JobWriter {
     client?: Queryable,
     check?: (written: readonly Written[]) => void,
   ): Promise<Written[]> {
-    const parts = inStatements(entries, MAX_BATCH, lengthOfEntry);
+    const parts = partsOf(entries);
     const work = async (db: Queryable) => {
       await placeDependents(db, entries);
       const written: Written[] = [];
@@ -162,7 +183,11 @@ type Together = {
   client: Queryable | undefined;
 };
 
-const isUntied = ({ job }: JobToWrite): boolean => job.dependsOn.length === 0 && job.idempotencyKey === null;
+const isUntied = (entry: JobToWrite): boolean => entry.job.dependsOn.length === 0 && !isKeyed(entry);
+
+/** The entries of each statement. */
+const partsOf = (entries: readonly JobToWrite[]): JobToWrite[][] =>
+  inStatements(entries, MAX_BATCH, lengthOfEntry).flatMap((part) => apartByUniqueKey(part));
 
 const isHeld = (result: Attempted | AppError): result is { kind: 'held' } => !(result instanceof AppError) && result.kind === 'held';
 

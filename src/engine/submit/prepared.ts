@@ -15,6 +15,8 @@ export type SubmissionTerms = {
   knownQueuesOnly?: boolean;
   /** The most that a simulated job may ask for. */
   simulation?: SimulationBounds;
+  /** The scheduled run that submits the job. Governed jobs of two runs are distinct even if their payloads are equal. */
+  run?: string;
 };
 
 export type SubmissionRequest = {

@@ -39,7 +39,9 @@ export class Spawner {
   /** Returns the id of the child, or null if the transaction that the child was to be written in has ended. */
   async spawn({ attempt, submission, join, transaction, workerId }: SpawnParams): Promise<string | null> {
     const { job } = attempt;
-    const entry = await this.#options.prepare({ orgId: job.orgId, submission, actor: `system:job ${job.id}` });
+    // The derived key of a governed child includes the project.
+    const inProject = submission?.category == null ? submission : { ...submission, projectId: submission.projectId ?? job.projectId };
+    const entry = await this.#options.prepare({ orgId: job.orgId, submission: inProject, actor: `system:job ${job.id}` });
     await this.#options.admit?.(entry);
     const lease = { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq, workerId, join };
     const result = await this.write(lease, { entry, inheritsPriority: submission.priority == null }, transaction);
@@ -48,8 +50,8 @@ export class Spawner {
     if (join !== null) attempt.joinsChildren = true;
     const { written } = result;
     if (written.kind === 'accepted') return written.id;
-    if (written.sameRequest) return written.existingId;
-    throw new AppError('DUPLICATE');
+    if (written.kind === 'duplicate' && !written.sameRequest) throw new AppError('DUPLICATE');
+    return written.existingId;
   }
 
   /** With a transaction, the child is written in it and exists when it commits. */
@@ -84,7 +86,7 @@ async function spawnIn(client: pg.ClientBase | OwnedTransaction, parent: ParentL
 
 async function joinIn(client: pg.ClientBase | OwnedTransaction, parent: ParentLease, child: Written): Promise<void> {
   const isNew = child.kind === 'accepted';
-  if (parent.join === null || (isNew ? parent.join === 'settled' : !child.sameRequest)) return;
+  if (parent.join === null || (isNew && parent.join === 'settled') || (child.kind === 'duplicate' && !child.sameRequest)) return;
   const leaseSeq = parent.join === 'all' ? parent.leaseSeq : null;
   await joinChild(client, { orgId: parent.orgId, id: isNew ? child.id : child.existingId, parentSeq: parent.seq, leaseSeq });
 }

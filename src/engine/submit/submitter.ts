@@ -1,6 +1,7 @@
 import { AppError } from '../../core/errors.ts';
 import { SUBMISSION_TIMEOUT_MS } from '../../core/policy.ts';
 import { claimAndStart } from '../../ledger/attempts/claim-and-start.ts';
+import { noteBatch } from '../../ledger/driver/batch-sizes.ts';
 import { type Batcher, createBatcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { Pipeline } from '../../ledger/driver/pipeline.ts';
@@ -8,10 +9,12 @@ import type { Queryable } from '../../ledger/driver/statement.ts';
 import { flushLog } from '../../ledger/history/flush-log.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import { isBare, submitNone } from '../../ledger/jobs/submit-alike.ts';
-import { type Attempted, submitShared, submitUnflushed, type Written } from '../../ledger/jobs/submit-jobs.ts';
+import { type Attempted, isKeyed, submitShared, submitUnflushed, type Written } from '../../ledger/jobs/submit-jobs.ts';
 import { submitStarted } from '../../ledger/jobs/submit-started.ts';
+import { uniqueKeyOf } from '../../ledger/jobs/unique-keys.ts';
 import type { Producers } from '../work/producers.ts';
 import { type AcceptedJobs, acceptedJobs, type JobWriter, lengthOfEntry, MAX_BATCH } from './job-writer.ts';
+import { KeyTurns } from './key-turns.ts';
 
 export type SubmitterOptions = {
   database: Database;
@@ -48,6 +51,12 @@ export class Submitter {
   readonly #options: SubmitterOptions;
   readonly #batcher: Batcher<JobToWrite, Attempted>;
   readonly #connections: SubmitConnections;
+  readonly #uniqueTurns = new KeyTurns({
+    maxWaiting: MAX_WAITING,
+    overflow: tooManyWaiting,
+    maxWaitMs: SUBMISSION_TIMEOUT_MS - STATEMENT_MS,
+    expired: notInTime,
+  });
 
   constructor(options: SubmitterOptions) {
     this.#options = options;
@@ -68,14 +77,22 @@ export class Submitter {
   accept(entry: JobToWrite): Promise<Written> {
     const { writer } = this.#options;
     if (entry.job.dependsOn.length > 0) return writer.writeTogether([entry]).then(([written]) => written as Written);
+    const uniqueKey = uniqueKeyOf(entry);
+    // A statement does not see the jobs that it writes itself, so it contains a unique key at most once.
+    if (uniqueKey !== null) return this.#uniqueTurns.run(uniqueKey, () => this.#acceptKeyed(entry));
+    if (entry.job.idempotencyKey !== null) return this.#acceptKeyed(entry);
+    return this.#batcher.add(entry) as Promise<Written>;
+  }
+
+  #acceptKeyed(entry: JobToWrite): Promise<Written> {
     const attempt = this.#batcher.add(entry);
-    if (entry.job.idempotencyKey === null) return attempt as Promise<Written>;
-    return attempt.then((attempted) => (attempted.kind === 'held' ? writer.writeHeld(entry) : attempted));
+    return attempt.then((attempted) => (attempted.kind === 'held' ? this.#options.writer.writeHeld(entry) : attempted));
   }
 
   async #send(entries: readonly JobToWrite[]): Promise<Attempted[]> {
     const { producers, hintReady, onAccepted } = this.#options;
     const db = this.#connections.next();
+    noteBatch('submit', entries.length);
     const lone = loneOf(entries);
     const started = lone === null ? null : await this.#start(db, lone);
     if (started !== null) return [started];
@@ -103,6 +120,7 @@ export class Submitter {
   }
 
   async idle(): Promise<void> {
+    await this.#uniqueTurns.idle();
     await this.#batcher.idle();
     await this.#options.writer.idle();
   }
@@ -111,7 +129,7 @@ export class Submitter {
 /** A single job without a key or a limit. No other transaction can delay it, so a claim may follow it on the same connection. */
 function loneOf(entries: readonly JobToWrite[]): JobToWrite | null {
   const [first, second] = entries;
-  return first !== undefined && second === undefined && first.job.idempotencyKey === null && first.limitId === undefined ? first : null;
+  return first !== undefined && second === undefined && !isKeyed(first) && first.limitId === undefined ? first : null;
 }
 
 const isDueNow = ({ job, limitId }: JobToWrite): boolean => job.runAt === null && job.runAfterMs === null && limitId === undefined;

@@ -4,10 +4,13 @@ import { analyzeHistory } from '../../ledger/history/analyze-history.ts';
 import { dropOldPartitions, ensurePartitions, sweepDefaultPartition } from '../../ledger/history/record-partitions.ts';
 import { expireJobs } from '../../ledger/upkeep/expire-jobs.ts';
 import { pruneLimits } from '../../ledger/upkeep/grant-limited.ts';
+import { isMaintainedByJobs } from '../../ledger/upkeep/maintenance-tasks.ts';
 import { pruneJobs } from '../../ledger/upkeep/prune.ts';
+import { pruneBatches } from '../../ledger/upkeep/prune-batches.ts';
 import { pruneAccess } from '../../ledger/upkeep/prune-keys.ts';
 import type { EventHub } from '../events.ts';
 import { Loop, LoopGroup } from '../loop.ts';
+import { reportMoves } from '../report-moves.ts';
 import { PolicySweeper } from './policy-sweeper.ts';
 
 const EXPIRE_LIMIT = 1_000;
@@ -38,7 +41,11 @@ export type PrunerParams = {
 
 const FIRST_WITHIN_MS = 20_000;
 
-/** Ends jobs past their lifetime, removes data past its retention, and creates the partitions of the coming days. */
+/**
+ * Ends jobs past their lifetime, removes data past its retention, and creates the partitions of the coming days. While a process runs
+ * maintenance as jobs, the pruner leaves the removal to them (decision 0067). It creates partitions in any case: the engine needs them to
+ * write, even if maintenance is paused.
+ */
 export class Pruner extends LoopGroup {
   readonly #params: PrunerParams;
   protected readonly loops: readonly Loop[];
@@ -64,17 +71,21 @@ export class Pruner extends LoopGroup {
   }
 
   async #expire(everyMs: number): Promise<number> {
-    const { again, released } = await expireJobs(this.#params.database.maintenance, EXPIRE_LIMIT);
-    if (released) this.#params.onReleased();
+    const { database, events, onReleased } = this.#params;
+    const { again, released, jobs } = await expireJobs(database.maintenance, EXPIRE_LIMIT);
+    reportMoves(events, jobs);
+    if (released) onReleased();
     return again ? 0 : everyMs;
   }
 
   async #prune(): Promise<number> {
     const { database, revokedKeysMs = null } = this.#params;
+    if (await isMaintainedByJobs(database.maintenance)) return PRUNE_EVERY_MS;
     const pruned = await pruneJobs(database.maintenance, PRUNE_LIMIT);
     const access = await pruneAccess(database.maintenance, { revokedKeysMs, limit: PRUNE_LIMIT });
     const limits = await pruneLimits(database.maintenance, { unusedMs: UNUSED_LIMIT_MS, limit: PRUNE_LIMIT });
-    const hasMore = Object.values({ ...pruned, ...access, limits }).some((count) => count >= PRUNE_LIMIT);
+    const batches = await pruneBatches(database.maintenance, PRUNE_LIMIT);
+    const hasMore = Object.values({ ...pruned, ...access, limits, batches }).some((count) => count >= PRUNE_LIMIT);
     if (hasMore) return PRUNE_AGAIN_MS;
     const delayMs = this.#hasPruned ? PRUNE_EVERY_MS : PRUNE_SECOND_MS;
     this.#hasPruned = true;
@@ -85,9 +96,11 @@ export class Pruner extends LoopGroup {
     const { maintenance } = this.#params.database;
     const { isComplete } = await ensurePartitions(maintenance, { daysAhead: DAYS_AHEAD });
     await buryWorkers(maintenance);
-    await dropOldPartitions(maintenance);
-    await sweepDefaultPartition(maintenance);
-    await analyzeHistory(maintenance);
+    if (!(await isMaintainedByJobs(maintenance))) {
+      await dropOldPartitions(maintenance);
+      await sweepDefaultPartition(maintenance);
+      await analyzeHistory(maintenance);
+    }
     return isComplete ? TIDY_EVERY_MS : TIDY_AGAIN_MS;
   }
 }

@@ -2,6 +2,7 @@ import type { Database } from '../../ledger/driver/database.ts';
 import { type ReleasePosition, releaseDependents } from '../../ledger/upkeep/release-dependents.ts';
 import type { EventHub } from '../events.ts';
 import { LoopService } from '../loop.ts';
+import { reportMoves } from '../report-moves.ts';
 
 const LIMIT = 100;
 const POLL_MS = 1_000;
@@ -22,8 +23,10 @@ export class Releaser extends LoopService {
 
   async round(): Promise<number> {
     const { database, events, onReleased } = this.#params;
-    const { moved, again, putOff, failed, next } = await releaseDependents(database.workers, LIMIT, this.#position);
+    const asked = { position: this.#position, namesAll: events.hasListeners('released') };
+    const { moved, again, putOff, failed, next, jobs } = await releaseDependents(database.workers, LIMIT, asked);
     this.#position = next;
+    reportMoves(events, jobs, { event: 'released' });
     if (moved > 0) onReleased();
     for (const { orgId, seq, error } of failed) {
       const message = `The jobs that wait for job ${seq} of org ${orgId} could not be released. This is retried later.`;

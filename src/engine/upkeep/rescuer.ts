@@ -8,6 +8,7 @@ import { declareDead, watchWorkers } from '../../ledger/attempts/watch-workers.t
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
+import { type Belonging, nameOrphans } from '../../ledger/upkeep/name-orphans.ts';
 import { type EventHub, factsOf } from '../events.ts';
 import { LoopService } from '../loop.ts';
 import { settlement } from '../work/settlement.ts';
@@ -17,7 +18,8 @@ import { WorkerWatch } from './worker-watch.ts';
 const LIMIT = 500;
 const POLL_MS = 1_000;
 
-type Rescue = { orphan: Orphan } & ReturnType<typeof settlement>;
+type NamedOrphan = Orphan & Belonging;
+type Rescue = { orphan: NamedOrphan } & ReturnType<typeof settlement>;
 type Rescued = { rescues: readonly Rescue[]; released: boolean };
 
 const NONE: Rescued = { rescues: [], released: false };
@@ -96,7 +98,8 @@ export class Rescuer extends LoopService {
     }
   }
 
-  async #rescue(workerId: number, orphans: readonly Orphan[]): Promise<void> {
+  async #rescue(workerId: number, found: readonly Orphan[]): Promise<void> {
+    const orphans = await nameOrphans(this.#options.database.workers, found);
     const policies = await Promise.all(orphans.map(({ policyId }) => this.#options.policies.policyOf(policyId)));
     const fates = Object.groupBy(orphans, (orphan, index) => fateOf(orphan, policies[index]));
     const { started = [], presumed = [], unstarted = [] } = fates;
@@ -110,7 +113,7 @@ export class Rescuer extends LoopService {
    * Records a start for jobs whose worker may have called their handlers, and ends it. They get another attempt for the one that may
    * not have happened. One transaction, so that a rescuer that dies in between leaves no attempt that counts.
    */
-  #settlePresumed(workerId: number, orphans: readonly Orphan[]): Promise<Rescued> {
+  #settlePresumed(workerId: number, orphans: readonly NamedOrphan[]): Promise<Rescued> {
     return inTransaction(this.#options.database.workers, async (client) => {
       const { presumed } = await presumeStarted(client, { workerId, beat: beatOf(orphans), jobs: orphans });
       const started = orphans
@@ -120,7 +123,7 @@ export class Rescuer extends LoopService {
     });
   }
 
-  async #settle(db: Queryable, workerId: number, started: readonly Orphan[]): Promise<Rescued> {
+  async #settle(db: Queryable, workerId: number, started: readonly NamedOrphan[]): Promise<Rescued> {
     const settlements = await Promise.all(started.map((orphan) => this.#settlementOf(orphan)));
     const jobs = settlements.map(({ row }) => row);
     const { landed, stopped, released } = await settleOrphans(db, { workerId, beat: beatOf(started), jobs });
@@ -135,7 +138,7 @@ export class Rescuer extends LoopService {
     if (released) this.#options.onReleased();
   }
 
-  async #putBack(workerId: number, unstarted: readonly Orphan[]): Promise<void> {
+  async #putBack(workerId: number, unstarted: readonly NamedOrphan[]): Promise<void> {
     const { database, events, onReleased } = this.#options;
     const { landed, cancelled, released } = await returnExpired(database.workers, {
       workerId,
@@ -155,7 +158,7 @@ export class Rescuer extends LoopService {
     this.#options.events.emit('rescued', { ...factsOf(orphan), ...outcome });
   }
 
-  async #settlementOf(orphan: Orphan): Promise<Rescue> {
+  async #settlementOf(orphan: NamedOrphan): Promise<Rescue> {
     const policy = await this.#options.policies.policyOf(orphan.policyId);
     const outcome = orphan.cancelRequested
       ? ({ kind: 'cancelled' } as const)

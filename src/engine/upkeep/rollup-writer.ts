@@ -2,6 +2,7 @@ import { recogniseRestore } from '../../ledger/driver/cluster.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { projectRollups, pruneRollups } from '../../ledger/history/rollups.ts';
 import { noteSettled } from '../../ledger/search/search-settling.ts';
+import { isMaintainedByJobs } from '../../ledger/upkeep/maintenance-tasks.ts';
 import type { EventHub } from '../events.ts';
 import { Loop, LoopGroup } from '../loop.ts';
 
@@ -41,6 +42,7 @@ export class RollupWriter extends LoopGroup {
   }
 
   async #prune(): Promise<number> {
+    if (await isMaintainedByJobs(this.#database.maintenance)) return PRUNE_EVERY_MS;
     const pruned = await pruneRollups(this.#database.projecting, PRUNE_LIMIT);
     return pruned >= PRUNE_LIMIT ? 1_000 : PRUNE_EVERY_MS;
   }

@@ -1,23 +1,19 @@
-import { Cron } from 'croner';
 import type pg from 'pg';
 import { PAUSES } from '../../core/backoff.ts';
 import { AppError, isAppError } from '../../core/errors.ts';
 import { PROFILES } from '../../core/policy.ts';
-import { DEFAULT_LIMITS, normalizeSubmission, type Submission } from '../../core/submission.ts';
+import type { Missed } from '../../core/schedule-words.ts';
+import { DEFAULT_LIMITS, normalizeSubmission } from '../../core/submission.ts';
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
 import { isUnavailable } from '../../ledger/driver/statement.ts';
-import {
-  advanceSchedule,
-  type DueReference,
-  type DueSchedule,
-  dueSchedules,
-  lockDueSchedule,
-  type Missed,
-  type Schedule,
-} from '../../ledger/queues/schedules.ts';
+import { advanceSchedule, type DueReference, dueSchedules, lockDueSchedule } from '../../ledger/queues/schedule-turns.ts';
+import type { LockedSchedule, Schedule } from '../../ledger/queues/schedules.ts';
 import type { EventHub } from '../events.ts';
 import { LoopService } from '../loop.ts';
+import { type Moves, reportMoves } from '../report-moves.ts';
+import { CronTimes, FAR_FUTURE } from './cron-times.ts';
 import { FailureDelays } from './failure-delays.ts';
+import type { ScheduleTurns, Turn, TurnRequest } from './schedule-turns.ts';
 
 const PAGE = 500;
 const POLL_MS = 500;
@@ -26,12 +22,7 @@ const LOCK_WAIT_MS = 10;
 /** A schedule that missed more scheduled runs catches up in several rounds, so that each transaction stays small. */
 const MAX_RUNS_PER_ROUND = 100;
 
-export type SchedulerOptions = {
-  database: Database;
-  events: EventHub;
-  /** Submits inside the transaction that advances the schedule. Throws INVALID_REQUEST for a job that cannot be accepted. */
-  submitIn(client: pg.PoolClient, orgId: string, submission: Submission): Promise<void>;
-};
+export type SchedulerOptions = { database: Database; events: EventHub; turns: Pick<ScheduleTurns, 'take'> };
 
 /**
  * Submits recurring jobs. One transaction advances a schedule and submits its jobs, with the row locked, so that
@@ -80,40 +71,45 @@ export class Scheduler extends LoopService {
     return fired;
   }
 
-  #fire(due: DueReference): Promise<number> {
-    return inTransaction(
+  async #fire(due: DueReference): Promise<number> {
+    const moves: Moves = [];
+    const fired = await inTransaction(
       this.#options.database.maintenance,
       async (client) => {
         const locked = await lockDueSchedule(client, due);
-        return locked === null ? 0 : this.#fireLocked(client, locked);
+        return locked === null ? 0 : this.#fireLocked(client, locked, moves);
       },
       { lockTimeoutMs: LOCK_WAIT_MS },
     );
+    reportMoves(this.#options.events, moves);
+    return fired;
   }
 
-  async #fireLocked(client: pg.PoolClient, { schedule, now }: DueSchedule): Promise<number> {
+  async #fireLocked(client: pg.PoolClient, { schedule, now }: LockedSchedule, moves: Moves): Promise<number> {
     const { times, nextAt } = dueTimes(schedule, now);
-    const accepted: Date[] = [];
+    let fired: { at: Date; jobId: string } | null = null;
+    const skippedAt: Date[] = [];
     let refusal: AppError | null = null;
-    for (const time of times) {
-      const refused = await this.#submit(client, schedule, time);
-      if (refused === null) accepted.push(time);
-      refusal ??= refused;
+    for (const at of times) {
+      const idempotencyKey = keyOf(schedule, at);
+      const turn = await this.#take(client, { schedule, plannedAt: at, idempotencyKey, actor: ACTOR, moves });
+      if (turn instanceof AppError) refusal ??= turn;
+      else if (turn.kind === 'skipped') skippedAt.push(at);
+      else fired = { at, jobId: turn.jobId };
     }
     const { orgId, key } = schedule;
-    await advanceSchedule(client, { orgId, key, nextAt, firedAt: accepted.at(-1) ?? null });
+    await advanceSchedule(client, { orgId, key, nextAt, fired, skippedAt });
     if (refusal !== null) this.#report(schedule, refusal);
-    return accepted.length;
+    return times.length;
   }
 
   /**
    * Returns the error of a job that is invalid, so that the schedule skips this scheduled run. Any other failure is
    * thrown, and no scheduled run is skipped.
    */
-  async #submit(client: pg.PoolClient, schedule: Schedule, time: Date): Promise<AppError | null> {
+  async #take(client: pg.PoolClient, request: TurnRequest): Promise<Turn | AppError> {
     try {
-      await this.#options.submitIn(client, schedule.orgId, submissionFor(schedule, time));
-      return null;
+      return await this.#options.turns.take(client, request);
     } catch (error) {
       if (isAppError(error, 'INVALID_REQUEST') && acceptsPlainJobs()) return error;
       throw error;
@@ -134,10 +130,11 @@ function acceptsPlainJobs(): boolean {
 }
 
 /** Validates a cron expression and its time zone, and returns the first time after `from`. */
-export function firstRun(params: { cron: string; timeZone: string; from: Date }): Date {
-  const next = cronOf(params).nextRun(params.from);
+export function firstRun({ from, ...schedule }: { cron: string; timeZone: string; from: Date }): Date {
+  const next = new CronTimes(schedule).next(from);
   if (next !== null) return next;
-  throw new AppError('INVALID_REQUEST', { message: `The cron expression "${params.cron}" never matches a time.` });
+  const message = `The cron expression "${schedule.cron}" never matches a time.`;
+  throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'cron', code: 'INVALID_VALUE', message }] });
 }
 
 /** Returns the due times of a schedule, as its policy for missed runs says, and the time of the next scheduled run. */
@@ -145,15 +142,15 @@ export function dueTimes(
   schedule: { cron: string; timeZone: string; missed: Missed; nextAt: Date },
   now: Date,
 ): { times: Date[]; nextAt: Date } {
-  const cron = cronOf(schedule);
+  const cron = new CronTimes(schedule);
   const times: Date[] = [];
   let at: Date | null = schedule.nextAt;
   while (at !== null && at <= now && times.length < MAX_RUNS_PER_ROUND) {
     times.push(at);
-    at = cron.nextRun(at);
+    at = cron.next(at);
   }
   if (schedule.missed === 'all') return { times, nextAt: at ?? FAR_FUTURE };
-  const nextAt = cron.nextRun(now) ?? FAR_FUTURE;
+  const nextAt = cron.next(now) ?? FAR_FUTURE;
   const isLate = times.length > 1 || now.getTime() - schedule.nextAt.getTime() > LATE_MS;
   if (schedule.missed === 'none' && isLate) {
     const latest = times.at(-1) as Date;
@@ -164,23 +161,7 @@ export function dueTimes(
 
 /** A scheduled run later than this was missed, because no process was running when it was due. */
 const LATE_MS = 60_000;
-const FAR_FUTURE = new Date('9999-12-31T00:00:00Z');
-
-function cronOf({ cron, timeZone }: { cron: string; timeZone: string }): Cron {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone }); // The library checks a time zone only on first use.
-    return new Cron(cron, { timezone: timeZone, paused: true });
-  } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause);
-    throw new AppError('INVALID_REQUEST', {
-      message: `The schedule "${cron}" (${timeZone}) is not valid: ${message}`,
-      cause,
-    });
-  }
-}
+const ACTOR = 'system:scheduler';
 
 // The key makes a repeated scheduled run harmless, even if another ledger submitted the first.
-function submissionFor(schedule: Schedule, time: Date): Submission {
-  const submission = schedule.submission as Submission;
-  return { ...submission, idempotencyKey: `schedule:${schedule.key}:${time.toISOString()}`.slice(0, 256) };
-}
+const keyOf = ({ key }: Schedule, time: Date): string => `schedule:${key}:${time.toISOString()}`.slice(0, 256);

@@ -28,7 +28,6 @@ const MIN_WAIT_MS = 5;
 const BUSY_MS = 10;
 const SWEEP_EVERY_MS = 5_000;
 const SWEEP_LIMIT = 1_000;
-const PRUNE_EVERY_MS = 60_000;
 const PRUNE_LIMIT = 1_000;
 const ACTOR = 'system:webhooks';
 
@@ -58,11 +57,7 @@ export class Promoter extends LoopGroup {
     this.#params = params;
     const { events } = params;
     this.#promoting = new Loop({ name: 'promoter', round: () => this.round(), events });
-    this.loops = [
-      this.#promoting,
-      new Loop({ name: 'lane sweep', round: () => this.sweep(), events, firstWithinMs: SWEEP_EVERY_MS }),
-      new Loop({ name: 'delivery pruner', round: () => this.prune(), events, firstWithinMs: PRUNE_EVERY_MS }),
-    ];
+    this.loops = [this.#promoting, new Loop({ name: 'lane sweep', round: () => this.sweep(), events, firstWithinMs: SWEEP_EVERY_MS })];
   }
 
   wake(): void {
@@ -114,12 +109,13 @@ export class Promoter extends LoopGroup {
     return dead.length === SWEEP_LIMIT ? 0 : SWEEP_EVERY_MS;
   }
 
-  async prune(): Promise<number> {
+  /** Removes deliveries past their retention. `hasMore`: call it again. */
+  async prune(): Promise<{ removed: number; hasMore: boolean }> {
     const { database, retentionMs } = this.#params;
     await forgetHosts(database.maintenance);
     await forgetVerifiedOrigins(database.maintenance, PRUNE_LIMIT);
-    const pruned = await pruneDeliveries(database.maintenance, { retentionMs, limit: PRUNE_LIMIT });
-    return pruned === PRUNE_LIMIT ? 1_000 : PRUNE_EVERY_MS;
+    const removed = await pruneDeliveries(database.maintenance, { retentionMs, limit: PRUNE_LIMIT });
+    return { removed, hasMore: removed === PRUNE_LIMIT };
   }
 }
 

@@ -5,7 +5,11 @@ import type { Database } from '../../ledger/driver/database.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import { settlement } from './settlement.ts';
 
-type ClaimedLease = { leaseSeq: number; orgId: string; limitId?: number | null };
+type ClaimedLease = { leaseSeq: number; orgId: string; queue?: string; limitId?: number | null };
+
+type ClaimsOptions = { onLimitFree?(limitId: number): void; onEnded?(queue: string): void };
+
+const NO_QUEUE = '';
 
 /**
  * The claims of this worker, and how many of their jobs have not ended, by claim and by org. A rescuer finds the jobs of a dead worker through the rows of its
@@ -14,19 +18,22 @@ type ClaimedLease = { leaseSeq: number; orgId: string; limitId?: number | null }
 export class Claims {
   #lastNo = 0;
   readonly #open = new Map<number, number>();
-  /** The org of each lease. */
-  readonly #leases = new Map<number, string>();
+  /** The org and the queue of each lease. */
+  readonly #leases = new Map<number, { orgId: string; queue: string; hasSlot: boolean }>();
   /** The limit of each lease whose job has one. */
   readonly #limits = new Map<number, number>();
   readonly #onLimitFree: (limitId: number) => void;
+  readonly #onEnded: (queue: string) => void;
   readonly #owned = new Map<string, number>();
+  readonly #slotsByQueue = new Map<string, number>();
   #orgsLeft = 0;
   readonly #inFlight = new Set<number>();
   #closed: number[] = [];
 
-  /** `onLimitFree`: a job with a limit has ended, so another one may start. */
-  constructor({ onLimitFree = () => {} }: { onLimitFree?(limitId: number): void } = {}) {
+  /** `onLimitFree`: a job with a limit has ended, so another one may start. `onEnded`: a job of the queue has ended. */
+  constructor({ onLimitFree = () => {}, onEnded = () => {} }: ClaimsOptions = {}) {
     this.#onLimitFree = onLimitFree;
+    this.#onEnded = onEnded;
   }
 
   /** Numbers a claim that is about to be sent. */
@@ -46,16 +53,30 @@ export class Claims {
 
   open(claimNo: number, jobs: readonly ClaimedLease[]): void {
     this.#open.set(claimNo, jobs.length);
-    for (const { leaseSeq, orgId, limitId } of jobs) {
-      this.#leases.set(leaseSeq, orgId);
+    for (const { leaseSeq, orgId, limitId, queue = NO_QUEUE } of jobs) {
+      this.#leases.set(leaseSeq, { orgId, queue, hasSlot: true });
       if (limitId != null) this.#limits.set(leaseSeq, limitId);
       this.#owned.set(orgId, (this.#owned.get(orgId) ?? 0) + 1);
+      this.#slotsByQueue.set(queue, this.slotsOf(queue) + 1);
     }
   }
 
   /** How many jobs of each org have not ended. Other orgs are absent. */
   get owned(): ReadonlyMap<string, number> {
     return this.#owned;
+  }
+
+  /** How many jobs of the queue have a slot, or wait for one here. */
+  slotsOf(queue: string): number {
+    return this.#slotsByQueue.get(queue) ?? 0;
+  }
+
+  /** The job has no slot any more. Its outcome is not written yet. */
+  vacate(leaseSeq: number): void {
+    const lease = this.#leases.get(leaseSeq);
+    if (lease === undefined || !lease.hasSlot) return;
+    lease.hasSlot = false;
+    this.#slotsByQueue.set(lease.queue, this.slotsOf(lease.queue) - 1);
   }
 
   /** How often the last job of an org ended. */
@@ -70,11 +91,13 @@ export class Claims {
 
   /** The end of one job of the claim is certain. */
   done(claimNo: number, leaseSeq: number): void {
-    const orgId = this.#leases.get(leaseSeq);
-    if (orgId === undefined) return;
+    const lease = this.#leases.get(leaseSeq);
+    if (lease === undefined) return;
+    this.vacate(leaseSeq);
     this.#leases.delete(leaseSeq);
-    this.#disown(orgId);
+    this.#disown(lease.orgId);
     if (this.#limits.size > 0) this.#freeLimit(leaseSeq);
+    this.#onEnded(lease.queue);
     const left = (this.#open.get(claimNo) ?? 1) - 1;
     if (left > 0) {
       this.#open.set(claimNo, left);

@@ -1,5 +1,6 @@
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import { type Completed, completeJobs, completeLateJobs } from '../../ledger/attempts/complete-jobs.ts';
+import { noteBatch } from '../../ledger/driver/batch-sizes.ts';
 import { fitting } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { isContended } from '../../ledger/driver/statement.ts';
@@ -146,6 +147,7 @@ export class CompletionWriter {
     const started = part.filter(({ attempt }) => attempt.hasStarted).map(rowOf);
     const late = part.filter(({ attempt }) => !attempt.hasStarted).map(lateRowOf);
     const shared = () => ({ workerId, closedClaims: written.closedClaims });
+    noteBatch('complete', part.length);
     if (started.length > 0) {
       const params = { ...shared(), finished: started };
       note(written, await this.#complete((options) => completeJobs(db, params, options)));

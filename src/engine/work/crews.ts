@@ -1,5 +1,5 @@
 import type { Policy } from '../../core/policy.ts';
-import type { Wake } from './producer.ts';
+import type { Wake } from './producer-options.ts';
 import { HandlerRegistry, type RegisteredHandler, type Registration } from './registry.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -16,6 +16,8 @@ export type Crew = {
   startsApart?: boolean;
   /** All its jobs belong to one org, so the crew reserves no slot for others. */
   servesOneOrg?: boolean;
+  /** Whether the log lines of its handlers are stored with their jobs. Default: true. */
+  storesLogs?: boolean;
 };
 
 export type CrewParts = Omit<Crew, 'registrations' | 'profile'> & { registry: HandlerRegistry };

@@ -24,8 +24,15 @@ const ROLLED_BACK: HandlerOutcome = {
   },
 };
 
-/** Runs one attempt: reads the payload, calls the handler and returns the outcome. Never throws. */
+/** Runs one attempt: reads the payload, calls the handler, stores its log lines and returns the outcome. Never throws. */
 export async function execute(attempt: RunningAttempt, context: JobContext, maxResultBytes: number): Promise<HandlerOutcome> {
+  const outcome = await call(attempt, context, maxResultBytes);
+  // Readers that see the outcome see every line.
+  if (attempt.lines !== null) await attempt.lines.close();
+  return outcome;
+}
+
+async function call(attempt: RunningAttempt, context: JobContext, maxResultBytes: number): Promise<HandlerOutcome> {
   try {
     const payload = await readPayload(attempt);
     const value = await callHandler(attempt, context, payload);

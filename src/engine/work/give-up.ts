@@ -72,26 +72,35 @@ export class GiveUp {
 
   #end(): void {
     const mayEnd = this.#options.mayEnd();
-    if (this.#overdue !== null && !this.#isReported) report(this.#overdue, this.#options.watch.stalledMs ?? 0, mayEnd);
+    if (this.#overdue !== null && !this.#isReported) this.#report(this.#overdue, mayEnd);
     this.#isReported = true;
     // `process.exit` of a thread ends only the thread, and SIGKILL is the one signal that no handler can delay.
     if (mayEnd) process.kill(process.pid, 'SIGKILL');
   }
+
+  /** The streams of the process need its event loop, so this writes directly. */
+  #report(overdue: OverdueAttempt, mayEnd: boolean): void {
+    const sentences = sentencesAbout(overdue, this.#options.watch.stalledMs ?? 0, mayEnd);
+    const { jobId, jobType } = overdue;
+    const fields = { level: 'error', time: new Date().toISOString(), job_id: jobId, job_type: jobType, reason: sentences };
+    const line = this.#places[PLACE.logsJson] === 1 ? JSON.stringify({ ...fields, message: BLOCKED }) : `millrace: ${sentences}`;
+    try {
+      writeSync(2, `${line}\n`);
+    } catch {
+      // stderr is closed, so there is nowhere to write this.
+    }
+  }
 }
 
-/** The streams of the process need its event loop, so this writes directly. */
-function report({ jobId, jobType, timeoutMs }: OverdueAttempt, stalledMs: number, mayEnd: boolean): void {
-  const lines = [
+const BLOCKED = 'process.blocked';
+
+function sentencesAbout({ jobId, jobType, timeoutMs }: OverdueAttempt, stalledMs: number, mayEnd: boolean): string {
+  return [
     `The event loop of this process (${process.pid}) has been blocked for ${formatDuration(Math.round(stalledMs / 1_000) * 1_000)}.`,
     `Job ${jobId} of type ${jobType} ran past its timeout of ${formatDuration(timeoutMs)} in this time. Other workers take over the jobs of this process.`,
     mayEnd
       ? 'The process ends now with SIGKILL, because it can no longer handle SIGTERM.'
       : 'The process is not ended, because exitWhenBlocked is false, a debugger may be attached, or it runs jobs in a thread.',
     'Handlers must yield: use await, or move long computations to a worker thread or to a child process.',
-  ];
-  try {
-    writeSync(2, `millrace: ${lines.join(' ')}\n`);
-  } catch {
-    // Nobody reads stderr.
-  }
+  ].join(' ');
 }

@@ -1,23 +1,36 @@
-import { boundFields, boundText } from '../../core/bounded-text.ts';
+import { boundText } from '../../core/bounded-text.ts';
 import { isJoin, type JoinMode, joinModeOf } from '../../core/dependencies.ts';
 import { AppError } from '../../core/errors.ts';
 import { JobCancelledError, LeaseLostError } from '../../core/failure.ts';
-import { attemptIdOf } from '../../core/ids.ts';
+import type { Assignments } from '../../core/governance/assignments.ts';
+import type { Categories } from '../../core/governance/category.ts';
+import { readHandlerEvent } from '../../core/governance/handler-event.ts';
+import { requireCapability } from '../../core/governance/require-capability.ts';
+import { readLogCall } from '../../core/job-log.ts';
 import { checkMembers, membersOf } from '../../core/known-members.ts';
-import { encodeState, MAX_CHECKPOINT_BYTES } from '../../core/payload.ts';
 import type { Submission } from '../../core/submission.ts';
 import { FIELD_LIMITS } from '../../core/submission-fields.ts';
+import { appendAudit } from '../../ledger/attempts/append-audit.ts';
 import { assertOwned, type FencedAnswer, loadCheckpoint, reportProgress, saveCheckpoint } from '../../ledger/attempts/fenced-writes.ts';
 import { settleJobs } from '../../ledger/attempts/settle-jobs.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import { currentTransaction, isNeverSent, OwnedTransaction } from '../../ledger/driver/owned-transaction.ts';
 import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
-import { isContended, type Queryable } from '../../ledger/driver/statement.ts';
+import type { Queryable } from '../../ledger/driver/statement.ts';
 import { toQueryable, type UserClient } from '../../ledger/driver/user-client.ts';
+import type { ArtifactStorage } from '../artifacts/artifact-storage.ts';
 import type { EventHub } from '../events.ts';
+import type { NewsHints } from '../news.ts';
+import { assignmentsOf } from './assignments.ts';
+import { AttemptFacts } from './attempt-facts.ts';
+import { AttemptLines } from './attempt-lines.ts';
+import { decodeCheckpoint, encodeCheckpoint } from './checkpoint-codec.ts';
 import { encodeResult } from './encode-result.ts';
-import type { JobContext, LogLevel, RelatedResult, ResultsOptions, SpawnOptions } from './job-context.ts';
+import { HandlerArtifacts } from './handler-artifacts.ts';
+import type { AuditTrail, JobContext, RelatedResult, ResultsOptions, SpawnOptions } from './job-context.ts';
+import type { LogWriter } from './log-writer.ts';
 import { readResults } from './related-results.ts';
+import { retryWhileHeld } from './retry-while-held.ts';
 import type { RunningAttempt } from './running-attempt.ts';
 import { completedRow } from './settlement.ts';
 
@@ -31,7 +44,13 @@ export type SpawnRequest = {
 export type ContextServices = {
   database: Database;
   events: EventHub;
+  news: NewsHints;
+  /** Null if lines are not stored. */
+  logs: LogWriter | null;
+  /** Null if this process has no place for artifacts. */
+  artifacts(): ArtifactStorage | null;
   maxResultBytes: number;
+  categories: Categories;
   workerId(): number;
   /** Resolves when the ledger has the start of the attempt, or with false if this worker has lost the job. */
   ensureStarted(attempt: RunningAttempt): Promise<boolean>;
@@ -39,81 +58,55 @@ export type ContextServices = {
   spawn(attempt: RunningAttempt, request: SpawnRequest): Promise<string | null>;
 };
 
-/** How long a write of a handler waits for another transaction that holds the job. */
-const PATIENCE_MS = 6_000;
-const MAX_PAUSE_MS = 200;
-
 const SPAWN_OPTIONS = membersOf<SpawnOptions>({ join: true });
 
 const JOIN = "join must be true, false, 'all' or 'settled'.";
 const COMPLETED = 'completeIn has completed the job in this transaction. Report progress, save checkpoints and spawn jobs before it.';
 
 /** The context of one attempt. Values are computed when they are read, because most handlers read few of them. */
-export class HandlerContext implements JobContext {
+export class HandlerContext extends AttemptFacts implements JobContext {
   readonly #attempt: RunningAttempt;
   readonly #services: ContextServices;
   /** The handler's transaction that holds the job. It may have ended since. */
   #transaction: OwnedTransaction | null = null;
+  #artifacts: HandlerArtifacts | null = null;
 
   constructor(attempt: RunningAttempt, services: ContextServices) {
+    super(attempt);
     this.#attempt = attempt;
     this.#services = services;
   }
 
-  get jobId(): string {
-    return this.#attempt.job.id;
+  get assignments(): Assignments {
+    const { jobId, orgId, projectId, attemptId, idempotencyKey } = this;
+    return assignmentsOf({
+      attempt: this.#attempt,
+      job: { jobId, orgId, projectId, attemptId, idempotencyKey },
+      planning: this.#services.categories.get('planning'),
+    });
   }
-  get type(): string {
-    return this.#attempt.job.jobType;
+
+  get audit(): AuditTrail {
+    return { append: async (event, details) => this.#appendAudit(readHandlerEvent(event, details)) };
   }
-  get orgId(): string {
-    return this.#attempt.job.orgId;
+
+  async #appendAudit(entry: { event: string; details: string }): Promise<void> {
+    await this.#ensureStarted();
+    const append = { ...leaseOf(this.#attempt), ...entry, performedBy: `worker:${this.#services.workerId()}` };
+    const { landed } = await this.#inPlace((db, transactionId) => appendAudit(db, append, transactionId));
+    if (!landed) this.#lose();
   }
-  get projectId(): string | null {
-    return this.#attempt.job.projectId;
-  }
-  get attempt(): number {
-    return this.#attempt.job.attemptsStarted;
-  }
-  get createdAt(): Date {
-    return new Date(this.#attempt.job.createdAtMs);
-  }
-  get correlationId(): string {
-    const { correlationId, id } = this.#attempt.job;
-    return correlationId ?? id;
-  }
-  get traceparent(): string | null {
-    return this.#attempt.job.traceparent;
-  }
-  get tags(): Readonly<Record<string, string>> {
-    return this.#attempt.job.tags ?? {};
-  }
-  get startedAt(): Date {
-    return new Date(Date.now() + this.#attempt.startedMs - performance.now());
-  }
-  get deadline(): Date {
-    const { startedMs, timeLimitMs } = this.#attempt;
-    return new Date(Date.now() + startedMs + timeLimitMs - performance.now());
-  }
-  get isCancelled(): boolean {
-    return this.#attempt.isCancelRequested;
-  }
-  get signal(): AbortSignal {
-    return this.#attempt.signal;
-  }
-  get attemptId(): string {
-    return attemptIdOf(this.jobId, this.#attempt.job.leaseSeq);
-  }
-  get previousAttemptId(): string | null {
-    const { previousLeaseSeq } = this.#attempt.job;
-    return previousLeaseSeq === 0 ? null : attemptIdOf(this.jobId, previousLeaseSeq);
-  }
-  get idempotencyKey(): string {
-    const { job } = this.#attempt;
-    return job.idempotencyKey ?? `${job.jobType}:${job.orgId}:${job.id}`;
-  }
-  get leaseToken(): number {
-    return this.#attempt.job.leaseSeq;
+
+  get artifacts(): HandlerArtifacts {
+    const { database, artifacts } = this.#services;
+    this.#artifacts ??= new HandlerArtifacts(this.#attempt, {
+      database,
+      storage: artifacts,
+      ensureStarted: () => this.#ensureStarted(),
+      inPlace: (work) => this.#inPlace(work),
+      checkLanded: (answer) => this.#checkLanded(answer),
+    });
+    return this.#artifacts;
   }
 
   async reportProgress(percent: number, message?: string): Promise<void> {
@@ -127,6 +120,7 @@ export class HandlerContext implements JobContext {
     await this.#ensureStarted();
     const report = { ...leaseOf(this.#attempt), percent: Math.round(percent), message: text };
     this.#checkLanded(await this.#inPlace((db, transactionId) => reportProgress(db, report, transactionId)));
+    this.#services.news.progress(report);
     this.#services.events.emit('progress', { ...this.#attempt.facts, percent: report.percent, message: text });
   }
 
@@ -145,6 +139,7 @@ export class HandlerContext implements JobContext {
 
   async spawn(submission: Submission, options: SpawnOptions = {}): Promise<string> {
     checkMembers(options, SPAWN_OPTIONS);
+    requireCapability(this.category, 'jobs', this.type);
     if (options.join !== undefined && !isJoin(options.join)) throw new AppError('INVALID_REQUEST', { message: JOIN });
     const join = options.join === undefined ? this.#attempt.registered.fanIn : joinModeOf(options.join);
     const spawnIn = async (transaction: OwnedTransaction | null) => {
@@ -165,10 +160,16 @@ export class HandlerContext implements JobContext {
     return (await readResults(this.#services.database.workers, this.#attempt.job, options)) as RelatedResult<R>[];
   }
 
-  log(level: LogLevel, message: string, fields: Record<string, unknown> = {}): void {
-    if (!this.#services.events.hasListeners('log')) return;
-    const bounded = boundFields(fields, FIELD_LIMITS.logFieldsBytes);
-    this.#services.events.emit('log', { ...this.#attempt.facts, level, message, fields: bounded });
+  log(...given: [string, string?, Record<string, unknown>?]): void {
+    const { events, logs } = this.#services;
+    const isHeard = events.hasListeners('log', this.#attempt.job.jobType);
+    if (logs === null && !isHeard) return;
+    const { level, message, fields } = readLogCall(given);
+    if (logs !== null) {
+      this.#attempt.lines ??= new AttemptLines(this.#attempt.job, logs);
+      this.#attempt.lines.add(level, message, fields);
+    }
+    if (isHeard) events.emit('log', { ...this.#attempt.facts, level, message, fields });
   }
 
   async assertOwned(given: UserClient): Promise<void> {
@@ -185,6 +186,7 @@ export class HandlerContext implements JobContext {
     await requireTransaction(client);
     await this.#ensureStarted();
     const output = encodeResult(result, { maxBytes: this.#services.maxResultBytes });
+    await this.#attempt.lines?.flush();
     const { landed } = await settleJobs(client, {
       workerId: this.#services.workerId(),
       by: 'handler',
@@ -246,44 +248,6 @@ export class HandlerContext implements JobContext {
   }
 }
 
-/** Retries work that meets a lock of another transaction. It uses no database session while it waits. */
-async function retryWhileHeld<T>(work: () => Promise<T>): Promise<T> {
-  const startedMs = performance.now();
-  for (let pauseMs = 10; ; pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)) {
-    try {
-      return await work();
-    } catch (error) {
-      if (!isContended(error) || performance.now() - startedMs > PATIENCE_MS) throw error;
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    }
-  }
-}
-
 function leaseOf({ job }: RunningAttempt): { orgId: string; seq: number; leaseSeq: number } {
   return { orgId: job.orgId, seq: job.seq, leaseSeq: job.leaseSeq };
-}
-
-const BYTES = 0;
-const JSON_TEXT = 1;
-
-/** Bytes are stored unchanged, anything else as JSON. The first byte says which. */
-function encodeCheckpoint(state: unknown): Uint8Array {
-  const body = state instanceof Uint8Array ? state : Buffer.from(stateText(state ?? null));
-  if (body.byteLength > MAX_CHECKPOINT_BYTES) {
-    throw new AppError('INVALID_REQUEST', {
-      message: `The checkpoint has ${body.byteLength} bytes. At most ${MAX_CHECKPOINT_BYTES} are allowed.`,
-    });
-  }
-  return Buffer.concat([Buffer.of(state instanceof Uint8Array ? BYTES : JSON_TEXT), body]);
-}
-
-function stateText(state: unknown): string {
-  const encoded = encodeState(state);
-  if (encoded.ok) return encoded.text;
-  throw new AppError('NOT_SERIALIZABLE', { message: encoded.issue.message, details: [encoded.issue] });
-}
-
-function decodeCheckpoint(stored: Uint8Array): unknown {
-  const body = stored.subarray(1);
-  return stored[0] === BYTES ? new Uint8Array(body) : JSON.parse(Buffer.from(body).toString());
 }

@@ -1,5 +1,7 @@
 import { mayStartLate } from '../../ledger/attempts/claim-jobs.ts';
+import type { Claims } from './claims.ts';
 import { Lookahead } from './lookahead.ts';
+import type { QueueReserve } from './queue-reserve.ts';
 import type { LeasedJob, Starter } from './starter.ts';
 
 /** A job that has waited this long for a slot is returned, because other workers may have a free one. */
@@ -10,8 +12,9 @@ export type LeasedAheadOptions = {
   slots: number;
   /** The last free slots, so many of them, are only for newcomers: orgs of which no job has a slot. */
   reservedSlots(): number;
-  /** How many jobs the worker has of each org, those that wait here included. */
-  owned: ReadonlyMap<string, number>;
+  /** Counts the jobs of the worker, those that wait here included. */
+  claims: Pick<Claims, 'owned' | 'slotsOf'>;
+  queueReserve: QueueReserve;
   starter: Starter;
   /** Calls the handler of a job before its start is written. */
   runLate(leased: LeasedJob): void;
@@ -27,6 +30,8 @@ export class LeasedAhead {
   readonly #jobs = new Map<number, { leased: LeasedJob; sinceMs: number }>();
   /** How many jobs of each org wait here. */
   readonly #waiting = new Map<string, number>();
+  /** How many jobs of each queue wait here. */
+  readonly #waitingByQueue = new Map<string, number>();
   #isStopped = false;
 
   constructor(options: LeasedAheadOptions) {
@@ -50,9 +55,10 @@ export class LeasedAhead {
   push(jobs: readonly LeasedJob[]): void {
     const sinceMs = performance.now();
     for (const leased of jobs) {
-      const { leaseSeq, orgId } = leased.job;
+      const { leaseSeq, orgId, queue } = leased.job;
       this.#jobs.set(leaseSeq, { leased, sinceMs });
       this.#waiting.set(orgId, (this.#waiting.get(orgId) ?? 0) + 1);
+      this.#waitingByQueue.set(queue, (this.#waitingByQueue.get(queue) ?? 0) + 1);
     }
     if (this.#isStopped) this.#returnAll();
   }
@@ -74,7 +80,7 @@ export class LeasedAhead {
     const toStart: LeasedJob[] = [];
     const reserved = this.#options.reservedSlots();
     for (let left = free; left > 0; left--) {
-      const next = left > reserved ? this.#shift() : this.#shiftNewcomer();
+      const next = left > reserved ? this.#shift(left - reserved) : this.#shiftNewcomer();
       if (next === undefined) break;
       // A job that fails with its worker must not appear to have run, so its start is written first.
       if (mayStartLate(next.job) && next.policy.onOrphan !== 'fail') this.#options.runLate(next);
@@ -119,15 +125,23 @@ export class LeasedAhead {
     return undefined;
   }
 
-  #shift(): LeasedJob | undefined {
-    for (const leaseSeq of this.#jobs.keys()) return this.#remove(leaseSeq);
+  /** The first job that may take one of the free slots, which may be reserved for other queues. */
+  #shift(free: number): LeasedJob | undefined {
+    const { queueReserve } = this.#options;
+    const isForAll = free > queueReserve.keptFrom(null, this.#held);
+    for (const [leaseSeq, { leased }] of this.#jobs) {
+      if (isForAll || free > queueReserve.keptFrom(leased.job.queue, this.#held)) return this.#remove(leaseSeq);
+    }
     return undefined;
   }
+
+  /** How many jobs of the queue have a slot. */
+  readonly #held = (queue: string): number => this.#options.claims.slotsOf(queue) - (this.#waitingByQueue.get(queue) ?? 0);
 
   /** An org has a slot if it has more jobs than wait here. */
   #shiftNewcomer(): LeasedJob | undefined {
     for (const [orgId, waiting] of this.#waiting) {
-      if ((this.#options.owned.get(orgId) ?? 0) > waiting) continue;
+      if ((this.#options.claims.owned.get(orgId) ?? 0) > waiting) continue;
       for (const [leaseSeq, { leased }] of this.#jobs) if (leased.job.orgId === orgId) return this.#remove(leaseSeq);
     }
     return undefined;
@@ -137,7 +151,8 @@ export class LeasedAhead {
     const removed = this.#jobs.get(leaseSeq)?.leased;
     if (removed === undefined) return undefined;
     this.#jobs.delete(leaseSeq);
-    const { orgId } = removed.job;
+    const { orgId, queue } = removed.job;
+    this.#waitingByQueue.set(queue, (this.#waitingByQueue.get(queue) ?? 1) - 1);
     const left = (this.#waiting.get(orgId) ?? 1) - 1;
     if (left > 0) this.#waiting.set(orgId, left);
     else this.#waiting.delete(orgId);
@@ -147,6 +162,7 @@ export class LeasedAhead {
   #clear(): void {
     this.#jobs.clear();
     this.#waiting.clear();
+    this.#waitingByQueue.clear();
   }
 
   #returnAll(): void {

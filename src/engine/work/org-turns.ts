@@ -36,6 +36,11 @@ export class OrgTurns {
     this.#isContested = hasMore && (this.#isContested || jobs.some(({ orgId }) => orgId !== jobs[0]?.orgId));
   }
 
+  /** A claim for reserved slots found jobs of newcomers, who may have more. */
+  onNewcomers(): void {
+    this.#isContested = true;
+  }
+
   /** A claim in turns returned, with its jobs in the order of turns. */
   onTurns({ jobs, orgs, foundMs, nowMs }: ObservedTurns): void {
     this.#isContested = orgs > 1;

@@ -2,6 +2,7 @@ import type { Outcome } from '../../core/decide.ts';
 import type { Payload } from '../../core/payload.ts';
 import { checkLanded, type SettledJob, settleJobs } from '../../ledger/attempts/settle-jobs.ts';
 import type { Lease } from '../../ledger/attempts/start-jobs.ts';
+import { noteBatch } from '../../ledger/driver/batch-sizes.ts';
 import { type Batcher, createBatcher } from '../../ledger/driver/batcher.ts';
 import type { Database } from '../../ledger/driver/database.ts';
 import type { EventHub } from '../events.ts';
@@ -57,7 +58,10 @@ export class OutcomeWriter {
     this.#options = options;
     this.#retrying = new RetryingWriter((error) => this.#report(error));
     this.#batcher = createBatcher<SettledJob, WriteResult>({
-      send: (rows) => this.#settle(rows),
+      send: (rows) => {
+        noteBatch('settle', rows.length);
+        return this.#settle(rows);
+      },
       maxItems: MAX_PER_STATEMENT,
       lengthOf: ({ result, resultBytes, failure }) => (result?.length ?? 0) + (resultBytes?.byteLength ?? 0) + (failure?.length ?? 0),
       maxInFlight: 1,
@@ -176,7 +180,8 @@ export class OutcomeWriter {
 
   #completed(attempt: RunningAttempt, output: unknown): void {
     this.#options.claims.done(attempt.claimNo, attempt.job.leaseSeq);
-    if (this.#options.events.hasListeners('completed')) this.#options.events.emit('completed', { ...attempt.facts, output });
+    const { events } = this.#options;
+    if (events.hasListeners('completed', attempt.job.jobType)) events.emit('completed', { ...attempt.facts, output });
   }
 
   /** A write that did not land may have landed before, if the response was lost. */

@@ -1,49 +1,13 @@
 import { PAUSES, pauseMs } from '../../core/backoff.ts';
-import type { Claimed, ClaimParams, StartedJob } from '../../ledger/attempts/claim-and-start.ts';
-import type { EventHub } from '../events.ts';
+import type { Claimed, StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import type { ClaimStatement, ClaimStatements } from './claim-statements.ts';
-import type { Claims } from './claims.ts';
-import type { LeasedAhead } from './leased-ahead.ts';
+import { GovernedLooks } from './governed-looks.ts';
 import { OrgTurns } from './org-turns.ts';
-import { firstsOfRuns, ReadyRanges } from './ready-ranges.ts';
+import type { Order, ProducerOptions, SentClaim, ServedJob, Wake } from './producer-options.ts';
+import { firstsOfRuns, ReadyRanges, type Which } from './ready-ranges.ts';
 
-export type ProducerOptions = {
-  claim: ClaimStatements;
-  /** Lease jobs beyond the free slots. */
-  leaseAhead: ClaimStatements;
-  leasedAhead: Pick<LeasedAhead, 'wanted' | 'length' | 'onClaimed'>;
-  workerId: number;
-  claims: Claims;
-  events: EventHub;
-  slots: number;
-  /** The last free slots, so many of them, are only for newcomers: orgs of which the worker has no job or few. */
-  reservedSlots(): number;
-  queues: readonly string[];
-  types: readonly string[];
-  /** The queues in which orgs take turns. */
-  fairQueues(): ReadonlySet<string>;
-  /** Whether any served type or any org has a cap, so that claims must count running jobs first. */
-  hasCaps(): boolean;
-  busySlots(): number;
-  /** Receives the jobs of a claim. They are started, or only leased if they were leased ahead or the worker starts jobs apart. */
-  onClaimed(jobs: readonly StartedJob[], claim: Claim): Promise<void>;
-  /** Calls the handlers of the jobs that `onClaimed` received. */
-  runClaimed(): void;
-  /** A statement failed a while ago, so the ledger may have given this worker jobs that it does not know. */
-  reconcile(): Promise<void>;
-};
-
-export type Claim = { claimNo: number; sentMs: number; isAhead: boolean };
-
-/** `isForOld`: jobs that were submitted long ago may be ready now, below the floors of the ranges. */
-export type Wake = { isForOld?: boolean };
-
-export type ServedJob = { readonly type: string; readonly queue: string };
-
-type SentClaim = ClaimParams & Claim & { runs: number; wakes: number; changes: number; order: Order };
-
-/** `newcomers`: in turns, for the reserved slots. */
-type Order = 'line' | 'turns' | 'newcomers';
+/** What a claim asks for, in addition to the number of jobs. */
+type Ask = { claim: ClaimStatements; isAhead: boolean; order?: Order; which?: Which };
 
 const MAX_PER_STATEMENT = 500;
 const SECOND_LOOK_MS = 100;
@@ -61,6 +25,7 @@ export class Producer {
   readonly #options: ProducerOptions;
   readonly #ranges = new ReadyRanges();
   readonly #turns = new OrgTurns();
+  readonly #looks = new GovernedLooks(() => this.wake());
   #inFlight = 0;
   /** Jobs that the statements in flight ask for. */
   #requested = 0;
@@ -108,7 +73,20 @@ export class Producer {
   }
 
   #setRanges(queues: readonly string[]): void {
-    this.#ranges.set({ queues, types: this.#options.types, fair: this.#options.fairQueues() });
+    const { types, fairQueues, governedQueues } = this.#options;
+    const governed = governedQueues();
+    this.#ranges.set({ queues, types, fair: fairQueues(), governed });
+    this.#looks.set(queues, governed);
+  }
+
+  /** A job of the queue has ended. */
+  ended(queue: string): void {
+    if (this.#looks.ended(queue)) this.wake();
+  }
+
+  /** How many free slots jobs leased ahead should leave for the next claim. */
+  get slotsForLook(): number {
+    return this.#looks.isDue(performance.now()) && !this.#isDraining ? 1 : 0;
   }
 
   drain(): void {
@@ -121,7 +99,8 @@ export class Producer {
 
   /** Waits for a microtask, so that one statement fills all slots that become free in a tick. */
   pumpSoon(): void {
-    if (this.#isScheduled || !(this.#mayFindJobs || this.#mayFindNewcomers()) || this.#inFlight === MAX_IN_FLIGHT) return;
+    const mayFind = this.#mayFindJobs || this.#mayFindNewcomers() || this.#options.queueReserve.toFill(this.#wakes) !== null;
+    if (this.#isScheduled || !mayFind || this.#inFlight === MAX_IN_FLIGHT) return;
     this.#isScheduled = true;
     queueMicrotask(() => {
       this.#isScheduled = false;
@@ -132,21 +111,31 @@ export class Producer {
   #pump(): void {
     if (this.#inFlight >= this.#maxInFlight()) return;
     const wanted = this.#mayFindJobs ? this.#wantedAhead() : 0;
-    if (wanted > 0) this.#leaseAhead(wanted);
+    if (wanted > 0 && (this.slotsForLook === 0 || this.#room() === 0)) this.#leaseAhead(wanted);
     else this.#fillSlots();
   }
 
   #fillSlots(): void {
     const limit = this.#mayFindJobs ? this.#room() : 0;
-    if (limit === 0) this.#fillReserve();
-    else if (this.#inFlight === 0 || limit >= MIN_FOLLOWING) this.#claim(limit, { claim: this.#options.claim, isAhead: false });
+    if (limit === 0) {
+      this.#fillReserve();
+      this.#fillQueueReserve();
+    } else if (this.#inFlight === 0 || limit >= MIN_FOLLOWING) this.#claim(limit, { claim: this.#options.claim, isAhead: false });
   }
 
   /** A second claim in flight could give the same newcomer another slot. */
   #fillReserve(): void {
     if (!this.#mayFindNewcomers() || this.#inFlight > 0) return;
-    const limit = Math.min(this.#options.reservedSlots(), this.#room({ reserved: 0 }));
+    const limit = Math.min(this.#options.reservedSlots(), this.#room({ reserved: this.#options.queueReserve.keptFrom(null) }));
     if (limit > 0) this.#claim(limit, { claim: this.#options.claim, isAhead: false, order: 'newcomers' });
+  }
+
+  #fillQueueReserve(): void {
+    const { claim, queueReserve, reservedSlots } = this.#options;
+    const queue = queueReserve.toFill(this.#wakes);
+    if (queue === null || this.#inFlight > 0) return;
+    const limit = Math.min(queueReserve.leftOf(queue), this.#room({ reserved: reservedSlots() + queueReserve.keptFrom(queue) }));
+    if (limit > 0) this.#claim(limit, { claim, isAhead: false, order: 'turns', which: { queue } });
   }
 
   /** New jobs may have come, or an org whose last job has ended is a newcomer again. */
@@ -184,33 +173,44 @@ export class Producer {
     return this.#options.hasCaps() ? 1 : MAX_IN_FLIGHT;
   }
 
-  #claim(limit: number, { claim, isAhead, order = this.#nextOrder() }: { claim: ClaimStatements; isAhead: boolean; order?: Order }): void {
+  #claim(limit: number, { claim, isAhead, order = this.#nextOrder(), which }: Ask): void {
     const { owned } = this.#options.claims;
     const { cursors, lastTurns } = this.#turns;
     const fewerThan = order === 'newcomers' ? this.#smallShare() : undefined;
-    const inTurn: ClaimStatement = (params) => claim.inTurn({ ...params, cursors, lastTurns, owned, fewerThan });
-    this.#send(limit, { send: order === 'line' ? claim.inLine : inTurn, order, isAhead });
+    const turns = { cursors, lastTurns, owned, fewerThan };
+    const inTurn: ClaimStatement = (params) => claim.inTurn({ ...params, ...turns });
+    const { withinQueues } = claim;
+    if (withinQueues !== undefined && this.#looks.begins(performance.now(), { isUnderCaps: this.#options.hasCaps() })) {
+      const governed = this.#looks.among(which);
+      const within: ClaimStatement = (params) => withinQueues({ ...params, ...turns, governed });
+      this.#send(limit, {
+        send: governed.size === 0 ? inTurn : within,
+        order: order === 'line' ? 'turns' : order,
+        isAhead,
+        which: which ?? 'all',
+      });
+    } else this.#send(limit, { send: order === 'line' ? claim.inLine : inTurn, order, isAhead, which });
   }
 
   #nextOrder(): Order {
     return this.#options.hasCaps() || this.#turns.isDue(performance.now()) ? 'turns' : 'line';
   }
 
-  #send(limit: number, { send, order, isAhead }: { send: ClaimStatement; order: Order; isAhead: boolean }): Promise<Claimed> {
+  #send(limit: number, { send, order, isAhead, which }: Omit<Ask, 'claim'> & { send: ClaimStatement; order: Order }): Promise<Claimed> {
     const { claims, workerId } = this.#options;
     this.#inFlight++;
     this.#requested += limit;
     const sentMs = performance.now();
     const runs = this.#ranges.runsFor(limit);
-    const params = { workerId, limit, claimNo: claims.next(), ranges: this.#ranges.next(sentMs), runs };
+    const params = { workerId, limit, claimNo: claims.next(), ranges: this.#ranges.next(sentMs, which), runs };
     const claiming = send(params);
-    this.#receive(claiming, { ...params, sentMs, isAhead, order, wakes: this.#wakes, changes: this.#changes }).catch((error) =>
+    this.#receive(claiming, { ...params, sentMs, isAhead, order, which, wakes: this.#wakes, changes: this.#changes }).catch((error) =>
       this.#report(error),
     );
     return claiming;
   }
 
-  #room({ beyond = 0, reserved = this.#options.reservedSlots() } = {}): number {
+  #room({ beyond = 0, reserved = this.#options.reservedSlots() + this.#options.queueReserve.keptFrom(null) } = {}): number {
     if (this.#isDraining || this.#options.types.length === 0) return 0;
     const room = this.#options.slots - reserved - this.#options.busySlots() - this.#requested + beyond;
     return Math.max(0, Math.min(room, MAX_PER_STATEMENT));
@@ -241,13 +241,18 @@ export class Producer {
   #observe(claimed: Claimed, sent: SentClaim): void {
     const { jobs, hasMore } = claimed;
     const nowMs = performance.now();
-    if (sent.order === 'newcomers') {
+    this.#looks.observe({ ...claimed, limit: sent.limit, nowMs });
+    if (typeof sent.which === 'object') {
+      if (jobs.length === 0) this.#options.queueReserve.foundNone(sent.wakes, sent.which.queue);
+    } else if (sent.order === 'newcomers') {
       if (jobs.length === 0) this.#noNewcomersAt = sent.changes;
+      else this.#turns.onNewcomers();
     } else {
       const wasFull = sent.order === 'line' ? this.#observeLine(jobs, sent) : this.#observeTurns(claimed, sent, nowMs);
       // The statement may have missed jobs that were submitted while it was in flight. A claim that returned fewer jobs than it asked for
       // emptied the queue or met another process, so the next look can wait.
       this.#mayFindJobs = wasFull || this.#wakes !== sent.wakes;
+      if (!wasFull) this.#options.queueReserve.foundNone(sent.wakes);
       this.#options.leasedAhead.onClaimed({ hasMore: wasFull || hasMore, nowMs });
       if (jobs.length === 0) this.#ranges.reset(sent.sentMs);
     }

@@ -1,6 +1,7 @@
 import type { Claimed } from '../../ledger/attempts/claim-and-start.ts';
 import type { ClaimStatement } from './claim-statements.ts';
-import type { Producer, ServedJob } from './producer.ts';
+import type { Producer } from './producer.ts';
+import type { ServedJob } from './producer-options.ts';
 
 /** The producers of this process. The submitter looks for an idle one, so that a lone job starts without a separate claim. */
 export class Producers {

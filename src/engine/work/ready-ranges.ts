@@ -8,7 +8,16 @@ const LAG = 1_000;
 const RESET_AFTER_MS = 500;
 const SPARE_RUNS = 8;
 
-export type Served = { queues: readonly string[]; types: readonly string[]; fair: ReadonlySet<string> };
+export type Served = {
+  queues: readonly string[];
+  types: readonly string[];
+  fair: ReadonlySet<string>;
+  /** The queues with a cap or a rate. */
+  governed?: ReadonlySet<string>;
+};
+
+/** The ranges of all queues, of those without a cap or a rate, or of one queue. */
+export type Which = 'all' | 'ungoverned' | { readonly queue: string };
 
 /**
  * The ranges of ready jobs that a worker claims from, each with a floor that moves up. Without the floor a claim walks the index entries of
@@ -17,14 +26,18 @@ export type Served = { queues: readonly string[]; types: readonly string[]; fair
  */
 export class ReadyRanges {
   #ranges: ReadyRange[] = [];
+  /** Those of queues without a cap or a rate. The same array if there are no others. */
+  #ungoverned: ReadyRange[] = [];
+  #governed: ReadonlySet<string> = new Set();
   #byKey = new Map<string, ReadyRange>();
   readonly #turns = new QueueTurns(PRIORITIES.length);
   #resetAt = 0;
   /** Of the last claim that returned any jobs. */
   #jobsPerRun = 1;
 
-  set({ queues, types, fair }: Served): void {
+  set({ queues, types, fair, governed = new Set() }: Served): void {
     this.#ranges = [];
+    this.#governed = governed;
     this.#byKey = new Map();
     this.#turns.set(queues, fair);
     for (const queue of queues)
@@ -35,16 +48,21 @@ export class ReadyRanges {
           this.#ranges.push(range);
           this.#byKey.set(`${queue}\n${jobType}\n${priority}`, range);
         }
+    this.#ungoverned = queues.some((queue) => governed.has(queue))
+      ? this.#ranges.filter(({ queue }) => !governed.has(queue))
+      : this.#ranges;
   }
 
+  /** Whether jobs of the queue and type are claimed here, and by every claim. */
   has(queue: string, jobType: string): boolean {
-    return this.#byKey.has(`${queue}\n${jobType}\n0`);
+    return this.#byKey.has(`${queue}\n${jobType}\n0`) && !this.#governed.has(queue);
   }
 
   /** The ranges for the next claim. From time to time all floors go back to zero. */
-  next(nowMs: number): readonly ReadyRange[] {
+  next(nowMs: number, which: Which = 'ungoverned'): readonly ReadyRange[] {
     if (nowMs - this.#resetAt >= RESET_AFTER_MS) this.reset(nowMs);
-    return this.#ranges;
+    if (typeof which === 'object') return this.#ranges.filter(({ queue }) => queue === which.queue);
+    return which === 'all' ? this.#ranges : this.#ungoverned;
   }
 
   reset(nowMs: number): void {

@@ -3,15 +3,15 @@ import type { CustomBackoff } from '../../core/backoff.ts';
 import { isJoin, type JoinMode, joinModeOf } from '../../core/dependencies.ts';
 import type { DurationInput } from '../../core/duration.ts';
 import type { Issue } from '../../core/errors.ts';
+import type { AssignmentWriter } from '../../core/governance/assignments.ts';
 import { isUuid } from '../../core/ids.ts';
 import { Issues } from '../../core/issues.ts';
 import { membersOf, refuseUnknown } from '../../core/known-members.ts';
 import { type JobLimit, type LimitSubmission, readLimit } from '../../core/limit.ts';
 import { type Policy, type PolicyLayer, resolvePolicy } from '../../core/policy.ts';
 import { RegistrationError } from '../../core/registration-error.ts';
-import { refuseReservedName } from '../../core/reserved-names.ts';
 import type { BackoffSubmission } from '../../core/submission.ts';
-import { readDuration } from '../../core/submission-fields.ts';
+import { readDuration, readTypeName } from '../../core/submission-fields.ts';
 import { readPolicyLayer } from '../../core/submission-policy.ts';
 import type { JobContext } from './job-context.ts';
 
@@ -52,6 +52,8 @@ export type Registration<P = unknown, R = unknown, C = JobContext> = {
   cancellation?: 'abort' | 'cooperative';
   /** The ids of the orgs whose jobs this handler runs. Jobs of other orgs wait for a worker that serves them. Default: every org. */
   orgs?: readonly string[];
+  /** Stores the assignments that the handler writes with `context.assignments`. Only planning jobs may write them. */
+  assignments?: AssignmentWriter;
 };
 
 /** The result of a registration. */
@@ -76,6 +78,7 @@ export type RegisteredHandler = {
   readonly cancelsCooperatively: boolean;
   /** Null: every org. */
   readonly orgs: readonly string[] | null;
+  readonly assignments: AssignmentWriter | undefined;
 };
 
 const MEMBERS = membersOf<Registration>({
@@ -92,19 +95,24 @@ const MEMBERS = membersOf<Registration>({
   fanIn: true,
   cancellation: true,
   orgs: true,
+  assignments: true,
 });
 
-const TYPE = /^[\x21-\x7e]{1,100}$/;
 /** Every claim compares jobs with the list. */
 const MAX_ORGS = 1_000;
+
+/** Returns a handler that calls the given one, for example inside a span. */
+export type WrapHandler = (handler: Handler) => Handler;
 
 /** The handlers of one crew. A registration replaces an earlier one of the same type. An invalid one is thrown back and changes nothing. */
 export class HandlerRegistry {
   readonly #handlers = new Map<string, RegisteredHandler>();
   readonly #profile: Policy;
+  readonly #wrap: WrapHandler | undefined;
 
-  constructor(profile: Policy) {
+  constructor(profile: Policy, wrap?: WrapHandler) {
     this.#profile = profile;
+    this.#wrap = wrap;
   }
 
   register(registration: Registration): RegistrationResult {
@@ -112,7 +120,7 @@ export class HandlerRegistry {
     const type = typeof registration?.type === 'string' ? registration.type : '';
     const previous = this.#handlers.has(type);
     if (entry === null) throw new RegistrationError({ type, previous, issues });
-    this.#handlers.set(type, entry);
+    this.#handlers.set(type, this.#wrap === undefined ? entry : { ...entry, handler: this.#wrap(entry.handler) });
     return { type, status: previous ? 'REPLACED' : 'REGISTERED', previous };
   }
 
@@ -141,10 +149,7 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
     return { entry: null, issues: issues.list };
   }
   refuseUnknown(given, MEMBERS, issues);
-  if (typeof given.type !== 'string' || !TYPE.test(given.type)) {
-    issues.add('type', 'INVALID_VALUE', 'must be 1 to 100 printable characters without spaces');
-  }
-  refuseReservedName(given.type, 'type', issues);
+  readTypeName(given.type, issues); // The rule of submissions: a type that can be submitted can be run.
   if (typeof given.handler !== 'function') issues.add('handler', 'REQUIRED', 'must be a function');
   if (given.concurrency !== undefined && !(Number.isInteger(given.concurrency) && given.concurrency >= 1)) {
     issues.add('concurrency', 'OUT_OF_RANGE', 'must be an integer of at least 1');
@@ -157,6 +162,9 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
   }
   if (given.cancellation !== undefined && given.cancellation !== 'abort' && given.cancellation !== 'cooperative') {
     issues.add('cancellation', 'INVALID_VALUE', "must be 'abort' or 'cooperative'");
+  }
+  if (given.assignments !== undefined && typeof given.assignments !== 'function') {
+    issues.add('assignments', 'INVALID_TYPE', 'must be a function that stores an assignment');
   }
   const orgs = readOrgs(given.orgs, issues);
   const layer = readLayer(given, issues);
@@ -174,6 +182,7 @@ function readRegistration(given: Registration, profile: Policy): { entry: Regist
       fanIn: joinModeOf(given.fanIn ?? false),
       cancelsCooperatively: given.cancellation === 'cooperative',
       orgs,
+      assignments: given.assignments,
     },
     issues: [],
   };

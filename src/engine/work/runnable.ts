@@ -1,14 +1,50 @@
 import { AppError } from '../../core/errors.ts';
 import { type Policy, PROFILES } from '../../core/policy.ts';
+import type { StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import { isPassing } from '../../ledger/driver/statement.ts';
 import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
 import type { EventHub } from '../events.ts';
-import type { RegisteredHandler } from './registry.ts';
+import type { KnownOrgs } from './known-orgs.ts';
+import type { HandlerRegistry, RegisteredHandler } from './registry.ts';
 
 const RETRY_MS = 500;
 
+export type RunnableParams = {
+  policies: PolicyCache;
+  registry: HandlerRegistry;
+  orgs: KnownOrgs;
+  events: EventHub;
+  isStopped(): boolean;
+};
+
+/** The errors of policies that cannot be read, by their number. */
+type Unreadable = ReadonlyMap<number, Error>;
+
+const NONE: Unreadable = new Map();
+
+/** What `runnableOf` needs. */
+export type Known = Pick<RunnableParams, 'policies' | 'registry' | 'orgs'> & { unreadable: Unreadable };
+
+/** Reads the policies and the orgs of claimed jobs that this process does not know. It returns no promise if it knows all of them. */
+export function readUnknown(jobs: readonly StartedJob[], params: RunnableParams): Known | Promise<Known> {
+  const { policies, registry, orgs } = params;
+  const areKnown = orgs.knowsAll(jobs) && jobs.every(({ policyId }) => policies.cached(policyId) !== undefined);
+  const knowing = (unreadable: Unreadable): Known => ({ policies, registry, orgs, unreadable });
+  return areKnown ? knowing(NONE) : read(jobs, params).then(knowing);
+}
+
+async function read(jobs: readonly StartedJob[], params: RunnableParams): Promise<Unreadable> {
+  const unreadable = new Map<number, Error>();
+  await params.orgs.learn(jobs, params.isStopped);
+  for (const policyId of new Set(jobs.map((job) => job.policyId))) {
+    const policy = params.policies.cached(policyId) ?? (await loadPolicy(params.policies, policyId, params));
+    if (policy instanceof Error) unreadable.set(policyId, policy);
+  }
+  return unreadable;
+}
+
 /** Retries until the database responds, because no other worker can run the job. Returns an error that will not pass. */
-export async function loadPolicy(
+async function loadPolicy(
   policies: PolicyCache,
   policyId: number,
   { events, isStopped }: { events: EventHub; isStopped(): boolean },
@@ -32,13 +68,18 @@ const FALLBACK_POLICY: Policy = PROFILES.gopherqueue;
  * attempt ends like any other and the history shows why.
  */
 export function runnableOf(
-  type: string,
-  { policy, registered }: { policy: Policy | Error; registered: RegisteredHandler | undefined },
+  { jobType, policyId, orgId }: StartedJob,
+  { policies, registry, orgs, unreadable }: Known,
 ): { policy: Policy; registered: RegisteredHandler } {
-  if (policy instanceof Error) return { policy: FALLBACK_POLICY, registered: failing(type, policy) };
-  const message = `Claimed a job of type ${type}, but this process has no handler for it.`;
-  return { policy, registered: registered ?? failing(type, new AppError('UNKNOWN_TYPE', { message })) };
+  const policy = policies.cached(policyId);
+  if (policy === undefined) return { policy: FALLBACK_POLICY, registered: failing(jobType, unreadable.get(policyId) ?? notRead(policyId)) };
+  const refusal = orgs.refusalOf(orgId);
+  if (refusal !== null) return { policy, registered: failing(jobType, refusal) };
+  const message = `Claimed a job of type ${jobType}, but this process has no handler for it.`;
+  return { policy, registered: registry.get(jobType) ?? failing(jobType, new AppError('UNKNOWN_TYPE', { message })) };
 }
+
+const notRead = (policyId: number): Error => new Error(`Policy ${policyId} was not read.`);
 
 const failing = (type: string, error: Error): RegisteredHandler => ({
   type,
@@ -50,4 +91,5 @@ const failing = (type: string, error: Error): RegisteredHandler => ({
   fanIn: null,
   cancelsCooperatively: false,
   orgs: null,
+  assignments: undefined,
 });

@@ -3,6 +3,7 @@ import { JobCancelledError, JobTimeoutError, LeaseLostError } from '../../core/f
 import type { Policy } from '../../core/policy.ts';
 import type { StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import { factsOf, type JobFacts } from '../events.ts';
+import type { AttemptLines } from './attempt-lines.ts';
 import type { RegisteredHandler } from './registry.ts';
 
 const REASONS: Record<AbortCause, () => Error> = {
@@ -29,6 +30,8 @@ export class RunningAttempt {
   isCancelRequested = false;
   isCompletedByHandler = false;
   joinsChildren = false;
+  /** Null until the handler logs its first line. */
+  lines: AttemptLines | null = null;
   isConcluded = false;
   /** When the attempt is ended by force, on the monotonic clock. */
   deadlineMs = Number.POSITIVE_INFINITY;

@@ -13,6 +13,7 @@ export type DecidedJob = {
   attemptsStarted: number;
   maxAttempts: number;
   lifetimeLeftMs: number | null;
+  permanentFailures?: number | null;
 };
 
 /** Decides what an outcome means for the job and returns the row to write. `lifetimeLeftMs` was measured `elapsedMs` ago. */
@@ -27,7 +28,12 @@ export function settlement(params: {
   const decision = decide({
     outcome,
     policy,
-    job: { attemptsStarted: job.attemptsStarted, maxAttempts: job.maxAttempts, lifetimeDeadlineMs: job.lifetimeLeftMs },
+    job: {
+      attemptsStarted: job.attemptsStarted,
+      maxAttempts: job.maxAttempts,
+      lifetimeDeadlineMs: job.lifetimeLeftMs,
+      permanentFailures: job.permanentFailures ?? 0,
+    },
     random: Math.random(),
     nowMs: params.elapsedMs,
     custom: params.registered?.customBackoff,

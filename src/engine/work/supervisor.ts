@@ -1,25 +1,36 @@
 import { hostname } from 'node:os';
-import type { Policy } from '../../core/policy.ts';
+import { type Policy, resolvePolicy } from '../../core/policy.ts';
+import { isReserved } from '../../core/submission-members.ts';
 import type { StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import { registerWorker, stopWorker } from '../../ledger/attempts/workers.ts';
+import { storePolicies } from '../../ledger/jobs/intern-policies.ts';
 import { announceType } from '../../ledger/queues/job-types.ts';
 import type { Catalogue } from '../catalogue.ts';
 import { Loop } from '../loop.ts';
-import { HandlerContext, type SpawnRequest } from './handler-context.ts';
+import { type ContextServices, HandlerContext, type SpawnRequest } from './handler-context.ts';
 import { Heartbeat } from './heartbeat.ts';
-import type { Wake } from './producer.ts';
+import type { Wake } from './producer-options.ts';
 import type { RunningAttempt } from './running-attempt.ts';
-import { Worker, type WorkerOptions } from './worker.ts';
+import { Worker } from './worker.ts';
+import type { WorkerOptions } from './worker-options.ts';
 
-export type SupervisorOptions = Omit<WorkerOptions, 'workerId' | 'reservedSlots' | 'fairQueues' | 'hasCaps' | 'contextOf' | 'onStarted'> & {
+export type SupervisorOptions = Omit<
+  WorkerOptions,
+  'workerId' | 'reservedSlots' | 'fairQueues' | 'governedQueues' | 'reservedShares' | 'hasCaps' | 'contextOf' | 'onStarted'
+> & {
   /** How many slots only orgs may take of which the worker runs no job. No slot is reserved while there is one org. */
   reservedSlots: number;
   catalogue: Catalogue;
   profile: Policy;
+  maxPayloadBytes: number;
   name: string;
   pollMs: number;
   heartbeatMs?: number;
   exitWhenBlocked: boolean;
+  news: ContextServices['news'];
+  logs: ContextServices['logs'];
+  categories: ContextServices['categories'];
+  artifacts: ContextServices['artifacts'];
   spawn(attempt: RunningAttempt, request: SpawnRequest): Promise<string | null>;
 };
 
@@ -78,12 +89,22 @@ export class Supervisor {
   }
 
   async #registerTypes(): Promise<void> {
-    const { registry, database, catalogue } = this.#options;
+    const { registry, database, catalogue, profile, maxPayloadBytes } = this.#options;
     for (const { type, layer, concurrency } of registry.all()) {
       const { hasCustomBackoff, ...defaults } = layer;
-      await announceType(database.api, { name: type, defaults, concurrency, customBackoff: hasCustomBackoff });
+      await announceType(database.api, { name: type, defaults, concurrency, customBackoff: hasCustomBackoff, profile, maxPayloadBytes });
     }
+    await this.#storePolicies();
     await catalogue.refresh();
+  }
+
+  /** The SQL function that submits jobs then finds their policies, and need not write them in the open transaction of its caller. */
+  async #storePolicies(): Promise<void> {
+    const { registry, database, profile } = this.#options;
+    const submitted = registry.all().filter(({ type }) => !isReserved(type));
+    const resolved = submitted.map(({ layer }) => resolvePolicy({ registration: layer, profile }));
+    const policies = resolved.flatMap((each) => (each.ok ? [each.policy] : []));
+    await storePolicies(database.api, policies);
   }
 
   async #startWorker(): Promise<void> {
@@ -111,9 +132,11 @@ export class Supervisor {
   }
 
   #makeWorker(workerId: number): Worker {
-    const { database, registry, events, spawn, catalogue, reservedSlots, maxResultBytes } = this.#options;
+    const { database, registry, events, spawn, catalogue, reservedSlots, maxResultBytes, news, logs, categories, artifacts } =
+      this.#options;
     const ensureStarted = (attempt: RunningAttempt) => worker.ensureStarted(attempt);
-    const services = { database, events, maxResultBytes, workerId: () => workerId, spawn, ensureStarted };
+    const kept = { database, events, maxResultBytes, news, logs, categories, artifacts };
+    const services = { ...kept, workerId: () => workerId, spawn, ensureStarted };
     const servesSomeOrgs = registry.orgsOfTypes().size > 0;
     const worker: Worker = new Worker({
       ...this.#options,
@@ -121,6 +144,8 @@ export class Supervisor {
       queues: this.#queues(),
       reservedSlots: () => (catalogue.hasSeveralOrgs ? reservedSlots : 0),
       fairQueues: () => catalogue.fairQueues,
+      governedQueues: () => catalogue.governedQueues,
+      reservedShares: () => catalogue.reservedShares,
       hasCaps: () => servesSomeOrgs || catalogue.hasCaps(registry.types()),
       contextOf: (attempt) => new HandlerContext(attempt, services),
       onStarted: (started) => this.#onStarted(started),

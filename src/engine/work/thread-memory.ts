@@ -44,11 +44,18 @@ export const PLACE = {
   calledLimitMs: 1,
   /** 1 when a thread has given up the process. The event loop sets it to 0 whenever it runs. */
   isGivenUp: 2,
+  /** 1 if the log of the process consists of JSON lines. */
+  logsJson: 3,
 } as const;
 
 /** Belongs to the thread that runs handlers. A heartbeat thread receives it in its data. */
 export const processMemory = new SharedArrayBuffer(Object.keys(PLACE).length * Float64Array.BYTES_PER_ELEMENT);
 const places = new Float64Array(processMemory);
+
+/** A thread that ends the process then says so in a line of the same form. */
+export function reportAsJson(): void {
+  places[PLACE.logsJson] = 1;
+}
 
 export function withdrawGiveUp(): void {
   places[PLACE.isGivenUp] = 0;

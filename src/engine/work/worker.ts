@@ -1,48 +1,21 @@
 import type { StartedJob } from '../../ledger/attempts/claim-and-start.ts';
 import type { Lease } from '../../ledger/attempts/start-jobs.ts';
-import type { Database } from '../../ledger/driver/database.ts';
-import type { PolicyCache } from '../../ledger/jobs/intern-policies.ts';
-import type { EventHub } from '../events.ts';
 import { claimStatementsOf, leaseAheadStatements } from './claim-statements.ts';
 import { Claims, returnUnknownJobs } from './claims.ts';
 import { DeadlineTimer } from './deadline-timer.ts';
 import { execute, type HandlerOutcome, preferOwnCompletion } from './executor.ts';
 import { IdleWait } from './idle-wait.ts';
-import type { JobContext } from './job-context.ts';
 import { LateStarts } from './late-starts.ts';
 import { LeasedAhead } from './leased-ahead.ts';
 import { OutcomeWriter } from './outcome-writer.ts';
-import { type Claim, Producer, type ProducerOptions, type Wake } from './producer.ts';
-import type { Producers } from './producers.ts';
-import type { HandlerRegistry } from './registry.ts';
-import { loadPolicy, runnableOf } from './runnable.ts';
+import { Producer } from './producer.ts';
+import type { Claim, Wake } from './producer-options.ts';
+import { QueueReserve } from './queue-reserve.ts';
+import { readUnknown, runnableOf } from './runnable.ts';
 import { RunningAttempt } from './running-attempt.ts';
 import { type LeasedJob, lateAttempt, Starter, startedAttempt } from './starter.ts';
 import { LateStartLeases } from './thread-memory.ts';
-
-export type WorkerOptions = {
-  database: Database;
-  policies: PolicyCache;
-  registry: HandlerRegistry;
-  producers: Producers;
-  events: EventHub;
-  workerId: number;
-  slots: number;
-  queues: readonly string[];
-  maxResultBytes: number;
-  /** How long a worker that stops keeps trying to write its last outcomes. */
-  lastWritesMs?: number;
-  /** One statement claims jobs, the next one starts them. */
-  startsApart: boolean;
-  reservedSlots: ProducerOptions['reservedSlots'];
-  fairQueues(): ReadonlySet<string>;
-  hasCaps(): boolean;
-  contextOf(attempt: RunningAttempt): JobContext;
-  onStarted(started: readonly StartedJob[]): void;
-  onReleased(): void;
-  onDelayed(delayMs: number): void;
-  onLimitFree(limitId: number): void;
-};
+import type { WorkerOptions } from './worker-options.ts';
 
 const LAST_WRITES_MS = 10_000;
 
@@ -52,6 +25,7 @@ export class Worker {
   readonly lateStartLeases: LateStartLeases;
   readonly #options: WorkerOptions;
   readonly #claims: Claims;
+  readonly #queueReserve: QueueReserve;
   readonly #producer: Producer;
   readonly #outcomes: OutcomeWriter;
   readonly #starter: Starter;
@@ -73,7 +47,9 @@ export class Worker {
   constructor(options: WorkerOptions) {
     this.#options = options;
     this.lateStartLeases = new LateStartLeases(options.slots);
-    this.#claims = new Claims(options);
+    this.#claims = new Claims({ ...options, onEnded: (queue) => this.#producer.ended(queue) });
+    this.#queueReserve = new QueueReserve(options.slots, this.#claims);
+    this.#queueReserve.set(options.queues, options.reservedShares());
     const types = options.registry.types();
     this.#outcomes = new OutcomeWriter({
       ...options,
@@ -92,7 +68,8 @@ export class Worker {
     this.#leasedAhead = new LeasedAhead({
       ...options,
       slots: options.startsApart ? 0 : options.slots,
-      owned: this.#claims.owned,
+      claims: this.#claims,
+      queueReserve: this.#queueReserve,
       starter: this.#starter,
       runLate: (leased) => this.#run(lateAttempt(leased)),
       onGone: (leased) => this.#forget(leased),
@@ -104,6 +81,7 @@ export class Worker {
       claim: claimStatementsOf({ ...options, types, orgsOfTypes: options.registry.orgsOfTypes() }),
       leaseAhead: leaseAheadStatements(options.database),
       leasedAhead: this.#leasedAhead,
+      queueReserve: this.#queueReserve,
       busySlots: () => this.#busySlots(),
       onClaimed: (jobs, claim) => this.#onClaimed(jobs, claim),
       runClaimed: () => this.#runClaimed(),
@@ -128,6 +106,7 @@ export class Worker {
 
   /** Claims from these queues from now on. */
   serve(queues: readonly string[]): void {
+    this.#queueReserve.set(queues, this.#options.reservedShares());
     this.#producer.serve(queues);
   }
 
@@ -205,16 +184,14 @@ export class Worker {
 
   async #onClaimed(jobs: readonly StartedJob[], { claimNo, sentMs, isAhead }: Claim): Promise<void> {
     if (jobs.length === 0) return;
-    const { policies, registry, events, startsApart } = this.#options;
-    const loading = { events, isStopped: () => this.#isStopped };
     this.#claims.open(claimNo, jobs);
+    const reading = readUnknown(jobs, { ...this.#options, isStopped: () => this.#isStopped });
+    const known = reading instanceof Promise ? await reading : reading;
+    if (this.#isStopped) return;
     const leased: LeasedJob[] = [];
     for (const job of jobs) {
-      const policy = policies.cached(job.policyId) ?? (await loadPolicy(policies, job.policyId, loading));
-      if (this.#isStopped) return;
-      const runnable = runnableOf(job.jobType, { policy, registered: registry.get(job.jobType) });
-      const parts = { job, ...runnable, claimNo };
-      if (startsApart || isAhead) leased.push({ ...parts, claimedMs: sentMs });
+      const parts = { job, ...runnableOf(job, known), claimNo };
+      if (this.#options.startsApart || isAhead) leased.push({ ...parts, claimedMs: sentMs });
       else this.#claimed.push(new RunningAttempt({ ...parts, startedMs: sentMs }));
     }
     // Every policy is known now, and a lease shorter than any before makes the heartbeat faster.
@@ -237,7 +214,7 @@ export class Worker {
   }
 
   #runLeasedAhead(): void {
-    if (this.#leasedAhead.length > 0) this.#leasedAhead.fill(this.#options.slots - this.#busySlots());
+    if (this.#leasedAhead.length > 0) this.#leasedAhead.fill(this.#options.slots - this.#busySlots() - this.#producer.slotsForLook);
   }
 
   /** Slots of running handlers, of jobs about to start, and of outcomes that cannot be written. */
@@ -255,7 +232,7 @@ export class Worker {
     this.running.set(attempt.job.leaseSeq, attempt);
     if (!attempt.hasStarted) this.lateStartLeases.add(attempt.job.leaseSeq);
     attempt.deadlineMs = attempt.startedMs + attempt.timeLimitMs;
-    if (events.hasListeners('started')) events.emit('started', { ...attempt.facts, assignedMs: attempt.assignedMs });
+    if (events.hasListeners('started', attempt.job.jobType)) events.emit('started', { ...attempt.facts, assignedMs: attempt.assignedMs });
     void execute(attempt, contextOf(attempt), maxResultBytes).then((outcome) => this.#conclude(attempt, outcome));
   }
 
@@ -288,6 +265,7 @@ export class Worker {
   #leave(attempt: RunningAttempt): void {
     attempt.isConcluded = true;
     this.running.delete(attempt.job.leaseSeq);
+    this.#claims.vacate(attempt.job.leaseSeq);
     this.lateStartLeases.delete(attempt.job.leaseSeq);
     this.#idleWait.changed();
   }

@@ -13,7 +13,6 @@ import { listJobsRoute } from './list-jobs.ts';
 import { listReportsRoute } from './list-reports.ts';
 import { installMethods } from './methods.ts';
 import { problemsOf, respondProblem } from './problem.ts';
-import { installRequestLog } from './request-log.ts';
 import * as changeSchemas from './schemas/change.ts';
 import * as clientSchemas from './schemas/client.ts';
 import * as deliverySchemas from './schemas/delivery.ts';
@@ -71,14 +70,11 @@ export function executionDoor(context: ExecutionContext, parts: ExecutionParts):
     isFinalOnly: true,
     webhooks: WEBHOOK_CALLS,
     register(http) {
-      http.decorateRequest('jobId', null);
-      http.decorateRequest('problem', null);
       http.addHook('onRoute', (route) => {
         route.bodyLimit = Math.min(route.bodyLimit ?? SMALL_BODY_BYTES, context.settings.bodyBytes);
       });
       installMethods(http);
       installAdmittance(http, parts);
-      installRequestLog(http, context);
       for (const shape of SHAPES) http.addSchema(shape);
       for (const register of ROUTES) register(http, context, parts);
     },

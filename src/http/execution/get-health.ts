@@ -4,11 +4,15 @@ import type { ExecutionContext } from '../../services/execution/context.ts';
 import type { Http } from '../door.ts';
 import { answer, shape } from '../shared/shapes.ts';
 
-export const ExecutionHealth = shape('ExecutionHealth', {
-  status: Type.Literal('ok'),
-  workers: Type.Integer({ minimum: 1, description: 'How many workers for jobs of this API are alive.' }),
-  latency_ms: Type.Number({ description: 'The response time of the database.' }),
-});
+export const ExecutionHealth = shape(
+  'ExecutionHealth',
+  {
+    status: Type.Literal('ok', { description: 'Jobs can run.' }),
+    workers: Type.Integer({ minimum: 1, description: 'How many workers for jobs of this API are alive.' }),
+    latency_ms: Type.Number({ description: 'The response time of the database.' }),
+  },
+  { description: 'The health of the execution API.' },
+);
 
 const schema = {
   operationId: 'getExecutionHealth',

@@ -1,21 +1,14 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
-import { traceparentOf } from '../../core/traceparent.ts';
 import type { Caller } from '../../services/execution/context.ts';
 import { actorOf, identityOf } from '../shared/identity.ts';
+import { traceOf } from '../shared/request-spans.ts';
 import { BOOTSTRAP_TOKEN, IDEMPOTENCY_KEY } from './schemas/client.ts';
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The job of the request, for the log; null if there is none. */
-    jobId: string | null;
-  }
-}
 
 /** The caller of a route that requires scopes. */
 export function callerOf(request: FastifyRequest): Caller {
   const identity = identityOf(request);
-  const traceparent = traceparentOf(request.headers.traceparent);
+  const traceparent = traceOf(request);
   return {
     clientId: identity.orgId,
     projectId: identity.projectId,

@@ -2,15 +2,8 @@ import type { FastifyRequest } from 'fastify';
 import { lookUp } from '../../core/dictionary.ts';
 import type { AppError, Issue } from '../../core/errors.ts';
 import type { DescribedRoute, ErrorResponse } from '../door.ts';
-import { PROBLEMS, type ProblemCode, problemOf } from './problem-codes.ts';
+import { PROBLEMS, problemOf } from './problem-codes.ts';
 import { type ProblemStatus, problemResponses } from './schemas/problem.ts';
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The problem of the response, for the log; null for a success. */
-    problem: { readonly code: ProblemCode; readonly message: string } | null;
-  }
-}
 
 const PROBLEM_TYPE = 'application/problem+json';
 

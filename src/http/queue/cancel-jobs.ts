@@ -1,3 +1,4 @@
+import { withFields, withinMember } from '../../core/member-issues.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { cancelJob, cancelMany } from '../../services/jobs/cancel-job.ts';
 import type { Http } from '../door.ts';
@@ -35,7 +36,7 @@ export function cancelJobRoute(http: Http, engine: Engine): void {
   http.post('/jobs/:id/cancel', options, async (request, reply) => {
     const { owner, actor } = callerOf(request);
     const { reason = null, force = false } = request.body;
-    const cancelled = await cancelJob(engine, { ...owner, id: request.params.id, actor, reason, force });
+    const cancelled = await cancelJob(engine, { ...owner, id: request.params.id, actor, requestId: request.id, reason, force });
     const { jobId, status, previousState, message } = cancelled;
     const previous_state = previousState === null ? null : STATE_WORDS[previousState];
     const body = { job_id: jobId, previous_state, message };
@@ -57,9 +58,13 @@ export function cancelJobsRoute(http: Http, engine: Engine): void {
   http.post('/jobs/cancel', { schema: manySchema, ...needs('jobs:cancel') }, async (request, reply) => {
     const { owner, actor } = callerOf(request);
     const { job_ids: ids, filter: given, all, reason = null, force = false, dry_run: dryRun = false } = request.body;
-    const { filter, page } = given === undefined ? {} : readSearch(given);
+    const { filter, page } = given === undefined ? {} : withinMember('filter', () => readSearch(given));
     const target = { ids, filter, all };
-    const total = await cancelMany(engine, { ...owner, actor, reason, force, dryRun, target, page, signal: signalOf(reply) });
+    const how = { ...owner, actor, requestId: request.id, reason, force };
+    const total = await cancelMany(engine, { ...how, dryRun, target, page, signal: signalOf(reply) }).catch((error: unknown) => {
+      // The page is a part of the filter here.
+      throw withFields(error, (field) => (field === 'limit' || field === 'cursor' ? `filter.${field}` : field));
+    });
     return {
       requested: total.requested,
       cancelled: total.cancelled,

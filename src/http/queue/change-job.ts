@@ -2,7 +2,7 @@ import type { Engine } from '../../engine/engine.ts';
 import { retryJob } from '../../services/jobs/retry-job.ts';
 import { updateJob } from '../../services/jobs/update-job.ts';
 import type { Http } from '../door.ts';
-import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
+import { bodyMayBeAbsent, callerOf, needs, noSuchJob, requesterOf } from './operation.ts';
 import { requireOwnType } from './own-types.ts';
 import { requirePriority } from './read-submission.ts';
 import { renderError, renderJob, timeOrNull } from './render.ts';
@@ -25,13 +25,14 @@ const updateSchema = {
 export function updateJobRoute(http: Http, engine: Engine): void {
   http.patch('/jobs/:id', { schema: updateSchema, ...needs('jobs:write') }, async (request) => {
     const { identity, owner, sight } = callerOf(request);
-    const { correlation_id: correlationId, callback_url: callbackUrl, ...rest } = request.body;
+    const { correlation_id: correlationId, callback_url: callbackUrl, reason, ...rest } = request.body;
     requirePriority(identity, rest.priority);
     await requireOwnType(engine, identity, request.params.id);
     const job = await updateJob(engine, {
       ...owner,
       id: request.params.id,
       update: { ...rest, correlationId, callbackUrl },
+      requester: requesterOf(request, reason),
     });
     if (job === null) throw noSuchJob(request.params.id);
     return renderJob(job, sight);
@@ -55,10 +56,19 @@ const retrySchema = {
 export function retryJobRoute(http: Http, engine: Engine): void {
   http.post('/jobs/:id/retry', { schema: retrySchema, ...needs('jobs:write'), ...bodyMayBeAbsent }, async (request, reply) => {
     const { identity, owner, actor } = callerOf(request);
-    const { reset_attempts: resetAttempts = false, priority, delay } = request.body;
+    const { reset_attempts: resetAttempts = false, priority, delay, reason = null } = request.body;
     requirePriority(identity, priority);
     await requireOwnType(engine, identity, request.params.id);
-    const retried = await retryJob(engine, { ...owner, id: request.params.id, actor, resetAttempts, priority, delay });
+    const retried = await retryJob(engine, {
+      ...owner,
+      id: request.params.id,
+      actor,
+      requestId: request.id,
+      reason,
+      resetAttempts,
+      priority,
+      delay,
+    });
     const { jobId, status, newState, scheduledFor } = retried;
     const body = {
       job_id: jobId,

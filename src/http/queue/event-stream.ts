@@ -3,12 +3,16 @@ import { pipeline } from 'node:stream/promises';
 import type { FastifyReply } from 'fastify';
 import { type AppError, isAppError } from '../../core/errors.ts';
 import { currentAttempt } from '../../core/job.ts';
+import type { LogPosition } from '../../core/job-log.ts';
 import type { Owner } from '../../core/owner.ts';
-import { isTerminal } from '../../core/states.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { EventFeed } from '../../engine/follow/feed.ts';
 import type { FeedCursors, FeedEvent, FeedPosition } from '../../engine/follow/feed-cursor.ts';
 import type { FeedSubscription, JobWatch } from '../../engine/follow/feed-subscription.ts';
+import { type JobNews, JobStory, type NewsKind } from '../../engine/follow/job-story.ts';
+import type { OrgNewsSubscription } from '../../engine/follow/org-news.ts';
+import type { Reader } from '../../engine/follow/reader.ts';
+import { logText, orgNewsText, progressText } from './news-text.ts';
 import { STATE_WORDS } from './words.ts';
 
 /** How long browsers wait before they reconnect. */
@@ -42,11 +46,11 @@ const opening = (id: string): string => `retry: ${RETRY_MS}\nid: ${id}\n: connec
 /** Keeps the connection alive, and moves the resume position past events that the filter excludes. */
 const heartbeat = (id: string): string => `id: ${id}\n: heartbeat\n\n`;
 
-function* eventChunks(events: readonly FeedEvent[], ids: FeedCursors): Generator<string> {
-  for (let at = 0; at < events.length; at += EVENTS_IN_A_CHUNK) {
-    yield events
+function* chunks<T>(items: readonly T[], textOf: (item: T) => string): Generator<string> {
+  for (let at = 0; at < items.length; at += EVENTS_IN_A_CHUNK) {
+    yield items
       .slice(at, at + EVENTS_IN_A_CHUNK)
-      .map((event) => eventText(event, ids.idOf(event)))
+      .map(textOf)
       .join('');
   }
 }
@@ -88,7 +92,11 @@ export type StreamRules = {
 const LOOK_MS = 1_000;
 
 /** The stream of an org. If the server ends it, the last event gives the reason. */
-export async function* orgStreamText(subscription: FeedSubscription, rules: StreamRules): AsyncGenerator<string> {
+export async function* orgStreamText(
+  subscription: FeedSubscription,
+  news: OrgNewsSubscription | null,
+  rules: StreamRules,
+): AsyncGenerator<string> {
   const { ids } = rules;
   const pulse = new Pulse(rules.heartbeatMs);
   yield opening(ids.write(subscription.position));
@@ -98,44 +106,68 @@ export async function* orgStreamText(subscription: FeedSubscription, rules: Stre
       const step = await subscription.next(pulse.waitMs);
       if (step.kind === 'overflowed') return yield farewell('SLOW_CONSUMER', ids.write(step.position));
       if (step.kind === 'closed') return yield farewell('SHUTTING_DOWN', ids.write(step.position));
-      if (step.kind === 'events') {
-        yield* eventChunks(step.events, ids);
-        pulse.beat();
-      } else if (pulse.isDue()) yield heartbeat(ids.write(step.position));
+      const events = step.kind === 'events' ? step.events : [];
+      const unsent = news === null ? events : await news.weave(events);
+      yield* chunks(unsent, (item) => ('to' in item ? eventText(item, ids.idOf(item)) : orgNewsText(item)));
+      if (unsent.length > 0) pulse.beat();
+      else if (pulse.isDue()) yield heartbeat(ids.write(step.position));
     }
   } catch (error) {
     yield farewell(reasonOf(error), ids.write(subscription.position));
   }
 }
 
-export type FollowedJob = { feed: EventFeed; watch: JobWatch; owner: Owner; jobId: string; after: FeedPosition };
+export type FollowedJob = {
+  feed: EventFeed;
+  reader: Reader;
+  watch: JobWatch;
+  owner: Owner;
+  job: { id: string; seq: number; type: string };
+  wants: ReadonlySet<NewsKind>;
+  after: FeedPosition & { readonly lines: LogPosition };
+};
 
-/** The stream of a job: its history, then new events, until the job has ended. */
-export async function* jobStreamText(job: FollowedJob, rules: StreamRules): AsyncGenerator<string> {
+/** The stream of a job: its history, then what is new, until the job has ended. */
+export async function* jobStreamText(followed: FollowedJob, rules: StreamRules): AsyncGenerator<string> {
   const { ids } = rules;
-  const { feed, watch, owner, jobId } = job;
+  const { watch, after } = followed;
   const pulse = new Pulse(rules.heartbeatMs);
-  let position = job.after;
-  yield opening(ids.write(position));
+  const story = storyOf(followed);
+  let position: FeedPosition = after;
+  const placeOf = () => ids.write(position, story.lines);
+  const textOf = (news: JobNews): string => {
+    const { job } = followed;
+    if (news.kind === 'progress') return progressText(job, news.progress);
+    if (news.kind === 'log') return logText(job, news.line, ids.write(position, news.line));
+    position = news.event;
+    return eventText(news.event, news.lines.leaseSeq === 0 ? ids.idOf(news.event) : ids.write(news.event, news.lines));
+  };
+  yield opening(placeOf());
   try {
-    for (let isOver = false; ; ) {
+    for (;;) {
       await rules.check();
-      const events = await feed.readJob(owner, { jobId, afterN: position.n });
-      const last = events.at(-1);
-      if (last !== undefined) {
-        yield* eventChunks(events, ids);
+      const news = await story.next();
+      if (news.length > 0) {
+        yield* chunks(news, textOf);
         pulse.beat();
-        position = last;
-        isOver = isTerminal(last.to);
-        continue; // There may be more events: a job can be retried after its end.
+        continue; // There may be more: a job can be retried after its end.
       }
-      if (isOver) return;
-      if (pulse.isDue()) yield heartbeat(ids.write(position));
-      if ((await watch.next(pulse.waitMs)) === 'closed') return yield farewell('SHUTTING_DOWN', ids.write(position));
+      if (story.hasEnded) return;
+      if (pulse.isDue()) yield heartbeat(placeOf());
+      if ((await watch.next(pulse.waitMs)) === 'closed') return yield farewell('SHUTTING_DOWN', placeOf());
     }
   } catch (error) {
-    yield farewell(reasonOf(error), ids.write(position));
+    yield farewell(reasonOf(error), placeOf());
   }
+}
+
+function storyOf({ feed, reader, owner, job, wants, after }: FollowedJob): JobStory {
+  return new JobStory({
+    wants,
+    after: { n: after.n, lines: after.lines },
+    readEvents: (afterN) => feed.readJob(owner, { jobId: job.id, afterN }),
+    readNews: (lines, most) => reader.news({ orgId: owner.orgId, seq: job.seq, after: lines, lines: most }),
+  });
 }
 
 /** A client learns that its key was refused. Every other error is reported as UNAVAILABLE. */

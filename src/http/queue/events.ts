@@ -1,18 +1,21 @@
 import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import { AppError, isAppError } from '../../core/errors.ts';
+import { FIRST_LINE } from '../../core/job-log.ts';
 import { isTerminal } from '../../core/states.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { EventFeed, type FeedSettings } from '../../engine/follow/feed.ts';
-import { type FeedCursors, type FeedPosition, invalidFeedCursor } from '../../engine/follow/feed-cursor.ts';
+import { type FeedCursors, invalidFeedCursor } from '../../engine/follow/feed-cursor.ts';
 import type { FeedFilter } from '../../engine/follow/feed-subscription.ts';
+import { OrgNewsFeed } from '../../engine/follow/org-news.ts';
+import { isAbout } from '../../engine/news.ts';
 import { readJob } from '../../services/jobs/read-job.ts';
 import type { Http } from '../door.ts';
 import type { Authenticator } from '../shared/identity.ts';
 import { jobStreamText, orgStreamText, type StreamRules, sendEventStream } from './event-stream.ts';
 import { callerOf } from './operation.ts';
 import { errorResponses } from './schemas/error.ts';
-import { EventQuery, JobEvent, ResumeHeaders, ResumeQuery, StreamError } from './schemas/event.ts';
+import { EventQuery, JobEvent, JobEventQuery, LogEvent, ProgressEvent, ResumeHeaders, StreamError } from './schemas/event.ts';
 import { JobParams, named } from './schemas/shapes.ts';
 import { stateOf } from './words.ts';
 
@@ -34,13 +37,13 @@ const GRACE_MS = 5_000;
 
 const streamOf = (description: string) => ({
   description,
-  content: { 'text/event-stream': { schema: Type.Union([named(JobEvent), named(StreamError)]) } },
+  content: { 'text/event-stream': { schema: Type.Union([named(JobEvent), named(ProgressEvent), named(LogEvent), named(StreamError)]) } },
 });
 
 const ORG_STREAM = {
   summary: 'Follow the state changes of all jobs',
   description:
-    'Sends server-sent events, one for each change, from now on or after Last-Event-ID. If the server ends the stream, its last event is named error and says where to resume.',
+    'Sends server-sent events, one for each change, from now on or after Last-Event-ID. With include, it also sends progress and log lines that come while the stream is open. If the server ends the stream, its last event is named error and says where to resume.',
   operationId: 'followEvents',
   querystring: EventQuery,
   headers: ResumeHeaders,
@@ -49,10 +52,11 @@ const ORG_STREAM = {
 
 const JOB_STREAM = {
   summary: 'Follow one job to its end',
-  description: 'Sends the whole history of the job, then each change as it happens. The stream ends after the last event of the job.',
+  description:
+    'Sends the whole history of the job, then each change as it happens. With include, it also sends the newest progress and all stored log lines. The stream ends after the last event of the job.',
   operationId: 'followJob',
   params: JobParams,
-  querystring: ResumeQuery,
+  querystring: JobEventQuery,
   headers: ResumeHeaders,
   response: {
     200: streamOf('Events, until the job has ended.'),
@@ -63,10 +67,15 @@ const JOB_STREAM = {
 
 export function registerEventRoutes(http: Http, engine: Engine, settings: EventStreamSettings = {}): void {
   const { heartbeatMs = HEARTBEAT_MS, graceMs = GRACE_MS, ...rest } = settings;
-  const feed = new EventFeed({ database: engine.database, events: engine.events, settings: rest });
+  const { database, events, reader } = engine;
+  const hints = () => engine.notifier.news;
+  const feed = new EventFeed({ database, events, settings: rest });
+  const newsFeed = new OrgNewsFeed({ database, events, hints });
   const rulesOf = (request: FastifyRequest, ids: FeedCursors): StreamRules => ({ ids, heartbeatMs, check: () => recheck(http, request) });
-  for (const schema of [JobEvent, StreamError]) http.addSchema(schema);
-  http.addHook('preClose', () => feed.stop());
+  for (const schema of [JobEvent, ProgressEvent, LogEvent, StreamError]) http.addSchema(schema);
+  http.addHook('preClose', async () => {
+    await Promise.all([feed.stop(), newsFeed.stop()]);
+  });
 
   const options = { exposeHeadRoute: false, config: { scopes: ['jobs:read'] as const } };
   http.get('/events', { ...options, schema: ORG_STREAM }, async (request, reply) => {
@@ -74,8 +83,14 @@ export function registerEventRoutes(http: Http, engine: Engine, settings: EventS
     const ids = await feed.cursors(owner.orgId);
     const after = positionIn(request.headers['last-event-id'] ?? request.query.last_event_id, ids);
     const onOverflow = () => void setTimeout(() => reply.raw.destroy(), graceMs).unref();
-    const subscription = await feed.follow(owner, { after, filter: filterOf(request.query), onOverflow });
-    sendEventStream(reply, orgStreamText(subscription, rulesOf(request, ids)), () => subscription.close());
+    const filter = filterOf(request.query);
+    const subscription = await feed.follow(owner, { after, filter, onOverflow });
+    const wants = new Set(request.query.include);
+    const unsent = wants.size === 0 ? null : newsFeed.follow({ owner, filter, wants, onNews: () => subscription.wake() });
+    sendEventStream(reply, orgStreamText(subscription, unsent, rulesOf(request, ids)), () => {
+      subscription.close();
+      unsent?.close();
+    });
   });
 
   http.get('/jobs/:id/events', { ...options, schema: JOB_STREAM }, async (request, reply) => {
@@ -85,16 +100,21 @@ export function registerEventRoutes(http: Http, engine: Engine, settings: EventS
     const job = await readJob(engine, { ...owner, id: request.params.id });
     if (job === null) throw new AppError('NOT_FOUND', { message: `Job ${request.params.id} does not exist.` });
     if (resume !== undefined && resume.jobSeq !== job.seq) throw invalidFeedCursor();
-    const after = resume ?? { txid: 0, recordId: 0, jobSeq: job.seq, n: 0 };
+    const after = resume ?? { txid: 0, recordId: 0, jobSeq: job.seq, n: 0, lines: FIRST_LINE };
     if (isTerminal(job.state) && (await feed.readJob(owner, { jobId: job.id, afterN: after.n })).length === 0)
       return reply.code(204).send();
     const watch = await feed.watch(owner.orgId, job.id);
-    const text = jobStreamText({ feed, watch, owner, jobId: job.id, after }, rulesOf(request, ids));
-    return sendEventStream(reply, text, () => watch.close());
+    const wants = new Set(request.query.include);
+    const text = jobStreamText({ feed, reader, watch, owner, job, wants, after }, rulesOf(request, ids));
+    const unlisten = wants.size === 0 ? () => {} : hints().listen((changed) => isAbout(job.seq, changed) && watch.wake());
+    return sendEventStream(reply, text, () => {
+      unlisten();
+      watch.close();
+    });
   });
 }
 
-const positionIn = (given: string | undefined, ids: FeedCursors): FeedPosition | undefined =>
+const positionIn = (given: string | undefined, ids: FeedCursors): ReturnType<FeedCursors['read']> | undefined =>
   given === undefined || given === '' ? undefined : ids.read(given);
 
 function filterOf({ type, state, job_id }: Static<typeof EventQuery>): FeedFilter {

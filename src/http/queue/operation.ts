@@ -1,7 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 import { AppError } from '../../core/errors.ts';
-import { traceparentOf } from '../../core/traceparent.ts';
+import type { Requester } from '../../core/governance/audit-action.ts';
 import { actorOf, identityOf } from '../shared/identity.ts';
+import { traceOf } from '../shared/request-spans.ts';
 import type { Asker } from './read-submission.ts';
 import type { Sight } from './render.ts';
 
@@ -14,7 +15,15 @@ export function callerOf(request: FastifyRequest) {
 
 export const askerOf = (request: FastifyRequest): Asker => ({
   identity: identityOf(request),
-  traceparent: traceparentOf(request.headers.traceparent),
+  traceparent: traceOf(request),
+});
+
+/** Who asks for an action, for the audit trail. */
+export const requesterOf = (request: FastifyRequest, reason?: string | null): Requester => ({
+  actor: actorOf(identityOf(request)),
+  requestId: request.id,
+  correlationId: null,
+  reason: reason ?? null,
 });
 
 export { bodyMayBeAbsent, judgedByService, needs, needsOrg } from '../shared/route-options.ts';

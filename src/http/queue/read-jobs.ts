@@ -1,10 +1,12 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import type { Engine } from '../../engine/engine.ts';
+import { firstArtifacts } from '../../services/artifacts/read-artifacts.ts';
 import { readJob } from '../../services/jobs/read-job.ts';
 import { searchJobs } from '../../services/jobs/search-jobs.ts';
 import type { Http } from '../door.ts';
 import { signalOf } from '../shared/request-signal.ts';
+import { renderArtifact } from './artifacts.ts';
 import { bodyMayBeAbsent, callerOf, needs, noSuchJob } from './operation.ts';
 import { type JobQuestion, readSearch, readSearchQuery } from './read-filter.ts';
 import { renderJob } from './render.ts';
@@ -13,6 +15,9 @@ import { JobStatus } from './schemas/job.ts';
 import { JobSearch, JobSearchQuery, JobSearchResult } from './schemas/search.ts';
 import { JobParams, named } from './schemas/shapes.ts';
 
+/** GET /queue/v1/jobs/{id}/artifacts returns all of them. */
+const MAX_SHOWN_ARTIFACTS = 100;
+
 const getSchema = {
   operationId: 'getJob',
   summary: 'Get a job',
@@ -20,7 +25,9 @@ const getSchema = {
   params: JobParams,
   querystring: Type.Object(
     {
-      include_result: Type.Optional(Type.Boolean({ default: false, description: 'Add the result, if the job has one.' })),
+      include_result: Type.Optional(
+        Type.Boolean({ default: false, description: 'Add the result, if the job has one, and its first 100 artifacts.' }),
+      ),
       include_history: Type.Optional(Type.Boolean({ default: false, description: 'Add every state change.' })),
     },
     { additionalProperties: false },
@@ -34,7 +41,10 @@ export function getJobRoute(http: Http, engine: Engine): void {
     const { include_result: includeResult, include_history: includeHistory } = request.query;
     const job = await readJob(engine, { ...owner, id: request.params.id, includeResult, includeHistory });
     if (job === null) throw noSuchJob(request.params.id);
-    return renderJob(job, sight);
+    const shown = renderJob(job, sight);
+    if (!includeResult) return shown;
+    const files = job.startedAt === null ? [] : await firstArtifacts(engine, { ...owner, jobId: job.id, limit: MAX_SHOWN_ARTIFACTS });
+    return { ...shown, artifacts: files.map(renderArtifact) };
   });
 }
 

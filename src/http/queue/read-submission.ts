@@ -1,5 +1,5 @@
 import { dictionary, lookUp } from '../../core/dictionary.ts';
-import { AppError, type Issue, invalidRequest, MAX_ISSUES } from '../../core/errors.ts';
+import { AppError, type Issue, invalidRequest, isAppError, MAX_ISSUES } from '../../core/errors.ts';
 import { Issues } from '../../core/issues.ts';
 import { suggestion } from '../../core/nearest-name.ts';
 import type { Submission } from '../../core/submission.ts';
@@ -7,7 +7,7 @@ import { CRITICAL_QUEUE } from '../../core/submission-fields.ts';
 import { Turns } from '../../core/turns.ts';
 import { invalidSubmission } from '../../services/jobs/submission-result.ts';
 import type { Identity } from '../shared/identity.ts';
-import { BACKOFF_MEMBERS, SUBMISSION_MEMBERS } from './words.ts';
+import { BACKOFF_MEMBERS, SUBMISSION_MEMBERS, UNIQUE_MEMBERS } from './words.ts';
 
 type Members = Readonly<Record<string, string>>;
 
@@ -22,6 +22,7 @@ export function readSubmission(body: unknown, { identity, traceparent }: Asker):
   const issues = new Issues();
   const submission = rename(body, { members: SUBMISSION_MEMBERS, prefix: '', issues }) as Record<string, unknown>;
   if (!isObject(submission)) return { submission: submission as unknown as Submission, issues: [] };
+  refuseTwoTimes(body as Record<string, unknown>, issues);
   if ('org_id' in submission) {
     requireOwnOrg(submission.org_id, identity);
     delete submission.org_id;
@@ -31,9 +32,30 @@ export function readSubmission(body: unknown, { identity, traceparent }: Asker):
   if ('backoff' in submission) {
     submission.backoff = rename(submission.backoff, { members: BACKOFF_MEMBERS, prefix: 'backoff.', issues });
   }
+  if ('unique' in submission) {
+    submission.unique = rename(submission.unique, { members: UNIQUE_MEMBERS, prefix: 'unique.', issues });
+  }
   if (submission.queue === CRITICAL_QUEUE) requireCritical(identity, 'queue');
   requirePriority(identity, submission.priority);
   return { submission: submission as unknown as Submission, issues: issues.list };
+}
+
+/** `scheduled_for` and `scheduled_at` are the same member. */
+function refuseTwoTimes(body: Record<string, unknown>, issues: Issues): void {
+  if (lookUp(body, 'scheduled_for') == null || lookUp(body, 'scheduled_at') == null) return;
+  issues.add('scheduled_for', 'CONFLICTING_MEMBERS', 'and scheduled_at are the same member: send one of them');
+}
+
+const CORE_TIME = /\bscheduledAt\b/g;
+
+/** Names the time of a submission as the caller did. The core has one name for both members, and errors would show the other one. */
+export function inSentNames<E>(error: E, sent: unknown): E | AppError {
+  if (!isAppError(error, 'INVALID_REQUEST') || !isObject(sent) || lookUp(sent, 'scheduled_for') == null) return error;
+  const inSent = (text: string) => text.replace(CORE_TIME, 'scheduled_for');
+  // The name of an unknown member is that of the caller.
+  if (error.details.some(({ code }) => code === 'UNKNOWN_MEMBER')) return error;
+  const details = error.details.map((issue) => ({ ...issue, field: inSent(issue.field), message: inSent(issue.message) }));
+  return new AppError(error.code, { message: inSent(error.message), details, cause: error.cause });
 }
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -52,7 +74,8 @@ function rename(given: unknown, { members, prefix, issues }: Renaming): unknown 
     const value = lookUp(given, name);
     if (core === undefined && isCoreName(members, name)) {
       issues.add(`${prefix}${name}`, 'UNKNOWN_MEMBER', `is not known${suggestion(name, Object.keys(members))}`);
-    } else renamed[core ?? name] = value;
+      // Two names of one member: null counts as absent.
+    } else if (core === undefined || lookUp(renamed, core) == null) renamed[core ?? name] = value;
   }
   return renamed;
 }

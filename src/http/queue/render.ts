@@ -2,12 +2,14 @@ import type { Static } from 'typebox';
 import { formatDuration } from '../../core/duration.ts';
 import type { AppError } from '../../core/errors.ts';
 import type { Failure } from '../../core/failure.ts';
+import { DEAD_LETTER_QUEUE } from '../../core/governance/dead-letter.ts';
 import type { Progress, StateTransition } from '../../core/job.ts';
 import type { JobLimit } from '../../core/limit.ts';
 import { publicFailure } from '../../core/public-failure.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
 import type { JobReport } from '../../services/jobs/read-job.ts';
 import type { RejectedSubmission, SubmissionResult } from '../../services/jobs/submission-result.ts';
+import { inSentNames } from './read-submission.ts';
 import type { ApiError } from './schemas/error.ts';
 import type { ErrorInfo, JobResult, JobStatus } from './schemas/job.ts';
 import type { SubmissionResult as Accepted, BatchRow } from './schemas/submission.ts';
@@ -36,14 +38,18 @@ export function renderSubmission(result: SubmissionResult): Static<typeof Accept
   const created_at = formatTimestamp(createdAt);
   // A job that is ready immediately has the same time for both.
   const scheduled_for = scheduledFor === createdAt ? created_at : timeOrNull(scheduledFor);
-  const body = { job_id: jobId, status, state: STATE_WORDS[state], created_at, scheduled_for };
-  return status === 'DUPLICATE' ? { ...body, existing_job_id: result.existingJobId } : body;
+  const key = result.idempotencyKey === undefined ? {} : { idempotency_key: result.idempotencyKey };
+  const body = { job_id: jobId, status, state: STATE_WORDS[state], created_at, scheduled_for, ...key };
+  if (status !== 'ACCEPTED') return { ...body, existing_job_id: result.existingJobId };
+  return result.replacedJobId === undefined ? body : { ...body, replaced_job_id: result.replacedJobId };
 }
 
-export function renderRow(result: SubmissionResult | RejectedSubmission): Static<typeof BatchRow> {
+/** `sent` is the submission as the caller wrote it. */
+export function renderRow(result: SubmissionResult | RejectedSubmission, sent: unknown): Static<typeof BatchRow> {
   if (result.status !== 'REJECTED') return renderSubmission(result);
-  const { code, message } = result.error;
-  const error = { code, message: inWireNames(message), details: renderIssues(result.error) };
+  const refusal = inSentNames(result.error, sent);
+  const { code, message } = refusal;
+  const error = { code, message: inWireNames(message), details: renderIssues(refusal) };
   return { job_id: null, status: 'REJECTED', state: null, created_at: null, scheduled_for: null, error };
 }
 
@@ -66,7 +72,11 @@ export function renderJob(job: JobReport, sight: Sight): Static<typeof JobStatus
     category: job.category,
     project_id: job.projectId,
     traceparent: job.traceparent,
-    queue: job.queue,
+    queue: job.state === 'dead_letter' ? DEAD_LETTER_QUEUE : job.queue,
+    origin_queue: job.state === 'dead_letter' ? job.queue : null,
+    dead_letter_status: job.deadLetterStatus,
+    replaces_job_id: job.replacesJobId,
+    replaced_by_job_id: job.replacedByJobId,
     max_attempts: job.maxAttempts,
     idempotency_key: job.idempotencyKey,
     callback_url: job.callbackUrl,
@@ -90,6 +100,7 @@ function renderTimes(job: JobReport) {
     updated_at: formatTimestamp(job.updatedAt),
     scheduled_for: timeOrNull(job.scheduledFor),
     scheduled_at: timeOrNull(job.scheduledAt),
+    planned_at: timeOrNull(job.plannedAt),
     started_at: timeOrNull(job.startedAt),
     completed_at: timeOrNull(job.completedAt),
     cancel_requested_at: timeOrNull(job.cancelRequestedAt),

@@ -9,7 +9,7 @@ import { signalOf } from '../shared/request-signal.ts';
 import type { Intake } from './intake.ts';
 import { askerOf, callerOf, judgedByService, needs } from './operation.ts';
 import { refuseSelfRegistered } from './own-types.ts';
-import { readBatch, readSubmission } from './read-submission.ts';
+import { inSentNames, readBatch, readSubmission } from './read-submission.ts';
 import { renderRow, renderSubmission } from './render.ts';
 import { answer, errorResponses } from './schemas/error.ts';
 import { named } from './schemas/shapes.ts';
@@ -17,18 +17,18 @@ import { BatchResult, BatchSubmission, JobSubmission, SubmissionResult } from '.
 
 /** Values, where a member counts as three. A job with more takes too long in one turn of the event loop, and a batch takes too much memory. */
 const SUBMISSION_VALUES = 200_000;
-const BATCH_VALUES = 2_000_000;
+export const BATCH_VALUES = 2_000_000;
 
-const jsonLimits = (entryBytes: number) => ({ values: SUBMISSION_VALUES, entryValues: SUBMISSION_VALUES, entryBytes });
+export const jsonLimits = (entryBytes: number) => ({ values: SUBMISSION_VALUES, entryValues: SUBMISSION_VALUES, entryBytes });
 
 const oneSchema = {
   operationId: 'submitJob',
   summary: 'Submit a job',
   description:
-    'Accepts one job. The response is sent after the job is stored durably. A repeated request with the same idempotency_key and content returns the first job (200, DUPLICATE). The same key with other content is refused (409).',
+    'Accepts one job. The response is sent after the job is stored durably. A repeated request with the same idempotency_key and content returns the first job (200, DUPLICATE). The same key with other content is refused (409). With unique or debounce, a job that has the unique key already may be returned instead (200, SKIPPED or UPDATED).',
   body: named(JobSubmission),
   response: {
-    200: answer(SubmissionResult, 'The request repeats an earlier one. This is the job of that request.'),
+    200: answer(SubmissionResult, 'The request repeats an earlier one, or a job with its unique key exists. This is that job.'),
     202: answer(SubmissionResult, 'The job is accepted.'),
     ...errorResponses(409),
   },
@@ -45,7 +45,10 @@ export function submitJobRoute(http: Http, engine: Engine, { admission, simulati
     if (issues.length > 0) throw invalidSubmission(issues);
     if (owner.projectId !== null) for (const [, error] of await refuseForeignDependencies(engine, owner, [submission])) throw error;
     const terms = { requestId: request.id, knownQueuesOnly: true, simulation };
-    const result = await submitJob(engine, { orgId: owner.orgId, submission, actor, terms, admission });
+    const result = await submitJob(engine, { orgId: owner.orgId, submission, actor, terms, admission }).catch((error: unknown) => {
+      throw inSentNames(error, request.body);
+    });
+    request.jobId = result.jobId;
     return reply.code(result.status === 'ACCEPTED' ? 202 : 200).send(renderSubmission(result));
   });
 }
@@ -80,6 +83,6 @@ export function submitBatchRoute(http: Http, engine: Engine, { admission, simula
       admission,
       signal: signalOf(reply),
     });
-    return { total, accepted, rejected, results: results.map(renderRow) };
+    return { total, accepted, rejected, results: results.map((result, index) => renderRow(result, request.body.jobs[index])) };
   });
 }

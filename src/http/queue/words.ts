@@ -37,6 +37,7 @@ export const SUBMISSION_MEMBERS = {
   payload: 'payload',
   priority: 'priority',
   delay: 'delay',
+  scheduled_for: 'scheduledAt',
   scheduled_at: 'scheduledAt',
   timeout: 'timeout',
   lifetime: 'lifetime',
@@ -50,6 +51,8 @@ export const SUBMISSION_MEMBERS = {
   callback_url: 'callbackUrl',
   queue: 'queue',
   limit: 'limit',
+  unique: 'unique',
+  debounce: 'debounce',
   category: 'category',
   project_id: 'projectId',
   traceparent: 'traceparent',
@@ -63,15 +66,20 @@ export const BACKOFF_MEMBERS = {
   jitter: 'jitter',
 } as const;
 
+export const UNIQUE_MEMBERS = { key: 'key', until: 'until', on_conflict: 'onConflict' } as const;
+
 const OTHER_MEMBERS = {
   next_cursor: 'nextCursor',
   reset_attempts: 'resetAttempts',
   retry_after: 'retryAfterMs',
   time_range: 'timeRange',
+  time_zone: 'timeZone',
+  job_ids: 'jobIds',
+  failure_rate: 'failureRate',
 };
 
 const WIRE_NAMES = new Map<string, string>(
-  [SUBMISSION_MEMBERS, BACKOFF_MEMBERS, OTHER_MEMBERS].flatMap((members) =>
+  [SUBMISSION_MEMBERS, BACKOFF_MEMBERS, UNIQUE_MEMBERS, OTHER_MEMBERS].flatMap((members) =>
     Object.entries(members).map(([wire, core]): [string, string] => [core, wire]),
   ),
 );

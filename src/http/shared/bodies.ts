@@ -11,6 +11,18 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** For routes whose bodies have more values than others. */
     json?: JsonLimits;
+    /** The route also needs the bytes of the body as they were sent, decompressed. */
+    keepsBytes?: boolean;
+    /** The body is a file of any media type. */
+    takesFiles?: boolean;
+  }
+  interface FastifyInstance {
+    /** For routes that read the bytes of a body themselves. */
+    uploads?: Uploads;
+  }
+  interface FastifyRequest {
+    /** Null unless the route keeps them. */
+    bodyBytes: Buffer | null;
   }
 }
 
@@ -31,10 +43,12 @@ export function installBodies(http: Http, options: BodyOptions): void {
   const budget = new BodyBudget(options.memoryBytes);
   const uploads = new Uploads({ bytesPerSecond: options.minUploadRate, graceMs: options.uploadGraceMs });
   const inflater = new Inflater();
+  http.decorate('uploads', uploads);
   http.addHook('onRoute', (route) => {
     route.bodyLimit = Math.min(route.bodyLimit ?? SMALL_BODY_BYTES, options.largestBytes);
   });
   http.addHook('onClose', async () => uploads.stop());
+  http.decorateRequest('bodyBytes', null);
   http.removeAllContentTypeParsers();
   http.addContentTypeParser('application/json', (request, _payload, done) => {
     const { inFlight, identity, ip, routeOptions } = request;
@@ -71,16 +85,20 @@ const BYTES_PER_VALUE = 16;
 type Reading = { limit: number; hold: BodyHold; inflater: Inflater };
 
 function read(request: FastifyRequest, bytes: Buffer, reading: Reading): unknown | Promise<unknown> {
-  const limits = request.routeOptions.config.json ?? DEFAULT_JSON_LIMITS;
+  const { json: limits = DEFAULT_JSON_LIMITS, keepsBytes = false } = request.routeOptions.config;
+  const parse = (plain: Buffer): unknown | Promise<unknown> => {
+    if (keepsBytes) request.bodyBytes = plain;
+    return parseSafely(plain, limits, reserve);
+  };
   const reserve = (values: number) => {
     if (values > DEFAULT_JSON_LIMITS.values) reading.hold.take(values * BYTES_PER_VALUE);
   };
   const encoding = request.headers['content-encoding']?.trim().toLowerCase();
-  if (encoding === undefined || encoding === 'identity') return parseSafely(bytes, limits, reserve);
+  if (encoding === undefined || encoding === 'identity') return parse(bytes);
   if (encoding !== 'gzip' && encoding !== 'x-gzip') {
     throw refuse('UNSUPPORTED_ENCODING', 'must be sent plain or with one gzip encoding');
   }
-  return inflate(bytes, reading).then((inflated) => parseSafely(inflated, limits, reserve));
+  return inflate(bytes, reading).then(parse);
 }
 
 async function inflate(bytes: Buffer, { limit, hold, inflater }: Reading): Promise<Buffer> {

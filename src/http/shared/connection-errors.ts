@@ -5,10 +5,25 @@ import { AppError } from '../../core/errors.ts';
 import { CONSTANT_HEADERS } from './constant-headers.ts';
 import { renderPlainly } from './errors.ts';
 
-type ConnectionError = Error & { code?: string };
+type ConnectionError = Error & { code?: string; isSlow?: boolean };
+
+/** Connections whose request may take as long as its bytes need. */
+const patient = new WeakSet<Socket>();
+
+/** Exempts a request from the time limit for its arrival while `work` receives it. The rate at which it must arrive still applies. */
+export async function withoutTimeLimit<T>(socket: Socket, work: () => Promise<T>): Promise<T> {
+  patient.add(socket);
+  try {
+    return await work();
+  } finally {
+    patient.delete(socket);
+  }
+}
 
 /** Responds to bytes that are not a complete HTTP request: invalid, too slow or too long. No route handles them. */
 export function answerConnectionError(error: ConnectionError, socket: Socket): void {
+  // Node reports the limit for the whole request once, and leaves the connection to us.
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && error.isSlow !== true && patient.has(socket)) return;
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;

@@ -2,6 +2,7 @@ import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError, type ErrorCode, invalidRequest, isAppError } from '../../core/errors.ts';
 import type { Door, ErrorResponse, Http } from '../door.ts';
 import { setConstantHeaders } from './constant-headers.ts';
+import { lingerAfterResponse } from './lingering-close.ts';
 import { bodyTooLarge } from './safe-json.ts';
 import { issuesOf } from './validation-issues.ts';
 
@@ -57,13 +58,17 @@ export function installErrors(http: Http, doors: readonly Door[], onFault: Fault
 export type ErrorAnswer = { error: AppError; request: FastifyRequest; reply: FastifyReply; doors: readonly Door[] };
 
 export function sendError({ error, request, reply, doors }: ErrorAnswer): FastifyReply {
+  request.problem = { code: error.code, message: error.message };
   const { status, contentType, headers = {}, body } = responseTo(error, request, doorOf(request.url, doors));
   setConstantHeaders(reply, request.id);
   reply.code(status).headers(headers).type(contentType);
   if (status === 503 || status === 429) {
     reply.header('retry-after', Math.max(1, Math.ceil((error.retryAfterMs ?? RETRY_AFTER_MS) / 1_000)));
   }
-  if (hasLongUpload(request)) reply.header('connection', 'close');
+  if (hasLongUpload(request)) {
+    reply.header('connection', 'close');
+    lingerAfterResponse(request.raw);
+  }
   // Bypasses the response schema of the route, which describes the success and could reject the error.
   return reply.serializer(JSON.stringify).send(body);
 }
@@ -110,7 +115,7 @@ export function toAppError(error: unknown, request: FastifyRequest): AppError {
   }
   const isFastifyError = typeof code === 'string' && code.startsWith('FST_ERR_');
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') return bodyTooLarge(request.routeOptions.bodyLimit);
-  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return unsupportedMediaType();
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') return unsupportedMediaType(request.routeOptions.config?.takesFiles === true);
   if (isFastifyError && statusCode === 503) return new AppError('UNAVAILABLE', { retryAfterMs: RETRY_AFTER_MS });
   if (isFastifyError && statusCode === 404) return new AppError('NOT_FOUND');
   if (isFastifyError && statusCode !== undefined && statusCode >= 400 && statusCode < 500) {
@@ -124,7 +129,11 @@ export function toAppError(error: unknown, request: FastifyRequest): AppError {
     : fault(error);
 }
 
-function unsupportedMediaType(): AppError {
+function unsupportedMediaType(isFile: boolean): AppError {
+  if (isFile) {
+    const message = 'Content-Type must be a media type such as text/csv. Leave it out if you do not know it.';
+    return invalidRequest({ field: 'Content-Type', code: 'UNSUPPORTED_MEDIA_TYPE', message });
+  }
   const message = 'The body must be JSON: send it with Content-Type: application/json.';
   return invalidRequest({ field: 'body', code: 'UNSUPPORTED_MEDIA_TYPE', message });
 }

@@ -2,7 +2,15 @@ import swagger from '@fastify/swagger';
 import type { FastifyContextConfig, FastifySchema, RouteOptions } from 'fastify';
 import { Type } from 'typebox';
 import type { Door, Http } from '../door.ts';
+import { describedReferences } from './described-references.ts';
 import { doorOf } from './errors.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** What the document says of a route that checks its caller itself. */
+    security?: Record<string, string[]>[];
+  }
+}
 
 /** The members of every error response. A door may add others. */
 const ErrorSchema = Type.Object(
@@ -12,9 +20,10 @@ const ErrorSchema = Type.Object(
     details: Type.Array(
       Type.Object({
         field: Type.String({ description: 'The field, as a dotted path.' }),
-        code: Type.String(),
-        message: Type.String(),
+        code: Type.String({ description: 'The problem, for programs.' }),
+        message: Type.String({ description: 'The problem, for people.' }),
       }),
+      { description: 'One entry for each problem of the request.' },
     ),
     request_id: Type.String({ description: 'The id of the request, as in the header X-Request-Id.' }),
   },
@@ -37,6 +46,7 @@ type OpenApiOptions = { doors: readonly Door[]; version: string };
 /** Collects the schemas of all routes registered after it into one document, served as JSON. */
 export async function installOpenApi(http: Http, { doors, version }: OpenApiOptions): Promise<void> {
   http.addSchema(ErrorSchema);
+  const describe = describedReferences(http);
   await http.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -54,11 +64,17 @@ export async function installOpenApi(http: Http, { doors, version }: OpenApiOpti
       components: {
         securitySchemes: {
           bearer: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer <key>`.' },
+          operator: { type: 'http', scheme: 'bearer', description: 'The operator token: `Authorization: Bearer <token>`.' },
         },
       },
     },
     refResolver: { buildLocalReference: (json, _base, _fragment, index) => String(json.$id ?? `Schema${index}`) },
     transform: ({ schema, url, route }) => ({ schema: documented({ schema, url, route, doors }), url }),
+    transformObject: (parts) => {
+      const document = 'openapiObject' in parts ? parts.openapiObject : parts.swaggerObject;
+      if ('components' in document) describe(document.components?.schemas ?? {});
+      return document;
+    },
   });
   serveDocument(http, Object.fromEntries(doors.flatMap(({ webhooks = {} }) => Object.entries(webhooks))));
 }
@@ -81,7 +97,8 @@ function documented({ schema = {}, url, route, doors }: Documented): FastifySche
 }
 
 /** An empty list means that the operation takes no key. An empty member means that the key is optional. */
-function securityOf({ scopes, isOpenCall }: FastifyContextConfig): Record<string, string[]>[] {
+function securityOf({ scopes, isOpenCall, security }: FastifyContextConfig): Record<string, string[]>[] {
+  if (security !== undefined) return security;
   if (scopes === undefined) return [];
   const key = { bearer: [...scopes] };
   return isOpenCall === true ? [key, {}] : [key];

@@ -1,4 +1,6 @@
 import type { FastifyRequest } from 'fastify';
+import { invalidRequest } from '../../core/errors.ts';
+import { parseTimestamp } from '../../core/timestamp.ts';
 import type { Http } from '../door.ts';
 
 type MemberSchema = { type?: string | string[]; anyOf?: MemberSchema[]; items?: MemberSchema; const?: unknown };
@@ -18,6 +20,15 @@ export function installQueryValues(http: Http): void {
       for (const reader of readers) if (Object.hasOwn(query, reader.name)) query[reader.name] = read(query[reader.name], reader);
     };
     route.preValidation = [convert, ...[route.preValidation ?? []].flat()];
+  });
+}
+
+const NO_PARAMETERS = { type: 'object', properties: {}, additionalProperties: false } as const;
+
+/** Routes of this scope that declare no parameters accept none: `?dry_run=true` must not be ignored where it means nothing. */
+export function refuseUndeclaredQueries(http: Http): void {
+  http.addHook('onRoute', (route) => {
+    if (route.schema?.querystring === undefined) route.schema = { ...route.schema, querystring: NO_PARAMETERS };
   });
 }
 
@@ -45,4 +56,12 @@ function readOne(text: string, types: ReadonlySet<string>): unknown {
   if (types.has('boolean') && (text === 'true' || text === 'false')) return text === 'true';
   const isNumber = /^-?\d{1,15}$/.test(text) || (types.has('number') && /^-?\d{1,15}\.\d{1,15}$/.test(text));
   return isNumber && (types.has('integer') || types.has('number')) ? Number(text) : text;
+}
+
+/** A time in a query. Null: it is absent. */
+export function readTime(text: string | undefined, field: string): Date | null {
+  if (text === undefined) return null;
+  const read = parseTimestamp(text);
+  if (read.ok) return read.date;
+  throw invalidRequest({ field, code: 'INVALID_VALUE', message: `${field} is not a time: ${read.message}` });
 }

@@ -11,6 +11,8 @@ export type JsonLimits = {
   /** In one entry of a list that is a member of the body, and how many bytes it may have. Checked for large bodies only. */
   readonly entryValues: number;
   readonly entryBytes: number;
+  /** Members of the body that are never written to the database, which refuses NUL and half surrogate pairs. Their texts may contain both. */
+  readonly anyText?: ReadonlySet<string>;
 };
 
 /** Requests that a schema validates contain at most some thousand ids, so the validator finds a bounded number of errors. */
@@ -34,7 +36,7 @@ export function parseSafely(
   scan.advance(bytes.length);
   checkScan(bytes, scan, limits);
   reserve(scan.values);
-  return readPiece(bytes.toString('utf8'), '', scan);
+  return readPiece(bytes.toString('utf8'), '', { scan, limits });
 }
 
 async function parseLarge(bytes: Buffer, limits: JsonLimits, reserve: (values: number) => void): Promise<unknown> {
@@ -54,15 +56,17 @@ function checkScan(bytes: Buffer, scan: JsonScan, { values }: JsonLimits): void 
   if (!isUtf8(bytes)) throw refuse('INVALID_TEXT', 'is not valid UTF-8');
 }
 
-const readerOf = (scan: JsonScan, { entryBytes, entryValues }: JsonLimits): PieceReader => ({
-  read: (text, path) => readPiece(text, path, scan),
-  refuseLarge: (path) => refuse('PAYLOAD_TOO_LARGE', `must not be larger than ${entryBytes} bytes`, path),
-  refuseMany: (path) => tooMany(entryValues, path),
+const readerOf = (scan: JsonScan, limits: JsonLimits): PieceReader => ({
+  read: (text, path) => readPiece(text, path, { scan, limits }),
+  refuseLarge: (path) => refuse('PAYLOAD_TOO_LARGE', `must not be larger than ${limits.entryBytes} bytes`, path),
+  refuseMany: (path) => tooMany(limits.entryValues, path),
 });
 
-function readPiece(text: string, path: string, scan: JsonScan): unknown {
+type Piece = { readonly scan: JsonScan; readonly limits: JsonLimits };
+
+function readPiece(text: string, path: string, { scan, limits: { anyText = NONE } }: Piece): unknown {
   const value = parse(text);
-  if (isSuspicious(text, scan)) inspect(value, path);
+  if (isSuspicious(text, scan)) inspect(value, path, anyText);
   return value;
 }
 
@@ -78,32 +82,40 @@ function parse(text: string): unknown {
 const isSuspicious = (text: string, { hasUnicodeEscape, hasGreatNumber }: JsonScan): boolean =>
   hasUnicodeEscape || hasGreatNumber || text.includes('__proto__') || text.includes('constructor');
 
+const NONE: ReadonlySet<string> = new Set();
+
 /** Walks a value whose text looks suspicious. Its depth is already limited. */
-function inspect(value: unknown, path: string): void {
-  if (typeof value === 'string') inspectText(value, path);
+function inspect(value: unknown, path: string, anyText: ReadonlySet<string>): void {
+  if (typeof value === 'string') inspectText(value, path, anyText);
   else if (typeof value === 'number') {
     if (!Number.isFinite(value)) throw refuse('OUT_OF_RANGE', 'is too large: a number must fit a double', path);
   } else if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) inspect(item, `${path}[${index}]`);
+    for (const [index, item] of value.entries()) inspect(item, `${path}[${index}]`, anyText);
   } else if (typeof value === 'object' && value !== null) {
-    for (const name of Object.keys(value)) inspectMember(value as Record<string, unknown>, name, path);
+    for (const name of Object.keys(value)) inspectMember(value as Record<string, unknown>, name, { path, anyText });
   }
 }
 
-function inspectMember(owner: Record<string, unknown>, name: string, path: string): void {
-  inspectText(name, path);
+type Place = { readonly path: string; readonly anyText: ReadonlySet<string> };
+
+function inspectMember(owner: Record<string, unknown>, name: string, { path, anyText }: Place): void {
+  inspectText(name, path, anyText);
   const value = Object.getOwnPropertyDescriptor(owner, name)?.value;
   const isPoison =
     name === '__proto__' || (name === 'constructor' && typeof value === 'object' && value !== null && Object.hasOwn(value, 'prototype'));
   const below = path === '' ? name : `${path}.${name}`;
   if (isPoison) throw refuse('FORBIDDEN_MEMBER', 'is not an accepted name: rename the member', below);
-  inspect(value, below);
+  inspect(value, below, anyText);
 }
 
-function inspectText(text: string, path: string): void {
+function inspectText(text: string, path: string, anyText: ReadonlySet<string>): void {
+  if (anyText.has(rootOf(path))) return;
   if (text.includes('\0')) throw refuse('INVALID_TEXT', 'must not contain a NUL character', path);
   if (!text.isWellFormed()) throw refuse('INVALID_TEXT', 'must not contain half of a surrogate pair', path);
 }
+
+/** The member of the body that the path leads through. */
+const rootOf = (path: string): string => /^[^.[]*/.exec(path)?.[0] ?? '';
 
 export function bodyTooLarge(limit: number): AppError {
   return refuse('PAYLOAD_TOO_LARGE', `must not be larger than ${limit} bytes`);

@@ -75,4 +75,5 @@ export class Uploads {
 /** The client gets the same response as for a request that does not arrive in time. */
 class SlowUpload extends Error {
   readonly code = 'ERR_HTTP_REQUEST_TIMEOUT';
+  readonly isSlow = true;
 }

@@ -17,6 +17,7 @@ const PAGE = `<!doctype html>
 <title>Millrace API</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="/docs/swagger-ui.css">
+<link rel="stylesheet" href="/docs/page.css">
 <script src="/docs/swagger-ui-bundle.js" defer></script>
 <script src="/docs/start.js" defer></script>
 </head>
@@ -31,9 +32,32 @@ const START = `SwaggerUIBundle({
   dom_id: '#api',
   deepLinking: true,
   filter: true,
+  defaultModelExpandDepth: 2,
   tryItOutEnabled: true,
   validatorUrl: null,
 });
+`;
+
+/** Swagger UI is laid out for wide screens. On a phone, each cell of its tables gets a row, and controls are large enough to touch. */
+const STYLE = `.swagger-ui .response-col_links { display: none; }
+.swagger-ui .json-schema-2020-12-expand-deep-button { color: #505a6b; }
+@media (max-width: 640px) {
+  .swagger-ui .wrapper { padding: 0 12px; }
+  .swagger-ui .info { margin: 24px 0; }
+  .swagger-ui .opblock-summary-path { max-width: none; }
+  .swagger-ui .opblock-tag { flex-wrap: wrap; }
+  .swagger-ui .filter .operation-filter-input { width: 100%; max-width: none; box-sizing: border-box; }
+  .swagger-ui table, .swagger-ui tbody, .swagger-ui tr, .swagger-ui td { display: block; width: auto; max-width: 100%; }
+  .swagger-ui table thead { display: none; }
+  .swagger-ui table tbody tr td:has(.model-box) { max-width: 100%; }
+  .swagger-ui table.parameters > tbody > tr > td, .swagger-ui table.responses-table > tbody > tr > td { min-width: 0; padding: 4px 0; }
+  .swagger-ui .response-col_status { font-weight: bold; }
+  .swagger-ui .json-schema-2020-12-keyword--description { font-size: 14px; }
+  .swagger-ui input, .swagger-ui select, .swagger-ui textarea { font-size: 16px; max-width: 100%; box-sizing: border-box; }
+  .swagger-ui input, .swagger-ui select, .swagger-ui .btn, .swagger-ui .tab button, .swagger-ui .opblock-summary-control { min-height: 40px; }
+  .swagger-ui .scheme-container .schemes { flex-wrap: wrap; gap: 12px; }
+  .swagger-ui .dialog-ux .modal-ux { width: 92vw; min-width: 0; max-width: 92vw; }
+}
 `;
 
 /** The page takes scripts and styles from this server alone, none of them inline, and connects to this server alone. */
@@ -49,6 +73,7 @@ const POLICY = [
 ].join('; ');
 
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
+const CSS = 'text/css; charset=utf-8';
 const HIDDEN = { schema: { hide: true } } as const;
 
 /** Serves Swagger UI with the OpenAPI document of this server. The browser needs no other host. */
@@ -57,9 +82,10 @@ export function installApiPage(http: Http): void {
   http.get('/docs', HIDDEN, async (_request, reply) =>
     send(reply, 'text/html; charset=utf-8').header('content-security-policy', POLICY).send(PAGE),
   );
+  http.get('/docs/page.css', HIDDEN, async (_request, reply) => send(reply, CSS).send(STYLE));
   http.get('/docs/start.js', HIDDEN, async (_request, reply) => send(reply, JAVASCRIPT).send(START));
   serveFile(http, 'swagger-ui-bundle.js', JAVASCRIPT);
-  serveFile(http, 'swagger-ui.css', 'text/css; charset=utf-8');
+  serveFile(http, 'swagger-ui.css', CSS);
 }
 
 const send = (reply: FastifyReply, type: string): FastifyReply => reply.type(type).header('cache-control', 'no-cache');

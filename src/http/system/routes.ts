@@ -3,21 +3,34 @@ import type { Engine } from '../../engine/engine.ts';
 import { checkReadiness } from '../../services/admission/check-readiness.ts';
 import type { Http } from '../door.ts';
 
-const Health = Type.Object({ status: Type.Literal('ok') }, { description: 'The process is alive.' });
+const Health = Type.Object(
+  { status: Type.Literal('ok', { description: 'The process is alive.' }) },
+  { description: 'The process is alive.' },
+);
 
 const READY_MEMBERS = {
-  status: Type.Union([Type.Literal('ready'), Type.Literal('not_ready')]),
-  ledger: Type.Object({
-    reachable: Type.Boolean(),
-    latency_ms: Type.Union([Type.Number(), Type.Null()]),
-  }),
+  status: Type.Union([Type.Literal('ready'), Type.Literal('not_ready')], { description: 'Whether the server is ready.' }),
+  ledger: Type.Object(
+    {
+      reachable: Type.Boolean({ description: 'Whether the database responded within a second.' }),
+      latency_ms: Type.Union([Type.Number(), Type.Null()], { description: 'Its response time; null if it did not respond.' }),
+    },
+    { description: 'The database.' },
+  ),
   workers: Type.Union([Type.Integer(), Type.Null()], {
     description: 'Workers alive and not blocked; null when the database cannot be reached.',
   }),
   reasons: Type.Array(Type.String(), { description: 'Why the server is not ready.' }),
-  warnings: Type.Array(Type.Object({ code: Type.String(), message: Type.String() }), {
-    description: 'What needs an operator: RFA_EXEC_WORKER_UNAVAILABLE (no worker is alive), WORKER_STALLED (a handler blocks its worker).',
-  }),
+  warnings: Type.Array(
+    Type.Object({
+      code: Type.String({ description: 'The warning, for programs.' }),
+      message: Type.String({ description: 'The warning, for people.' }),
+    }),
+    {
+      description:
+        'What needs an operator: RFA_EXEC_WORKER_UNAVAILABLE (no worker is alive), WORKER_STALLED (a handler blocks its worker).',
+    },
+  ),
 };
 
 const Ready = Type.Object(READY_MEMBERS, { description: 'The server accepts jobs.' });
@@ -33,15 +46,24 @@ const ReadyQuery = Type.Object({
 });
 
 const Version = Type.Object(
-  { name: Type.Literal('millrace'), version: Type.String(), node: Type.String() },
+  {
+    name: Type.Literal('millrace', { description: 'The name of the program.' }),
+    version: Type.String({ description: 'The version of Millrace.' }),
+    node: Type.String({ description: 'The version of Node.' }),
+  },
   { description: 'The versions of Millrace and of Node.' },
 );
 
 const PROBE = { isProbe: true } as const;
 
 /** Health, readiness and version, for load balancers and people. No key is needed. */
-export function installSystem(http: Http, { engine, version }: { engine: Engine; version: string }): void {
-  const health = { operationId: 'getHealth', summary: 'Is the process alive?', tags: ['system'] };
+export function installSystem(http: Http, { engine, version }: { engine: Pick<Engine, 'database'>; version: string }): void {
+  const health = {
+    operationId: 'getHealth',
+    summary: 'Is the process alive?',
+    description: 'Succeeds while the process can respond. It does not ask the database.',
+    tags: ['system'],
+  };
   http.get('/healthz', { config: PROBE, schema: { ...health, response: { 200: Health } } }, async () => ({
     status: 'ok' as const,
   }));
@@ -69,7 +91,12 @@ export function installSystem(http: Http, { engine, version }: { engine: Engine;
       .header('retry-after', 1)
       .send({ status: 'not_ready' as const, code, ...facts });
   });
-  const about = { operationId: 'getVersion', summary: 'Which version is this?', tags: ['system'] };
+  const about = {
+    operationId: 'getVersion',
+    summary: 'Which version is this?',
+    description: 'The versions of the program and of Node.',
+    tags: ['system'],
+  };
   http.get('/version', { config: PROBE, schema: { ...about, response: { 200: Version } } }, async () => ({
     name: 'millrace' as const,
     version,

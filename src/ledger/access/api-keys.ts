@@ -1,6 +1,6 @@
 import { FIRST_API_KEY_LOCK, waitForLock } from '../driver/advisory-locks.ts';
 import { textArray } from '../driver/binary-array.ts';
-import { type Queryable, run, statement } from '../driver/statement.ts';
+import { namedStatement, type Queryable, run, runNamed, statement } from '../driver/statement.ts';
 
 const CREATE = statement(
   'create_api_key',
@@ -13,11 +13,14 @@ const CREATE = statement(
 /** Whether a client got key `k` by registering, or as the successor of such a key. */
 export const IS_SELF_REGISTERED = '(NOT k.given_by_operator AND EXISTS (SELECT FROM millrace.clients c WHERE c.org_id = k.org_id))';
 
+/** All keys of an org stop working when its deletion begins. */
+const IS_OF_DELETED_ORG = 'EXISTS (SELECT FROM millrace.orgs o WHERE o.id = k.org_id AND o.deleting_at IS NOT NULL)';
+
 // Looks up by id alone, because the key determines which org calls.
 const FIND = statement(
   'find_api_keys',
   `SELECT id, org_id AS "orgId", project_id AS "projectId", secret_hash AS "secretHash", scopes,
-     revoked_at IS NOT NULL AS "isRevoked", extract(epoch FROM expires_at - millrace.clock())::float8 * 1000 AS "expiresInMs",
+     revoked_at IS NOT NULL OR ${IS_OF_DELETED_ORG} AS "isRevoked", extract(epoch FROM expires_at - millrace.clock())::float8 * 1000 AS "expiresInMs",
      ${IS_SELF_REGISTERED} AS "isSelfRegistered"
    FROM millrace.api_keys k WHERE id = ANY ($1::text[])`,
 );
@@ -29,10 +32,20 @@ const LIST = statement(
    FROM millrace.api_keys WHERE org_id = $1::uuid ORDER BY created_at, id`,
 );
 
+const PAGE = namedStatement<{ orgId: string; afterAt: string | null; afterId: string; limit: number }, ApiKeyInfo & { place: string }>(
+  'list_api_key_page',
+  `SELECT id, org_id AS "orgId", project_id AS "projectId", name, scopes, created_at AS "createdAt", expires_at AS "expiresAt",
+     last_used_at AS "lastUsedAt", revoked_at AS "revokedAt", expires_at <= millrace.clock() AS "isExpired", created_at::text AS place
+   FROM millrace.api_keys WHERE org_id = $orgId::uuid
+     AND ($afterAt::text IS NULL OR (created_at, id) > ($afterAt::text::timestamptz, $afterId::text COLLATE "C"))
+   ORDER BY created_at, id LIMIT $limit::int4`,
+);
+
 const REVOKE = statement(
   'revoke_api_key',
-  `UPDATE millrace.api_keys SET revoked_at = coalesce(revoked_at, millrace.clock())
-   WHERE org_id = $1::uuid AND id = $2 RETURNING revoked_at`,
+  `WITH found AS (SELECT org_id, id, revoked_at FROM millrace.api_keys WHERE org_id = $1::uuid AND id = $2 FOR UPDATE)
+   UPDATE millrace.api_keys k SET revoked_at = coalesce(f.revoked_at, millrace.clock()) FROM found f
+   WHERE k.org_id = f.org_id AND k.id = f.id RETURNING k.revoked_at AS at, f.revoked_at IS NULL AS "isFirst"`,
 );
 
 // Many processes see the same key. The first one in each minute writes the time.
@@ -101,10 +114,24 @@ export async function listApiKeys(db: Queryable, orgId: string): Promise<ApiKeyI
   return run<ApiKeyInfo>(db, LIST, [orgId]);
 }
 
-/** Returns the time of the first revocation, or null if the org has no such key. */
-export async function revokeApiKey(db: Queryable, orgId: string, id: string): Promise<Date | null> {
-  const rows = await run<{ revoked_at: Date }>(db, REVOKE, [orgId, id]);
-  return rows[0]?.revoked_at ?? null;
+/** The last key of the page before. Times are exact to the microsecond, so they are kept as text. */
+export type ApiKeyPosition = { readonly createdAt: string; readonly id: string };
+
+/** Oldest first. */
+export async function listApiKeyPage(
+  db: Queryable,
+  { orgId, after, limit }: { orgId: string; after: ApiKeyPosition | null; limit: number },
+): Promise<{ keys: ApiKeyInfo[]; next: ApiKeyPosition | null }> {
+  const rows = await runNamed(db, PAGE, { orgId, afterAt: after?.createdAt ?? null, afterId: after?.id ?? '', limit: limit + 1 });
+  const page = rows.slice(0, limit);
+  const last = page.at(-1);
+  const next = rows.length > limit && last !== undefined ? { createdAt: last.place, id: last.id } : null;
+  return { keys: page.map(({ place: _, ...key }) => key), next };
+}
+
+/** Returns the time of the first revocation and whether it is this one, or null if the org has no such key. */
+export async function revokeApiKey(db: Queryable, orgId: string, id: string): Promise<{ at: Date; isFirst: boolean } | null> {
+  return (await run<{ at: Date; isFirst: boolean }>(db, REVOKE, [orgId, id]))[0] ?? null;
 }
 
 /** Records that the keys were used, at most once a minute each. */

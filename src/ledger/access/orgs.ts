@@ -9,12 +9,15 @@ const CREATE = statement(
    ON CONFLICT DO NOTHING RETURNING id`,
 );
 
-const FIND = statement('find_org', 'SELECT id, slug, requests_per_minute AS "requestsPerMinute" FROM millrace.orgs WHERE slug = $1');
+const FIND = statement(
+  'find_org',
+  'SELECT id, slug, requests_per_minute AS "requestsPerMinute" FROM millrace.orgs WHERE slug = $1 AND deleting_at IS NULL',
+);
 
 const LIST = statement(
   'list_orgs',
   `SELECT id, slug, requests_per_minute AS "requestsPerMinute", max_running AS "maxRunning", created_at AS "createdAt"
-   FROM millrace.orgs WHERE id <> '${SYSTEM_ORG_ID}' ORDER BY slug`,
+   FROM millrace.orgs WHERE id <> '${SYSTEM_ORG_ID}' AND deleting_at IS NULL ORDER BY slug`,
 );
 
 // Reads one entry of the index for each org, and not one for each job.

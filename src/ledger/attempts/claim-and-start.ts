@@ -2,7 +2,7 @@ import { boolArray, int2Array, int4Array, int8Array, textArray, uuidArray } from
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
 import { IS_STILL_THERE, LEASED_IN_LINE } from './claim-text.ts';
-import { LEASED_IN_TURN } from './claim-turns-text.ts';
+import { LEASED_IN_TURN, LEASED_WITHIN_QUEUES } from './claim-turns-text.ts';
 
 // The hot path in: takes ready jobs, leases and starts them in one statement. It runs in parallel with `complete-jobs.ts`, on another
 // connection. Measured on 2 cores with full history and 64 slots: 30 000 to 37 000 jobs/s drained, 29 000 to 32 000 when one statement
@@ -42,6 +42,15 @@ export type StartedJob = {
   projectId: string | null;
   /** Null for a job without a limit. */
   limitId: number | null;
+  /** The scheduled run that submitted it. Null for a job that no schedule submitted. */
+  plannedAtMs: number | null;
+  category: string | null;
+  /** Null if the request has the id of the job. */
+  requestId: string | null;
+  /** Who submitted the job, as the ledger stores it. */
+  actor: string | null;
+  /** Manual retries that followed a permanent failure. Null: none. */
+  permanentFailures: number | null;
 };
 
 export type ClaimParams = {
@@ -62,13 +71,16 @@ export type Claimed = {
   orgs?: number;
   /** How long the database took to find these orgs. */
   foundMs?: number;
+  /** What the caps and rates of queues left, if the claim looked into queues that have any. */
+  queueRoom?: { readonly isFull: boolean; readonly waitMs: number | null };
 };
 
 /** The request that submitted the job correlates it if the caller gave no value. */
 export const CORRELATION = 'coalesce(j.correlation_id, j.request_id) AS correlation_id';
 
 const STARTED_COLUMNS = `org_id, seq, id, lease_seq, previous_lease_seq, job_type, queue, priority, order_key, attempts_started,
-  max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, traceparent, tags, project_id, limit_id`;
+  max_attempts, policy_id, created_at, lifetime_deadline, payload, payload_bytes, idempotency_key, correlation_id, traceparent, tags, project_id, limit_id, planned_at,
+  category, request_id, actor, permanent_failures`;
 
 const RETURNED_COLUMNS = STARTED_COLUMNS.replace(/\w+/g, (column) => {
   if (column === 'correlation_id') return CORRELATION;
@@ -82,7 +94,9 @@ export const startedText = (previousLease: string): string => `org_id AS "orgId"
   date_part('epoch', created_at) * 1000 AS "createdAtMs",
   date_part('epoch', lifetime_deadline - millrace.clock()) * 1000 AS "lifetimeLeftMs",
   payload AS "payload", payload_bytes AS "payloadBytes", idempotency_key AS "idempotencyKey", correlation_id AS "correlationId",
-  traceparent AS "traceparent", tags AS "tags", project_id AS "projectId", limit_id AS "limitId"`;
+  traceparent AS "traceparent", tags AS "tags", project_id AS "projectId", limit_id AS "limitId",
+  date_part('epoch', planned_at) * 1000 AS "plannedAtMs", category AS "category", request_id AS "requestId", actor AS "actor",
+  permanent_failures AS "permanentFailures"`;
 
 const NULLS = Array.from(startedText('x').matchAll(/ AS "/g), () => 'NULL').join(', ');
 const mayHaveMore = (given: string): string => `(SELECT count(*) FROM ${given}) < $2::int4
@@ -105,15 +119,22 @@ export const IN_TURN: ClaimOrder = {
   note: (given) => `UNION ALL SELECT ${NULLS}, ${mayHaveMore(given)}, share.orgs, coalesce(share.took_ms, 0) FROM share`,
 };
 
-// Parameters: worker, limit, claim number, the ranges as four arrays, how many runs to read, the ranks of the ranges. The statement reads
-// the clock once, and a job may be committed between that and the snapshot. So the start is never earlier than the time at which the
-// job became ready.
+/** Like `IN_TURN`, within the caps and rates of queues. */
+export const WITHIN_QUEUES: ClaimOrder = { ...IN_TURN, leased: LEASED_WITHIN_QUEUES };
+
+// A job that got its turn when another one ended must not seem to start before that end. The end is in the snapshot, so the start is read
+// from the clock after the snapshot was taken.
+const STARTS = RECORD.replace(' AS id', ' AS id, millrace.clock_after_snapshot() AS at');
+const STARTED_AT = '(SELECT at FROM record)';
+
+// Parameters: worker, limit, claim number, the ranges as four arrays, how many runs to read, the ranks of the ranges. The start is never
+// earlier than the time at which the job became ready, even if the clock was set back.
 function claimAndStartText({ leased, columns, note }: ClaimOrder): string {
   return `
-WITH ${RECORD}, ${leased}
+WITH ${STARTS}, ${leased}
 , started AS (
   UPDATE millrace.jobs j SET state = 'running', worker_id = $1::int8, lease_seq = l.lease_seq, previous_lease_seq = j.started_lease_seq,
-    started_lease_seq = l.lease_seq, started_at = greatest(millrace.clock(), j.scheduled_at), updated_at = millrace.clock(),
+    started_lease_seq = l.lease_seq, started_at = greatest(${STARTED_AT}, j.scheduled_at), updated_at = ${STARTED_AT},
     attempts_started = j.attempts_started + 1, ${countedText()}
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
   RETURNING ${RETURNED_COLUMNS}, j.event_count, j.round, ${tookText('j.scheduled_at', 'j.started_at')} AS took_ms
@@ -126,6 +147,7 @@ WITH ${RECORD}, ${leased}
     from: `'scheduled'`,
     to: `'running'`,
     reason: `'started'`,
+    at: STARTED_AT,
     workerId: '$1::int8',
     tookMs: 'took_ms',
   })}
@@ -136,6 +158,7 @@ ${note('started')}`;
 
 const CLAIM_AND_START = statement('claim_and_start', claimAndStartText(IN_LINE));
 const CLAIM_AND_START_IN_TURN = statement('claim_and_start_in_turn', claimAndStartText(IN_TURN));
+const CLAIM_AND_START_WITHIN_QUEUES = statement('claim_and_start_within_queues', claimAndStartText(WITHIN_QUEUES));
 
 /** Claims and starts at most `limit` ready jobs, in claim order. */
 export async function claimAndStart(db: Queryable, params: ClaimParams): Promise<Claimed> {
@@ -145,6 +168,11 @@ export async function claimAndStart(db: Queryable, params: ClaimParams): Promise
 /** Like `claimAndStart`, but orgs take turns, and caps apply. */
 export async function claimAndStartInTurn(db: Queryable, params: TurnParams): Promise<Claimed> {
   return takenOf(await run<StartedJob>(db, CLAIM_AND_START_IN_TURN, turnParametersOf(params)));
+}
+
+/** Like `claimAndStartInTurn`, within what the caps and rates of queues leave. */
+export async function claimAndStartWithinQueues(db: Queryable, params: QueueTurnParams): Promise<Claimed> {
+  return takenOf(await run<StartedJob>(db, CLAIM_AND_START_WITHIN_QUEUES, queueTurnParametersOf(params)));
 }
 
 type NotedJob = StartedJob & { hasMore?: boolean | null; orgs?: number; foundMs?: number };
@@ -177,6 +205,9 @@ export type TurnParams = ClaimParams & {
   room?: Room;
 };
 
+/** `queueRooms`: how many more jobs of each queue with a cap or a rate may start. Other queues are absent. */
+export type QueueTurnParams = TurnParams & { queueRooms: ReadonlyMap<string, number> };
+
 const UNLIMITED = 0x7fff_ffff;
 const NO_CAPS: Room = { types: new Map(), orgs: new Map() };
 /** How many orgs are found beyond those that the claim can serve. */
@@ -203,6 +234,12 @@ export function turnParametersOf(params: TurnParams): unknown[] {
     textArray(ranges.map(({ jobType }) => arrayText(room.orgsOfTypes?.get(jobType)))),
   ];
 }
+
+/** One parameter more: what the caps and rates of queues leave. */
+export const queueTurnParametersOf = (params: QueueTurnParams): unknown[] => [
+  ...turnParametersOf(params),
+  int4Array(params.ranges.map(({ queue }) => Math.min(params.queueRooms.get(queue) ?? UNLIMITED, UNLIMITED))),
+];
 
 /** Arrays inside an array must have equal lengths, so each one is sent as text. */
 const arrayText = (ids: readonly string[] | undefined): string | null => (ids === undefined ? null : `{${ids.join(',')}}`);

@@ -7,11 +7,14 @@ import {
   IN_LINE,
   IN_TURN,
   parametersOf,
+  type QueueTurnParams,
+  queueTurnParametersOf,
   type StartedJob,
   startedText,
   type TurnParams,
   takenOf,
   turnParametersOf,
+  WITHIN_QUEUES,
 } from './claim-and-start.ts';
 import { IS_STILL_THERE } from './claim-text.ts';
 
@@ -51,7 +54,8 @@ WITH ${before}${leased}
   FROM leased l WHERE j.org_id = l.org_id AND j.seq = l.seq AND ${IS_STILL_THERE}
   RETURNING j.org_id, j.seq, j.id, j.lease_seq, j.started_lease_seq, j.job_type, j.queue, j.priority, l.order_key,
     j.attempts_started, j.max_attempts, j.policy_id, j.created_at, j.lifetime_deadline, j.payload, j.payload_bytes,
-    j.idempotency_key, ${CORRELATION}, j.traceparent, j.tags, j.project_id, j.limit_id
+    j.idempotency_key, ${CORRELATION}, j.traceparent, j.tags, j.project_id, j.limit_id, j.planned_at,
+    j.category, j.request_id, j.actor, j.permanent_failures
 ), noted AS (
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $1::int8, $3::int8, org_id, job_type, array_agg(seq) FROM claimed GROUP BY org_id, job_type
@@ -63,6 +67,7 @@ ${note('claimed')}`;
 const CLAIM = statement('claim_jobs', claimText(IN_LINE, APART));
 const LEASE_AHEAD = statement('lease_ahead', claimText(IN_LINE, AHEAD));
 const CLAIM_IN_TURN = statement('claim_jobs_in_turn', claimText(IN_TURN, APART));
+const CLAIM_WITHIN_QUEUES = statement('claim_jobs_within_queues', claimText(WITHIN_QUEUES, APART));
 const LEASE_AHEAD_IN_TURN = statement('lease_ahead_in_turn', claimText(IN_TURN, AHEAD));
 
 /** Leases at most `limit` ready jobs to a worker, in claim order, without starting them. */
@@ -73,6 +78,11 @@ export async function claimJobs(db: Queryable, params: ClaimParams): Promise<Cla
 /** Like `claimJobs`, but orgs take turns, and caps apply. */
 export async function claimJobsInTurn(db: Queryable, params: TurnParams): Promise<Claimed> {
   return takenOf(await run<ClaimedJob>(db, CLAIM_IN_TURN, turnParametersOf(params)));
+}
+
+/** Like `claimJobsInTurn`, within what the caps and rates of queues leave. */
+export async function claimJobsWithinQueues(db: Queryable, params: QueueTurnParams): Promise<Claimed> {
+  return takenOf(await run<ClaimedJob>(db, CLAIM_WITHIN_QUEUES, queueTurnParametersOf(params)));
 }
 
 /** Like `claimJobs`, but for jobs that may run before their start is written: see `mayStartLate`. */

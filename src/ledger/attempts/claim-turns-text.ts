@@ -15,6 +15,7 @@ const P = {
   mostOfOrg: 18,
   ring: 19,
   served: 20,
+  queueRooms: 21,
 } as const;
 
 /** A claim takes this many jobs of an org, or four times its equal share, if that is more. This bounds how many runs it reads. */
@@ -30,11 +31,17 @@ const byOrg = (range: string): string => `${laneOf('r')} = ${laneOf(range)} AND 
 const bySubmission = (range: string): string =>
   `r.queue = ${range}.queue AND r.job_type = ${range}.job_type AND r.priority = ${range}.priority`;
 
+/** Whether the claim counts the jobs of each queue. That costs one more sort, so only claims from queues with caps or rates do it. */
+type Bounds = { byQueue: boolean };
+
+/** SQL for claims that count the jobs of each queue. */
+const ifByQueue = ({ byQueue }: Bounds, text: string): string => (byQueue ? text : '');
+
 // `room` is what the cap of the type leaves. `served` are the orgs for which the worker serves the type; null for all.
-const RANGES = `
-  SELECT l.queue, l.job_type, l.priority, l.floor, l.rank, l.cursor, l.in_turn, l.room, l.served::uuid[] AS served, clock_timestamp() AS read_at
+const rangesText = (bounds: Bounds): string => `
+  SELECT l.queue, l.job_type, l.priority, l.floor, l.rank, l.cursor, l.in_turn, l.room, l.served::uuid[] AS served, clock_timestamp() AS read_at${ifByQueue(bounds, ', l.queue_room')}
   FROM unnest($4::text[], $5::text[], $6::int2[], $7::int8[], $9::int2[], $${P.cursors}::uuid[], $${P.inTurn}::bool[], $${P.rooms}::int4[],
-      $${P.served}::text[]) AS l(queue, job_type, priority, floor, rank, cursor, in_turn, room, served) WHERE l.room > 0 AND ${IS_OPEN}`;
+      $${P.served}::text[]${ifByQueue(bounds, `, $${P.queueRooms}::int4[]`)}) AS l(queue, job_type, priority, floor, rank, cursor, in_turn, room, served${ifByQueue(bounds, ', queue_room')}) WHERE l.room > 0 AND ${IS_OPEN}`;
 
 /** Finds one org after the other, each with one look into the index, however many jobs they have. */
 const orgsText = (name: string, first: string, within: string): string => `${name}(org_id) AS (
@@ -63,12 +70,12 @@ const SHARE = `
     least($${P.mostOfOrg}::int4, greatest(${FEW_OF_ORG}, 4 * $2::int4 / greatest(1, count(DISTINCT org_id))))::int4 AS jobs FROM seen`;
 
 // A queue in the order of submission is a single party without a name, whose jobs are not counted.
-const LINE = `
-  SELECT c.*, s.job_type, s.priority, s.rank, s.room, s.org_id AS party FROM seen s CROSS JOIN LATERAL (
+const lineText = (bounds: Bounds): string => `
+  SELECT c.*, s.job_type, s.priority, s.rank, s.room, s.org_id AS party${ifByQueue(bounds, ', s.queue, s.queue_room')} FROM seen s CROSS JOIN LATERAL (
     SELECT r.ctid AS tid, r.org_id, r.order_key, ${LEFT} AS jobs FROM millrace.ready r WHERE ${byOrg('s')} AND r.org_id = s.org_id
     ORDER BY r.order_key LIMIT (SELECT least(jobs, $8::int4) FROM share)) c
   UNION ALL
-  SELECT c.*, l.job_type, l.priority, l.rank, l.room, NULL FROM ranges l CROSS JOIN LATERAL (
+  SELECT c.*, l.job_type, l.priority, l.rank, l.room, NULL${ifByQueue(bounds, ', l.queue, l.queue_room')} FROM ranges l CROSS JOIN LATERAL (
     SELECT r.ctid AS tid, r.org_id, r.order_key, ${LEFT} AS jobs FROM millrace.ready r WHERE ${bySubmission('l')} AND r.order_key >= l.floor
       AND r.org_id <> ALL ($${P.leftOut}::uuid[]) AND (l.served IS NULL OR r.org_id = ANY (l.served))
     ORDER BY r.order_key LIMIT $8::int4) c WHERE NOT l.in_turn`;
@@ -81,23 +88,27 @@ const MOST = 'CASE WHEN party IS NULL THEN $2::int4 ELSE (SELECT jobs FROM share
 const OF_ORG = 'PARTITION BY c.org_id ORDER BY priority, rank, order_key ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING';
 const FIRST_TURN = 'priority, rank, owned + before, last_turn, order_key';
 
+const IN_QUEUE = ' AND of_queue <= queue_room';
+const ofQueueText = (bounds: Bounds, order: string): string =>
+  ifByQueue(bounds, `, row_number() OVER (PARTITION BY queue ORDER BY ${order}) AS of_queue`);
+
 // Every run in front of a chosen job has a chosen job too, or no room. So only the first `limit` runs with room are locked, and a few spare
 // ones if other claims hold the first.
-const CANDIDATES = `
+const candidatesText = (bounds: Bounds): string => `
   SELECT *, place <= $2::int4 AS is_needed FROM (
     SELECT *, row_number() OVER (ORDER BY ${FIRST_TURN}) AS place FROM (
-      SELECT *, row_number() OVER (PARTITION BY job_type ORDER BY ${FIRST_TURN}) AS of_type FROM (
+      SELECT *, row_number() OVER (PARTITION BY job_type ORDER BY ${FIRST_TURN}) AS of_type${ofQueueText(bounds, FIRST_TURN)} FROM (
         SELECT c.*, ${BEFORE} AS before, coalesce(sum(jobs) OVER (${OF_ORG}), 0) AS before_of_org, h.room AS org_room,
           CASE WHEN party IS NULL THEN 0 ELSE coalesce(h.owned, 0) END AS owned,
           CASE WHEN party IS NULL THEN 0 ELSE coalesce(h.last_turn, 0) END AS last_turn FROM line c
         LEFT JOIN unnest($${P.orgs}::uuid[], $${P.owned}::int4[], $${P.lastTurns}::int8[], $${P.orgRooms}::int4[])
           AS h(org_id, owned, last_turn, room) ON h.org_id = c.org_id
       ) counted WHERE before < ${MOST} AND before_of_org < least(org_room, $${P.mostOfOrg}::int4)
-    ) within WHERE of_type <= room
+    ) within WHERE of_type <= room${ifByQueue(bounds, IN_QUEUE)}
   ) placed WHERE place <= $2::int4 + ${SPARE_RUNS} ORDER BY place`;
 
-const PICKED = `
-  SELECT r.*, c.rank, c.room, c.org_room, c.owned, c.last_turn, c.party, ${LEFT} AS jobs FROM candidates c
+const pickedText = (bounds: Bounds): string => `
+  SELECT r.*, c.rank, c.room${ifByQueue(bounds, ', c.queue_room')}, c.org_room, c.owned, c.last_turn, c.party, ${LEFT} AS jobs FROM candidates c
   CROSS JOIN LATERAL (SELECT ctid AS tid, * FROM millrace.ready WHERE ctid = c.tid FOR UPDATE SKIP LOCKED) r
   LIMIT (SELECT count(*) FROM candidates WHERE is_needed)`;
 
@@ -105,27 +116,27 @@ const PICKED = `
 // to the one that was served longest ago. Orgs that submit evenly are served in the order of submission.
 const TURN = 'priority, rank, turn, last_turn, order_key, seq';
 
-const CHOSEN = `
+const chosenText = (bounds: Bounds): string => `
   SELECT tid, org_id, queue, job_type, priority, order_key, seq, place FROM (
     SELECT *, row_number() OVER (ORDER BY ${TURN}) AS place FROM (
-      SELECT *, row_number() OVER (PARTITION BY job_type ORDER BY ${TURN}) AS of_type FROM (
+      SELECT *, row_number() OVER (PARTITION BY job_type ORDER BY ${TURN}) AS of_type${ofQueueText(bounds, TURN)} FROM (
         SELECT *, row_number() OVER (PARTITION BY org_id ORDER BY ${TURN}) AS of_org FROM (
-          SELECT p.tid, p.org_id, p.queue, p.job_type, p.priority, p.order_key, p.rank, p.room, p.org_room, p.last_turn, u.seq,
+          SELECT p.tid, p.org_id, p.queue, p.job_type, p.priority, p.order_key, p.rank, p.room${ifByQueue(bounds, ', p.queue_room')}, p.org_room, p.last_turn, u.seq,
             p.owned + p.before + u.n AS turn FROM (SELECT *, ${BEFORE} AS before FROM picked) p
           CROSS JOIN LATERAL unnest(p.seqs[p.taken + 1 : p.taken + least(p.jobs, ${MOST} - p.before)::int4]) WITH ORDINALITY AS u(seq, n)
         ) jobs
       ) numbered WHERE of_org <= least(org_room, $${P.mostOfOrg}::int4)
-    ) within WHERE of_type <= room
+    ) within WHERE of_type <= room${ifByQueue(bounds, IN_QUEUE)}
   ) placed WHERE place <= $2::int4`;
 
 /** Everything up to `leased`, whose jobs are in the order in which they should run. */
-export const LEASED_IN_TURN = `ranges AS MATERIALIZED (${RANGES}
+const leasedText = (bounds: Bounds): string => `ranges AS MATERIALIZED (${rangesText(bounds)}
 ), seen AS MATERIALIZED (${SEEN}
 ), share AS MATERIALIZED (${SHARE}
-), line AS (${LINE}
-), candidates AS MATERIALIZED (${CANDIDATES}
-), picked AS MATERIALIZED (${PICKED}
-), chosen AS MATERIALIZED (${CHOSEN}
+), line AS (${lineText(bounds)}
+), candidates AS MATERIALIZED (${candidatesText(bounds)}
+), picked AS MATERIALIZED (${pickedText(bounds)}
+), chosen AS MATERIALIZED (${chosenText(bounds)}
 ), cut AS MATERIALIZED (
   SELECT tid, count(*)::int4 AS jobs FROM chosen GROUP BY tid
 ), spent AS (
@@ -136,3 +147,8 @@ export const LEASED_IN_TURN = `ranges AS MATERIALIZED (${RANGES}
 ), leased AS MATERIALIZED (
   SELECT org_id, queue, job_type, priority, order_key, seq, nextval('millrace.lease_seq') AS lease_seq FROM chosen ORDER BY place
 )`;
+
+export const LEASED_IN_TURN = leasedText({ byQueue: false });
+
+/** Also counts the jobs of each queue. */
+export const LEASED_WITHIN_QUEUES = leasedText({ byQueue: true });

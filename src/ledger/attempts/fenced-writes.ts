@@ -59,6 +59,21 @@ const ASSERT = statement(
    WHERE org_id = $1 AND seq = $2 AND lease_seq = $3 AND state = 'running' FOR NO KEY UPDATE`,
 );
 
+// Like the writes above, it does not wait for a lock that others hold.
+const HOLD = statement(
+  'hold_attempt',
+  `WITH place AS MATERIALIZED (
+     SELECT ${isInTransaction('$4')} AS is_right
+   ), owned AS (
+     SELECT j.seq FROM millrace.jobs j
+     WHERE j.org_id = $1::uuid AND j.seq = $2::int8 AND j.lease_seq = $3::int8 AND j.state = 'running' AND (SELECT is_right FROM place)
+     FOR NO KEY UPDATE NOWAIT
+   )
+   SELECT p.is_right, EXISTS (SELECT FROM owned) AS has_landed FROM place p`,
+);
+
+const CATEGORY = statement('job_category', 'SELECT category FROM millrace.jobs WHERE org_id = $1::uuid AND seq = $2::int8');
+
 type Lease = { orgId: string; seq: number; leaseSeq: number };
 type FencedRow = { is_right: boolean; has_landed: boolean; is_forced: boolean | null };
 
@@ -114,6 +129,23 @@ export async function loadCheckpoint(
   if (state === null) return { checkpoint: null };
   const checkpoint = { state: new Uint8Array(state), leaseSeq: Number(lease_seq), savedAt: new Date(saved_at) };
   return { checkpoint };
+}
+
+/** Holds the job of an attempt until the transaction of `db` ends. `landed`: the attempt still has it. */
+export async function holdAttempt(
+  db: Queryable,
+  { orgId, seq, leaseSeq }: Lease,
+  transactionId: string | null,
+): Promise<{ landed: boolean; transactionEnded?: true }> {
+  const [row] = await run<{ is_right: boolean; has_landed: boolean }>(db, HOLD, [orgId, seq, leaseSeq, transactionId]);
+  const { is_right, has_landed } = row as { is_right: boolean; has_landed: boolean };
+  return is_right ? { landed: has_landed } : { landed: false, transactionEnded: true };
+}
+
+/** The category that a job was submitted with. */
+export async function jobCategory(db: Queryable, { orgId, seq }: { orgId: string; seq: number }): Promise<string | null> {
+  const [row] = await run<{ category: string | null }>(db, CATEGORY, [orgId, seq]);
+  return row?.category ?? null;
 }
 
 /** Returns the id of the transaction of `client`, which holds the job until it ends, or null if the attempt has lost the job. */

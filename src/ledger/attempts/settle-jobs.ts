@@ -1,6 +1,7 @@
 import { CANCELLED_FAILURE } from '../../core/failure.ts';
 import type { JobState } from '../../core/states.ts';
 import type { Reason } from '../../core/transitions.ts';
+import { diedText, ENTRY_COLUMNS } from '../dead-letter-entries.ts';
 import { boolArray, byteaArray, int8Array, jsonArray, textArray, uuidArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { RECORD, RECORD_ID, recordedText, tookText } from '../history/record-events.ts';
@@ -85,7 +86,7 @@ const SETTLED = `settled AS (
     result = l.result, result_bytes = l.result_bytes, last_error = coalesce(l.failure, j.last_error)
   FROM heeded l WHERE j.org_id = l.org_id AND j.seq = l.seq
   RETURNING j.org_id, j.seq, j.lease_seq, j.state, j.run_at, j.order_key, j.lifetime_deadline, j.priority, j.queue, j.job_type, j.limit_id,
-    j.attempts_started, j.round, j.event_count, l.to_state, l.reason, l.requeues, l.becomes_held, l.actor, l.is_stopped,
+    j.attempts_started, j.round, j.event_count, ${ENTRY_COLUMNS}, l.to_state, l.reason, l.requeues, l.becomes_held, l.actor, l.is_stopped,
     coalesce(l.failure, l.words) AS detail, ${tookText('j.started_at')} AS took_ms,
     l.becomes_held OR (l.to_state <> 'retrying' AND (j.has_dependents OR j.joins_parent)) AS is_awaited
 )`;
@@ -93,7 +94,7 @@ const SETTLED = `settled AS (
 const TOKENS = `${readyText('settled WHERE requeues')}, ${timedText(`settled WHERE state = 'retrying'`)}, held_back AS (
   INSERT INTO millrace.waiting (dies_at, seq, org_id) SELECT lifetime_deadline, seq, org_id FROM settled WHERE becomes_held
   ON CONFLICT (org_id, seq) DO UPDATE SET dies_at = excluded.dies_at
-), ${releasedText('settled')}, ${closedText('$13')}`;
+), ${releasedText('settled')}, ${diedText(`settled WHERE state = 'dead_letter'`, 'reason')}, ${closedText('$13')}`;
 
 // Records of the rescuer have no worker, and `checkLanded` uses that to see that the worker itself did not settle the job.
 const historyText = ({ actor }: SettleVariant) => `recorded AS (

@@ -23,7 +23,7 @@ const STOP = statement(
 
 const LIST = statement(
   'list_workers',
-  `SELECT id, name, host, pid, types, queues, slots, started_at AS "startedAt", beat_at AS "beatAt", stopped_at AS "stoppedAt",
+  `SELECT id, name, host, pid, types, queues, slots, orgs_of_types AS "orgsOfTypes", started_at AS "startedAt", beat_at AS "beatAt", stopped_at AS "stoppedAt",
      extract(epoch FROM millrace.clock() - beat_at)::float8 * 1000 AS "silentMs",
      extract(epoch FROM millrace.clock() - stalled_at)::float8 * 1000 AS "stalledMs"
    FROM millrace.workers ORDER BY id`,
@@ -32,11 +32,11 @@ const LIST = statement(
 // A claim lists jobs until all of them have ended, so each is checked against the row of its job.
 const LOADS = statement(
   'worker_loads',
-  `SELECT c.worker_id AS id, count(*)::int4 AS running
-   FROM (SELECT worker_id, org_id, unnest(seqs) AS seq FROM millrace.claims) c CROSS JOIN LATERAL (
+  `SELECT c.worker_id AS id, c.job_type AS type, count(*)::int4 AS running
+   FROM (SELECT worker_id, org_id, job_type, unnest(seqs) AS seq FROM millrace.claims WHERE $1::uuid IS NULL OR org_id = $1::uuid) c CROSS JOIN LATERAL (
      SELECT FROM millrace.jobs j
      WHERE j.org_id = c.org_id AND j.seq = c.seq AND j.state = 'running' AND j.worker_id = c.worker_id OFFSET 0) j
-   GROUP BY c.worker_id`,
+   GROUP BY c.worker_id, c.job_type`,
 );
 
 export type NewWorker = {
@@ -82,6 +82,8 @@ export type WorkerInfo = {
   types: string[];
   queues: string[];
   slots: number;
+  /** The orgs of each type that the worker serves for some orgs only. Null: it serves all types for every org. */
+  orgsOfTypes: Record<string, string[]> | null;
   startedAt: Date;
   beatAt: Date;
   stoppedAt: Date | null;
@@ -95,8 +97,10 @@ export async function listWorkers(db: Queryable): Promise<WorkerInfo[]> {
   return run<WorkerInfo>(db, LIST);
 }
 
-/** How many jobs each worker runs, by its id. Workers without a job are left out. */
-export async function workerLoads(db: Queryable): Promise<Map<number, number>> {
-  const rows = await run<{ id: number; running: number }>(db, LOADS);
-  return new Map(rows.map(({ id, running }) => [id, running]));
+/** How many jobs of each type each worker runs, by its id; of one org or of all. Workers without a job are left out. */
+export async function workerLoads(db: Queryable, orgId: string | null = null): Promise<Map<number, Map<string, number>>> {
+  const rows = await run<{ id: number; type: string; running: number }>(db, LOADS, [orgId]);
+  const loads = new Map<number, Map<string, number>>();
+  for (const { id, type, running } of rows) loads.set(id, (loads.get(id) ?? new Map()).set(type, running));
+  return loads;
 }

@@ -5,6 +5,7 @@ export function abortable(db: Queryable, signal: AbortSignal | undefined): Query
   if (signal === undefined) return db;
   return {
     isOurs: true,
+    ...(db.outside === undefined ? {} : { outside: db.outside }),
     async query(config) {
       signal.throwIfAborted();
       return db.query(config);

@@ -18,6 +18,9 @@ export const OTHER_ADMISSION_LOCK = 0x4d69_4165;
 /** One promoter works at a time, so that its counts hold until it has written. A second one does not wait: it skips its round. */
 export const PROMOTER_LOCK = 7_305_112;
 
+/** "MiGa". One process frees the places of dead gates at a time. A second one does not wait: it frees none. */
+export const GATE_SWEEP_LOCK = 0x4d69_4761;
+
 /** Takes the SQL of an org. One transaction at a time writes joined children with dependencies for an org; the others wait. */
 export const joinsLock = (org: string): string => `hashtextextended('millrace joins ' || ${org}, 0)`;
 
@@ -25,6 +28,11 @@ export const joinsLock = (org: string): string => `hashtextextended('millrace jo
 export const WORKER_LOCK_CLASS = 0x6d69_6c6c;
 /** Takes the SQL of `workers.lock_no`. A worker's session holds the lock; the rescuer tries it to see whether the session is gone. */
 export const workerLock = (lockNo: string): string => `${WORKER_LOCK_CLASS}, ${lockNo}`;
+
+/** "MiDG". The class of the locks that processes which download hold while their sessions live. */
+export const DOWNLOAD_GATE_LOCK_CLASS = 0x4d69_4447;
+/** Takes the SQL of `download_gates.id`. */
+export const gateLock = (id: string): string => `${DOWNLOAD_GATE_LOCK_CLASS}, ${id}`;
 
 /** "MiKB". Takes the SQL of a bucket. A transaction shares the lock of each bucket that it writes idempotency keys of. */
 export const keyBucketLock = (bucket: string): string => `${0x4d69_4b42}, ${bucket}`;
@@ -37,4 +45,6 @@ export const shareLock = (key: string): string => `pg_advisory_xact_lock_shared(
 export const tryLock = (key: number | string): string => `pg_try_advisory_xact_lock(${key})`;
 /** True if the lock was free. The session holds it until it ends or releases the lock. */
 export const trySessionLock = (key: string): string => `pg_try_advisory_lock(${key})`;
+/** Waits for the lock. The session holds it until it ends. */
+export const holdSessionLock = (key: string): string => `pg_advisory_lock(${key})`;
 export const releaseSessionLock = (key: string): string => `pg_advisory_unlock(${key})`;

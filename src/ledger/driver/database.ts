@@ -2,6 +2,7 @@ import pg from 'pg';
 import { ScramClient } from '../../postgres/scram-client.ts';
 import { BoundedPool, type PoolBounds } from './bounded-pool.ts';
 import { ROLLUP_WRITER } from './horizon.ts';
+import { becomeReader, OrgReads } from './org-reads.ts';
 import { Pipeline } from './pipeline.ts';
 import { SESSION_BOUNDS, type SessionSettings, toOptions, verifySession } from './session-bounds.ts';
 import { isContended, isUnanswered, MAX_TRIES, pauseAfter, translated } from './statement.ts';
@@ -10,8 +11,12 @@ import { isContended, isUnanswered, MAX_TRIES, pauseAfter, translated } from './
 export type Database = {
   readonly url: string;
   readonly api: pg.Pool;
-  /** For searches. Their statements have a shorter timeout, and no write waits behind them. */
+  /** For searches. Their statements have a shorter timeout, and no write waits behind them. Its sessions see nothing without an org. */
   readonly searching: pg.Pool;
+  readonly searches: OrgReads;
+  /** For other reads of one org. */
+  readonly reading: pg.Pool;
+  readonly reads: OrgReads;
   readonly workers: pg.Pool;
   readonly maintenance: pg.Pool;
   /** Only for the rollup writer: see `horizon.ts`. */
@@ -72,7 +77,7 @@ export type DatabaseParams = {
 };
 
 type Kind = { name: string; statementTimeoutMs: number; lockTimeoutMs?: number; settings: SessionSettings };
-type PoolParams = Kind & { max: number | SharedSessions; bounds?: PoolBounds };
+type PoolParams = Kind & { max: number | SharedSessions; bounds?: PoolBounds; seesOneOrg?: boolean };
 
 const DEFAULT_POOL = 10;
 const MAINTENANCE_POOL = 4;
@@ -89,7 +94,9 @@ export function openDatabase({ url, apiPool, workerPool, sharesSessions = false,
   // A search stops reading at its limit. A bitmap would first collect all that an index has.
   const searches = { statementTimeoutMs: SEARCH_TIMEOUT_MS, settings: NO_BITMAPS };
   const searchers = Math.ceil((apiPool ?? (sharesSessions ? 1 : DEFAULT_POOL)) / 2);
-  const searching = pool({ ...searches, name: 'searcher', max: searchers, bounds: apiBounds });
+  const searching = pool({ ...searches, name: 'searcher', max: searchers, bounds: apiBounds, seesOneOrg: true });
+  // A process with few sessions reads with those of its searches.
+  const reading = shared === null ? pool({ ...requests, name: 'reader', max: searchers, bounds: apiBounds, seesOneOrg: true }) : searching;
   const work = { statementTimeoutMs: 5_000, settings: NO_BITMAPS };
   const workers = pool({ ...work, name: 'workers', max: workerPool ?? shared ?? DEFAULT_POOL });
   const upkeep = { statementTimeoutMs: 30_000, settings: LONG_STATEMENTS };
@@ -104,6 +111,9 @@ export function openDatabase({ url, apiPool, workerPool, sharesSessions = false,
     url,
     api,
     searching,
+    searches: new OrgReads(searching, api),
+    reading,
+    reads: new OrgReads(reading, api),
     workers,
     maintenance,
     projecting,
@@ -114,7 +124,7 @@ export function openDatabase({ url, apiPool, workerPool, sharesSessions = false,
     sharesSessions,
     async close() {
       await Promise.all([submitting, submittingMore, claiming, finishing].map((each) => each.close()));
-      await Promise.all([api.end(), searching.end(), workers.end(), maintenance.end(), projecting.end()]);
+      await Promise.all([...new Set([api, searching, reading, workers, maintenance, projecting])].map((each) => each.end()));
     },
   };
 }
@@ -168,14 +178,17 @@ class SharedSessions {
   }
 }
 
-function openPool(url: string, { max, bounds, ...kind }: PoolParams): pg.Pool {
+function openPool(url: string, { max, bounds, seesOneOrg = false, ...kind }: PoolParams): pg.Pool {
   const expected = inForce(kind);
   const config: pg.PoolConfig = {
     ...configOf(url, kind),
     ...(typeof max === 'number' ? { max, idleTimeoutMillis: 30_000 } : SharedSessions.POOL),
     // Not `verify`: a caller that gives up while it runs would never return its connection to the pool.
     Client: ScramClient,
-    onConnect: (client: pg.ClientBase) => verifySession(client, expected),
+    onConnect: async (client: pg.ClientBase) => {
+      await verifySession(client, expected);
+      if (seesOneOrg) await becomeReader(client);
+    },
   };
   const made = bounds === undefined ? new pg.Pool(config) : new BoundedPool(config, bounds);
   if (typeof max !== 'number') max.admit(made);

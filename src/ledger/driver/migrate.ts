@@ -4,6 +4,7 @@ import { AppError } from '../../core/errors.ts';
 import { MIGRATION_LOCK, waitForLock } from './advisory-locks.ts';
 import { recogniseRestore } from './cluster.ts';
 import { inTransaction } from './database.ts';
+import { prepareReader } from './reader-role.ts';
 
 export type Migration = { version: number; name: string; sql: string };
 export type MigrationReport = { version: number; applied: string[] };
@@ -25,6 +26,7 @@ function readMigrations(): Migration[] {
 export async function migrate(pool: pg.Pool, migrations: readonly Migration[] = readMigrations()): Promise<MigrationReport> {
   const report = await applyMissing(pool, migrations);
   await afterRestore(pool);
+  await prepareReader(pool);
   return report;
 }
 
@@ -71,6 +73,7 @@ export async function checkSchema(pool: pg.Pool, migrations: readonly Migration[
     });
   }
   await afterRestore(pool);
+  await prepareReader(pool);
 }
 
 function refuseNewer(current: number, known: number): void {

@@ -4,7 +4,29 @@ import type { Seal } from './seal.ts';
 
 /** A cursor belongs to one list of one org, read with these filters in this order. */
 export type CursorScope = {
-  readonly list: 'JOBS' | 'FAILURES' | 'WEBHOOKS' | 'DELIVERIES';
+  readonly list:
+    | 'JOBS'
+    | 'FAILURES'
+    | 'DEAD_LETTERS'
+    | 'OPERATIONS'
+    | 'OPERATION_ITEMS'
+    | 'LOGS'
+    | 'WEBHOOKS'
+    | 'DELIVERIES'
+    | 'SCHEDULES'
+    | 'INGEST_JOBS'
+    | 'INGEST_RESOURCES'
+    | 'DOWNLOAD_HOSTS'
+    | 'BATCH_FAILURES'
+    | 'ORGS'
+    | 'PROJECTS'
+    | 'API_KEYS'
+    | 'QUEUES'
+    | 'JOB_TYPES'
+    | 'WORKERS'
+    | 'AUDIT'
+    | 'ALERTS'
+    | 'ARTIFACTS';
   readonly orgId: string;
   readonly filter: object;
   readonly order?: string;

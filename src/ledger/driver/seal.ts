@@ -1,4 +1,5 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto';
+import { outsideOrg } from './org-reads.ts';
 import { type Queryable, run, statement } from './statement.ts';
 
 /** Makes texts that clients keep for us, such as cursors. They can neither read nor change them. */
@@ -17,7 +18,8 @@ const KEY_BYTES = 32;
 const seals = new WeakMap<Queryable, Promise<Seal>>();
 
 /** The seal of a database. The first call for a pool reads the key. */
-export function sealOf(db: Queryable): Promise<Seal> {
+export function sealOf(given: Queryable): Promise<Seal> {
+  const db = outsideOrg(given);
   const known = seals.get(db);
   if (known !== undefined) return known;
   const loading = run<{ secret: Buffer }>(db, FIND_KEY).then(([row]) => sealWith((row as { secret: Buffer }).secret));

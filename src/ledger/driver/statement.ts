@@ -54,6 +54,8 @@ export type Queryable = {
   query(config: { name?: string; text: string; values?: unknown[] }): Promise<QueryResult>;
   /** It holds no transaction of a caller, so a statement may be repeated on it. */
   readonly isOurs?: true;
+  /** Of sessions that see one org: where statements run that concern all orgs. */
+  readonly outside?: Queryable;
 };
 
 /** What an observer learns about each statement. */

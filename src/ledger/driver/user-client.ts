@@ -1,7 +1,7 @@
 import type { QueryResult } from 'pg';
 import { type AppError, invalidRequest } from '../../core/errors.ts';
 import { arrayText, literalOf } from './array-text.ts';
-import type { Queryable } from './statement.ts';
+import { type Queryable, sqlStateOf } from './statement.ts';
 
 /**
  * A client that is inside a transaction of yours: a client of `pg`, or any object that sends a statement with parameters on the connection
@@ -42,31 +42,60 @@ export const wrongClient = (code: string, message: string): AppError => invalidR
 function plainClient(client: UserClient): Queryable {
   return {
     async query({ text, values = [] }) {
-      const arrays = arrayParameters(text);
-      const plain = values.map((value, index) => plainValue(value, arrays.has(index + 1)));
-      const result = await client.query(text, plain);
+      const plain = plainText(text);
+      const result = await sent(
+        client,
+        plain.text,
+        values.map((value, index) => plainValue(value, plain.casts.get(index + 1))),
+      );
       if (Array.isArray(result?.rows)) return result as unknown as QueryResult;
       throw wrongClient('INVALID_TYPE', 'client.query must return a promise of { rows }, where rows is a list of objects.');
     },
   };
 }
 
-/** The numbers of the parameters that are arrays. Statements are constant texts, so each is read once. */
-function arrayParameters(text: string): ReadonlySet<number> {
-  const known = parametersByText.get(text);
-  if (known !== undefined) return known;
-  const found = new Set([...text.matchAll(/\$(\d+)::[\w.]+\[\]/g)].map(([, number]) => Number(number)));
-  parametersByText.set(text, found);
-  return found;
+/** Some libraries wrap the errors of the database. The ledger needs their SQLSTATE. */
+async function sent(client: UserClient, text: string, values: unknown[]): Promise<{ rows: unknown[] }> {
+  try {
+    return await client.query(text, values);
+  } catch (error) {
+    const cause = error instanceof Error ? error.cause : undefined;
+    throw sqlStateOf(error) === null && sqlStateOf(cause) !== null ? cause : error;
+  }
 }
 
-const parametersByText = new Map<string, ReadonlySet<number>>();
+type PlainText = { readonly text: string; readonly casts: ReadonlyMap<number, string> };
 
-function plainValue(value: unknown, isArray: boolean): unknown {
-  if (value instanceof Uint8Array) return isArray ? arrayText(Buffer.from(value.buffer, value.byteOffset, value.length)) : hexOf(value);
+const PARAMETER = /\$(\d+)(?:::([\w.]+(?:\[\])?))?/g;
+
+/**
+ * Makes PostgreSQL read each parameter as text and cast it: `$1::text::uuid[]`. A library that learns the type of a parameter from the
+ * server would otherwise write the value in its own way, and a second time. Statements are constant texts, so each is read once.
+ */
+export function plainText(text: string): PlainText {
+  const known = plainTexts.get(text);
+  if (known !== undefined) return known;
+  const casts = new Map<number, string>();
+  for (const [, number, type] of text.matchAll(PARAMETER))
+    if (type !== undefined && !casts.has(Number(number))) casts.set(Number(number), type);
+  const plain = text.replace(PARAMETER, (whole, number, type = casts.get(Number(number))) =>
+    type === undefined || type === 'text' ? whole : `$${number}::text::${type}`,
+  );
+  const made = { text: plain, casts };
+  plainTexts.set(text, made);
+  return made;
+}
+
+const plainTexts = new Map<string, PlainText>();
+
+function plainValue(value: unknown, cast: string | undefined): unknown {
+  if (value === null || value === undefined) return null;
+  if (value instanceof Uint8Array)
+    return cast?.endsWith('[]') ? arrayText(Buffer.from(value.buffer, value.byteOffset, value.length)) : hexOf(value);
   if (Array.isArray(value)) return literalOf(value.map((each) => (each === null ? null : String(each))));
   if (value instanceof Date) return value.toISOString();
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value;
+  if (typeof value === 'object') return JSON.stringify(value);
+  return cast === undefined ? value : String(value);
 }
 
 const hexOf = (bytes: Uint8Array): string => `\\x${Buffer.from(bytes).toString('hex')}`;

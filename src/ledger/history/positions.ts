@@ -1,5 +1,5 @@
 /** The readers of the history whose position is stored in `millrace.projections`. */
-export type Projection = 'rollups' | 'webhooks';
+export type Projection = 'rollups' | 'webhooks' | 'audit';
 
 /**
  * A position in the history: every event below it has been read. Events are ordered by transaction, record, job and number. A page may

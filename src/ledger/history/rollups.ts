@@ -2,6 +2,7 @@ import type pg from 'pg';
 import { inTransaction } from '../driver/database.ts';
 import { SNAPSHOT_HORIZON } from '../driver/horizon.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
+import { METERED, METERED_COLUMNS } from './metric-counts.ts';
 import { eventsIn, recordsBefore, recordsFrom, unreadRecords } from './positions.ts';
 import { isDataError, type SetAside, writeSetAside } from './set-aside.ts';
 
@@ -85,7 +86,7 @@ const PROJECT = statement(
   FROM low l LEFT JOIN (SELECT txid, id FROM sized WHERE before >= $2::int8 ORDER BY txid, id LIMIT 1) s ON true
   LEFT JOIN (SELECT txid, id FROM sized ORDER BY txid, id OFFSET $1::int4 - 1 LIMIT 1) f ON true
 ), batch AS MATERIALIZED (
-  SELECT ${COUNTED_COLUMNS} FROM millrace.records r
+  SELECT ${COUNTED_COLUMNS}, ${METERED_COLUMNS} FROM millrace.records r
   WHERE ${recordsFrom('(SELECT txid FROM low)', '(SELECT record_id FROM low)')}
     AND ${recordsBefore('(SELECT txid FROM high)', '(SELECT record_id FROM high)')}
 ), cells AS MATERIALIZED (${CELLS}
@@ -113,7 +114,7 @@ const PROJECT = statement(
   ON CONFLICT (org_id, width, started_at)
   DO UPDATE SET min_seq = least(s.min_seq, excluded.min_seq), max_seq = greatest(s.max_seq, excluded.max_seq),
     changed_seq = CASE WHEN s.changed_seq IS NOT NULL THEN least(s.changed_seq, excluded.changed_seq) END
-), tagged AS (${TAGGED}
+), ${METERED}, tagged AS (${TAGGED}
 ), moved AS (
   INSERT INTO millrace.live_totals AS t (org_id, state, jobs)
   SELECT org_id, state, sum(jobs) FROM (${MOVED}) m WHERE state IN ${LIVE} GROUP BY 1, 2 HAVING sum(jobs) <> 0
@@ -196,8 +197,12 @@ export async function projectRollups(pool: pg.Pool, records: number = ROUND.reco
   try {
     return await inTransaction(pool, async (client) => {
       await client.query(PLANNER);
+      // The statement then sees everything that the last round added: it reads which series there are.
+      if ((await run(client, LOCK)).length === 0) return { kind: 'busy' };
       const [row] = await run<{ events: number; has_more: boolean }>(client, PROJECT, [records, ROUND.events]);
       if (row === undefined) return { kind: 'busy' };
+      // A crash of the database must not take back a counter that a scrape has seen: Prometheus would take that for a reset.
+      if (row.events > 0) await client.query('SET LOCAL synchronous_commit = on');
       return { kind: 'projected', events: row.events, hasMore: row.has_more, setAside: [] };
     });
   } catch (error) {

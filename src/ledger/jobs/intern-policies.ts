@@ -30,6 +30,15 @@ async function intern(db: Queryable, wanted: readonly New[]): Promise<number[]> 
   return hashes.map((hash) => ids.get(hash) as number);
 }
 
+/** Writes policies that are new, for submissions that have no cache. */
+export async function storePolicies(db: Queryable, policies: readonly Policy[]): Promise<void> {
+  if (policies.length > 0)
+    await intern(
+      db,
+      policies.map((policy) => ({ hash: fingerprint(policy), policy })),
+    );
+}
+
 /** How long new jobs may get a number after the ledger recorded a use of the policy. */
 const LIFE_MS = 3_600_000;
 /** The size of each cache. More distinct policies cost round trips, not memory. */

@@ -9,6 +9,8 @@ export type JobToWrite = {
   actor: string | null;
   /** The number of its limit. Absent for a job without a limit. */
   limitId?: number;
+  /** The scheduled run that submits it. Absent for a job that no schedule submits. */
+  plannedAt?: Date;
   placement: Placement | null;
 };
 

@@ -16,20 +16,27 @@ import { keyBucketLock, releaseSessionLock, shareLock, trySessionLock } from '..
 /** How long a shared statement waits for a key whose transaction announced it too late. */
 const LOCK_WAIT_MS = 100;
 
-const bucketText = (scope: string): string => keyBucketLock(`(uuid_hash(i.org_id) << 6) | (hashtext(${scope} || chr(10) || i.key) & 63)`);
+type Bucketed = { readonly scope: string; readonly key: string };
+
+const bucketText = ({ scope, key }: Bucketed): string =>
+  keyBucketLock(`(uuid_hash(i.org_id) << 6) | (hashtext(${scope} || chr(10) || ${key}) & 63)`);
 
 /** A statement either announces the keys that it writes, or leaves out announced keys. */
 export type KeyMode = 'announce' | 'leave_held';
 
-/** The column `is_held` of a row `i`. `scope` is the SQL of its key's scope. */
-export function heldText(mode: KeyMode, scope: string): string {
-  const bucket = bucketText(scope);
+/** Whether another transaction may hold the key of a row `i`. `scope` and `key` are the SQL of them; a null key is never held. */
+export function mayBeHeldText(mode: KeyMode, of: Bucketed): string {
+  const bucket = bucketText(of);
   const held =
     mode === 'announce'
       ? `${shareLock(bucket)} IS NULL`
       : `CASE WHEN ${trySessionLock(bucket)} THEN NOT ${releaseSessionLock(bucket)} ELSE true END`;
-  return `, CASE WHEN i.key IS NULL THEN false ELSE ${held} END AS is_held`;
+  return `CASE WHEN ${of.key} IS NULL THEN false ELSE ${held} END`;
 }
+
+/** The column `is_held` of a row `i`. `scope` is the SQL of its key's scope, `other` a further condition. */
+export const heldText = (mode: KeyMode, scope: string, other: string | null = null): string =>
+  `, ${mayBeHeldText(mode, { scope, key: 'i.key' })}${other === null ? '' : ` OR ${other}`} AS is_held`;
 
 /** A condition that is evaluated once, before the first row is read. It bounds the lock waits of the statement. */
 export const patienceText = (mode: KeyMode): string =>

@@ -46,8 +46,9 @@ WITH ${RECORD}, input AS MATERIALIZED (
   SELECT min(seq), millrace.clock() + $7::int8 * interval '1 ms', $1::uuid, $4::int2, $2::text, $3::text, array_agg(seq ORDER BY seq)
   FROM input GROUP BY ${RUN_OF_NEIGHBOURS}
 ), recorded AS (
-  INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, reason, actor, seqs)
-  SELECT ${RECORD_ID}, millrace.clock(), $1::uuid, 'pending', 'scheduled', $4::int2, ${tagged}, $3::text, 'submitted', $8::text, array_agg(seq) FROM input
+  INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, queue, reason, actor, seqs)
+  SELECT ${RECORD_ID}, millrace.clock(), $1::uuid, 'pending', 'scheduled', $4::int2, ${tagged}, $3::text, $2::text, 'submitted', $8::text,
+    array_agg(seq) FROM input
   HAVING count(*) > 0
 )
 SELECT date_part('epoch', millrace.clock()) * 1000 AS at_ms`;
@@ -61,9 +62,11 @@ const ENVELOPED = written({ tagged: false, enveloped: true });
 const TAGGED = written({ tagged: true, enveloped: false });
 const TAGGED_ENVELOPED = written({ tagged: true, enveloped: true });
 
-const isBareButForTags = ({ job, placement }: JobToWrite): boolean =>
+const isBareButForTags = ({ job, placement, plannedAt }: JobToWrite): boolean =>
   placement === null &&
+  plannedAt === undefined &&
   job.limit === undefined &&
+  job.unique === undefined &&
   job.idempotencyKey === null &&
   job.runAt === null &&
   job.runAfterMs === null &&

@@ -9,10 +9,21 @@ import { keyScopeText } from './idempotency-keys.ts';
 import type { JobToWrite, Placement } from './job-to-write.ts';
 import { heldText, type KeyMode, patienceText } from './key-buckets.ts';
 import { areAlike, type HowToSubmit, submitAlike } from './submit-alike.ts';
+import { judgedText, ruleOf, type UniqueOutcome, uniqueHeldText } from './unique-keys.ts';
 
 export type Written =
-  | { kind: 'accepted'; id: string; state: JobState; createdAt: Date; scheduledFor: Date | null }
-  | { kind: 'duplicate'; existingId: string; sameRequest: boolean };
+  | {
+      kind: 'accepted';
+      id: string;
+      state: JobState;
+      createdAt: Date;
+      scheduledFor: Date | null;
+      /** The waiting job with the same unique key that was cancelled for this one. */
+      replacedId?: string;
+    }
+  | { kind: 'duplicate'; existingId: string; sameRequest: boolean }
+  /** A job with the same unique key exists, and nothing was written. `updated`: it got the new payload. */
+  | { kind: 'skipped' | 'updated'; existingId: string };
 
 /** `held`: the job was not written, because another transaction may be about to commit its key. */
 export type Attempted = Written | { kind: 'held' };
@@ -42,27 +53,35 @@ const ENVELOPE = {
 };
 const NO_ENVELOPE: typeof ENVELOPE = { input: '', columns: '', scope: 'i.job_type' };
 
-type Variant = { keys: KeyMode | null; enveloped: boolean; limited: boolean };
+type Variant = {
+  keys: KeyMode | null;
+  enveloped: boolean;
+  limited: boolean;
+  /** Some jobs have a unique key. Such a statement has all the other parts, so that there are few variants. */
+  isUnique?: boolean;
+};
 
-function submitText({ keys, enveloped, limited }: Variant): string {
+function submitText({ keys, enveloped, limited, isUnique = false }: Variant): string {
   const envelope = enveloped ? ENVELOPE : NO_ENVELOPE;
   const isWritten = 'NOT is_held AND (existing_id IS NULL OR existing_id = id)';
-  const source = keys === null ? 'input' : `(SELECT * FROM fresh WHERE ${isWritten})`;
+  const isNew = isUnique ? ` AND coalesce(outcome IN ('new', 'replaced'), true)` : '';
+  const results = isUnique ? 'judged' : 'fresh';
+  const source = keys === null ? 'input' : `(SELECT * FROM ${results} WHERE ${isWritten}${isNew})`;
   return `
 WITH ${RECORD}, input AS MATERIALIZED (
   SELECT i.*, nextval('millrace.job_seq') AS seq, millrace.clock() AS at,
          coalesce((extra->>'run_at')::timestamptz,
                   millrace.clock() + (extra->>'run_after_ms')::float8 * interval '1 ms', millrace.clock()) AS run_at
-         ${keys === null ? '' : heldText(keys, envelope.scope)}
+         ${keys === null ? '' : heldText(keys, envelope.scope, isUnique ? uniqueHeldText(keys) : null)}
   FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::int2[], $6::int4[], $7::int2[], $8::int8[],
               $9::json[], $10::text[], $11::json[]${envelope.input}) WITH ORDINALITY
     AS i(id, org_id, queue, job_type, priority, policy_id, max_attempts, lifetime_ms, payload, key, extra${envelope.columns}, ord)
   ${keys === null ? '' : patienceText(keys)}
-)${keys === null ? '' : keysText(envelope.scope)}
+)${keys === null ? '' : keysText(envelope.scope)}${keys !== null && isUnique ? judgedText(keys) : ''}
 , inserted AS (
   INSERT INTO millrace.jobs (seq, org_id, id, created_at, updated_at, run_at, scheduled_at, lifetime_deadline, order_key,
     policy_id, state, priority, requested_priority, max_attempts, event_count, record_ids, queue, job_type, idempotency_key,
-    payload, parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes${limited ? ', limit_id' : ''}${envelope.columns})
+    payload, parent_seq, depth, joins_parent, dependency_type, correlation_id, callback_url, actor, tags, payload_bytes, planned_at${limited ? ', limit_id' : ''}${envelope.columns})
   SELECT i.seq, i.org_id, i.id, i.at, i.at, i.run_at,
     CASE WHEN i.run_at <= i.at AND extra->>'waits' IS NULL THEN i.at END,
     i.at + i.lifetime_ms * interval '1 ms', i.seq, i.policy_id,
@@ -70,13 +89,13 @@ WITH ${RECORD}, input AS MATERIALIZED (
     i.priority, coalesce((extra->>'requested_priority')::int2, i.priority), i.max_attempts, 1, ARRAY[${RECORD_ID}], i.queue, i.job_type, i.key,
     i.payload, (extra->>'parent_seq')::int8, coalesce((extra->>'depth')::int2, 0),
     coalesce((extra->>'joins_parent')::boolean, false), extra->>'dependency_type', extra->>'correlation_id',
-    extra->>'callback_url', extra->>'actor', (extra->>'tags')::jsonb, decode(extra->>'payload_bytes', 'base64')${limited ? `, (extra->>'limit_id')::int8` : ''}${envelope.columns}
+    extra->>'callback_url', extra->>'actor', (extra->>'tags')::jsonb, decode(extra->>'payload_bytes', 'base64'), (extra->>'planned_at')::timestamptz${limited ? `, (extra->>'limit_id')::int8` : ''}${envelope.columns}
   FROM ${source} i
   RETURNING seq, org_id, state, priority, order_key, run_at, lifetime_deadline, queue, job_type, actor, tags IS NOT NULL AS is_tagged${limited ? ', limit_id' : ''}
 ), made_ready AS (
   INSERT INTO millrace.ready (order_key, dies_at, org_id, priority, queue, job_type, seqs)
   SELECT min(order_key), lifetime_deadline, org_id, priority, queue, job_type, array_agg(seq ORDER BY seq) FROM inserted
-  WHERE state = 'scheduled'${limited ? ' AND limit_id IS NULL' : ''} GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${RUN_OF_NEIGHBOURS}
+  WHERE state = 'scheduled'${limited ? ' AND limit_id IS NULL' : ''} GROUP BY org_id, queue, job_type, priority, lifetime_deadline, ${isUnique ? 'seq' : RUN_OF_NEIGHBOURS}
 )${limited ? `, ${limitedText(`inserted WHERE state = 'scheduled' AND limit_id IS NOT NULL`)}` : ''}, timed AS (
   INSERT INTO millrace.timers (run_at, dies_at, seq, org_id)
   SELECT run_at, lifetime_deadline, seq, org_id FROM inserted WHERE state = 'delayed'
@@ -89,33 +108,37 @@ WITH ${RECORD}, input AS MATERIALIZED (
   INSERT INTO millrace.dependencies (org_id, job_seq, depends_on_seq)
   SELECT i.org_id, i.seq, d.value::int8 FROM ${source} i CROSS JOIN LATERAL json_array_elements_text(i.extra->'depends_on') d
 ), recorded AS (
-  INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, reason, actor, seqs)
+  INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, is_tagged, job_type, queue, reason, actor, seqs)
   SELECT ${RECORD_ID}, millrace.clock(), org_id, CASE WHEN state = 'pending' THEN NULL ELSE 'pending'::millrace.job_state END, state, priority,
-    is_tagged, job_type, 'submitted', actor, array_agg(seq) FROM inserted GROUP BY org_id, state, priority, is_tagged, job_type, actor
+    is_tagged, job_type, queue, 'submitted', actor, array_agg(seq) FROM inserted GROUP BY org_id, state, priority, is_tagged, job_type, queue, actor
 )
 SELECT 0 AS ord, extract(epoch FROM millrace.clock())::float8 * 1000 AS at_ms, NULL::float8 AS run_at_ms, false AS waits,
-       NULL::uuid AS existing_id, false AS same, false AS is_held
+       NULL::uuid AS existing_id, false AS same, false AS is_held${isUnique ? ', NULL AS outcome, NULL::uuid AS unique_job' : ''}
 UNION ALL
 SELECT ord::int4, NULL, extract(epoch FROM run_at)::float8 * 1000, extra->>'waits' IS NOT NULL, ${
-    keys === null ? 'NULL, false, false FROM input' : `existing_id, existing_fingerprint = extra->>'fingerprint', is_held FROM fresh`
+    keys === null
+      ? 'NULL, false, false FROM input'
+      : `existing_id, existing_fingerprint = extra->>'fingerprint', is_held${isUnique ? ', outcome, unique_job' : ''} FROM ${results}`
   }
 WHERE extra IS NOT NULL`;
 }
 
 const KEYED = { announce: '_announced', leave_held: '_keyed' } as const satisfies Record<KeyMode, string>;
 
-const nameOf = ({ keys, enveloped, limited }: Variant): string =>
-  `submit${keys === null ? '' : KEYED[keys]}${enveloped ? '_enveloped' : ''}${limited ? '_limited' : ''}_jobs`;
+const nameOf = ({ keys, enveloped, limited, isUnique = false }: Variant): string => {
+  const others = isUnique ? '_unique' : `${enveloped ? '_enveloped' : ''}${limited ? '_limited' : ''}`;
+  return `submit${keys === null ? '' : KEYED[keys]}${others}_jobs`;
+};
+
+const VARIANTS: readonly Variant[] = [
+  ...([null, 'announce', 'leave_held'] as const).flatMap((keys) =>
+    [false, true].flatMap((enveloped) => [false, true].map((limited) => ({ keys, enveloped, limited }))),
+  ),
+  ...(['announce', 'leave_held'] as const).map((keys) => ({ keys, enveloped: true, limited: true, isUnique: true })),
+];
 
 const STATEMENTS: ReadonlyMap<string, Record<Flush, Statement>> = new Map(
-  ([null, 'announce', 'leave_held'] as const).flatMap((keys) =>
-    [false, true].flatMap((enveloped) =>
-      [false, true].map((limited) => {
-        const variant = { keys, enveloped, limited };
-        return [nameOf(variant), flushVariants(nameOf(variant), submitText(variant))] as const;
-      }),
-    ),
-  ),
+  VARIANTS.map((variant) => [nameOf(variant), flushVariants(nameOf(variant), submitText(variant))] as const),
 );
 
 type Row = {
@@ -126,6 +149,9 @@ type Row = {
   existing_id: string | null;
   same: boolean;
   is_held: boolean;
+  /** Only of statements for unique jobs. Null for a job without a unique key. */
+  outcome?: UniqueOutcome | null;
+  unique_job?: string | null;
 };
 
 /**
@@ -165,14 +191,16 @@ export async function submitUnflushed(db: Queryable, jobs: readonly JobToWrite[]
 
 const HELD: Attempted = Object.freeze({ kind: 'held' });
 
-const isKeyed = ({ job }: JobToWrite): boolean => job.idempotencyKey !== null;
+/** Whether a job has an idempotency key or a unique key, so that another transaction may hold it. */
+export const isKeyed = ({ job }: JobToWrite): boolean => job.idempotencyKey !== null || job.unique !== undefined;
 
 async function submit(db: Queryable, jobs: readonly JobToWrite[], keys: KeyMode, how: HowToSubmit): Promise<Attempted[]> {
   if (areAlike(jobs)) return acceptedAt(jobs, await submitAlike(db, jobs, how));
   const extras = jobs.map(extraOf);
-  const enveloped = jobs.some((entry) => entry.job.envelope !== null);
-  const limited = jobs.some((entry) => entry.limitId !== undefined);
-  const variant = { keys: jobs.some(isKeyed) ? keys : null, enveloped, limited };
+  const isUnique = jobs.some(({ job }) => job.unique !== undefined);
+  const enveloped = isUnique || jobs.some((entry) => entry.job.envelope !== null);
+  const limited = isUnique || jobs.some((entry) => entry.limitId !== undefined);
+  const variant = { keys: jobs.some(isKeyed) ? keys : null, enveloped, limited, isUnique };
   const texts = STATEMENTS.get(nameOf(variant)) as Record<Flush, Statement>;
   const values = [...commonParameters(jobs), jsonArray(extras)];
   if (enveloped) values.push(...envelopeParameters(jobs));
@@ -183,7 +211,7 @@ async function submit(db: Queryable, jobs: readonly JobToWrite[], keys: KeyMode,
   for (let index = 1; index < rows.length; index++) {
     const row = rows[index] as Row;
     const entry = jobs[row.ord - 1] as JobToWrite;
-    attempted[row.ord - 1] = row.is_held ? HELD : writtenOf(entry, row, { atMs, createdAt });
+    attempted[row.ord - 1] = row.is_held || row.outcome === 'held' ? HELD : writtenOf(entry, row, { atMs, createdAt });
   }
   return attempted;
 }
@@ -197,9 +225,13 @@ function writtenOf(entry: JobToWrite, row: Row, { atMs, createdAt }: { atMs: num
   if (row.existing_id !== null && row.existing_id !== entry.id) {
     return { kind: 'duplicate', existingId: row.existing_id, sameRequest: row.same };
   }
+  const { outcome } = row;
+  const uniqueJob = row.unique_job ?? entry.id;
+  if (outcome === 'skipped' || outcome === 'updated') return { kind: outcome, existingId: uniqueJob };
   const runAtMs = Number(row.run_at_ms);
   const state: JobState = row.waits ? 'pending' : runAtMs > atMs ? 'delayed' : 'scheduled';
-  return { kind: 'accepted', id: entry.id, state, createdAt, scheduledFor: row.waits ? null : new Date(runAtMs) };
+  const accepted = { kind: 'accepted', id: entry.id, state, createdAt, scheduledFor: row.waits ? null : new Date(runAtMs) } as const;
+  return outcome === 'replaced' ? { ...accepted, replacedId: uniqueJob } : accepted;
 }
 
 function commonParameters(jobs: readonly JobToWrite[]): Buffer[] {
@@ -227,7 +259,7 @@ function envelopeParameters(jobs: readonly JobToWrite[]): Buffer[] {
 }
 
 /** The rare members of a job as one JSON column. A plain job sends null, and the statement skips it. */
-function extraOf({ job, actor, placement, limitId }: JobToWrite): string | null {
+function extraOf({ job, actor, placement, limitId, plannedAt }: JobToWrite): string | null {
   const extra: Record<string, unknown> = {};
   if (job.runAt !== null) extra.run_at = job.runAt.toISOString();
   if (job.runAfterMs !== null) extra.run_after_ms = job.runAfterMs;
@@ -240,6 +272,8 @@ function extraOf({ job, actor, placement, limitId }: JobToWrite): string | null 
   if (job.tags !== null) extra.tags = JSON.stringify(job.tags);
   if (actor !== null) extra.actor = actor;
   if (limitId !== undefined) extra.limit_id = limitId;
+  if (plannedAt !== undefined) extra.planned_at = plannedAt.toISOString();
+  if (job.unique !== undefined) extra.unique = ruleOf(job.unique);
   if (job.payload.kind === 'bytes') extra.payload_bytes = Buffer.from(job.payload.bytes).toString('base64');
   if (placement !== null) Object.assign(extra, placementExtra(job, placement));
   if (Object.keys(extra).length > 0) return JSON.stringify(extra);

@@ -30,12 +30,12 @@ const SUBMIT = statement(
   INSERT INTO millrace.claims (worker_id, claim_no, org_id, job_type, seqs)
   SELECT $11::int8, $12::int8, $1::uuid, $3::text, ARRAY[seq] FROM input
 ), recorded AS (
-  INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, reason, seqs, actor, worker_id, ns, lease_seqs,
+  INSERT INTO millrace.records (id, at, org_id, from_state, to_state, priority, job_type, queue, reason, seqs, actor, worker_id, ns, lease_seqs,
     attempts, rounds, took_ms)
-  SELECT ${RECORD_ID}, millrace.clock(), $1::uuid, 'pending'::millrace.job_state, 'scheduled'::millrace.job_state, $4::int2, $3::text,
+  SELECT ${RECORD_ID}, millrace.clock(), $1::uuid, 'pending'::millrace.job_state, 'scheduled'::millrace.job_state, $4::int2, $3::text, $2::text,
     'submitted', ARRAY[seq], $8::text, NULL::int8, NULL::int4[], NULL::int8[], NULL::int2[], NULL::int2[], NULL::real[] FROM input
   UNION ALL
-  SELECT ${RECORD_ID}, millrace.clock(), $1::uuid, 'scheduled', 'running', $4::int2, $3::text,
+  SELECT ${RECORD_ID}, millrace.clock(), $1::uuid, 'scheduled', 'running', $4::int2, $3::text, NULL,
     'started', ARRAY[seq], NULL, $11::int8, ARRAY[2], ARRAY[lease_seq], ARRAY[1::int2], ARRAY[0::int2], ARRAY[0::real] FROM input
 )
 SELECT seq, lease_seq, date_part('epoch', millrace.clock()) * 1000 AS at_ms FROM input`,
@@ -68,7 +68,7 @@ const textOf = ({ job: { payload } }: JobToWrite): string | null => (payload.kin
 
 /** The job as a claim would have read it. */
 function startedOf(entry: JobToWrite, { seq, lease_seq: leaseSeq, at_ms: atMs }: Row): StartedJob {
-  const { orgId, id, policyId, job } = entry;
+  const { orgId, id, policyId, job, actor } = entry;
   return {
     orgId,
     seq,
@@ -92,5 +92,10 @@ function startedOf(entry: JobToWrite, { seq, lease_seq: leaseSeq, at_ms: atMs }:
     tags: null,
     projectId: job.envelope?.projectId ?? null,
     limitId: null,
+    plannedAtMs: null,
+    category: job.envelope?.category ?? null,
+    requestId: job.envelope?.requestId ?? null,
+    actor,
+    permanentFailures: null,
   };
 }

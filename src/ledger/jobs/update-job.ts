@@ -1,5 +1,7 @@
+import type { Requester } from '../../core/governance/audit-action.ts';
 import type { Owner } from '../../core/owner.ts';
 import type { JobState } from '../../core/states.ts';
+import { auditedText } from '../audit/audited-text.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { readyText, withdrawnText } from '../tokens.ts';
 import { keyedTypeText } from './idempotency-keys.ts';
@@ -44,8 +46,15 @@ const UPDATE = statement(
     correlation_id = CASE WHEN $7::bool THEN $8::text ELSE j.correlation_id END,
     callback_url = CASE WHEN $9::bool THEN $10::text ELSE j.callback_url END
   FROM allowed a WHERE j.org_id = a.org_id AND j.seq = a.seq
-  RETURNING j.seq
-), ${readyText('allowed WHERE moves', { priority: 'coalesce($4::int2, priority)', jobType: 'coalesce($3::text, job_type)' })}, ${withdrawnText('allowed', 'l.moves')}
+  RETURNING j.id, j.project_id, j.correlation_id, j.job_type, j.attempts_started
+), ${auditedText({
+    source: 'changed',
+    event: 'job.changed',
+    orgId: '$1::uuid',
+    actor: '$13::text',
+    requestId: '$14::text',
+    details: '$15::json',
+  })}, ${readyText('allowed WHERE moves', { priority: 'coalesce($4::int2, priority)', jobType: 'coalesce($3::text, job_type)' })}, ${withdrawnText('allowed', 'l.moves')}
 SELECT l.state, l.is_final, l.is_reserved, l.job_type, EXISTS (SELECT FROM changed) AS updated FROM locked l`,
 );
 
@@ -62,21 +71,36 @@ export type UpdateParams = Owner & {
   change: JobChange;
   /** Prefixes of types whose jobs keep their type, priority and tags. */
   reservedPrefixes?: readonly string[];
+  /** Who asks, for the audit trail. */
+  requester?: Requester;
 };
 
 export async function updateJob(db: Queryable, params: UpdateParams): Promise<UpdatedJob> {
-  const { orgId, projectId, id, change, reservedPrefixes = [] } = params;
+  const { orgId, projectId, id, change, reservedPrefixes = [], requester } = params;
   const { type, priority, tags, correlationId, callbackUrl } = change;
   const [row] = await run<Row>(db, UPDATE, [
     ...[orgId, id, type ?? null, priority ?? null],
     ...[tags !== undefined, tags == null ? null : JSON.stringify(tags)],
     ...[correlationId !== undefined, correlationId ?? null],
     ...[callbackUrl !== undefined, callbackUrl ?? null],
-    ...[reservedPrefixes, projectId],
+    ...[reservedPrefixes, projectId, requester?.actor ?? null, requester?.requestId ?? null, JSON.stringify(detailsOf(params))],
   ]);
   if (row === undefined) return { kind: 'not_found' };
   if (row.updated) return { kind: 'updated' };
   if (row.is_reserved && !row.is_final) return { kind: 'reserved', type: row.job_type };
   const field = row.is_final ? 'job' : priority === undefined ? 'type' : 'priority';
   return { kind: 'too_late', state: row.state, field };
+}
+
+/** What changed: the values that matter to the order of work, and the names of the others, whose values may be private. */
+function detailsOf({ change, requester }: UpdateParams): Record<string, unknown> {
+  const { type, priority } = change;
+  const members = Object.entries(change).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  const reason = requester?.reason ?? '';
+  return {
+    members,
+    ...(type === undefined ? {} : { type }),
+    ...(priority === undefined ? {} : { priority }),
+    ...(reason === '' ? {} : { reason }),
+  };
 }

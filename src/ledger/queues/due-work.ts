@@ -7,7 +7,7 @@ const HAS_DUE = statement(
   'has_due_work',
   `SELECT EXISTS (SELECT FROM millrace.jobs WHERE state = 'running' AND NOT is_held)
   OR EXISTS (SELECT FROM millrace.releases)
-  OR EXISTS (SELECT FROM millrace.schedules WHERE next_at <= millrace.clock())
+  OR EXISTS (SELECT FROM millrace.schedules WHERE paused_at IS NULL AND next_at <= millrace.clock())
   OR EXISTS (SELECT FROM millrace.jobs WHERE state IN ('delayed', 'retrying') AND run_at <= millrace.clock())
   OR EXISTS (SELECT FROM millrace.jobs WHERE lifetime_deadline < millrace.clock()
     AND (state IN ('pending', 'delayed', 'scheduled', 'retrying') OR is_held))
@@ -35,7 +35,7 @@ const NEXT_TIMES = statement(
    FROM (SELECT min(at) AS at FROM (SELECT run_at AS at FROM millrace.jobs WHERE state IN ('delayed', 'retrying')
      UNION ALL SELECT millrace.slot_free_at(g.started_at, l.per_ms) FROM millrace.limits l JOIN millrace.limit_grants g ON g.limit_id = l.id
        WHERE EXISTS (SELECT FROM millrace.limited t WHERE t.limit_id = l.id)) times) j,
-     (SELECT min(next_at) AS at FROM millrace.schedules) s`,
+     (SELECT min(next_at) AS at FROM millrace.schedules WHERE paused_at IS NULL) s`,
 );
 
 export type NextTimes = { jobAt: Date | null; scheduleAt: Date | null };

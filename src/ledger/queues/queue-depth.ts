@@ -22,6 +22,13 @@ const COUNT_BESIDE = statement(
    UNION ALL (SELECT org_id, ARRAY[seq], 0 FROM millrace.limited WHERE job_type <> ALL ($1::text[]) LIMIT $2::int4)`),
 );
 
+const COUNT_WAITING = statement(
+  'count_waiting',
+  `SELECT coalesce(sum(jobs), 0)::int4 AS jobs FROM (
+     (SELECT cardinality(seqs) - taken AS jobs FROM millrace.ready WHERE queue = $1 LIMIT $2::int4)
+     UNION ALL (SELECT 1 FROM millrace.limited WHERE queue = $1 LIMIT $2::int4)) w`,
+);
+
 const LOCK = statement('lock_admission', `SELECT ${waitForLock(ADMISSION_LOCK)}`);
 const LOCK_BESIDE = statement('lock_admission_beside', `SELECT ${waitForLock(OTHER_ADMISSION_LOCK)}`);
 
@@ -38,12 +45,13 @@ const depthOf = (rows: readonly Row[]): Amounts => ({
 });
 
 /** Returns how many jobs of a type wait for a worker, counting up to `atMost`. */
-export async function queueDepth(db: Queryable, waiting: Waiting): Promise<number> {
-  return (await depthByOrg(db, waiting)).all;
-}
-
 export async function depthByOrg(db: Queryable, { queue, jobType, atMost }: Waiting): Promise<Amounts> {
   return depthOf(await run<Row>(db, COUNT, [queue, jobType, atMost]));
+}
+
+/** Returns how many jobs of a queue wait for a worker, counting up to about `atMost`. */
+export async function countWaiting(db: Queryable, { queue, atMost }: Omit<Waiting, 'jobType'>): Promise<number> {
+  return (await run<{ jobs: number }>(db, COUNT_WAITING, [queue, atMost]))[0]?.jobs ?? 0;
 }
 
 /** Must run inside a transaction. Until that ends, no other caller of this function can add to the queue. */

@@ -1,51 +1,24 @@
+import type { Owner } from '../../core/owner.ts';
+import type { Missed, Overlap } from '../../core/schedule-words.ts';
+import { invalidCursor, readPageCursor, writePageCursor } from '../driver/page-cursor.ts';
+import { sealOf } from '../driver/seal.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
-const COLUMNS = `org_id AS "orgId", key, cron, time_zone AS "timeZone", missed, submission, next_at AS "nextAt",
-     last_fired_at AS "lastFiredAt", created_at AS "createdAt"`;
-
-const PUT = statement(
-  'put_schedule',
-  `INSERT INTO millrace.schedules AS s (org_id, key, cron, time_zone, missed, submission, next_at, created_at)
-   VALUES ($1::uuid, $2, $3, $4, $5, $6::json, $7::timestamptz, millrace.clock())
-   ON CONFLICT (org_id, key) DO UPDATE SET cron = excluded.cron, time_zone = excluded.time_zone, missed = excluded.missed,
-     submission = excluded.submission,
-     -- A process that restarts puts the same schedule again. It keeps its next time, even if that has passed.
-     next_at = CASE WHEN s.cron = excluded.cron AND s.time_zone = excluded.time_zone THEN s.next_at ELSE excluded.next_at END
-   RETURNING ${COLUMNS}`,
-);
-
-const REMOVE = statement('remove_schedule', 'DELETE FROM millrace.schedules WHERE org_id = $1::uuid AND key = $2 RETURNING key');
-
-const LIST = statement('list_schedules', `SELECT ${COLUMNS} FROM millrace.schedules WHERE org_id = $1::uuid ORDER BY key`);
-
-const DUE = statement(
-  'due_schedules',
-  `SELECT org_id AS "orgId", key, next_at::text AS at FROM millrace.schedules
-   WHERE next_at <= millrace.clock() AND (next_at, org_id, key) > (coalesce($1::timestamptz, '-infinity'), $2::uuid, $3::text)
-   ORDER BY next_at, org_id, key LIMIT $4::int4`,
-);
-
-const LOCK_DUE = statement(
-  'lock_due_schedule',
-  `SELECT ${COLUMNS}, millrace.clock() AS now FROM millrace.schedules
-   WHERE org_id = $1::uuid AND key = $2 AND next_at <= millrace.clock() FOR UPDATE SKIP LOCKED`,
-);
-
-const ADVANCE = statement(
-  'advance_schedule',
-  `UPDATE millrace.schedules SET next_at = $3::timestamptz, last_fired_at = coalesce($4::timestamptz, last_fired_at)
-   WHERE org_id = $1::uuid AND key = $2`,
-);
-
-/** How to handle scheduled runs that came due while no process ran. */
-export type Missed = 'none' | 'one' | 'all';
-
+/** The members of a schedule that its owner chooses. */
 export type ScheduleToPut = {
+  /** The name that the owner chose. */
   key: string;
+  /** Five or six fields, or a nickname such as `@daily`. */
   cron: string;
+  /** The zone whose clocks the cron expression refers to. */
   timeZone: string;
+  /** How many jobs to submit for scheduled runs that were missed. */
   missed: Missed;
+  /** What a scheduled run does while the job of an earlier run has not ended. */
+  overlap: Overlap;
+  /** The job to submit. */
   submission: unknown;
+  /** The next scheduled run. It does not happen while the schedule is paused. */
   nextAt: Date;
 };
 
@@ -53,51 +26,100 @@ export type ScheduleToPut = {
 export type Schedule = ScheduleToPut & {
   /** The org of its jobs. */
   orgId: string;
-  /** When it last submitted a job. Null before the first time. */
+  /** The project of its jobs, if they belong to one. */
+  projectId: string | null;
+  /** Since when it is paused. Null if it is not. */
+  pausedAt: Date | null;
+  /** The scheduled run of its newest job. Null before the first. */
   lastFiredAt: Date | null;
+  /** The newest job that it submitted. */
+  lastJobId: string | null;
+  /** The newest run that was skipped because an earlier job had not ended. */
+  lastSkippedAt: Date | null;
+  /** How many runs were skipped for this reason. */
+  skipped: number;
   /** When it was created. */
   createdAt: Date;
+  /** When it was last changed. */
+  updatedAt: Date;
+  /** Who changed it last, as `api_key:<id>`. Null if a program did, through the library. */
+  updatedBy: string | null;
+  /** The reason that was given for the last change. */
+  reason: string | null;
 };
 
-export async function putSchedule(db: Queryable, orgId: string, schedule: ScheduleToPut): Promise<Schedule> {
-  const { key, cron, timeZone, missed, submission, nextAt } = schedule;
-  const values = [orgId, key, cron, timeZone, missed, JSON.stringify(submission), nextAt];
-  return (await run<Schedule>(db, PUT, values))[0] as Schedule;
+export const SCHEDULE_COLUMNS = `s.org_id AS "orgId", s.project_id AS "projectId", s.key, s.cron, s.time_zone AS "timeZone", s.missed, s.overlap, s.submission,
+  s.next_at AS "nextAt", s.paused_at AS "pausedAt", s.last_fired_at AS "lastFiredAt", s.last_job_id AS "lastJobId",
+  s.last_skipped_at AS "lastSkippedAt", s.skipped::float8 AS "skipped", s.created_at AS "createdAt",
+  coalesce(s.updated_at, s.created_at) AS "updatedAt", s.updated_by AS "updatedBy", s.reason`;
+
+/** The schedule with key $2 that the owner ($1, $3) reaches. */
+const REACHED = 's.org_id = $1::uuid AND s.key = $2 AND ($3::uuid IS NULL OR s.project_id = $3::uuid)';
+
+const FIND = statement('find_schedule', `SELECT ${SCHEDULE_COLUMNS} FROM millrace.schedules s WHERE ${REACHED}`);
+
+const LOCK = statement(
+  'lock_schedule',
+  `SELECT ${SCHEDULE_COLUMNS}, millrace.clock() AS now FROM millrace.schedules s WHERE ${REACHED} FOR UPDATE`,
+);
+
+const REMOVE = statement('remove_schedule', `DELETE FROM millrace.schedules s WHERE ${REACHED} RETURNING ${SCHEDULE_COLUMNS}`);
+
+// A page ends early when its submissions are large. Its first row is always returned, so that every page makes progress. `found` counts the
+// rows up to one after the page.
+const LIST = statement(
+  'list_schedules',
+  `SELECT ${SCHEDULE_COLUMNS}, k.found FROM (
+     SELECT p.key, sum(p.size) OVER (ORDER BY p.key) - p.size AS bytes_before, count(*) OVER ()::int4 AS found FROM (
+       SELECT key, size FROM millrace.schedules
+       WHERE org_id = $1::uuid AND ($2::uuid IS NULL OR project_id = $2::uuid) AND key > $3::text ORDER BY key LIMIT $4::int4 + 1) p) k
+   JOIN millrace.schedules s ON s.org_id = $1::uuid AND s.key = k.key
+   WHERE k.bytes_before < $5::int8 ORDER BY s.key LIMIT $4::int4`,
+);
+
+export async function findSchedule(db: Queryable, { orgId, projectId }: Owner, key: string): Promise<Schedule | null> {
+  const [row] = await run<Schedule>(db, FIND, [orgId, key, projectId]);
+  return row ?? null;
 }
 
-export async function removeSchedule(db: Queryable, orgId: string, key: string): Promise<boolean> {
-  const rows = await run(db, REMOVE, [orgId, key]);
-  return rows.length === 1;
+/** A locked schedule, and the time of the database's clock. */
+export type LockedSchedule = { schedule: Schedule; now: Date };
+
+/** Locks a schedule until the transaction ends. Returns null if the owner has none with this key. */
+export async function lockSchedule(client: Queryable, { orgId, projectId }: Owner, key: string): Promise<LockedSchedule | null> {
+  const [row] = await run<Schedule & { now: Date }>(client, LOCK, [orgId, key, projectId]);
+  return row === undefined ? null : lockedOf(row);
 }
 
-export async function listSchedules(db: Queryable, orgId: string): Promise<Schedule[]> {
-  return run<Schedule>(db, LIST, [orgId]);
+export const lockedOf = ({ now, ...schedule }: Schedule & { now: Date }): LockedSchedule => ({ schedule, now });
+
+/** Returns the schedule that was removed, or null if the owner has none with this key. */
+export async function removeSchedule(db: Queryable, { orgId, projectId }: Owner, key: string): Promise<Schedule | null> {
+  const [row] = await run<Schedule>(db, REMOVE, [orgId, key, projectId]);
+  return row ?? null;
 }
 
-/** A schedule that is due, and the time of the database's clock. */
-export type DueSchedule = { schedule: Schedule; now: Date };
+export type SchedulePage = { limit: number; cursor: string | null };
 
-/** Identifies a due schedule and its position among the others. */
-export type DueReference = { orgId: string; key: string; at: string };
+/** How many bytes of submissions a page has at most, unless its first schedule is larger. */
+const PAGE_BYTES = 4_000_000;
 
-const NIL = '00000000-0000-0000-0000-000000000000';
-
-/** Returns the due schedules of all orgs, earliest first. `after` is the last one of the previous page. */
-export async function dueSchedules(db: Queryable, after: DueReference | null, limit: number): Promise<DueReference[]> {
-  const from = after === null ? [null, NIL, ''] : [after.at, after.orgId, after.key];
-  return run<DueReference>(db, DUE, [...from, limit]);
-}
-
-/** Locks a schedule that is still due; call it inside a transaction. Returns null if another process holds it or has fired it. */
-export async function lockDueSchedule(client: Queryable, { orgId, key }: DueReference): Promise<DueSchedule | null> {
-  const [row] = await run<Schedule & { now: Date }>(client, LOCK_DUE, [orgId, key]);
-  if (row === undefined) return null;
-  const { now, ...schedule } = row;
-  return { schedule, now };
-}
-
-export type ScheduleAdvance = { orgId: string; key: string; nextAt: Date; firedAt: Date | null };
-
-export async function advanceSchedule(client: Queryable, { orgId, key, nextAt, firedAt }: ScheduleAdvance): Promise<void> {
-  await run(client, ADVANCE, [orgId, key, nextAt, firedAt]);
+/** Returns a page of the schedules of an owner, in the order of their keys. */
+export async function listSchedules(
+  db: Queryable,
+  owner: Owner,
+  { limit, cursor }: SchedulePage,
+): Promise<{ schedules: Schedule[]; nextCursor: string | null }> {
+  const { orgId, projectId } = owner;
+  const scope = { list: 'SCHEDULES', orgId, filter: { projectId } } as const;
+  const seal = await sealOf(db);
+  const [after] = cursor === null ? [''] : readPageCursor(seal, scope, cursor);
+  if (typeof after !== 'string') throw invalidCursor();
+  const rows = await run<Schedule & { found: number }>(db, LIST, [orgId, projectId, after, limit, PAGE_BYTES]);
+  const last = rows.at(-1);
+  const hasMore = last !== undefined && last.found > rows.length;
+  return {
+    schedules: rows.map(({ found: _, ...schedule }) => schedule),
+    nextCursor: hasMore ? writePageCursor(seal, scope, [last.key]) : null,
+  };
 }

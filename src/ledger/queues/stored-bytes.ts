@@ -14,17 +14,19 @@ const PART = `least(1, ${MAX_PAGES * PAGE_BYTES}::float8 / greatest(1, pg_relati
 // `pg_column_size` reads the size of a large value from its pointer, not the value. Each row also has the total of all orgs.
 const SAMPLE = statement(
   'sample_stored_bytes',
-  `SELECT org_id, bytes, sum(bytes) OVER () AS total FROM (
+  `SELECT org_id, sum(bytes) AS bytes, sum(sum(bytes)) OVER () AS total FROM (
      SELECT org_id, sum(${ROW_BYTES} + coalesce(pg_column_size(payload), 0) + coalesce(pg_column_size(payload_bytes), 0)
          + coalesce(pg_column_size(result), 0) + coalesce(pg_column_size(result_bytes), 0) + coalesce(pg_column_size(tags), 0)
        )::float8 / ${PART} AS bytes
-     FROM millrace.jobs TABLESAMPLE SYSTEM (100 * ${PART}) GROUP BY org_id) AS stored
-   ORDER BY bytes DESC LIMIT ${MAX_ORGS}`,
+     FROM millrace.jobs TABLESAMPLE SYSTEM (100 * ${PART}) GROUP BY org_id
+     UNION ALL
+     SELECT org_id, sum(size)::float8 FROM millrace.artifacts WHERE state = 'stored' GROUP BY org_id) AS stored
+   GROUP BY org_id ORDER BY bytes DESC LIMIT ${MAX_ORGS}`,
 );
 
 /**
- * Estimates from a sample of pages how many bytes the stored jobs of each org take. An org with a large part of the table is estimated
- * well; the estimate of a small org may be zero.
+ * Estimates from a sample of pages how many bytes the stored jobs of each org take, and adds its artifacts. An org with a large part of the
+ * table is estimated well; the estimate of the jobs of a small org may be zero.
  */
 export async function sampleStoredBytes(db: Queryable): Promise<Amounts> {
   const rows = await run<{ org_id: string; bytes: number; total: number }>(db, SAMPLE, []);

@@ -3,13 +3,14 @@ import type { JobState } from '../../core/states.ts';
 import { LEASED } from '../attempts/owned-jobs.ts';
 import { DEFAULT_BEAT_MS, IS_LOCK_FREE } from '../attempts/watch-workers.ts';
 import { IS_LIVE, SERVES_JOB } from '../attempts/workers.ts';
+import { outsideOrg } from '../driver/org-reads.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { explainLimit, type LimitFacts } from './explain-limit.ts';
 import { explainTurn, type Turn } from './explain-turn.ts';
 
 // Counts the jobs under a cap in the same way as a claim does: by live leases.
 const liveText = (condition: string): string =>
-  `(SELECT count(*)::int4 FROM (SELECT DISTINCT l.seq FROM (SELECT c.job_type, c.org_id, j.seq FROM ${LEASED}) l WHERE ${condition}) d)`;
+  `(SELECT count(*)::int4 FROM (SELECT DISTINCT l.seq FROM (SELECT c.job_type, c.org_id, j.seq, j.queue AS job_queue FROM ${LEASED}) l WHERE ${condition}) d)`;
 
 /** Counts the workers that claim from the queue of the job. */
 const servingText = (condition: string): string => `(SELECT count(*)::int4 FROM millrace.workers w
@@ -19,7 +20,9 @@ const EXPLAIN = statement(
   'explain_job',
   `SELECT j.seq, j.state, j.queue, j.job_type, j.priority, j.order_key, j.limit_id, coalesce(q.claim_order, 'fair') AS claim_order, j.run_at, j.is_held, j.worker_id, j.lease_seq, j.started_at,
      greatest(0, extract(epoch FROM j.run_at - millrace.clock())::float8 * 1000) AS run_in_ms,
-     q.paused_at AS queue_paused_at, t.paused_at AS type_paused_at, t.concurrency AS type_cap, o.max_running AS org_cap,
+     q.paused_at AS queue_paused_at, q.draining_at AS queue_draining_at, q.concurrency AS queue_cap, q.rate AS queue_rate,
+     CASE WHEN q.concurrency IS NULL THEN NULL ELSE ${liveText('l.job_queue = j.queue')} END AS queue_live,
+     EXISTS (SELECT FROM millrace.queue_rooms r WHERE r.queue = j.queue AND r.next_at > millrace.clock()) AS queue_paced, t.paused_at AS type_paused_at, t.concurrency AS type_cap, o.max_running AS org_cap,
      CASE WHEN t.concurrency IS NULL THEN NULL ELSE ${liveText('l.job_type = j.job_type')} END AS type_live,
      CASE WHEN o.max_running IS NULL THEN NULL ELSE ${liveText('l.org_id = j.org_id')} END AS org_live,
      ${servingText(`${SERVES_JOB} AND w.stalled_at IS NULL`)} AS workers,
@@ -38,6 +41,12 @@ const EXPLAIN = statement(
    LEFT JOIN millrace.orgs o ON o.id = j.org_id
    LEFT JOIN millrace.workers w ON w.id = j.worker_id
    LEFT JOIN millrace.cancel_requests c ON c.org_id = j.org_id AND c.seq = j.seq
+   WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE AND ($3::uuid IS NULL OR j.project_id = $3::uuid)`,
+);
+
+const FIND = statement(
+  'explain_found_job',
+  `SELECT 1 AS one FROM millrace.jobs j
    WHERE j.id = $2::uuid AND (j.org_id = $1::uuid) IS TRUE AND ($3::uuid IS NULL OR j.project_id = $3::uuid)`,
 );
 
@@ -62,6 +71,11 @@ type Row = {
   lease_seq: number;
   run_in_ms: number;
   queue_paused_at: Date | null;
+  queue_draining_at: Date | null;
+  queue_cap: number | null;
+  queue_live: number | null;
+  queue_rate: number | null;
+  queue_paced: boolean;
   type_paused_at: Date | null;
   type_cap: number | null;
   org_cap: number | null;
@@ -111,6 +125,11 @@ export type JobFacts = {
   runInMs: number;
   unmetDependencies: { id: string; state: JobState }[];
   queuePausedAt: Date | null;
+  /** Since when its queue accepts no new jobs. */
+  queueDrainingAt: Date | null;
+  queueCap: Cap | null;
+  /** The starts a second that its queue allows, and whether the next one must wait. */
+  queueRate: { rate: number; isUsedUp: boolean } | null;
   typePausedAt: Date | null;
   typeCap: Cap | null;
   orgCap: Cap | null;
@@ -133,12 +152,15 @@ export type JobFacts = {
 
 /** Returns everything that can keep a job from running, or null if the owner has no such job. */
 export async function explainJob(db: Queryable, { orgId, projectId }: Owner, id: string): Promise<JobFacts | null> {
-  const [row] = await run<Row>(db, EXPLAIN, [orgId, id, projectId]);
+  // The explanation counts jobs of all orgs. So the job itself is first read as a job of this org.
+  if ((await run(db, FIND, [orgId, id, projectId])).length === 0) return null;
+  const everywhere = outsideOrg(db);
+  const [row] = await run<Row>(everywhere, EXPLAIN, [orgId, id, projectId]);
   if (row === undefined) return null;
   const waits = row.state === 'pending';
   const unmet = waits ? await run<{ id: string; state: JobState }>(db, UNMET, [orgId, row.seq]) : [];
   const limit = await limitOf(db, orgId, row);
-  const { ahead: aheadInLine, ...share } = (limit === null ? await turnOf(db, orgId, row) : null) ?? { ahead: null };
+  const { ahead: aheadInLine, ...share } = (limit === null ? await turnOf(everywhere, orgId, row) : null) ?? { ahead: null };
   return {
     state: row.state,
     queue: row.queue,
@@ -147,6 +169,9 @@ export async function explainJob(db: Queryable, { orgId, projectId }: Owner, id:
     runInMs: row.run_in_ms,
     unmetDependencies: unmet,
     queuePausedAt: row.queue_paused_at,
+    queueDrainingAt: row.queue_draining_at,
+    queueCap: capOf(row.queue_cap, row.queue_live),
+    queueRate: row.queue_rate === null ? null : { rate: row.queue_rate, isUsedUp: row.queue_paced },
     typePausedAt: row.type_paused_at,
     typeCap: capOf(row.type_cap, row.type_live),
     orgCap: capOf(row.org_cap, row.org_live),

@@ -1,5 +1,6 @@
 import type { DependencyType } from '../../core/dependencies.ts';
 import type { Failure } from '../../core/failure.ts';
+import type { DeadLetterStatus } from '../../core/governance/dead-letter.ts';
 import { currentAttempt, type Job, type JobSummary, type Progress } from '../../core/job.ts';
 import type { JobLimit } from '../../core/limit.ts';
 import type { Payload } from '../../core/payload.ts';
@@ -16,10 +17,13 @@ export const IS_LEASED = `CASE WHEN j.state = 'scheduled' AND j.worker_id IS NOT
 // dependencies, a parent or a limit pay for these lookups. Payloads and results may be large and are not among these columns.
 export const JOB_COLUMNS = `
   j.id, j.seq, j.org_id, j.job_type, j.queue, j.state, j.priority, j.attempts_started, j.attempt_slot, j.max_attempts,
-  j.created_at, j.updated_at, j.run_at, j.scheduled_at, j.started_at, j.completed_at, j.lifetime_deadline,
+  j.created_at, j.updated_at, j.run_at, j.scheduled_at, j.started_at, j.completed_at, j.lifetime_deadline, j.planned_at,
   j.last_error::text AS last_error, j.tags::text AS tags, j.correlation_id,
   j.request_id, j.category, j.project_id, j.traceparent,
-  j.idempotency_key, j.callback_url, j.dependency_type, ${IS_LEASED} AS is_leased, c.requested_at AS cancel_requested_at,
+  j.idempotency_key, j.callback_url, j.dependency_type, j.replaces_id, j.replaced_by_id,
+  CASE WHEN j.state = 'dead_letter' THEN
+    (SELECT d.status FROM millrace.dead_letters d WHERE d.org_id = j.org_id AND d.seq = j.seq) END AS dead_letter_status,
+  ${IS_LEASED} AS is_leased, c.requested_at AS cancel_requested_at,
   g.percent, g.message AS progress_message, g.updated_at AS progress_at,
   CASE WHEN j.parent_seq IS NOT NULL THEN
     (SELECT p.id FROM millrace.jobs p WHERE p.org_id = j.org_id AND p.seq = j.parent_seq) END AS parent_id,
@@ -62,6 +66,7 @@ export type JobRow = {
   started_at: Time | null;
   completed_at: Time | null;
   lifetime_deadline: Time | null;
+  planned_at: Time | null;
   last_error: string | null;
   tags: string | null;
   correlation_id: string | null;
@@ -77,6 +82,9 @@ export type JobRow = {
   progress_message: string | null;
   progress_at: Time | null;
   parent_id: string | null;
+  replaces_id: string | null;
+  replaced_by_id: string | null;
+  dead_letter_status: DeadLetterStatus | null;
   depends_on: string | null;
   job_limit: string | null;
 };
@@ -112,6 +120,9 @@ export function toJob(row: JobRow): JobSummary {
     dependsOn: row.depends_on === null ? [] : row.depends_on.split(','),
     dependencyType: row.dependency_type,
     parentId: row.parent_id,
+    deadLetterStatus: row.dead_letter_status,
+    replacesJobId: row.replaces_id,
+    replacedByJobId: row.replaced_by_id,
     limit: parse<JobLimit>(row.job_limit),
   };
 }
@@ -138,6 +149,7 @@ function timesOf(row: JobRow) {
     completedAt: endOf(row),
     cancelRequestedAt: dateOf(row.cancel_requested_at),
     lifetimeDeadlineAt: dateOf(row.lifetime_deadline),
+    plannedAt: dateOf(row.planned_at),
   };
 }
 

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { outsideOrg } from '../driver/org-reads.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 
 // A transaction locks the table of jobs before it draws its first job number, and until it ends. pg_locks shows every such transaction
@@ -25,8 +26,9 @@ export type Settled = {
   readonly seq: number;
 };
 
+/** It reads no rows of orgs, and the role of searches cannot see when transactions began. */
 export async function settledJobs(db: Queryable): Promise<Settled> {
-  return (await run<Settled>(db, HORIZON))[0] ?? { before: null, seq: 0 };
+  return (await run<Settled>(outsideOrg(db), HORIZON))[0] ?? { before: null, seq: 0 };
 }
 
 const LAST_SEQ = statement('last_job_seq', 'SELECT last_value AS seq FROM millrace.job_seq');

@@ -28,6 +28,7 @@ const NO_MIXED_ORGS = statement(
    FROM (
      SELECT 'ready' AS source, org_id, seq FROM millrace.ready_jobs
      UNION ALL SELECT 'limit_grants', org_id, seq FROM millrace.limit_grants
+     UNION ALL SELECT 'unique_keys', org_id, seq FROM millrace.unique_keys
      UNION ALL SELECT 'timers', org_id, seq FROM millrace.timers
      UNION ALL SELECT 'waiting', org_id, seq FROM millrace.waiting
      UNION ALL SELECT 'claims', org_id, unnest(seqs) FROM millrace.claims
@@ -37,6 +38,7 @@ const NO_MIXED_ORGS = statement(
      UNION ALL SELECT 'releases', org_id, seq FROM millrace.releases
      UNION ALL SELECT 'progress', org_id, seq FROM millrace.progress
      UNION ALL SELECT 'checkpoints', org_id, seq FROM millrace.checkpoints
+     UNION ALL SELECT 'job_logs', org_id, seq FROM millrace.job_logs
      UNION ALL SELECT 'jobs.parent_seq', org_id, parent_seq FROM millrace.jobs WHERE parent_seq IS NOT NULL
      UNION ALL SELECT 'events', org_id, job_seq FROM millrace.events
    ) named

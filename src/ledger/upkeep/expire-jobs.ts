@@ -1,6 +1,8 @@
 import { LIFETIME_FAILURE } from '../../core/failure.ts';
+import { diedText, ENTRY_COLUMNS } from '../dead-letter-entries.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText } from '../history/record-events.ts';
+import { LOGGED, type MovedJob } from '../moved-jobs.ts';
 import { releasedText } from '../tokens.ts';
 
 // Every waiting job has a token with its deadline, so a sweep over four narrow tables finds all of them. A token past its deadline is
@@ -47,8 +49,9 @@ const EXPIRE = statement(
     worker_id = NULL, is_held = false, result = NULL, result_bytes = NULL, last_error = $2::json, ${countedText()}
   FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
   RETURNING j.org_id, j.seq, j.job_type, j.priority, j.lease_seq, j.event_count, j.attempts_started, j.round, l.state AS from_state,
-    j.has_dependents OR j.joins_parent AS is_awaited
-), ${releasedText('expired')}, recorded AS (
+    ${ENTRY_COLUMNS}, j.has_dependents OR j.joins_parent AS is_awaited,
+    json_build_object(${LOGGED}, 'from', l.state, 'to', j.state, 'reason', 'lifetime_exceeded', 'failure', $2::json) AS moved
+), ${releasedText('expired')}, ${diedText('expired', `'lifetime_exceeded'`)}, recorded AS (
   ${recordedText({
     source: 'expired',
     from: 'from_state',
@@ -61,10 +64,12 @@ const EXPIRE = statement(
 SELECT (SELECT count(*) FROM expired) AS expired, coalesce((SELECT bool_or(is_awaited) FROM expired), false) AS released,
   greatest((SELECT count(*) FROM dying_ready), (SELECT count(*) FROM dying_limited), (SELECT count(*) FROM dying_timers),
     (SELECT count(*) FROM dying_waiting)) >= $1::int4
-    AS again`,
+    AS again,
+  coalesce((SELECT json_agg(moved) FROM expired), '[]') AS jobs`,
 );
 
-export type Expired = { expired: number; released: boolean; again: boolean };
+/** `jobs` are those that expired, for the log. */
+export type Expired = { expired: number; released: boolean; again: boolean; jobs: readonly MovedJob[] };
 
 const FAILURE = JSON.stringify(LIFETIME_FAILURE);
 

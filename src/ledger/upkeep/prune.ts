@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { int8Array, uuidArray } from '../driver/binary-array.ts';
 import { inTransaction } from '../driver/database.ts';
-import { run, statement } from '../driver/statement.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
 import { keyedTypeText, keyScopeText } from '../jobs/idempotency-keys.ts';
 
 /** With a margin for a clock that was corrected in between. */
@@ -20,7 +20,7 @@ const isDoneText = (job: string): string => `NOT EXISTS (
 
 // Walks the jobs of each org from the oldest on, in windows of the index. It leaves the org at the first window that ends with a job
 // too young for any retention. So the cost depends on what is removed and not on what is kept. A job stays until the rollup writer has
-// counted it and its end was dispatched to webhooks and callbacks: both read the history, and the outbox also reads the job. A job or
+// counted it, the audit trail has its events and its end was dispatched to webhooks and callbacks: all of them read the history. A job or
 // key that another transaction holds is left for a later round: a submission holds the jobs that it depends on and the key that it
 // repeats. The end is checked again under the row lock, so a manual retry in between keeps the job.
 const LOCK_JOBS = statement(
@@ -35,10 +35,12 @@ const LOCK_JOBS = statement(
      WHERE s.state IN ('completed', 'failed', 'dead_letter', 'cancelled')
        AND s.completed_at + (p.body->>'retentionMs')::float8 * interval '1 ms' <= millrace.clock()
        AND ${isDoneText('s')}
+       AND (s.state <> 'dead_letter' OR NOT EXISTS (SELECT FROM millrace.dead_letters d WHERE d.org_id = s.org_id AND d.seq = s.seq
+         AND (d.status = 'open' OR d.undo_until > millrace.clock()) OFFSET 0))
        AND coalesce((SELECT max(r.txid) FROM millrace.records r
            WHERE r.id = ANY (s.record_ids) AND ${betweenText('r.at', 's.created_at', 's.completed_at')})
          < CASE WHEN s.org_id IN (SELECT org_id FROM told) THEN (SELECT min(txid) FROM millrace.projections)
-           ELSE (SELECT txid FROM millrace.projections WHERE name = 'rollups') END, true)
+           ELSE (SELECT min(txid) FROM millrace.projections WHERE name IN ('rollups', 'audit')) END, true)
      ORDER BY s.org_id, s.seq
    ), locked AS MATERIALIZED (
      SELECT l.org_id, l.seq FROM due d CROSS JOIN LATERAL (
@@ -71,6 +73,8 @@ const PRUNE_JOBS = statement(
      RETURNING j.org_id, j.seq, j.id, j.created_at, j.completed_at, j.job_type, j.keyed_type, j.project_id, j.idempotency_key, j.record_ids
    ), progress AS (
      DELETE FROM millrace.progress t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
+   ), lines AS (
+     DELETE FROM millrace.job_logs t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), checkpoints AS (
      DELETE FROM millrace.checkpoints t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), cancels AS (
@@ -78,6 +82,9 @@ const PRUNE_JOBS = statement(
    ), keys AS (
      DELETE FROM millrace.idempotency_keys k USING gone g WHERE g.idempotency_key IS NOT NULL
        AND k.org_id = g.org_id AND k.scope = ${keyScopeText(keyedTypeText('g'), 'g.project_id')} AND k.key = g.idempotency_key AND k.job_id = g.id
+   ), unique_keys AS (
+     DELETE FROM millrace.unique_keys WHERE ctid = ANY (ARRAY(SELECT u.tid FROM gone g CROSS JOIN LATERAL (
+       SELECT ctid AS tid FROM millrace.unique_keys WHERE org_id = g.org_id AND seq = g.seq FOR UPDATE SKIP LOCKED) u))
    ), counts AS (
      DELETE FROM millrace.dependent_counts t USING gone g WHERE t.org_id = g.org_id AND t.seq = g.seq
    ), needs AS (
@@ -145,12 +152,23 @@ export type Pruned = { jobs: number; idempotencyKeys: number; cancelRequests: nu
  */
 export async function pruneJobs(db: pg.Pool, limit: number): Promise<Pruned> {
   const jobs = await pruneEnded(db, limit);
-  const idempotencyKeys = (await run(db, PRUNE_KEYS, [limit])).length;
-  const cancelRequests = (await run(db, PRUNE_CANCELS, [limit])).length;
+  const idempotencyKeys = await pruneExpiredKeys(db, limit);
+  const cancelRequests = await pruneCancelRequests(db, limit);
   return { jobs, idempotencyKeys, cancelRequests };
 }
 
-async function pruneEnded(db: pg.Pool, limit: number): Promise<number> {
+/** Removes idempotency keys whose window is over. */
+export async function pruneExpiredKeys(db: Queryable, limit: number): Promise<number> {
+  return (await run(db, PRUNE_KEYS, [limit])).length;
+}
+
+/** Removes requests to cancel jobs that have ended. */
+export async function pruneCancelRequests(db: Queryable, limit: number): Promise<number> {
+  return (await run(db, PRUNE_CANCELS, [limit])).length;
+}
+
+/** Removes jobs whose retention has ended. */
+export async function pruneEnded(db: pg.Pool, limit: number): Promise<number> {
   let from = { orgId: FIRST_ORG, seq: -1 };
   let pruned = 0;
   while (pruned < limit) {

@@ -2,9 +2,11 @@ import type pg from 'pg';
 import { childFailure, DEFAULT_DEPENDENCY_TYPE, type DependencyType, resolveDependent } from '../../core/dependencies.ts';
 import type { JobState } from '../../core/states.ts';
 import { transitions } from '../../core/transitions.ts';
+import { diedText, ENTRY_COLUMNS } from '../dead-letter-entries.ts';
 import { int4Array, int8Array, jsonArray, textArray } from '../driver/binary-array.ts';
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText, tookText } from '../history/record-events.ts';
+import { LOGGED, type MovedJob } from '../moved-jobs.ts';
 import { readyText, releasedText, timedText } from '../tokens.ts';
 import { adoptDependents } from './adopt-dependents.ts';
 import { arraysOf, type FailedRelease, FIRST_ORG, type JobRef, laterText, type Release, takeTurn } from './take-releases.ts';
@@ -65,7 +67,8 @@ FROM unnest($1::uuid[], $2::int8[]) AS c(org_id, seq) JOIN millrace.jobs j ON j.
 WHERE j.state = 'pending' OR (j.state = 'running' AND j.is_held)`,
 );
 
-// A job that may proceed has no state here: its run time decides between scheduled and delayed.
+// A job that may proceed has no state here: its run time decides between scheduled and delayed. Only jobs for the log are described: most
+// of the time those that failed.
 const WRITE = statement(
   'release_dependents',
   `WITH ${RECORD}, input AS MATERIALIZED (
@@ -81,12 +84,14 @@ const WRITE = statement(
     result = CASE WHEN i.failure IS NULL THEN j.result END, result_bytes = CASE WHEN i.failure IS NULL THEN j.result_bytes END
   FROM input i WHERE j.org_id = i.org_id AND j.seq = i.seq AND j.state = i.from_state::millrace.job_state
   RETURNING j.org_id, j.seq, j.state, j.run_at, j.lifetime_deadline, j.order_key, j.priority, j.queue, j.job_type, j.limit_id, j.lease_seq,
-    j.event_count, j.attempts_started, j.round, i.from_state, i.reason, i.failure,
+    j.event_count, j.attempts_started, j.round, ${ENTRY_COLUMNS}, i.from_state, i.reason, i.failure,
     CASE WHEN i.from_state = 'running' THEN ${tookText('j.started_at')} END AS took_ms,
-    i.to_state IS NOT NULL AND (j.has_dependents OR j.joins_parent) AS is_awaited
+    i.to_state IS NOT NULL AND (j.has_dependents OR j.joins_parent) AS is_awaited,
+    CASE WHEN $7::bool OR j.state IN ('failed', 'dead_letter') THEN json_build_object(${LOGGED}, 'from', i.from_state, 'to', j.state,
+      'reason', i.reason, 'failure', i.failure) END AS logged
 ), ${readyText(`moved WHERE state = 'scheduled'`)}, ${timedText(`moved WHERE state = 'delayed'`)}, forgotten AS (
   DELETE FROM millrace.waiting w USING moved m WHERE w.org_id = m.org_id AND w.seq = m.seq
-), ${releasedText('moved')}, recorded AS (
+), ${releasedText('moved')}, ${diedText(`moved WHERE state = 'dead_letter'`, 'reason')}, recorded AS (
   ${recordedText({
     source: 'moved',
     from: 'from_state',
@@ -97,7 +102,8 @@ const WRITE = statement(
     groupBy: ['from_state', 'state', 'reason'],
   })}
 )
-SELECT count(*)::int4 AS moved, coalesce(bool_or(is_awaited), false) AS cascades FROM moved`,
+SELECT count(*)::int4 AS moved, coalesce(bool_or(is_awaited), false) AS cascades,
+  coalesce(json_agg(logged) FILTER (WHERE logged IS NOT NULL), '[]') AS jobs FROM moved`,
 );
 
 // A release with remaining dependents moves to the end of its org's queue.
@@ -133,6 +139,8 @@ export type Released = {
   putOff: boolean;
   failed: readonly FailedRelease[];
   next: ReleasePosition;
+  /** The jobs that failed; all that moved if the caller asked for them. */
+  jobs: readonly MovedJob[];
 };
 
 /** The orgs whose turn was last, for new releases and for the others. */
@@ -140,10 +148,14 @@ export type ReleasePosition = { new: string; old: string };
 
 const START: ReleasePosition = { new: FIRST_ORG, old: FIRST_ORG };
 
+export type ReleaseOptions = { position?: ReleasePosition | undefined; namesAll?: boolean };
+
 /** Moves jobs whose dependencies have ended, some of each org. */
-export async function releaseDependents(db: pg.Pool, limit: number, position = START): Promise<Released> {
+export async function releaseDependents(db: pg.Pool, limit: number, options: ReleaseOptions = {}): Promise<Released> {
+  const { position = START, namesAll = false } = options;
   const fresh = await takeTurn(db, { kind: 'new', limit, afterOrg: position.new }, adoptDependents);
-  const looked = await takeTurn(db, { kind: 'old', limit, afterOrg: position.old }, lookAtAll);
+  const look = (client: Queryable, releases: readonly Release[]) => lookAtAll(client, releases, namesAll);
+  const looked = await takeTurn(db, { kind: 'old', limit, afterOrg: position.old }, look);
   return {
     consumed: looked.taken,
     moved: looked.results.reduce((sum, each) => sum + each.moved, 0),
@@ -151,15 +163,18 @@ export async function releaseDependents(db: pg.Pool, limit: number, position = S
     putOff: fresh.results.some((each) => each.put_off > 0) || looked.results.some((each) => each.putOff),
     failed: [...fresh.failed, ...looked.failed],
     next: { new: fresh.nextOrg, old: looked.nextOrg },
+    jobs: looked.results.flatMap(({ jobs }) => jobs),
   };
 }
 
-async function lookAtAll(client: Queryable, releases: readonly Release[]): Promise<{ moved: number; again: boolean; putOff: boolean }> {
+type Looked = Pick<Released, 'moved' | 'again' | 'putOff' | 'jobs'>;
+
+async function lookAtAll(client: Queryable, releases: readonly Release[], namesAll: boolean): Promise<Looked> {
   const page = Math.max(LEAST_PAGE, Math.floor(TURN_DEPENDENTS / releases.length));
   const ids = int8Array(releases.map((release) => release.id));
   const positions = int8Array(releases.map((release) => release.after_seq));
   const found = await run<Found>(client, FIND, [ids, ...arraysOf(releases), positions, page]);
-  const { moved, cascades, held } = await moveAll(client, unique(found));
+  const { moved, cascades, jobs, held } = await moveAll(client, unique(found), namesAll);
   const rest = releases.flatMap((release) => unfinished(release, found, page));
   const failures = new Map(releases.map((release) => [release.seq, release.failures]));
   const later = held.map((job) => ({ ...job, after_seq: 0, failures: (failures.get(job.seq) ?? 0) + 1 }));
@@ -170,7 +185,7 @@ async function lookAtAll(client: Queryable, releases: readonly Release[]): Promi
     int8Array(left.map((release) => release.after_seq)),
     int4Array(left.map((release) => release.failures)),
   ]);
-  return { moved, again: cascades || rest.length > 0, putOff: held.length > 0 };
+  return { moved, again: cascades || rest.length > 0, putOff: held.length > 0, jobs };
 }
 
 /** The remaining part of a release whose page was full. */
@@ -184,22 +199,27 @@ function unfinished(release: Release, found: readonly Found[], page: number): Om
 /** All orgs share one sequence of numbers. */
 const unique = (found: readonly Found[]): JobRef[] => [...new Map(found.map((job) => [job.seq, job])).values()];
 
-async function moveAll(client: Queryable, candidates: readonly JobRef[]): Promise<{ moved: number; cascades: boolean; held: JobRef[] }> {
+type Moved = { moved: number; cascades: boolean; jobs: readonly MovedJob[] };
+
+const NONE: Moved = { moved: 0, cascades: false, jobs: [] };
+
+async function moveAll(client: Queryable, candidates: readonly JobRef[], namesAll: boolean): Promise<Moved & { held: JobRef[] }> {
   const tried = await run<JobRef & { is_locked: boolean }>(client, LOCK, arraysOf(candidates));
   const held = tried.filter((job) => !job.is_locked);
   const locked = tried.filter((job) => job.is_locked);
-  if (locked.length === 0) return { moved: 0, cascades: false, held };
+  if (locked.length === 0) return { ...NONE, held };
   const waiting = await run<Waiting>(client, READ, arraysOf(locked));
   const moves = waiting.map(decideMove).filter((move) => move !== null);
-  if (moves.length === 0) return { moved: 0, cascades: false, held };
-  const [row] = await run<{ moved: number; cascades: boolean }>(client, WRITE, [
+  if (moves.length === 0) return { ...NONE, held };
+  const [row = NONE] = await run<Moved>(client, WRITE, [
     ...arraysOf(moves),
     textArray(moves.map((move) => move.from)),
     textArray(moves.map((move) => move.to)),
     textArray(moves.map((move) => move.reason)),
     jsonArray(moves.map((move) => move.failure)),
+    namesAll,
   ]);
-  return { moved: row?.moved ?? 0, cascades: row?.cascades === true, held };
+  return { ...row, held };
 }
 
 function decideMove(job: Waiting): Move | null {

@@ -1,5 +1,6 @@
 import { type Queryable, run, statement } from '../driver/statement.ts';
 import { countedText, RECORD, recordedText } from '../history/record-events.ts';
+import { LOGGED, type LoggedJob } from '../moved-jobs.ts';
 import { readyText } from '../tokens.ts';
 
 // The lower bound skips the index entries of removed timers. A timer that was written late may lie below it, so the caller resets the
@@ -30,7 +31,8 @@ const STAGE = statement(
     attempt_slot = j.attempt_slot + (l.state = 'retrying')::int4, ${countedText()}
   FROM locked l WHERE j.org_id = l.org_id AND j.seq = l.seq
   RETURNING j.seq, j.order_key, j.lifetime_deadline, j.org_id, j.priority, j.queue, j.job_type, j.limit_id, j.lease_seq, j.event_count,
-    j.attempts_started, j.round, j.id, j.tags, l.state AS from_state
+    j.attempts_started, j.round, l.state AS from_state,
+    CASE WHEN $3::bool THEN json_build_object(${LOGGED}, 'from', l.state) END AS logged
 ), ${readyText('staged')}, recorded AS (
   ${recordedText({
     source: 'staged',
@@ -45,8 +47,7 @@ SELECT (SELECT count(*) FROM staged) AS staged, (SELECT count(*) FROM held) AS h
   ceil(extract(epoch FROM CASE WHEN (SELECT count(*) FROM due) >= $1::int4 THEN interval '0' ELSE
     (SELECT run_at FROM millrace.timers WHERE run_at > millrace.clock() ORDER BY run_at LIMIT 1) - millrace.clock() END) * 1000)::float8
     AS next_in_ms,
-  (SELECT json_agg(json_build_object('jobId', id, 'type', job_type, 'orgId', org_id, 'attempt', attempts_started, 'tags', tags,
-    'from', from_state)) FROM staged WHERE $3::bool) AS jobs`,
+  (SELECT json_agg(logged) FROM staged WHERE $3::bool) AS jobs`,
 );
 
 export type Staged = {
@@ -61,14 +62,7 @@ export type Staged = {
   jobs: readonly StagedRow[];
 };
 
-type StagedRow = {
-  jobId: string;
-  type: string;
-  orgId: string;
-  attempt: number;
-  tags: Record<string, string> | null;
-  from: 'delayed' | 'retrying';
-};
+type StagedRow = LoggedJob & { from: 'delayed' | 'retrying' };
 
 export type StageParams = { limit: number; floor: Date | null; namesJobs?: boolean };
 

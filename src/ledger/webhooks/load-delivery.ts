@@ -6,6 +6,7 @@ const LOAD = statement(
   'load_delivery',
   `SELECT d.body, d.created_at AS "createdAt", w.url, w.org_id AS "orgId", w.id AS "webhookId", w.kind = 'callback' AS "isCallback",
      millrace.clock() AS now,
+     (SELECT coalesce(o.traceparent, o.payload->>'traceparent') FROM millrace.jobs o WHERE o.id = d.job_id) AS traceparent,
      EXISTS (SELECT FROM millrace.verified_origins v WHERE v.org_id = l.org_id AND v.origin = l.origin OFFSET 0) AS "isVerified",
      coalesce(CASE WHEN w.kind = 'callback' THEN
      (SELECT array_remove(ARRAY[c.secret, CASE WHEN c.old_expires_at > millrace.clock() THEN c.old_secret END], NULL)
@@ -31,6 +32,8 @@ export type SendableDelivery = {
   readonly isVerified: boolean;
   readonly createdAt: Date;
   readonly now: Date;
+  /** Of the job that the message is about. */
+  readonly traceparent: string | null;
 };
 
 /** Returns null unless this job delivers it and its target exists and is enabled. */

@@ -15,12 +15,14 @@ const READ = statement(
   'read_live_delivery',
   `SELECT w.id AS "webhookId", w.org_id AS "orgId", w.url, w.kind = 'callback' AS "isCallback",
      w.disabled_at IS NULL AND w.deleted_at IS NULL AS "isEnabled", w.deleted_at IS NOT NULL AS "isDeleted", d.attempts, d.tries, d.event,
-     d.job_id AS "toldJobId", (SELECT coalesce(o.traceparent, o.payload->>'traceparent') FROM millrace.jobs o WHERE o.id = d.job_id) AS traceparent,
+     d.job_id AS "toldJobId", coalesce(o.traceparent, o.payload->>'traceparent') AS traceparent, o.job_type AS "toldJobType",
+     coalesce(o.correlation_id, o.request_id) AS "correlationId", o.project_id AS "projectId",
      l.failures, l.failing_since, l.next_at, millrace.clock() AS now, coalesce(j.attempts_started >= j.max_attempts, false) AS "isLast",
      coalesce(j.previous_lease_seq > 0, false) AS "isRepeat", j.started_lease_seq AS "leaseSeq",
      EXISTS (SELECT FROM millrace.webhook_attempts a WHERE a.delivery_id = d.id AND a.lease_seq = j.started_lease_seq) AS "isWritten"
    FROM millrace.webhook_deliveries d JOIN millrace.webhooks w ON w.id = d.webhook_id
    JOIN millrace.webhook_lanes l ON l.webhook_id = w.id LEFT JOIN millrace.jobs j ON j.id = $2::uuid
+   LEFT JOIN millrace.jobs o ON o.id = d.job_id
    WHERE d.id = $1::uuid AND l.live_delivery = d.id AND l.live_job = $2::uuid`,
 );
 
@@ -91,9 +93,12 @@ export type LiveDelivery = {
   /** The attempts since it was queued. */
   readonly tries: number;
   readonly event: string;
-  /** The job of the event, and the trace in its payload. */
+  /** The job of the event, the trace in its payload, and what a log line says about it. */
   readonly toldJobId: string | null;
   readonly traceparent: string | null;
+  readonly toldJobType: string | null;
+  readonly correlationId: string | null;
+  readonly projectId: string | null;
   /** The engine would not retry. */
   readonly isLast: boolean;
   /** The engine has tried before. */

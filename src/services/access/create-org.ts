@@ -1,37 +1,37 @@
 import { randomUUID } from 'node:crypto';
 import { AppError } from '../../core/errors.ts';
+import type { Requester } from '../../core/governance/audit-action.ts';
 import { findOrg, createOrg as insertOrg, type Org, setOrgRate } from '../../ledger/access/orgs.ts';
+import { recordActions } from '../../ledger/audit/record-action.ts';
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
+import { checkOrgName } from './org-names.ts';
+import { AT_CONSOLE } from './requesters.ts';
 
-const SLUG = /^[a-z0-9][a-z0-9._-]{0,99}$/;
+export type CreateOrgRequest = {
+  readonly slug: string;
+  /** Without it the org has the configured rate limit. */
+  readonly requestsPerMinute?: number | null;
+  readonly requester?: Requester;
+  /** What the caller calls a slug. */
+  readonly field?: string;
+};
 
-const RESERVED = 'millrace.';
-
-/** Without `requestsPerMinute` the org has the configured rate limit. */
-export async function createOrg(
-  database: Database,
-  { slug, requestsPerMinute = null }: { slug: string; requestsPerMinute?: number | null },
-): Promise<Org> {
-  if (!SLUG.test(slug)) {
-    const message =
-      'a slug must have 1 to 100 lower-case letters, digits, dots, dashes and underscores, and start with a letter or a digit';
-    throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'slug', code: 'INVALID_SLUG', message }] });
-  }
-  if (slug.startsWith(RESERVED)) {
-    const message = `a slug must not start with ${RESERVED}, which is reserved for the system`;
-    throw new AppError('INVALID_REQUEST', { message, details: [{ field: 'slug', code: 'RESERVED_SLUG', message }] });
-  }
+export async function createOrg(database: Database, request: CreateOrgRequest): Promise<Org> {
+  const { slug, requestsPerMinute = null, requester = AT_CONSOLE, field = 'slug' } = request;
+  checkOrgName(slug, field);
   const id = randomUUID();
   const isNew = await inTransaction(
     database.api,
     async (client) => {
       const created = await insertOrg(client, { id, slug });
-      if (created && requestsPerMinute !== null) await setOrgRate(client, id, requestsPerMinute);
-      return created;
+      if (!created) return false;
+      if (requestsPerMinute !== null) await setOrgRate(client, id, requestsPerMinute);
+      await recordActions(client, [{ orgId: id, event: 'org.created', requester, details: { name: slug } }]);
+      return true;
     },
     { mayRepeat: true },
   );
-  if (!isNew) throw new AppError('CONFLICT', { message: `The org "${slug}" already exists. Choose another slug.` });
+  if (!isNew) throw new AppError('CONFLICT', { message: `The org "${slug}" already exists. Choose another ${field}.` });
   return { id, slug, requestsPerMinute };
 }
 

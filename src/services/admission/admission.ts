@@ -6,6 +6,7 @@ import { rowHeld } from '../../engine/submit/job-writer.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import { isContended, isLockedOut, type Queryable, translated } from '../../ledger/driver/statement.ts';
 import { CountedJobs } from './counted-jobs.ts';
+import type { QueueDepths } from './queue-depths.ts';
 import type { StoredLimit } from './stored-limit.ts';
 
 /** Too little room for the whole work. With a client, the work runs in its transaction. */
@@ -34,6 +35,10 @@ export type AdmissionOptions = {
   depth: { read(db: Queryable): Promise<Amounts>; readLocked(db: Queryable): Promise<Amounts> };
   /** The limit of what jobs take in the database. */
   stored?: StoredLimit;
+  /** The caps of single queues. */
+  depths?: QueueDepths;
+  /** Turns the refusal of a single queue into the error of the door. Default: unchanged. */
+  refusedByQueue?(refusal: AppError): AppError;
   full(current: number, cause?: unknown): AppError;
   overShare(share: OrgShare): AppError;
   /** Reports an overflow of the submitter as a full queue. */
@@ -141,6 +146,17 @@ export class Admission {
     return work().catch((error) => {
       throw this.#explained(error);
     });
+  }
+
+  get depths(): QueueDepths | undefined {
+    return this.#options.depths;
+  }
+
+  /** The error of the door for a job that its queue refuses. */
+  refusedByQueue(refusal: AppError): AppError {
+    const error = this.#options.refusedByQueue?.(refusal) ?? refusal;
+    this.#refusals.add(error);
+    return error;
   }
 
   /** Whether the work was refused because the queue is full, or because its org has used its share. */

@@ -6,6 +6,7 @@ import { findKeys, keyScopeOf } from '../../ledger/jobs/idempotency-keys.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import type { Admission, Place } from './admission.ts';
+import { throughQueues } from './queue-intake.ts';
 import { bytesOf } from './stored-limit.ts';
 
 /** The result for a job of a batch: written, a repeat, or refused. */
@@ -19,8 +20,23 @@ export type BatchToWrite = {
   write(entries: readonly JobToWrite[], client?: pg.ClientBase): Promise<Outcome[]>;
 };
 
-/** Writes as many jobs as there is room for, in order. Repeats need no room. */
-export function admitBatch(engine: Pick<Engine, 'database'>, admission: Admission | undefined, batch: BatchToWrite): Promise<Outcome[]> {
+type Parts = Pick<Engine, 'catalogue' | 'database'>;
+
+/** Writes as many jobs as there is room for, in order, except those that their queues refuse. Repeats need no room. */
+export function admitBatch(engine: Parts, admission: Admission | undefined, batch: BatchToWrite): Promise<Outcome[]> {
+  const { orgId, entries, isWhole } = batch;
+  return throughQueues(engine, { orgId, entries, depths: admission?.depths }, async (refused) => {
+    if (refused.size === 0) return admitAll(engine, admission, batch);
+    const refusals = new Map([...refused].map(([entry, refusal]) => [entry, admission?.refusedByQueue(refusal) ?? refusal]));
+    const accepted = entries.filter((entry) => !refusals.has(entry));
+    if (isWhole) throw refusals.values().next().value;
+    const written = accepted.length === 0 ? [] : await admitAll(engine, admission, { ...batch, entries: accepted });
+    const outcomes = new Map(accepted.map((entry, index) => [entry, written[index] as Outcome]));
+    return entries.map((entry) => outcomes.get(entry) ?? (refusals.get(entry) as AppError));
+  });
+}
+
+function admitAll(engine: Parts, admission: Admission | undefined, batch: BatchToWrite): Promise<Outcome[]> {
   const { orgId, entries, write } = batch;
   if (admission === undefined) return write(entries);
   return admission.admit<Outcome[]>(

@@ -1,5 +1,6 @@
 import { DELIVERY_TYPE } from '../../core/delivery-policy.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import { MAINTENANCE_TYPE } from '../../core/maintenance.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
 import { listWorkers, type WorkerInfo } from '../../ledger/attempts/workers.ts';
@@ -31,7 +32,7 @@ const DISK_FULL = 'The disk of the database is full. Jobs are accepted again onc
  * Ready means that jobs are accepted: the ledger responds in time, and there is room on its disk. A missing worker is a warning, because
  * jobs are accepted and wait for one. With `requiresWorkers` the server is not ready without a worker.
  */
-export async function checkReadiness(engine: Engine, { requiresWorkers = false } = {}): Promise<Readiness> {
+export async function checkReadiness(engine: Pick<Engine, 'database'>, { requiresWorkers = false } = {}): Promise<Readiness> {
   const startedAtMs = performance.now();
   const listed = listWorkers(engine.database.maintenance).catch(() => null);
   const workers = await raceWithTimeout(listed, LEDGER_MS, () => null);
@@ -76,9 +77,11 @@ function judgeWorkers(workers: readonly WorkerInfo[]): { alive: number; warnings
   return { alive, warnings };
 }
 
-/** A worker that only sends webhooks runs no jobs. */
+/** A worker that only sends webhooks and does maintenance runs no jobs of orgs. */
+const OWN_TYPES = [DELIVERY_TYPE, MAINTENANCE_TYPE];
+
 const isAlive = ({ types, stoppedAt, silentMs }: WorkerInfo): boolean =>
-  types.some((type) => type !== DELIVERY_TYPE) && stoppedAt === null && silentMs < SILENT_AFTER_MS;
+  types.some((type) => !OWN_TYPES.includes(type)) && stoppedAt === null && silentMs < SILENT_AFTER_MS;
 
 /** Anyone may read it, so it names no worker. */
 function stalledSentence(stalled: readonly WorkerInfo[]): string {

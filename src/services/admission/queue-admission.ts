@@ -2,9 +2,11 @@ import { DELIVERY_TYPE } from '../../core/delivery-policy.ts';
 import { AppError } from '../../core/errors.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import { DEFAULT_ORG_SHARE } from '../../core/fair-share.ts';
+import { MAINTENANCE_TYPE } from '../../core/maintenance.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { depthBeside, depthByOrg, lockedDepthBeside, lockedDepthByOrg } from '../../ledger/queues/queue-depth.ts';
 import { Admission, type OrgShare } from './admission.ts';
+import { QueueDepths } from './queue-depths.ts';
 import type { StoredLimit } from './stored-limit.ts';
 
 export type QueueLimits = {
@@ -16,7 +18,7 @@ export type QueueLimits = {
 
 const RETRY_AFTER_MS = 1_000;
 /** These types are not counted: executions have their own limit, and deliveries belong to jobs that were admitted before. */
-const OTHER_TYPES = [EXECUTION_TYPE, DELIVERY_TYPE];
+const OTHER_TYPES = [EXECUTION_TYPE, DELIVERY_TYPE, MAINTENANCE_TYPE];
 
 /** The limit of the queue API: refuses jobs with QUOTA_EXCEEDED when `queueSize` jobs wait for a worker. */
 export function createQueueAdmission(engine: Pick<Engine, 'database'>, limits: QueueLimits): Admission {
@@ -26,6 +28,7 @@ export function createQueueAdmission(engine: Pick<Engine, 'database'>, limits: Q
     queueSize,
     orgShare,
     stored,
+    depths: new QueueDepths(engine.database),
     depth: { read: (db) => depthBeside(db, waiting), readLocked: (db) => lockedDepthBeside(db, waiting) },
     full: (current, cause) => queueFull({ current, maximum: queueSize, cause }),
     overShare: (share) =>
@@ -58,6 +61,7 @@ export function createExecutionAdmission(engine: Pick<Engine, 'database'>, limit
     depth: { read: (db) => depthByOrg(db, waiting), readLocked: (db) => lockedDepthByOrg(db, waiting) },
     full: (_current, cause) => executionQueueFull('The queue is full. Nothing was accepted.', cause),
     overShare: (share) => executionQueueFull(shareMessage(share)),
+    refusedByQueue: (refusal) => executionQueueFull(refusal.message, refusal),
     isOverflowFull: true,
   });
 }

@@ -24,7 +24,7 @@ const MEBIBYTE = 1_048_576;
 export const bytesOf = (entry: JobToWrite): number => ROW_BYTES + lengthOfEntry(entry);
 
 /**
- * Limits the bytes that the jobs of an org take: payloads, results and rows, of waiting and of finished jobs. No counter is kept in the
+ * Limits the bytes that an org stores: payloads, results and rows, of waiting and of finished jobs, and artifacts. No counter is kept in the
  * database. A process samples the table from time to time, and adds what it admits in between.
  */
 export class StoredLimit {
@@ -79,7 +79,7 @@ export class StoredLimit {
     const [current, maximum] = [this.#stored.own(orgId), this.#stored.share(orgId)].map((bytes) => Math.round(bytes));
     const [used, share] = [current, maximum].map((bytes) => Math.round((bytes as number) / MEBIBYTE));
     return new AppError('QUOTA_EXCEEDED', {
-      message: `The jobs of the org take ${used} MB, and its share of the storage is ${share} MB (limits.stored_size, limits.org_share). Wait until finished jobs are deleted after their retention, or store less in payloads and results.`,
+      message: `The jobs and artifacts of the org take ${used} MB, and its share of the storage is ${share} MB (limits.stored_size, limits.org_share). Wait until finished jobs and artifacts are deleted after their retention, or store less.`,
       quota: { limit: 'org_stored_bytes', current: current as number, maximum: maximum as number, retryAfterMs: RETRY_AFTER_MS },
     });
   }

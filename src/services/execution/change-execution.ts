@@ -1,9 +1,9 @@
 import { AppError } from '../../core/errors.ts';
 import { type ExecutionState, executionStateOf } from '../../core/execution/states.ts';
 import type { JobSummary } from '../../core/job.ts';
+import { reportMoves } from '../../engine/report-moves.ts';
 import { retryJob } from '../../ledger/jobs/retry-jobs.ts';
 import { getJob } from '../../ledger/reads/get-job.ts';
-import type { LogFields } from '../../telemetry/log.ts';
 import { cancelIds } from '../jobs/cancel-job.ts';
 import { type Caller, type ExecutionContext, ownerOf } from './context.ts';
 import { type JobRequest, noSuchExecution, ownedExecution } from './read-execution.ts';
@@ -25,19 +25,15 @@ export async function cancelExecution(c: ExecutionContext, request: JobRequest):
 
 async function cancel(c: ExecutionContext, caller: Caller, job: JobSummary): Promise<ExecutionChange> {
   const owner = ownerOf(caller);
-  const [result] = await cancelIds(c.engine, { ids: [job.id], ...owner, actor: caller.actor, reason: null, force: true });
-  if (result?.kind === 'cancelled') {
-    const before = { ...job, state: result.previousState ?? job.state };
-    c.metrics.canceled(job.tags?.work_kind ?? 'unknown');
-    c.telemetry.log.info('job.canceled', {
-      ...fieldsOf(caller, job),
-      action: 'cancel',
-      scenario: job.tags?.work_kind ?? 'unknown',
-      current_state: executionStateOf(before),
-      next_state: 'CANCELED',
-    });
-  }
-  const after = await getJob(c.engine.database.api, owner, job.id);
+  await cancelIds(c.engine, {
+    ids: [job.id],
+    ...owner,
+    actor: caller.actor,
+    requestId: caller.requestId,
+    reason: null,
+    force: true,
+  });
+  const after = await getJob(c.engine.database.reads.of(owner.orgId), owner, job.id);
   if (after === null) throw noSuchExecution(job.id);
   return changeOf(after);
 }
@@ -53,6 +49,7 @@ async function retry(c: ExecutionContext, caller: Caller, job: JobSummary): Prom
     ...ownerOf(caller),
     id: job.id,
     actor: caller.actor,
+    requestId: caller.requestId,
     resetAttempts: false,
     priority: null,
     delayMs: null,
@@ -66,23 +63,9 @@ async function retry(c: ExecutionContext, caller: Caller, job: JobSummary): Prom
   }
   if (retried.kind !== 'queued') return changeOf(await ownedExecution(c, { caller, jobId: job.id }));
   c.engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
-  c.metrics.retried(true);
-  c.telemetry.log.info('job.retried', {
-    ...fieldsOf(caller, job),
-    action: 'retry',
-    scenario: job.tags?.work_kind,
-    current_state: 'FAILED',
-    next_state: 'QUEUED',
-    reason: 'manual',
-  });
+  reportMoves(c.engine.events, [retried.moved], caller);
   return { jobId: job.id, state: 'QUEUED', updatedAt: retried.updatedAt, attempt: retried.attemptSlot };
 }
-
-const fieldsOf = (caller: Caller, job: JobSummary): LogFields => ({
-  request_id: caller.requestId,
-  client_id: caller.clientId,
-  job_id: job.id,
-});
 
 const changeOf = (job: JobSummary): ExecutionChange => ({
   jobId: job.id,

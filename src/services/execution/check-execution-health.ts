@@ -1,11 +1,8 @@
 import { AppError } from '../../core/errors.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
-import { DEFAULT_QUEUE } from '../../core/submission-fields.ts';
-import type { Engine } from '../../engine/engine.ts';
 import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
 import { listWorkers, type WorkerInfo } from '../../ledger/attempts/workers.ts';
-import { queueDepth } from '../../ledger/queues/queue-depth.ts';
-import { checkReadiness, NO_WORKER } from '../admission/check-readiness.ts';
+import { NO_WORKER } from '../admission/check-readiness.ts';
 import type { ExecutionContext } from './context.ts';
 
 const LEDGER_MS = 1_000;
@@ -34,14 +31,4 @@ function late(): never {
     problem: 'RFA_DEPENDENCY_TIMEOUT',
     retryAfterMs: RETRY_AFTER_MS,
   });
-}
-
-/** A larger queue is reported as this size. */
-const MAX_DEPTH = 1_000_000;
-
-/** How many jobs of the execution API wait, and how many workers of all processes are alive. */
-export async function measureLoad(engine: Engine): Promise<{ queueDepth: number; workers: number | null }> {
-  const waiting = { queue: DEFAULT_QUEUE, jobType: EXECUTION_TYPE, atMost: MAX_DEPTH };
-  const [{ workers }, depth] = await Promise.all([checkReadiness(engine), queueDepth(engine.database.maintenance, waiting)]);
-  return { queueDepth: depth, workers };
 }

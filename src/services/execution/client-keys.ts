@@ -18,8 +18,10 @@ import {
   rotateClientKey,
 } from '../../ledger/access/client-keys.ts';
 import { findClient } from '../../ledger/access/clients.ts';
+import { recordActions } from '../../ledger/audit/record-action.ts';
+import { inTransaction } from '../../ledger/driver/database.ts';
 import { endedKey, keyConflict, missingKey, noSuchClient, noSuchKey, requireOwnClient, requireRegistration } from './client-checks.ts';
-import type { Caller, ExecutionContext } from './context.ts';
+import { actionOf, type Caller, type ExecutionContext } from './context.ts';
 import { createOnce, findRepeat } from './create-once.ts';
 import { keyWork, traced } from './traced.ts';
 
@@ -27,6 +29,8 @@ import { keyWork, traced } from './traced.ts';
 export type KeyGrant = IssuedKey & { readonly isNew: boolean; readonly apiKey: string | null };
 
 const KEY_NAME = 'client key';
+/** The actor of a client that fetches its first key, which it does without one. */
+const REGISTRATION = 'registration';
 
 export type IssueKeyRequest = {
   readonly clientId: string;
@@ -65,6 +69,8 @@ async function issueFirst(c: ExecutionContext, request: IssueKeyRequest): Promis
     async create(db) {
       const issued = await issueFirstKey(db, clientId, first);
       if (issued === null) throw lost();
+      const requester = { actor: `system:${REGISTRATION}`, requestId: null };
+      await recordActions(db, [{ orgId: clientId, event: 'key.created', requester, details: { key_id: id } }]);
       return issued;
     },
   });
@@ -80,7 +86,13 @@ async function rotate(c: ExecutionContext, caller: Caller, request: IssueKeyRequ
     ...creationOf(request, id),
     async create(db) {
       const issued = await rotateClientKey(db, clientId, next);
-      if (issued !== null) return issued;
+      if (issued !== null) {
+        await recordActions(db, [
+          actionOf(caller, 'key.created', { key_id: id, replaces: keyId }),
+          actionOf(caller, 'key.revoked', { key_id: keyId }),
+        ]);
+        return issued;
+      }
       const old = await findClientKey(db, clientId, keyId);
       if (old?.isExpired === true && !old.isRevoked) throw endedKey('EXPIRED');
       throw keyConflict('The key was rotated or revoked a moment ago.');
@@ -96,7 +108,7 @@ async function showAgain(c: ExecutionContext, caller: Caller, request: IssueKeyR
 }
 
 async function show(c: ExecutionContext, clientId: string, keyId: string): Promise<KeyGrant> {
-  const found = await findClientKey(c.engine.database.api, clientId, keyId);
+  const found = await findClientKey(c.engine.database.reads.of(clientId), clientId, keyId);
   if (found === null) throw noSuchKey(keyId);
   const { createdAt, expiresAt } = found;
   return { keyId, createdAt, expiresAt, isNew: false, apiKey: null };
@@ -122,11 +134,11 @@ export function renewKey(c: ExecutionContext, request: RenewKeyRequest): Promise
   return traced(c, keyWork('key.renew', caller, { client_id: clientId }), async () => {
     await requireOwnClient(c, caller, clientId);
     const next = formatApiKeyWithId(caller.keyId, randomBytes(API_KEY_SECRET_BYTES));
-    const renewed = await renewClientKey(c.engine.database.api, caller.clientId, {
-      id: caller.keyId,
-      oldHash: secretHash,
-      newHash: next.secretHash,
-      lifetimeMs: c.settings.keyLifetimeMs,
+    const renewal = { id: caller.keyId, oldHash: secretHash, newHash: next.secretHash, lifetimeMs: c.settings.keyLifetimeMs };
+    const renewed = await inTransaction(c.engine.database.api, async (client) => {
+      const done = await renewClientKey(client, caller.clientId, renewal);
+      if (done !== null) await recordActions(client, [actionOf(caller, 'key.renewed', { key_id: caller.keyId })]);
+      return done;
     });
     if (renewed === null) throw await renewalError(c, caller);
     return { ...renewed, isNew: true, apiKey: next.key };
@@ -134,7 +146,7 @@ export function renewKey(c: ExecutionContext, request: RenewKeyRequest): Promise
 }
 
 async function renewalError({ engine }: ExecutionContext, { clientId, keyId }: Caller): Promise<AppError> {
-  const found = await findClientKey(engine.database.api, clientId, keyId);
+  const found = await findClientKey(engine.database.reads.of(clientId), clientId, keyId);
   if (found === null) return noSuchKey(keyId);
   if (!found.isRevoked && !found.isExpired) return keyConflict('Another request renewed the key a moment ago.');
   return endedKey(found.isRevoked ? 'REVOKED' : 'EXPIRED');
@@ -150,7 +162,12 @@ export function revokeKeyOfClient(c: ExecutionContext, request: RevokeKeyRequest
     if (!isApiKeyId(keyId)) throw noSuchKey(keyId);
     const { api } = c.engine.database;
     const revoked = { orgId: caller.clientId, id: keyId, byId: caller.keyId };
-    if (await revokeClientKey(api, revoked)) return { revoked: true };
+    const isRevoked = await inTransaction(api, async (client) => {
+      const done = await revokeClientKey(client, revoked);
+      if (done) await recordActions(client, [actionOf(caller, 'key.revoked', { key_id: keyId })]);
+      return done;
+    });
+    if (isRevoked) return { revoked: true };
     if ((await findClientKey(api, caller.clientId, keyId)) === null) throw noSuchKey(keyId);
     const message = 'The key has more scopes than the key of this request: use a key that has all of them.';
     throw new AppError('FORBIDDEN', { message, details: [{ field: 'key_id', code: 'MISSING_SCOPE', message }] });

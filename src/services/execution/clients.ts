@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { findClient, createClient as insertClient } from '../../ledger/access/clients.ts';
+import { recordActions } from '../../ledger/audit/record-action.ts';
 import { type KeyView, listKeys } from '../access/list-keys.ts';
 import { noSuchClient, requireRegistration } from './client-checks.ts';
 import type { Caller, ExecutionContext } from './context.ts';
@@ -24,7 +25,11 @@ export async function createClient(
     key: idempotencyKey,
     request: {},
     reply: { clientId },
-    create: (db) => insertClient(db, clientId),
+    async create(db) {
+      await insertClient(db, clientId);
+      const requester = { actor: 'system:registration', requestId: null };
+      await recordActions(db, [{ orgId: clientId, event: 'org.created', requester, details: { address } }]);
+    },
   });
   if (made.kind === 'created') return { clientId };
   const first = made.reply.clientId as string;
@@ -54,7 +59,7 @@ export async function readClient(
   { caller: { clientId, projectId } }: { readonly caller: Caller },
 ): Promise<ClientView> {
   const [client, keys] = await Promise.all([
-    findClient(engine.database.api, clientId),
+    findClient(engine.database.reads.of(clientId), clientId),
     listKeys(engine.database, { orgId: clientId, projectId }),
   ]);
   if (client === null) throw noSuchClient(clientId);

@@ -1,9 +1,9 @@
 import type { AddressPolicy } from '../../core/address-policy.ts';
 import type { ExecutionSettings } from '../../core/execution/settings.ts';
+import type { AuditAction } from '../../core/governance/audit-action.ts';
 import type { Owner } from '../../core/owner.ts';
 import type { UrlGuard } from '../../core/target-url.ts';
 import type { Engine } from '../../engine/engine.ts';
-import type { ExecutionMetrics } from '../../telemetry/execution-metrics.ts';
 import type { Telemetry } from '../../telemetry/telemetry.ts';
 import type { Admission } from '../admission/admission.ts';
 
@@ -23,7 +23,6 @@ export type ExecutionContext = {
   readonly engine: Engine;
   readonly settings: ExecutionSettings;
   readonly telemetry: Telemetry;
-  readonly metrics: ExecutionMetrics;
   readonly admission: Admission;
   readonly webhooks: WebhookParts;
 };
@@ -41,3 +40,12 @@ export type Caller = {
   readonly requestId: string;
   readonly traceparent?: string;
 };
+
+/** What a caller asked for, for the audit trail. */
+export const actionOf = (caller: Caller, event: string, details: Readonly<Record<string, unknown>>): AuditAction => ({
+  orgId: caller.clientId,
+  projectId: caller.projectId,
+  event,
+  requester: { actor: caller.actor, requestId: caller.requestId },
+  details,
+});

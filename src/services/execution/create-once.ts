@@ -15,6 +15,7 @@ type Repeatable = {
 export type Creation<T> = Repeatable & {
   /** The reply to store for repeats. It must not contain secrets. */
   readonly reply: Record<string, unknown>;
+  /** Runs in a transaction. */
   create(db: Queryable): Promise<T>;
 };
 
@@ -25,7 +26,7 @@ const REPLY_LIFETIME_MS = 30 * 86_400_000;
 /** Creates one thing for all requests with the same key. Refuses a different request with that key as DUPLICATE. */
 export async function createOnce<T>(database: Database, creation: Creation<T>): Promise<Created<T>> {
   const { key, scope, reply, create, request } = creation;
-  if (key === undefined) return { kind: 'created', value: await create(database.api) };
+  if (key === undefined) return { kind: 'created', value: await inTransaction(database.api, create, { mayRepeat: true }) };
   const claim = { scope, key, reply, fingerprint: fingerprint(request), lifetimeMs: REPLY_LIFETIME_MS };
   const made = await inTransaction(
     database.api,

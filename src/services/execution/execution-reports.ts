@@ -84,12 +84,13 @@ const MAX_READS = 4;
 /** Reads the events of jobs of one client, and keeps their order. A job that was deleted meanwhile is left out. */
 async function withEvents(c: ExecutionContext, owner: Owner, jobs: readonly Job[]): Promise<JobWithEvents[]> {
   const read = new Map<string, JobWithEvents>();
+  const reads = c.engine.database.reads.of(owner.orgId);
   let open = jobs;
   for (let round = 1; open.length > 0 && round <= MAX_READS; round++) {
     const ids = open.map(({ id }) => id);
-    const current = round === 1 ? open : await getJobs(c.engine.database.api, owner, ids);
+    const current = round === 1 ? open : await getJobs(reads, owner, ids);
     const wanted = current.map(({ id }) => ({ ...owner, id }));
-    const histories = await historiesOfOrgs(c.engine.database.api, wanted);
+    const histories = await historiesOfOrgs(reads, wanted);
     const changed: Job[] = [];
     for (const [index, job] of current.entries()) {
       const history = histories[index] ?? [];

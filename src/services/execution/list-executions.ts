@@ -64,7 +64,8 @@ type Named = { ids: readonly string[]; filter: ExecutionFilter; order: NonNullab
 
 /** Reads jobs by id and applies the other filters here. */
 async function named(c: ExecutionContext, caller: Caller, { ids, filter, order }: Named): Promise<FoundExecutions> {
-  const found = await getJobs(c.engine.database.api, ownerOf(caller), [...new Set(ids.map((id) => id.toLowerCase()))]);
+  const owner = ownerOf(caller);
+  const found = await getJobs(c.engine.database.reads.of(owner.orgId), owner, [...new Set(ids.map((id) => id.toLowerCase()))]);
   const jobs = found
     .filter(({ type }) => type === EXECUTION_TYPE)
     .map((job) => ({ job, view: viewOf(job) }))

@@ -175,13 +175,11 @@ async function repeated(c: ExecutionContext, caller: Caller, { jobId, createdAt 
 
 type Recorded = { caller: Caller; definition: ExecutionDefinition; submitted: SubmittedExecution };
 
-function record({ telemetry, metrics }: ExecutionContext, recorded: Recorded): void {
+function record({ telemetry }: ExecutionContext, recorded: Recorded): void {
   const { state, isDuplicate } = recorded.submitted;
-  metrics.submitted(recorded.definition, isDuplicate);
   if (isDuplicate) return;
   telemetry.log.info('job.created', () => ({ ...fieldsOf(recorded), next_state: 'CREATED' }));
   if (state !== 'QUEUED') return;
-  metrics.queued();
   telemetry.log.info('job.queued', () => ({
     ...fieldsOf(recorded),
     current_state: 'CREATED',
@@ -192,8 +190,12 @@ function record({ telemetry, metrics }: ExecutionContext, recorded: Recorded): v
 function fieldsOf({ caller, definition, submitted }: Recorded): LogFields {
   return {
     request_id: caller.requestId,
+    correlation_id: caller.requestId,
     client_id: caller.clientId,
+    org_id: caller.clientId,
+    project_id: caller.projectId ?? undefined,
     job_id: submitted.jobId,
+    job_type: EXECUTION_TYPE,
     action: 'submit',
     scenario: definition.work_kind,
     duration_ms: definition.duration_ms,

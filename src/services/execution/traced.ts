@@ -44,7 +44,8 @@ export function keyWork(name: string, caller: Caller | null, attributes: Attribu
   };
 }
 
-function traceparentOf({ payload }: Job): string | undefined {
+/** The trace that the submission of the job started. */
+export function traceparentOf({ payload }: Job): string | undefined {
   const definition = payload.kind === 'json' ? (decodePayload(payload) as Attributes | null) : null;
   return typeof definition?.traceparent === 'string' ? definition.traceparent : undefined;
 }

@@ -2,6 +2,7 @@ import { type AppError, invalidRequest } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { Issues } from '../../core/issues.ts';
 import { checkMembers, membersOf } from '../../core/known-members.ts';
+import { withinMember } from '../../core/member-issues.ts';
 import type { Owner } from '../../core/owner.ts';
 import { isTerminal, type JobState } from '../../core/states.ts';
 import { FIELD_LIMITS, readText } from '../../core/submission-fields.ts';
@@ -23,7 +24,7 @@ export type CancellationResult = {
   message: string;
 };
 
-type HowToCancel = Owner & { reason: string | null; force: boolean; actor: string | null };
+type HowToCancel = Owner & { reason: string | null; force: boolean; actor: string | null; requestId?: string | null };
 
 export type CancelParams = HowToCancel & { id: string };
 
@@ -116,7 +117,8 @@ function readTarget(target: GivenTarget, page: SearchPage | undefined): Chosen {
   if (ids !== undefined) return { ids: readIds(ids) };
   if (all !== undefined && (all as unknown) !== true) throw refusal('all', 'all must be true, or left out');
   if (filter === undefined) return { filter: {} };
-  checkSearch(filter, page);
+  withinMember('filter', () => checkSearch(filter));
+  checkSearch({}, page);
   if (page?.limit === undefined && hasNoCondition(filter))
     throw refusal('filter', 'the filter has no condition and would cancel every job: add one, or give all: true instead');
   return { filter };
@@ -184,9 +186,9 @@ function* slices(ids: readonly string[]): Generator<string[]> {
 /** Returns one result per id, in order. A string that is not a valid id is reported as not found. */
 export async function cancelIds(
   engine: Engine,
-  { ids, orgId, projectId, reason, actor, force }: HowToCancel & { ids: readonly string[] },
+  { ids, orgId, projectId, reason, actor, force, requestId = null }: HowToCancel & { ids: readonly string[] },
 ): Promise<CancelledJob[]> {
-  const asked = { orgId, projectId, ids: ids.filter(isUuid), reason, actor, force };
+  const asked = { orgId, projectId, ids: ids.filter(isUuid), reason, actor, force, requestId };
   const results = await engine.canceller.cancelMany(asked);
   notify(engine, results);
   const found = new Map(results.map((result) => [result.id, result]));

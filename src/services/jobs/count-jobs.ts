@@ -29,5 +29,5 @@ export async function countJobs(engine: Engine, { orgId, timeRange, breakdownBy 
   if (!Array.isArray(breakdownBy)) issues.add('breakdownBy', 'INVALID_TYPE', 'must be a list');
   else for (const [index, word] of breakdownBy.entries()) readWord(word, { field: `breakdownBy[${index}]`, words: BREAKDOWNS }, issues);
   issues.throwIfAny();
-  return engine.searches.run(orgId, () => countInLedger(engine.database.api, orgId, { sinceMs, breakdownBy }), signal);
+  return engine.searches.run(orgId, () => countInLedger(engine.database.reads.of(orgId), orgId, { sinceMs, breakdownBy }), signal);
 }

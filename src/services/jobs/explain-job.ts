@@ -15,6 +15,8 @@ export type Obstacle =
   | 'DEPENDENCY'
   | 'TIME'
   | 'QUEUE_PAUSED'
+  | 'QUEUE_CAP'
+  | 'QUEUE_RATE'
   | 'TYPE_PAUSED'
   | 'TYPE_CAP'
   | 'ORG_CAP'
@@ -50,7 +52,7 @@ export type ExplainParams = Owner & {
 /** Explains why a job is not running. Returns null if the owner has no such job. */
 export async function explainJob(engine: Engine, { id, hidesNames = false, ...owner }: ExplainParams): Promise<Explanation | null> {
   if (!isUuid(id)) return null;
-  const read = await readFacts(engine.database.api, owner, id);
+  const read = await readFacts(engine.database.reads.of(owner.orgId), owner, id);
   if (read === null) return null;
   const facts = hidesNames && read.holder !== null ? { ...read, holder: await renamed(engine, read.holder) } : read;
   const obstacles = OBSTACLES.flatMap(([code, describe]) => {
@@ -76,9 +78,11 @@ const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | nul
   ['CANCEL_REQUESTED', (facts) => (facts.cancelRequest === null ? null : 'It was asked to stop.')],
   ['DEPENDENCY', ({ unmetDependencies: unmet }) => (unmet.length === 0 ? null : dependencySentence(unmet))],
   ['TIME', (facts) => (isTimed(facts) ? `It is due in ${formatDuration(Math.ceil(facts.runInMs))}.` : null)],
-  ['QUEUE_PAUSED', (facts) => (isWaiting(facts) && facts.queuePausedAt !== null ? `Queue ${facts.queue} is paused.` : null)],
+  ['QUEUE_PAUSED', (facts) => (isWaiting(facts) && facts.queuePausedAt !== null ? pausedSentence(facts) : null)],
   ['TYPE_PAUSED', (facts) => (isWaiting(facts) && facts.typePausedAt !== null ? `Type ${facts.type} is paused.` : null)],
   ['NO_WORKER', (facts) => (isWaiting(facts) && facts.servingWorkers === 0 ? noWorkerSentence(facts) : null)],
+  ['QUEUE_CAP', (facts) => (waitsInLine(facts) ? queueCapSentence(facts) : null)],
+  ['QUEUE_RATE', (facts) => (waitsInLine(facts) ? queueRateSentence(facts) : null)],
   ['TYPE_CAP', (facts) => (waitsInLine(facts) ? capSentence(`Type ${facts.type}`, facts.typeCap) : null)],
   ['ORG_CAP', (facts) => (waitsInLine(facts) ? capSentence('The org', facts.orgCap) : null)],
   ['LIMIT', ({ limit }) => (limit === null ? null : limitSentence(limit))],
@@ -89,6 +93,17 @@ const OBSTACLES: readonly (readonly [Obstacle, (facts: JobFacts) => string | nul
     ({ heldForChildren: open }) => (open === null ? null : `Its handler has finished. It waits for ${jobs(open)} that it spawned.`),
   ],
 ];
+
+const pausedSentence = ({ queue, queueDrainingAt }: JobFacts): string =>
+  queueDrainingAt === null ? `Queue ${queue} is paused.` : `Queue ${queue} is paused and draining: an operator must resume it.`;
+
+/** Without the number of running jobs, which may belong to other orgs. */
+function queueCapSentence({ queue, queueCap: cap }: JobFacts): string | null {
+  return cap === null || cap.live < cap.cap ? null : `Queue ${queue} runs as many jobs at the same time as it may (${cap.cap}).`;
+}
+
+const queueRateSentence = ({ queue, queueRate: rate }: JobFacts): string | null =>
+  rate === null || !rate.isUsedUp ? null : `Queue ${queue} starts at most ${rate.rate} jobs a second, and other jobs have just started.`;
 
 const jobs = (count: number): string => (count === 1 ? '1 job' : `${count} jobs`);
 

@@ -46,7 +46,7 @@ export async function inspectFailure(engine: Engine, params: InspectParams): Pro
   const { lastFailure } = job;
   // A cancelled job has not failed.
   if (lastFailure === null || lastFailure.category === 'CANCELLED') return { kind: 'never_failed' };
-  const attempts = await jobAttempts(engine.database.api, params, id);
+  const attempts = await jobAttempts(engine.database.reads.of(params.orgId), params, id);
   const last = attempts.findLast(({ failure }) => failure !== null);
   const details: FailureDetails = {
     jobId: id,

@@ -40,7 +40,7 @@ async function reached(engine: Engine, owner: Owner, ids: readonly string[]): Pr
   const found = new Set<string>();
   for (let start = 0; start < ids.length; start += IDS_PER_READ) {
     const wanted = ids.slice(start, start + IDS_PER_READ).map((id) => ({ ...owner, id }));
-    for (const job of await getJobsOfOrgs(engine.database.api, wanted)) if (job !== null) found.add(job.id);
+    for (const job of await getJobsOfOrgs(engine.database.reads.of(owner.orgId), wanted)) if (job !== null) found.add(job.id);
   }
   return found;
 }

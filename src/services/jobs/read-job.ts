@@ -1,4 +1,5 @@
 import { isUuid } from '../../core/ids.ts';
+import { maskedPayload } from '../../core/ingest/masking.ts';
 import type { Job, JobResult, JobSummary, StateTransition } from '../../core/job.ts';
 import type { Owner } from '../../core/owner.ts';
 import { decodePayload } from '../../core/payload.ts';
@@ -13,7 +14,7 @@ export type JobReport<R = unknown> = Omit<JobSummary, 'result'> & {
 
 /** A job with its payload and result decoded. */
 export type JobView<P = unknown, R = unknown> = JobReport<R> & {
-  /** The payload that was submitted. */
+  /** The payload that was submitted. Secrets in the headers and the URL of a download are masked. */
   readonly payload: P;
 };
 
@@ -38,7 +39,10 @@ async function withHistory<Read extends JobReport>(engine: Engine, job: Read, pa
   return { ...job, history: await engine.reader.history(params, job.id) };
 }
 
-export const toView = ({ payload, ...job }: Job): JobView => ({ ...toReport(job), payload: decodePayload(payload) });
+export const toView = ({ payload, ...job }: Job): JobView => ({
+  ...toReport(job),
+  payload: maskedPayload(job.type, decodePayload(payload)),
+});
 
 function toReport({ result, ...job }: JobSummary): JobReport {
   if (result === undefined) return job;

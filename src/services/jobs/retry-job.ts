@@ -6,6 +6,7 @@ import { isPriority, type Priority, priorityNumber } from '../../core/priority.t
 import type { JobState } from '../../core/states.ts';
 import { reservedMember } from '../../core/submission-members.ts';
 import type { Engine } from '../../engine/engine.ts';
+import { reportMoves } from '../../engine/report-moves.ts';
 import { retryJob as retryInLedger } from '../../ledger/jobs/retry-jobs.ts';
 
 /** The result of a retry by hand. */
@@ -26,11 +27,13 @@ export type RetryParams = Owner & {
   priority?: Priority;
   delay?: DurationInput;
   actor: string | null;
+  requestId?: string | null;
+  reason?: string | null;
 };
 
 /** Queues a failed or dead-lettered job for another attempt. */
 export async function retryJob(engine: Engine, params: RetryParams): Promise<RetryResult> {
-  const { orgId, projectId, id, resetAttempts, actor } = params;
+  const { orgId, projectId, id, resetAttempts, actor, requestId, reason } = params;
   if (!isUuid(id)) return { jobId: id, status: 'NOT_FOUND', newState: null, scheduledFor: null };
   const delayMs = params.delay === undefined ? null : readDelay(params.delay);
   if (params.priority !== undefined && !isPriority(params.priority))
@@ -45,6 +48,8 @@ export async function retryJob(engine: Engine, params: RetryParams): Promise<Ret
     id,
     resetAttempts,
     actor,
+    requestId,
+    reason,
     delayMs,
     priority: params.priority === undefined ? null : priorityNumber(params.priority),
   });
@@ -58,6 +63,7 @@ export async function retryJob(engine: Engine, params: RetryParams): Promise<Ret
     });
   if (retried.kind !== 'queued') return { jobId: id, status: 'NOT_RETRIABLE', newState: retried.state, scheduledFor: null };
   engine.hint(retried.state === 'scheduled' ? 'ready' : 'timers');
+  reportMoves(engine.events, [retried.moved], { requestId });
   return { jobId: id, status: 'QUEUED', newState: retried.state, scheduledFor: retried.scheduledFor };
 }
 

@@ -6,12 +6,14 @@ import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
 import { findKey, keyScopeOf } from '../../ledger/jobs/idempotency-keys.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
+import { touchKeys } from '../../ledger/jobs/key-records.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import { getJob } from '../../ledger/reads/get-job.ts';
 import type { Admission } from '../admission/admission.ts';
+import { throughQueues } from '../admission/queue-intake.ts';
 import { bytesOf } from '../admission/stored-limit.ts';
 import { prepareSubmission } from './prepare-submission.ts';
-import { acceptedResult, conflictingSubmission, invalidSubmission, type SubmissionResult } from './submission-result.ts';
+import { acceptedResult, conflictingSubmission, invalidSubmission, type SubmissionResult, withDerivedKey } from './submission-result.ts';
 
 export type SubmitJobParams = SubmissionRequest & {
   /** A client inside the caller's transaction. The job exists once that commits. No limit applies. */
@@ -29,8 +31,20 @@ export async function submitJob(engine: Engine, params: SubmitJobParams): Promis
   const preparing = prepareSubmission(engine, params);
   const prepared = preparing instanceof Promise ? await preparing : preparing;
   if (!prepared.ok) throw invalidSubmission(prepared.issues);
-  const written = await admit(engine, prepared.entry, params);
-  return written.kind === 'accepted' ? acceptedResult(written) : resultOf(engine, { orgId, written, client });
+  const written = await enter(engine, prepared.entry, params);
+  const result = written.kind === 'accepted' ? acceptedResult(written) : await resultOf(engine, { orgId, written, client });
+  return withDerivedKey(result, prepared.entry);
+}
+
+/** The queue may refuse the job, whatever room there is. */
+function enter(engine: Engine, entry: JobToWrite, params: SubmitJobParams): Promise<Written> {
+  const { client, admission } = params;
+  const intake = { orgId: entry.orgId, entries: [entry], depths: client === undefined ? admission?.depths : undefined };
+  return throughQueues(engine, intake, (refused) => {
+    const refusal = refused.get(entry);
+    if (refusal === undefined) return admit(engine, entry, params);
+    throw admission?.refusedByQueue(refusal) ?? refusal;
+  });
 }
 
 function admit(engine: Engine, entry: JobToWrite, params: SubmitJobParams): Promise<Written> {
@@ -57,6 +71,7 @@ async function repeatOf(engine: Engine, { orgId, job }: JobToWrite, { error, adm
   const key = { scope: keyScopeOf(job), key: job.idempotencyKey as string };
   const found = await findKey(engine.database.api, orgId, key);
   if (found === null) throw error;
+  await touchKeys(engine.database.api, orgId, [key]);
   return { kind: 'duplicate', existingId: found.jobId, sameRequest: found.fingerprint === job.fingerprint };
 }
 
@@ -65,14 +80,16 @@ export async function resultOf(
   { orgId, written, client }: { orgId: string; written: Written; client?: Queryable },
 ): Promise<SubmissionResult> {
   if (written.kind === 'accepted') return acceptedResult(written);
-  const { existingId, sameRequest } = written;
-  if (!sameRequest) throw conflictingSubmission(existingId);
+  const { existingId } = written;
+  if (written.kind === 'duplicate' && !written.sameRequest) throw conflictingSubmission(existingId);
   const job =
     client === undefined ? await engine.reader.get(wholeOrg(orgId), existingId) : await getJob(client, wholeOrg(orgId), existingId);
   if (job === null)
     throw new AppError('NOT_FOUND', {
-      message: `Job ${existingId}, which used the idempotency key, no longer exists.`,
+      message: `Job ${existingId}, which used the ${written.kind === 'duplicate' ? 'idempotency' : 'unique'} key, no longer exists.`,
     });
   const { state, createdAt, scheduledFor } = job;
-  return { jobId: existingId, status: 'DUPLICATE', existingJobId: existingId, state, createdAt, scheduledFor };
+  return { jobId: existingId, status: STATUSES[written.kind], existingJobId: existingId, state, createdAt, scheduledFor };
 }
+
+const STATUSES = { duplicate: 'DUPLICATE', skipped: 'SKIPPED', updated: 'UPDATED' } as const;

@@ -5,20 +5,22 @@ import { Turns } from '../../core/turns.ts';
 import type { Engine } from '../../engine/engine.ts';
 import { keyHeld } from '../../engine/submit/job-writer.ts';
 import { RefusedEntries } from '../../engine/submit/placement.ts';
-import type { SubmissionTerms } from '../../engine/submit/prepared.ts';
+import type { Prepared, SubmissionTerms } from '../../engine/submit/prepared.ts';
 import { requireTransaction } from '../../ledger/driver/require-transaction.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import type { Written } from '../../ledger/jobs/submit-jobs.ts';
 import type { Admission } from '../admission/admission.ts';
 import { admitBatch, type Outcome } from '../admission/admit-batch.ts';
-import { entryOf, normalize } from './prepare-submission.ts';
+import { requireOpenQueues } from '../admission/queue-intake.ts';
+import { entryOf, learnType, normalize } from './prepare-submission.ts';
 import {
   acceptedResult,
   conflictingSubmission,
   invalidSubmission,
   type RejectedSubmission,
   type SubmissionResult,
+  withDerivedKey,
 } from './submission-result.ts';
 import { resultOf } from './submit-job.ts';
 
@@ -68,10 +70,13 @@ export async function submitMany(engine: Engine, params: SubmitManyParams): Prom
   const entries: JobToWrite[] = [];
   for (const each of prepared) if (each.ok) entries.push(each.entry);
   requireFewDependencies(entries);
+  if (client !== undefined) await requireOpenQueues(engine, params.orgId, entries);
   if (atomic) return submitAll(engine, params, entries);
   const results = await submitEach(engine, params, entries);
   return summary(prepared.map((each) => (each.ok ? (results.shift() as Result) : rejected(each.error))));
 }
+
+type JobsToPrepare = Pick<SubmitManyParams, 'orgId' | 'submissions' | 'actor' | 'refused' | 'terms'>;
 
 type Judged = { ok: true; entry: JobToWrite } | { ok: false; error: AppError };
 
@@ -80,18 +85,27 @@ const WORK_PER_JOB = 256;
 const WORK_PER_DEPENDENCY = 8;
 const WORK_PER_TURN = 262_144;
 
-async function prepareAll(engine: Engine, params: SubmitManyParams): Promise<Judged[]> {
+/** Validates jobs and resolves their policies. Returns the error of each that is not valid. */
+export async function prepareAll(engine: Engine, params: JobsToPrepare): Promise<Judged[]> {
   const normalized = await normalizeAll(engine, params);
   // All at the same time, so that new policies and queues of a batch share their statements.
-  return Promise.all(
-    normalized.map((each): Judged | Promise<Judged> =>
-      each instanceof AppError ? { ok: false, error: each } : entryOf(engine, each, params),
-    ),
+  return whenAll(
+    normalized.map((each): Judged | Promise<Judged> => {
+      if (each instanceof AppError) return { ok: false, error: each };
+      const prepared = entryOf(engine, each, params);
+      return prepared instanceof Promise ? prepared.then(judged) : judged(prepared);
+    }),
   );
 }
 
+/** Promise.all makes a promise of every value. Here there is mostly none to wait for. */
+const whenAll = <T extends object>(values: (T | Promise<T>)[]): T[] | Promise<T[]> =>
+  values.some((value) => value instanceof Promise) ? Promise.all(values) : (values as T[]);
+
+const judged = (prepared: Prepared): Judged => (prepared.ok ? prepared : { ok: false, error: invalidSubmission(prepared.issues) });
+
 /** Validates jobs in several turns of the event loop, and returns the error of each that is not valid. */
-async function normalizeAll(engine: Engine, params: SubmitManyParams): Promise<(NewJob | AppError)[]> {
+async function normalizeAll(engine: Engine, params: JobsToPrepare): Promise<(NewJob | AppError)[]> {
   const { orgId, submissions, actor, refused, terms } = params;
   const turns = new Turns(WORK_PER_TURN);
   const all: (NewJob | AppError)[] = [];
@@ -101,9 +115,11 @@ async function normalizeAll(engine: Engine, params: SubmitManyParams): Promise<(
       all.push(error);
       continue;
     }
+    const learning = learnType(engine, submission);
+    if (learning !== undefined) await learning;
     const normalized = normalize(engine, { orgId, submission, actor, terms });
-    if (!normalized.ok) all.push(invalidSubmission(normalized.issues));
-    else all.push(normalized.complete === undefined ? normalized.job : await normalized.complete());
+    const whole = normalized.ok && normalized.complete !== undefined ? await normalized.complete() : normalized;
+    all.push(whole.ok ? whole.job : invalidSubmission(whole.issues));
     const turn = turns.spend(workOf(normalized));
     if (turn !== undefined) await turn;
   }
@@ -120,7 +136,7 @@ function workOf(normalized: NormalizedSubmission): number {
 async function submitAll(engine: Engine, params: SubmitManyParams, entries: JobToWrite[]): Promise<BatchResult> {
   try {
     const written = await writeAll(engine, params, entries);
-    return summary(await resultsOf(engine, params, written));
+    return summary(await resultsOf(engine, params, { entries, outcomes: written }));
   } catch (error) {
     if (error instanceof BatchConflict) return summary(error.results);
     if (error instanceof RefusedEntries) return summary(entries.map((entry) => refusalOf(error.refused.get(entry))));
@@ -168,11 +184,11 @@ async function submitEach(engine: Engine, params: SubmitManyParams, entries: Job
   if (entries.length === 0) return [];
   if (entries.every((entry) => entry.job.dependsOn.length === 0)) {
     const { orgId, client: own, admission } = params;
-    if (own !== undefined) return resultsOf(engine, params, await engine.writer.writeTogether(entries, own));
+    if (own !== undefined) return resultsOf(engine, params, { entries, outcomes: await engine.writer.writeTogether(entries, own) });
     const write = (all: readonly JobToWrite[], client?: Queryable) =>
       client === undefined ? engine.writer.writeEach(all) : writeUnheld(engine, all, client);
     const written = await admitBatch(engine, admission, { orgId, entries, isWhole: false, write });
-    return resultsOf(engine, params, written);
+    return resultsOf(engine, params, { entries, outcomes: written });
   }
   const results: Result[] = [];
   for (const entry of entries) {
@@ -188,12 +204,15 @@ async function writeUnheld(engine: Engine, entries: readonly JobToWrite[], clien
   return attempted.map((each) => (each.kind === 'held' ? keyHeld() : each));
 }
 
+type WrittenJobs = { entries: readonly JobToWrite[]; outcomes: readonly Outcome[] };
+
 /** Reads the jobs of repeated requests concurrently, but one after the other inside the caller's transaction. */
-async function resultsOf(engine: Engine, params: SubmitManyParams, outcomes: readonly Outcome[]): Promise<Result[]> {
-  if (params.client === undefined) return Promise.all(outcomes.map((each) => resultFor(engine, params, each)));
+async function resultsOf(engine: Engine, params: SubmitManyParams, { entries, outcomes }: WrittenJobs): Promise<Result[]> {
+  const shown = (result: Result, index: number): Result => withDerivedKey(result, entries[index] as JobToWrite);
+  if (params.client === undefined) return (await whenAll(outcomes.map((each) => resultFor(engine, params, each)))).map(shown);
   const results: Result[] = [];
   for (const each of outcomes) results.push(await resultFor(engine, params, each));
-  return results;
+  return results.map(shown);
 }
 
 function resultFor(engine: Engine, params: SubmitManyParams, outcome: Outcome): Result | Promise<Result> {
@@ -225,7 +244,7 @@ function aborted(): RejectedSubmission {
   return rejected(invalidRequest({ field: 'jobs', code: 'BATCH_ABORTED', message }));
 }
 
-function requireFewDependencies(entries: readonly JobToWrite[]): void {
+export function requireFewDependencies(entries: readonly JobToWrite[]): void {
   const count = entries.reduce((sum, { job }) => sum + job.dependsOn.length, 0);
   if (count <= MAX_BATCH_DEPENDENCIES) return;
   const message = `The jobs of a batch must have at most ${MAX_BATCH_DEPENDENCIES} dependencies together; these have ${count}. Send several batches.`;

@@ -1,4 +1,5 @@
 import { AppError, invalidRequest } from '../../core/errors.ts';
+import type { Requester } from '../../core/governance/audit-action.ts';
 import { isUuid } from '../../core/ids.ts';
 import { type CheckedUpdate, checkUpdate, type JobUpdate } from '../../core/job-change.ts';
 import type { Owner } from '../../core/owner.ts';
@@ -16,13 +17,14 @@ const TOO_LATE = {
 export type UpdateParams = Owner & {
   id: string;
   update: JobUpdate;
+  requester?: Requester;
   /** Reads the changed job. */
   read?: typeof readJob;
 };
 
 /** Changes a job that has not ended, and returns it. Returns null if the owner has no such job. */
 export async function updateJob(engine: Engine, params: UpdateParams): Promise<JobReport | null> {
-  const { orgId, projectId, id, update, read = readJob } = params;
+  const { orgId, projectId, id, update, requester, read = readJob } = params;
   const checked = checkUpdate(update, engine.limits);
   if (!checked.ok) throw new AppError('INVALID_REQUEST', { details: checked.issues });
   const { type } = checked.change;
@@ -34,7 +36,7 @@ export async function updateJob(engine: Engine, params: UpdateParams): Promise<J
     });
   if (!isUuid(id)) return null;
   if (checked.change.callbackUrl != null) await engine.callbackOrgs.ensure(orgId);
-  const asked = { orgId, projectId, id, change: checked.change, reservedPrefixes: RESERVED_PREFIXES };
+  const asked = { orgId, projectId, id, change: checked.change, reservedPrefixes: RESERVED_PREFIXES, requester };
   const updated = await engine.heldJobs.run((client) => updateInLedger(client, asked));
   if (updated.kind === 'not_found') return null;
   if (updated.kind === 'reserved') throw reserved(checked.change, updated.type);

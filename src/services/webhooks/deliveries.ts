@@ -3,6 +3,7 @@ import { AppError } from '../../core/errors.ts';
 import { isUuid } from '../../core/ids.ts';
 import { TEST_EVENT, testBody } from '../../core/public-events.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
+import { recordActions } from '../../ledger/audit/record-action.ts';
 import { readClock } from '../../ledger/driver/clock.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import { queueMessage, redeliverOne, redeliverFailed as requeueFailed } from '../../ledger/webhooks/redeliver.ts';
@@ -12,7 +13,7 @@ import {
   findDelivery,
   listDeliveries as listInLedger,
 } from '../../ledger/webhooks/webhook-deliveries.ts';
-import type { ExecutionContext } from '../execution/context.ts';
+import { actionOf, type ExecutionContext } from '../execution/context.ts';
 import { noSuchWebhook, readWebhook, type WebhookRequest, webhookConflict } from './read-webhook.ts';
 
 export type { Delivery };
@@ -30,7 +31,7 @@ export async function listDeliveries(
 ): Promise<{ deliveries: Delivery[]; nextCursor: string | null }> {
   const { id: webhookId } = await readWebhook(c, request);
   const page = { webhookId, filter, limit, cursor: cursor ?? null };
-  return listInLedger(c.engine.database.api, request.caller.clientId, page);
+  return listInLedger(c.engine.database.reads.of(request.caller.clientId), request.caller.clientId, page);
 }
 
 export type DeliveryRequest = WebhookRequest & { readonly deliveryId: string };
@@ -39,7 +40,7 @@ export type DeliveryRequest = WebhookRequest & { readonly deliveryId: string };
 export async function readDelivery(c: ExecutionContext, request: DeliveryRequest): Promise<Delivery & { readonly body: string }> {
   const { caller, deliveryId: id } = request;
   const { id: webhookId } = await readWebhook(c, request);
-  const found = isUuid(id) ? await findDelivery(c.engine.database.api, caller.clientId, { webhookId, id }) : null;
+  const found = isUuid(id) ? await findDelivery(c.engine.database.reads.of(caller.clientId), caller.clientId, { webhookId, id }) : null;
   if (found === null) throw noSuchDelivery(id);
   return found;
 }
@@ -50,9 +51,16 @@ export async function redeliver(c: ExecutionContext, request: DeliveryRequest): 
   const { id: webhookId } = await readWebhook(c, request);
   if (!isUuid(deliveryId)) throw noSuchDelivery(deliveryId);
   const named = { webhookId, id: deliveryId };
-  const result = await inTransaction(c.engine.database.api, (client) => redeliverOne(client, caller.clientId, named), {
-    mayRepeat: true,
-  });
+  const result = await inTransaction(
+    c.engine.database.api,
+    async (client) => {
+      const done = await redeliverOne(client, caller.clientId, named);
+      const details = { webhook_id: webhookId, delivery_id: deliveryId };
+      if (done === 'queued') await recordActions(client, [actionOf(caller, 'webhook.redelivered', details)]);
+      return done;
+    },
+    { mayRepeat: true },
+  );
   if (result === 'not_found') throw noSuchDelivery(deliveryId);
   if (result === 'waiting') throw webhookConflict('The delivery is still in progress: it needs no redelivery.');
   c.webhooks.onQueued();
@@ -67,9 +75,16 @@ export async function redeliverFailed(
 ): Promise<{ queued: number }> {
   const { id: webhookId } = await readWebhook(c, request);
   const failed = { webhookId, since, atMost: MAX_AT_ONCE };
-  const queued = await inTransaction(c.engine.database.api, (client) => requeueFailed(client, request.caller.clientId, failed), {
-    mayRepeat: true,
-  });
+  const queued = await inTransaction(
+    c.engine.database.api,
+    async (client) => {
+      const done = await requeueFailed(client, request.caller.clientId, failed);
+      const details = { webhook_id: webhookId, since: since.toISOString(), queued: done };
+      if (done !== null) await recordActions(client, [actionOf(request.caller, 'webhook.redelivered', details)]);
+      return done;
+    },
+    { mayRepeat: true },
+  );
   if (queued === null) throw noSuchWebhook(webhookId);
   if (queued > 0) c.webhooks.onQueued();
   return { queued };

@@ -10,7 +10,7 @@ export type WebhookRequest = { readonly caller: Caller; readonly webhookId: stri
 
 export async function readWebhook(c: ExecutionContext, request: WebhookRequest): Promise<Webhook> {
   const { caller, webhookId } = request;
-  const webhook = isUuid(webhookId) ? await findWebhook(c.engine.database.api, caller.clientId, webhookId) : null;
+  const webhook = isUuid(webhookId) ? await findWebhook(c.engine.database.reads.of(caller.clientId), caller.clientId, webhookId) : null;
   if (webhook === null) throw await absentWebhook(c, request);
   return webhook;
 }
@@ -39,7 +39,7 @@ export function listWebhooks(
   { caller, kind, limit, cursor = undefined }: ListWebhooksRequest,
 ): Promise<{ webhooks: Webhook[]; nextCursor: string | null }> {
   const page = { kind: kind === 'all' ? null : kind, limit, cursor: cursor ?? null };
-  return listInLedger(engine.database.api, caller.clientId, page);
+  return listInLedger(engine.database.reads.of(caller.clientId), caller.clientId, page);
 }
 
 export const noSuchWebhook = (id: string): AppError =>

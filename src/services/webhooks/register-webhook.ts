@@ -1,16 +1,18 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { AppError } from '../../core/errors.ts';
 import { Issues } from '../../core/issues.ts';
+import { maskSecrets } from '../../core/mask-secrets.ts';
 import { addUrlRefusal } from '../../core/submission-fields.ts';
 import type { UrlGuard } from '../../core/target-url.ts';
 import { checkWebhook, checkWebhookUpdate, type WebhookSubmission, type WebhookUpdate } from '../../core/webhook-request.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';
+import { recordActions } from '../../ledger/audit/record-action.ts';
 import { readClock } from '../../ledger/driver/clock.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import type { Queryable } from '../../ledger/driver/statement.ts';
 import { changeWebhook as changeInLedger, deleteWebhook as deleteInLedger } from '../../ledger/webhooks/change-webhook.ts';
 import { insertWebhook } from '../../ledger/webhooks/webhooks.ts';
-import type { Caller, ExecutionContext } from '../execution/context.ts';
+import { actionOf, type Caller, type ExecutionContext } from '../execution/context.ts';
 import { createOnce, findRepeat } from '../execution/create-once.ts';
 import { invalidWebhook, noSuchWebhook, readWebhook, type Webhook, type WebhookRequest, webhookConflict } from './read-webhook.ts';
 
@@ -53,14 +55,14 @@ export async function registerWebhook(
     if (result === 'too_many') {
       throw webhookConflict(`A client has at most ${MAX_WEBHOOKS} webhooks: delete one that is no longer needed.`);
     }
+    await recordActions(db, [actionOf(caller, 'webhook.created', { webhook_id: webhookId, url: maskSecrets(request.url) })]);
   };
   const created = await createOnce(database, {
     scope,
     key,
     request,
     reply: { webhookId, createdAt: createdAt.toISOString() },
-    // With a key, createOnce runs this inside its own transaction.
-    create: (db) => (key === undefined ? inTransaction(database.api, insert, { mayRepeat: true }) : insert(db)),
+    create: insert,
   });
   if (created.kind === 'repeated') return repeated(created.reply);
   c.telemetry.log.info('webhook.registered', { request_id: requestId, client_id: clientId, webhook_id: webhookId });
@@ -92,6 +94,8 @@ export async function changeWebhook(
     async (client) => {
       const result = await changeInLedger(client, request.caller.clientId, { webhookId, change });
       if (result === 'exists') throw registeredTwice();
+      const members = Object.keys(change);
+      await recordActions(client, [actionOf(request.caller, 'webhook.changed', { webhook_id: webhookId, members })]);
     },
     { mayRepeat: true },
   );
@@ -106,9 +110,15 @@ export async function deleteWebhook(c: ExecutionContext, request: WebhookRequest
     throw webhookConflict('A callback cannot be deleted because jobs name it: disable it with PATCH and {"enabled": false}.');
   }
   const { requestId, clientId } = request.caller;
-  const isDeleted = await inTransaction(c.engine.database.api, (client) => deleteInLedger(client, clientId, id), {
-    mayRepeat: true,
-  });
+  const isDeleted = await inTransaction(
+    c.engine.database.api,
+    async (client) => {
+      const done = await deleteInLedger(client, clientId, id);
+      if (done) await recordActions(client, [actionOf(request.caller, 'webhook.deleted', { webhook_id: id })]);
+      return done;
+    },
+    { mayRepeat: true },
+  );
   if (!isDeleted) throw noSuchWebhook(id);
   c.telemetry.log.info('webhook.deleted', { request_id: requestId, client_id: clientId, webhook_id: id });
   return { deleted: true };

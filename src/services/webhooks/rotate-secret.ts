@@ -3,10 +3,11 @@ import type { DurationInput } from '../../core/duration.ts';
 import { Issues } from '../../core/issues.ts';
 import { readDuration } from '../../core/submission-fields.ts';
 import { formatSecret, WEBHOOK_SECRET_BYTES } from '../../core/webhook-signature.ts';
+import { recordActions } from '../../ledger/audit/record-action.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
 import { lockLane } from '../../ledger/webhooks/change-webhook.ts';
 import { type NextWebhookSecret, rotateCallbackSecret, rotateWebhookSecret } from '../../ledger/webhooks/webhook-secrets.ts';
-import type { Caller, ExecutionContext } from '../execution/context.ts';
+import { actionOf, type Caller, type ExecutionContext } from '../execution/context.ts';
 import { absentWebhook, invalidWebhook, readWebhook, type WebhookRequest, webhookConflict } from './read-webhook.ts';
 
 /** How long the old secret stays valid. Default: as configured. */
@@ -28,7 +29,9 @@ export async function rotateSecret(c: ExecutionContext, request: WebhookRequest 
     c.engine.database.api,
     async (client) => {
       if (!(await lockLane(client, clientId, webhookId))) return null;
-      return { expiresAt: await rotateWebhookSecret(client, clientId, { webhookId, ...next }) };
+      const expiresAt = await rotateWebhookSecret(client, clientId, { webhookId, ...next });
+      await recordActions(client, [actionOf(request.caller, 'webhook.rotated', { webhook_id: webhookId })]);
+      return { expiresAt };
     },
     { mayRepeat: true },
   );
@@ -40,7 +43,12 @@ export async function rotateSecret(c: ExecutionContext, request: WebhookRequest 
 /** Creates a new secret for all callbacks of a client. This is also how a client gets its first one. */
 export async function rotateSecretOfCallbacks(c: ExecutionContext, request: { readonly caller: Caller } & Overlap): Promise<RotatedSecret> {
   const next = nextSecret(c, request);
-  const previousExpiresAt = await rotateCallbackSecret(c.engine.database.api, request.caller.clientId, next);
+  const { caller } = request;
+  const previousExpiresAt = await inTransaction(c.engine.database.api, async (client) => {
+    const expiresAt = await rotateCallbackSecret(client, caller.clientId, next);
+    await recordActions(client, [actionOf(caller, 'webhook.rotated', { target: 'callbacks' })]);
+    return expiresAt;
+  });
   logRotation(c, request.caller, { target: 'callbacks' });
   return { secret: formatSecret(next.secret), previousExpiresAt };
 }

@@ -5,6 +5,7 @@ import { type BreakerPolicy, breakerAfter, type Health, isHopeless, originBreake
 import type { AttemptOutcome, LoadedDelivery } from '../../core/delivery-policy.ts';
 import { type DisabledReason, disabledBody, messageIdOf } from '../../core/public-events.ts';
 import { formatTimestamp } from '../../core/timestamp.ts';
+import { traceparentOf } from '../../core/traceparent.ts';
 import type { Engine } from '../../engine/engine.ts';
 import type { JobContext } from '../../engine/work/job-context.ts';
 import { inTransaction } from '../../ledger/driver/database.ts';
@@ -66,7 +67,7 @@ export class DeliveryDesk {
       await this.#giveBack(context, deliveryId);
       return { kind: 'gone' };
     }
-    const { url, secrets, createdAt, now, webhookId, isCallback, isVerified } = found;
+    const { url, secrets, createdAt, now, webhookId, isCallback, isVerified, traceparent } = found;
     return {
       kind: 'ready',
       deliveryId,
@@ -77,6 +78,7 @@ export class DeliveryDesk {
       url,
       secrets,
       body: Buffer.from(found.body),
+      traceparent: traceparentOf(traceparent),
       createdAtMs: createdAt.getTime(),
       nowMs: now.getTime(),
     };
@@ -203,8 +205,8 @@ export class DeliveryDesk {
     const { live, attempt, disabled, lanes } = finished;
     const { engine, wake } = this.#options;
     const { verdict, status, errorCode, durationMs } = outcome;
-    const { orgId, webhookId, event, toldJobId: jobId, traceparent } = live;
-    const target = { orgId, webhookId, deliveryId, event, jobId, traceparent };
+    const { orgId, webhookId, event, toldJobId: jobId, toldJobType: jobType, correlationId, projectId, traceparent } = live;
+    const target = { orgId, webhookId, deliveryId, event, jobId, jobType, correlationId, projectId, traceparent };
     engine.events.emit('webhookAttempt', { ...target, attempt, verdict, status, errorCode, durationMs });
     if (disabled !== null) engine.events.emit('webhookDisabled', { orgId, webhookId, reason: disabled });
     // An event that was queued during this write found the lane busy, so its lane must be made due here.

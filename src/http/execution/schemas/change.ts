@@ -3,7 +3,7 @@ import { EXECUTION_STATES } from '../../../core/execution/states.ts';
 import { shape, timestamp, word } from '../../shared/shapes.ts';
 
 const CHANGE = {
-  job_id: Type.String({ format: 'uuid' }),
+  job_id: Type.String({ format: 'uuid', description: 'The id of the job.' }),
   state: word(EXECUTION_STATES, 'The state the job is in now.'),
   updated_at: timestamp('When the job entered that state.'),
 };

@@ -34,9 +34,13 @@ export const ExecutionClient = shape(
   { description: 'A new client.', examples: [{ client_id: CLIENT_ID }] },
 );
 
-export const ExecutionKeyRequest = shape('ExecutionKeyRequest', {
-  rotate: Type.Optional(Type.Boolean({ description: "Revoke the caller's key and issue a new one with the same scopes." })),
-});
+export const ExecutionKeyRequest = shape(
+  'ExecutionKeyRequest',
+  {
+    rotate: Type.Optional(Type.Boolean({ description: "Revoke the caller's key and issue a new one with the same scopes." })),
+  },
+  { description: 'Which key to issue.' },
+);
 
 export const ExecutionKey = shape(
   'ExecutionKey',
@@ -59,37 +63,53 @@ export const ExecutionKey = shape(
   },
 );
 
-export const ExecutionRevocationRequest = shape('ExecutionRevocationRequest', { key_id: KeyId });
+export const ExecutionRevocationRequest = shape('ExecutionRevocationRequest', { key_id: KeyId }, { description: 'The key to revoke.' });
 
-export const ExecutionRevocation = shape('ExecutionRevocation', { revoked: Type.Literal(true) });
+export const ExecutionRevocation = shape(
+  'ExecutionRevocation',
+  { revoked: Type.Literal(true, { description: 'The key is revoked.' }) },
+  { description: 'A revoked key.' },
+);
 
-export const ExecutionKeyInfo = shape('ExecutionKeyInfo', {
-  key_id: KeyId,
-  name: Type.String(),
-  status: word(['active', 'expired', 'revoked']),
-  scopes: Type.Array(word(API_KEY_SCOPES), { description: 'The permissions of the key.' }),
-  created_at: timestamp('When it was issued or renewed.'),
-  expires_at: timestamp('When the key expires.'),
-  last_used_at: timestampOrNull('To the minute; null if the key was never used.'),
-  revoked_at: timestampOrNull('Null if the key is not revoked.'),
-});
+export const ExecutionKeyInfo = shape(
+  'ExecutionKeyInfo',
+  {
+    key_id: KeyId,
+    name: Type.String({ description: 'The name of the key, for people.' }),
+    status: word(['active', 'expired', 'revoked'], 'Only an active key is accepted.'),
+    scopes: Type.Array(word(API_KEY_SCOPES), { description: 'The permissions of the key.' }),
+    created_at: timestamp('When it was issued or renewed.'),
+    expires_at: timestamp('When the key expires.'),
+    last_used_at: timestampOrNull('To the minute; null if the key was never used.'),
+    revoked_at: timestampOrNull('Null if the key is not revoked.'),
+  },
+  { description: 'A key of the client, without its secret.' },
+);
 
 const countOrNull = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 1, description });
 
-export const ExecutionLimits = shape('ExecutionLimits', {
-  requests_per_minute: countOrNull('The limit of this client; null if the limit of the server applies (see RateLimit-Policy).'),
-  requests_per_day: countOrNull('Requests in a UTC day; null means no limit.'),
-  queue_size: Type.Integer({ description: 'How many jobs of all clients may wait in the queue.' }),
-  active_jobs: Type.Integer({ description: 'How many jobs of all clients may run at the same time; the others wait.' }),
-  payload_bytes: Type.Integer({ description: 'The largest payload of a job.' }),
-  max_runtime_ms: Type.Integer({ description: 'A job that runs longer fails.' }),
-});
+export const ExecutionLimits = shape(
+  'ExecutionLimits',
+  {
+    requests_per_minute: countOrNull('The limit of this client; null if the limit of the server applies (see RateLimit-Policy).'),
+    requests_per_day: countOrNull('Requests in a UTC day; null means no limit.'),
+    queue_size: Type.Integer({ description: 'How many jobs of all clients may wait in the queue.' }),
+    active_jobs: Type.Integer({ description: 'How many jobs of all clients may run at the same time; the others wait.' }),
+    payload_bytes: Type.Integer({ description: 'The largest payload of a job.' }),
+    max_runtime_ms: Type.Integer({ description: 'A job that runs longer fails.' }),
+  },
+  { description: 'The limits that apply to the client.' },
+);
 
-export const ExecutionClientDetails = shape('ExecutionClientDetails', {
-  client_id: ClientId,
-  created_at: timestamp('When the client was created.'),
-  keys: Type.Array(named(ExecutionKeyInfo), {
-    description: 'All keys, oldest first, including expired and revoked ones.',
-  }),
-  limits: named(ExecutionLimits),
-});
+export const ExecutionClientDetails = shape(
+  'ExecutionClientDetails',
+  {
+    client_id: ClientId,
+    created_at: timestamp('When the client was created.'),
+    keys: Type.Array(named(ExecutionKeyInfo), {
+      description: 'All keys, oldest first, including expired and revoked ones.',
+    }),
+    limits: named(ExecutionLimits),
+  },
+  { description: 'A client with its keys and limits.' },
+);

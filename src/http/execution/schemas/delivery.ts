@@ -26,26 +26,30 @@ export const DeliveryListQuery = Type.Object(
   { additionalProperties: false },
 );
 
-export const DeliveryAttempt = shape('DeliveryAttempt', {
-  n: Type.Integer({ minimum: 1, description: 'The number of the attempt, from 1.' }),
-  ended_at: timestamp('When it ended.'),
-  duration_ms: Type.Integer({ minimum: 0, description: 'From the DNS lookup to the end of the response.' }),
-  verdict: word(
-    ATTEMPT_VERDICTS,
-    'retry: failed, will be retried. failed: failed for good. gone: the endpoint returned 410. interrupted: the server stopped during the attempt; the event may have arrived.',
-  ),
-  status: Type.Unsafe<number | null>({
-    type: ['integer', 'null'],
-    description: 'The status of the response; null if there was none.',
-  }),
-  error_code: textOrNull('Why the attempt failed, for programs; null if it did not.'),
-  answer: textOrNull('The beginning of the response, with possible secrets masked.'),
-});
+export const DeliveryAttempt = shape(
+  'DeliveryAttempt',
+  {
+    n: Type.Integer({ minimum: 1, description: 'The number of the attempt, from 1.' }),
+    ended_at: timestamp('When it ended.'),
+    duration_ms: Type.Integer({ minimum: 0, description: 'From the DNS lookup to the end of the response.' }),
+    verdict: word(
+      ATTEMPT_VERDICTS,
+      'retry: failed, will be retried. failed: failed for good. gone: the endpoint returned 410. interrupted: the server stopped during the attempt; the event may have arrived.',
+    ),
+    status: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description: 'The status of the response; null if there was none.',
+    }),
+    error_code: textOrNull('Why the attempt failed, for programs; null if it did not.'),
+    answer: textOrNull('The beginning of the response, with possible secrets masked.'),
+  },
+  { description: 'One request to the endpoint.' },
+);
 
 const DELIVERY = {
   delivery_id: DeliveryId,
   message_id: Type.String({ description: 'The header webhook-id: the same for every attempt and redelivery.' }),
-  event: word(EVENTS),
+  event: word(EVENTS, 'The event that is delivered.'),
   job_id: textOrNull('The job of the event; null for an event without a job.'),
   state: word(DELIVERY_STATES, 'retrying: an attempt failed and will be repeated.'),
   attempts: Type.Array(named(DeliveryAttempt), { description: 'Oldest first.' }),
@@ -61,12 +65,20 @@ export const WebhookDeliveryDetails = shape(
   { description: 'One event for one webhook, with its text.' },
 );
 
-export const WebhookDeliveryList = shape('WebhookDeliveryList', {
-  deliveries: Type.Array(named(WebhookDelivery)),
-  next_cursor: textOrNull('The cursor of the next page; null on the last page.'),
-});
+export const WebhookDeliveryList = shape(
+  'WebhookDeliveryList',
+  {
+    deliveries: Type.Array(named(WebhookDelivery), { description: 'The deliveries of this page, newest first.' }),
+    next_cursor: textOrNull('The cursor of the next page; null on the last page.'),
+  },
+  { description: 'A page of deliveries.' },
+);
 
-export const WebhookDeliveryQueued = shape('WebhookDeliveryQueued', { delivery_id: DeliveryId });
+export const WebhookDeliveryQueued = shape(
+  'WebhookDeliveryQueued',
+  { delivery_id: DeliveryId },
+  { description: 'A delivery that waits to be sent.' },
+);
 
 export const WebhookReplay = shape(
   'WebhookReplay',
@@ -77,9 +89,14 @@ export const WebhookReplay = shape(
   { description: 'The events to send again.', examples: [{ since: '2024-01-15T10:30:00Z' }] },
 );
 
-export const WebhookReplayed = shape('WebhookReplayed', {
-  queued: Type.Integer({
-    minimum: 0,
-    description: 'How many events are queued to be sent again, at most 10000. If it is 10000, repeat the request, because more may remain.',
-  }),
-});
+export const WebhookReplayed = shape(
+  'WebhookReplayed',
+  {
+    queued: Type.Integer({
+      minimum: 0,
+      description:
+        'How many events are queued to be sent again, at most 10000. If it is 10000, repeat the request, because more may remain.',
+    }),
+  },
+  { description: 'How many events are sent again.' },
+);

@@ -19,7 +19,7 @@ const EXAMPLE_DEFINITION = {
 export const ExecutionDefinition = shape(
   'ExecutionDefinition',
   {
-    type: word(EXECUTION_TYPES),
+    type: word(EXECUTION_TYPES, 'When the job runs: see ExecutionSubmission.'),
     work_kind: word(WORK_KINDS, 'As requested, or chosen at random.'),
     duration_ms: Type.Integer({ minimum: 0, description: 'How long an attempt works.' }),
     should_fail: Type.Boolean({ description: 'Whether the work is made to fail.' }),
@@ -49,8 +49,8 @@ const orNull = <T extends typeof ExecutionDefinition | typeof ExecutionFailure>(
 /** The members of a job in all responses. */
 export const JOB_MEMBERS = {
   job_id: Type.String({ description: 'Assigned by the system.', examples: [EXAMPLE_ID] }),
-  type: word(EXECUTION_TYPES),
-  state: word(EXECUTION_STATES),
+  type: word(EXECUTION_TYPES, 'As submitted.'),
+  state: word(EXECUTION_STATES, 'The state the job is in now.'),
   outcome: wordOrNull(EXECUTION_OUTCOMES, 'Null until the state is final.'),
   created_at: timestamp('When the job was accepted.'),
   execution_at: timestampOrNull('The requested time; null for a job that was due immediately.'),

@@ -53,11 +53,15 @@ export const ExecutionReportsQuery = Type.Object(
   { additionalProperties: false },
 );
 
-export const ExecutionJobList = shape('ExecutionJobList', {
-  jobs: Type.Array(named(ExecutionJob)),
-  next_cursor: textOrNull('The cursor of the next page; null on the last page.'),
-  has_more: Type.Boolean({ description: 'Can be true even if the page is not full.' }),
-});
+export const ExecutionJobList = shape(
+  'ExecutionJobList',
+  {
+    jobs: Type.Array(named(ExecutionJob), { description: 'The jobs of this page.' }),
+    next_cursor: textOrNull('The cursor of the next page; null on the last page.'),
+    has_more: Type.Boolean({ description: 'Whether another page follows. Can be true even if the page is not full.' }),
+  },
+  { description: 'A page of jobs.' },
+);
 
 export const ExecutionReportRow = shape(
   'ExecutionReportRow',
@@ -79,14 +83,22 @@ export const ExecutionReportRow = shape(
 const counts = (description: string) =>
   Type.Unsafe<Record<string, number>>({ type: 'object', additionalProperties: { type: 'integer' }, description });
 
-export const ExecutionTotals = shape('ExecutionTotals', {
-  jobs: Type.Integer({ minimum: 0, description: 'The number of jobs in the report.' }),
-  by_state: counts('The number of jobs in each state.'),
-  by_outcome: counts('The number of jobs with each outcome.'),
-  by_work_kind: counts('The number of jobs of each work kind.'),
-});
+export const ExecutionTotals = shape(
+  'ExecutionTotals',
+  {
+    jobs: Type.Integer({ minimum: 0, description: 'The number of jobs in the report.' }),
+    by_state: counts('The number of jobs in each state.'),
+    by_outcome: counts('The number of jobs with each outcome.'),
+    by_work_kind: counts('The number of jobs of each work kind.'),
+  },
+  { description: 'Numbers of the jobs in the report.' },
+);
 
-export const ExecutionReports = shape('ExecutionReports', {
-  reports: Type.Array(named(ExecutionReportRow), { description: 'All matching jobs, newest first.' }),
-  totals: named(ExecutionTotals),
-});
+export const ExecutionReports = shape(
+  'ExecutionReports',
+  {
+    reports: Type.Array(named(ExecutionReportRow), { description: 'All matching jobs, newest first.' }),
+    totals: named(ExecutionTotals),
+  },
+  { description: 'The report over all matching jobs.' },
+);

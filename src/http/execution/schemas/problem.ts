@@ -2,11 +2,15 @@ import { Type } from 'typebox';
 import { named, shape, word } from '../../shared/shapes.ts';
 import { PROBLEM_CODES } from '../problem-codes.ts';
 
-export const ProblemField = shape('ProblemField', {
-  field: Type.String({ description: 'The name of the field.' }),
-  code: Type.String({ description: 'The problem, for programs.' }),
-  message: Type.String({ description: 'The problem, for people.' }),
-});
+export const ProblemField = shape(
+  'ProblemField',
+  {
+    field: Type.String({ description: 'The name of the field.' }),
+    code: Type.String({ description: 'The problem, for programs.' }),
+    message: Type.String({ description: 'The problem, for people.' }),
+  },
+  { description: 'One invalid field of a request.' },
+);
 
 /** Problem details (RFC 9457, formerly RFC 7807). */
 export const Problem = shape(

@@ -22,17 +22,17 @@ export const ExecutionEvent = shape(
   'ExecutionEvent',
   {
     event_id: Type.String({ description: 'The id of the event, the same in reports and webhooks.' }),
-    job_id: Type.String(),
-    event_name: word(EVENT_NAMES),
+    job_id: Type.String({ description: 'The id of the job.' }),
+    event_name: word(EVENT_NAMES, 'What happened.'),
     prev_state: wordOrNull(EXECUTION_STATES, 'Null for the first event.'),
-    next_state: word(EXECUTION_STATES),
+    next_state: word(EXECUTION_STATES, 'The state after the event.'),
     timestamp: Type.String({
       pattern: '^\\d{4}-\\d{2}-\\d{2}T\\d{2}:\\d{2}:\\d{2}\\.\\d{6}Z$',
       description: 'RFC 3339 in UTC with microseconds. Each event of a job is later than the one before.',
       examples: ['2024-01-15T10:30:00.000000Z'],
     }),
     scenario: word(WORK_KINDS, 'The work kind of the job.'),
-    attempt: Type.Integer({ minimum: 1 }),
+    attempt: Type.Integer({ minimum: 1, description: 'The attempt that the event belongs to, from 1.' }),
     reason: Type.Optional(word(EVENT_REASONS, 'The reason, if the event has one.')),
     retries_exhausted: Type.Optional(Type.Boolean({ description: 'True if no attempt is left.' })),
   },
@@ -42,8 +42,8 @@ export const ExecutionEvent = shape(
 export const ExecutionReport = shape(
   'ExecutionReport',
   {
-    job_id: Type.String(),
-    outcome: word(EXECUTION_OUTCOMES),
+    job_id: Type.String({ description: 'The id of the job.' }),
+    outcome: word(EXECUTION_OUTCOMES, 'How the job ended.'),
     events: Type.Array(named(ExecutionEvent), { description: 'Every change of state, oldest first.' }),
     started_at: timestampOrNull('The start of the attempt that decided the outcome; null for a job that never started.'),
     finished_at: timestamp('When the job ended.'),

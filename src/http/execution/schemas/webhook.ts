@@ -66,18 +66,22 @@ export const WebhookChange = shape(
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 
-export const WebhookTotals = shape('WebhookTotals', {
-  delivered: count('Events that were delivered.'),
-  attempts: count('Requests that were sent.'),
-  failures: count('Requests that failed.'),
-});
+export const WebhookTotals = shape(
+  'WebhookTotals',
+  {
+    delivered: count('Events that were delivered.'),
+    attempts: count('Requests that were sent.'),
+    failures: count('Requests that failed.'),
+  },
+  { description: 'Numbers of a webhook since its registration.' },
+);
 
 export const Webhook = shape(
   'Webhook',
   {
     webhook_id: WebhookId,
     kind: word(WEBHOOK_KINDS, 'A callback is a URL that jobs of the client name.'),
-    url: Type.String(),
+    url: Type.String({ description: 'The URL that receives the events.' }),
     events: Type.Array(word(SUBSCRIBABLE), { description: 'Empty for a callback.' }),
     description: textOrNull('For people.'),
     enabled: Type.Boolean({ description: 'Whether events are sent.' }),
@@ -97,10 +101,14 @@ export const Webhook = shape(
   { description: 'A target of events with its statistics, without its secret.' },
 );
 
-export const WebhookList = shape('WebhookList', {
-  webhooks: Type.Array(named(Webhook)),
-  next_cursor: textOrNull('The cursor of the next page; null on the last page.'),
-});
+export const WebhookList = shape(
+  'WebhookList',
+  {
+    webhooks: Type.Array(named(Webhook), { description: 'The webhooks of this page.' }),
+    next_cursor: textOrNull('The cursor of the next page; null on the last page.'),
+  },
+  { description: 'A page of webhooks.' },
+);
 
 export const WebhookListQuery = Type.Object(
   {
@@ -111,17 +119,29 @@ export const WebhookListQuery = Type.Object(
   { additionalProperties: false },
 );
 
-export const WebhookDeletion = shape('WebhookDeletion', { deleted: Type.Literal(true) });
+export const WebhookDeletion = shape(
+  'WebhookDeletion',
+  { deleted: Type.Literal(true, { description: 'The webhook is deleted.' }) },
+  { description: 'A deleted webhook.' },
+);
 
-export const WebhookRotation = shape('WebhookRotation', {
-  overlap: Type.Optional(
-    Type.Union([Type.String({ maxLength: 64 }), Type.Integer()], {
-      description: 'How long the old secret stays valid, such as 24h, PT1H or 0s, at most 30 days. Default: as configured.',
-    }),
-  ),
-});
+export const WebhookRotation = shape(
+  'WebhookRotation',
+  {
+    overlap: Type.Optional(
+      Type.Union([Type.String({ maxLength: 64 }), Type.Integer()], {
+        description: 'How long the old secret stays valid, such as 24h, PT1H or 0s, at most 30 days. Default: as configured.',
+      }),
+    ),
+  },
+  { description: 'How to replace the secret.' },
+);
 
-export const WebhookSecret = shape('WebhookSecret', {
-  secret: Type.String({ description: `${SECRET} Shown only once.` }),
-  previous_expires_at: timestampOrNull('Until then messages are also signed with the old secret; null if there was none.'),
-});
+export const WebhookSecret = shape(
+  'WebhookSecret',
+  {
+    secret: Type.String({ description: `${SECRET} Shown only once.` }),
+    previous_expires_at: timestampOrNull('Until then messages are also signed with the old secret; null if there was none.'),
+  },
+  { description: 'A new secret.' },
+);

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { FIELD_LIMITS } from '../../../core/submission-fields.ts';
 import { ERROR_MEMBERS } from './error.ts';
 import { JobSelection } from './search.ts';
-import { JobId, named, StateOrNull, shape, word } from './shapes.ts';
+import { JobId, named, shape, stateOrNull, word } from './shapes.ts';
 
 const REQUEST = {
   reason: Type.Optional(Type.String({ maxLength: FIELD_LIMITS.reason, description: 'The reason, for the history.' })),
@@ -15,23 +15,31 @@ const REQUEST = {
 };
 
 export const CancellationRequest = shape('CancellationRequest', REQUEST, {
+  description: 'How to cancel a job.',
   examples: [{ reason: 'ordered twice', force: true }],
 });
 
 const RESULT = {
   job_id: JobId,
-  previous_state: StateOrNull,
+  previous_state: stateOrNull('The state of the job before the request; null if it does not exist.'),
   message: Type.String({ description: 'Additional context.' }),
 };
 
-export const CancellationResult = shape('CancellationResult', {
-  ...RESULT,
-  status: word(['CANCELLED', 'ALREADY_COMPLETE', 'CANCEL_REQUESTED']),
-});
+export const CancellationResult = shape(
+  'CancellationResult',
+  {
+    ...RESULT,
+    status: word(
+      ['CANCELLED', 'ALREADY_COMPLETE', 'CANCEL_REQUESTED'],
+      'CANCELLED: the job will not run. CANCEL_REQUESTED: its handler was asked to stop. ALREADY_COMPLETE: the job had ended before.',
+    ),
+  },
+  { description: 'What the request to cancel a job did.' },
+);
 
 export const CancellationNotFound = shape(
   'CancellationNotFound',
-  { ...RESULT, ...ERROR_MEMBERS, status: word(['NOT_FOUND']) },
+  { ...RESULT, ...ERROR_MEMBERS, status: word(['NOT_FOUND'], 'The org of the key has no such job.') },
   { description: 'A CancellationResult and an APIError in one.' },
 );
 
@@ -52,17 +60,25 @@ export const BatchCancellation = shape(
   },
 );
 
-export const CancellationError = shape('CancellationError', {
-  job_id: Type.String(),
-  code: Type.String(),
-  message: Type.String(),
-});
+export const CancellationError = shape(
+  'CancellationError',
+  {
+    job_id: Type.String({ description: 'The job that was not cancelled, as given.' }),
+    code: Type.String({ description: 'The reason, for programs.' }),
+    message: Type.String({ description: 'The reason, for people.' }),
+  },
+  { description: 'Why one job was not cancelled.' },
+);
 
-export const BatchCancellationResult = shape('BatchCancellationResult', {
-  requested: Type.Integer({ description: 'Jobs targeted.' }),
-  cancelled: Type.Integer({ description: 'Cancelled, or running and asked to stop.' }),
-  skipped: Type.Integer({ description: 'Already ended.' }),
-  failed: Type.Integer({ description: 'Not cancelled; see errors.' }),
-  errors: Type.Array(named(CancellationError)),
-  dry_run: Type.Boolean(),
-});
+export const BatchCancellationResult = shape(
+  'BatchCancellationResult',
+  {
+    requested: Type.Integer({ description: 'Jobs targeted.' }),
+    cancelled: Type.Integer({ description: 'Cancelled, or running and asked to stop.' }),
+    skipped: Type.Integer({ description: 'Already ended.' }),
+    failed: Type.Integer({ description: 'Not cancelled; see errors.' }),
+    errors: Type.Array(named(CancellationError), { description: 'One entry for each job that was not cancelled.' }),
+    dry_run: Type.Boolean({ description: 'True if nothing was changed, as requested.' }),
+  },
+  { description: 'How many jobs were cancelled.' },
+);

@@ -3,11 +3,15 @@ import { duration, named, shape } from './shapes.ts';
 
 export { answer } from '../../shared/shapes.ts';
 
-export const ErrorDetail = shape('ErrorDetail', {
-  field: Type.String({ description: 'The name of the field.' }),
-  code: Type.String({ description: 'Machine-readable.' }),
-  message: Type.String({ description: 'Human-readable.' }),
-});
+export const ErrorDetail = shape(
+  'ErrorDetail',
+  {
+    field: Type.String({ description: 'The name of the field.' }),
+    code: Type.String({ description: 'Machine-readable.' }),
+    message: Type.String({ description: 'Human-readable.' }),
+  },
+  { description: 'One problem of a request.' },
+);
 
 export const QuotaError = shape(
   'QuotaError',
@@ -32,6 +36,7 @@ export const ApiError = shape(
   'APIError',
   { ...ERROR_MEMBERS, quota: Type.Optional(named(QuotaError)) },
   {
+    description: 'An error response.',
     examples: [
       {
         code: 'INVALID_REQUEST',

@@ -75,12 +75,16 @@ export const JobSearchQuery = Type.Object(
   { additionalProperties: false },
 );
 
-export const JobSearchResult = shape('JobSearchResult', {
-  jobs: Type.Array(named(JobStatus)),
-  total_count: Type.Integer({
-    description: 'How many jobs match. The count reads at most 5 000 jobs (1 000 with some filters); beyond that it is an estimate.',
-  }),
-  total_is_estimate: Type.Boolean(),
-  next_cursor: textOrNull('The cursor of the next page; null on the last.'),
-  has_more: Type.Boolean(),
-});
+export const JobSearchResult = shape(
+  'JobSearchResult',
+  {
+    jobs: Type.Array(named(JobStatus), { description: 'The jobs of this page.' }),
+    total_count: Type.Integer({
+      description: 'How many jobs match. The count reads at most 5 000 jobs (1 000 with some filters); beyond that it is an estimate.',
+    }),
+    total_is_estimate: Type.Boolean({ description: 'Whether total_count is an estimate.' }),
+    next_cursor: textOrNull('The cursor of the next page; null on the last.'),
+    has_more: Type.Boolean({ description: 'Whether another page follows.' }),
+  },
+  { description: 'A page of jobs.' },
+);

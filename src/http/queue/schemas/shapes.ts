@@ -10,6 +10,8 @@ const EXAMPLE_ID = '3f0c9f5e-0d5b-4c39-9a53-1a2f3a0b7c11';
 
 export const JobId = Type.String({ description: 'A job id, assigned by the system.', examples: [EXAMPLE_ID] });
 
+export const JobType = Type.String({ description: 'The job type, which selects the handler.' });
+
 export const JobParams = Type.Object({ id: JobId });
 
 export const timestampInput = (description: string) =>
@@ -37,7 +39,7 @@ export const Tags = Type.Unsafe<Record<string, string>>({
 export const PriorityWord = word(PRIORITIES, 'CRITICAL needs a key with the scope queue:critical.');
 
 export const State = word<StateWord>(STATE_WORD_LIST, 'The state of the job.');
-export const StateOrNull = wordOrNull<StateWord>(STATE_WORD_LIST);
+export const stateOrNull = (description: string) => wordOrNull<StateWord>(STATE_WORD_LIST, description);
 
 export const Payload = Type.Unsafe<Record<string, unknown>>({
   type: 'object',

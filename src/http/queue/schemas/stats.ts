@@ -15,12 +15,16 @@ export const StatsQuery = Type.Object(
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 
-export const Counts = shape('Counts', {
-  pending: count('PENDING, SCHEDULED, DELAYED and RETRYING.'),
-  running: count('RUNNING.'),
-  completed: count('COMPLETED within the time range.'),
-  failed: count('FAILED and DEAD_LETTER within the time range.'),
-});
+export const Counts = shape(
+  'Counts',
+  {
+    pending: count('PENDING, SCHEDULED, DELAYED and RETRYING.'),
+    running: count('RUNNING.'),
+    completed: count('COMPLETED within the time range.'),
+    failed: count('FAILED and DEAD_LETTER within the time range.'),
+  },
+  { description: 'Numbers of jobs.' },
+);
 
 export const LatencyStats = shape(
   'LatencyStats',
@@ -43,22 +47,26 @@ const countsBy = (words: readonly string[]) =>
 
 const rate = (description: string) => Type.Number({ minimum: 0, description: `${description} per second.` });
 
-export const QueueStats = shape('QueueStats', {
-  pending: count('Jobs that wait for other jobs.'),
-  scheduled: count('Jobs ready for workers.'),
-  running: count('Jobs executing now.'),
-  delayed: count('Jobs that wait for their time.'),
-  retrying: count('Jobs that wait for their next attempt.'),
-  completed: count('Within the time range.'),
-  failed: count('Within the time range.'),
-  dead_letter: count('Within the time range.'),
-  cancelled: count('Within the time range.'),
-  submission_rate: rate('Jobs submitted'),
-  completion_rate: rate('Jobs completed'),
-  failure_rate: rate('Jobs failed or dead-lettered'),
-  queue_latency: named(LatencyStats, { description: 'Time from ready to start.' }),
-  execution_time: named(LatencyStats, { description: 'Handler duration.' }),
-  by_type: Type.Optional(countsBy([])),
-  by_priority: Type.Optional(countsBy(PRIORITIES)),
-  by_state: Type.Optional(countsBy(STATE_WORD_LIST)),
-});
+export const QueueStats = shape(
+  'QueueStats',
+  {
+    pending: count('Jobs that wait for other jobs.'),
+    scheduled: count('Jobs ready for workers.'),
+    running: count('Jobs executing now.'),
+    delayed: count('Jobs that wait for their time.'),
+    retrying: count('Jobs that wait for their next attempt.'),
+    completed: count('Within the time range.'),
+    failed: count('Within the time range.'),
+    dead_letter: count('Within the time range.'),
+    cancelled: count('Within the time range.'),
+    submission_rate: rate('Jobs submitted'),
+    completion_rate: rate('Jobs completed'),
+    failure_rate: rate('Jobs failed or dead-lettered'),
+    queue_latency: named(LatencyStats, { description: 'Time from ready to start.' }),
+    execution_time: named(LatencyStats, { description: 'Handler duration.' }),
+    by_type: Type.Optional(countsBy([])),
+    by_priority: Type.Optional(countsBy(PRIORITIES)),
+    by_state: Type.Optional(countsBy(STATE_WORD_LIST)),
+  },
+  { description: 'Numbers, rates and latencies of the jobs of the org.' },
+);

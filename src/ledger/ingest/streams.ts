@@ -1,0 +1,124 @@
+import type pg from 'pg';
+import type { NewEntry, StreamEntry, StreamName, StreamRead } from '../../core/ingest/stream.ts';
+import { jsonArray, textArray, uuidArray } from '../driver/binary-array.ts';
+import { inTransaction } from '../driver/database.ts';
+import { type Queryable, run, statement } from '../driver/statement.ts';
+
+const APPEND = statement(
+  'append_entries',
+  `INSERT INTO millrace.stream_entries (stream, org_id, job_id, at, body)
+   SELECT u.stream, u.org_id, u.job_id, millrace.clock(), u.body
+   FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::json[]) WITH ORDINALITY AS u(stream, org_id, job_id, body, n) ORDER BY u.n`,
+);
+
+// A line of a job that was removed meanwhile is dropped.
+const APPEND_LINES = statement(
+  'append_log_lines',
+  `INSERT INTO millrace.stream_entries (stream, org_id, job_id, at, body)
+   SELECT 'jobs.logs', i.org_id, i.id, u.at, u.body
+   FROM unnest($1::uuid[], $2::timestamptz[], $3::json[]) WITH ORDINALITY AS u(job_id, at, body, n)
+   JOIN millrace.ingest_jobs i ON i.id = u.job_id ORDER BY u.n`,
+);
+
+// Entries refer to the row of their stream. This lock does not wait for transactions that add some.
+const LOCK = statement('lock_stream', 'SELECT next_offset AS next FROM millrace.streams WHERE name = $1 FOR NO KEY UPDATE');
+
+// A statement after the lock, so that its snapshot has everything that earlier numberers wrote.
+const NUMBER = statement(
+  'number_entries',
+  `WITH fresh AS MATERIALIZED (
+     SELECT id, row_number() OVER (ORDER BY id) - 1 AS n FROM (
+       SELECT id FROM millrace.stream_entries WHERE stream = $1 AND stream_offset IS NULL ORDER BY id LIMIT $3::int4) f
+   ), numbered AS (
+     UPDATE millrace.stream_entries e SET stream_offset = $2::int8 + f.n FROM fresh f WHERE e.id = f.id RETURNING 1 AS one
+   ), counted AS (SELECT count(*)::int4 AS numbered FROM numbered), moved AS (
+     UPDATE millrace.streams SET next_offset = $2::int8 + (SELECT numbered FROM counted) WHERE name = $1
+   )
+   SELECT numbered FROM counted`,
+);
+
+const HAS_NEW = statement(
+  'has_new_entries',
+  'SELECT EXISTS (SELECT FROM millrace.stream_entries WHERE stream = $1 AND stream_offset IS NULL) AS "hasNew"',
+);
+
+const READ = statement(
+  'read_stream',
+  `SELECT stream_offset AS "offset", at, job_id AS "jobId", body FROM millrace.stream_entries
+   WHERE stream = $1 AND stream_offset >= $2::int8 ORDER BY stream_offset LIMIT $3::int4`,
+);
+
+const READ_JOB = statement(
+  'read_stream_of_job',
+  `SELECT stream_offset AS "offset", at, job_id AS "jobId", body FROM millrace.stream_entries
+   WHERE job_id = $4::uuid AND stream = $1 AND stream_offset >= $2::int8 ORDER BY stream_offset LIMIT $3::int4`,
+);
+
+const HEAD = statement('head_of_stream', 'SELECT next_offset AS head FROM millrace.streams WHERE name = $1');
+
+const TRIM = statement(
+  'trim_stream',
+  `WITH old AS MATERIALIZED (
+     SELECT id FROM millrace.stream_entries
+     WHERE stream = $1 AND at <= millrace.clock() - $2::float8 * interval '1 ms' AND stream_offset IS NOT NULL
+     ORDER BY at LIMIT $3::int4 FOR UPDATE SKIP LOCKED
+   )
+   DELETE FROM millrace.stream_entries e USING old o WHERE e.id = o.id RETURNING 1 AS one`,
+);
+
+/** The entries belong to the transaction of the client. */
+export async function appendEntries(db: Queryable, entries: readonly NewEntry[]): Promise<void> {
+  if (entries.length === 0) return;
+  await run(db, APPEND, [
+    textArray(entries.map(({ stream }) => stream)),
+    uuidArray(entries.map(({ orgId }) => orgId)),
+    uuidArray(entries.map(({ jobId }) => jobId)),
+    jsonArray(entries.map(({ body }) => JSON.stringify(body))),
+  ]);
+}
+
+/** A line of the log of a job, with the time at which it was written. */
+export type TimedLine = { readonly jobId: string; readonly at: Date; readonly body: Readonly<Record<string, unknown>> };
+
+export async function appendLines(db: Queryable, lines: readonly TimedLine[]): Promise<void> {
+  await run(db, APPEND_LINES, [
+    uuidArray(lines.map(({ jobId }) => jobId)),
+    lines.map(({ at }) => at.toISOString()),
+    jsonArray(lines.map(({ body }) => JSON.stringify(body))),
+  ]);
+}
+
+const NUMBERED_AT_ONCE = 5_000;
+
+/** Gives offsets to the committed entries that have none. One transaction numbers a stream at a time, so offsets never leave a gap behind. */
+export async function numberEntries(pool: pg.Pool, stream: StreamName): Promise<number> {
+  const [row] = await run<{ hasNew: boolean }>(pool, HAS_NEW, [stream]);
+  if (row?.hasNew !== true) return 0;
+  return inTransaction(
+    pool,
+    async (client) => {
+      const [head] = await run<{ next: number }>(client, LOCK, [stream]);
+      const [counted] = await run<{ numbered: number }>(client, NUMBER, [stream, head?.next ?? 0, NUMBERED_AT_ONCE]);
+      return counted?.numbered ?? 0;
+    },
+    { mayRepeat: true },
+  );
+}
+
+/** Entries that have an offset. Number the stream first to see everything that is committed. */
+export async function readStream(db: Queryable, { stream, jobId, from, limit }: StreamRead): Promise<StreamEntry[]> {
+  return jobId === undefined
+    ? run<StreamEntry>(db, READ, [stream, from, limit])
+    : run<StreamEntry>(db, READ_JOB, [stream, from, limit, jobId]);
+}
+
+export async function headOfStream(db: Queryable, stream: StreamName): Promise<number> {
+  return (await run<{ head: number }>(db, HEAD, [stream]))[0]?.head ?? 0;
+}
+
+export async function trimStream(
+  db: Queryable,
+  { stream, olderThanMs, limit }: { stream: StreamName; olderThanMs: number; limit: number },
+): Promise<number> {
+  return (await run(db, TRIM, [stream, olderThanMs, limit])).length;
+}
