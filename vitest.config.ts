@@ -5,6 +5,7 @@ import { defineConfig } from 'vitest/config';
  * that was loaded. Each gets a process to itself.
  */
 const APART = [
+  'test/engine/schedules-failing.test.ts',
   'test/http/auth-timing.test.ts',
   'test/http/bounds.test.ts',
   'test/ledger/statements.test.ts',

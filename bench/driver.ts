@@ -1,9 +1,10 @@
 // The workload of the peers' bench on the public library.
-import { Millrace } from '../src/index.ts';
+import { builtPackage } from './built-package.ts';
 
 type Payload = Record<string, unknown>;
 
 export async function open({ pgUrl }: { pgUrl: string }) {
+  const { Millrace } = await builtPackage();
   const millrace = await Millrace.open({ database: pgUrl, concurrency: 64 });
   return {
     submit: (payload: Payload) => millrace.submit({ type: 'noop', payload }),

@@ -1,5 +1,5 @@
-// One of the servers that bench/http.ts compares: `bare`, `queue <database url>` or `execution <database url>`. Reports its
-// port, and ends with its parent.
+// One of the servers that bench/http.ts and bench/traces.ts compare: `bare`, `queue <database url>`, `execution <database url>` or
+// `running <database url> [collector]`. Reports its port, and ends with its parent.
 import Fastify from 'fastify';
 import { Output } from '../src/cli/output.ts';
 import { loadConfig } from '../src/config/load-config.ts';
@@ -54,20 +54,27 @@ async function openQueue(url: string): Promise<Server> {
   return { key: first?.key ?? null, listen: () => http.listen(ANYWHERE), close };
 }
 
-/** The parts of `millrace serve` with default settings, except for limits that a benchmark would reach at once. */
-async function openExecution(url: string): Promise<Server> {
+/** The parts of `millrace up` with default settings, except for limits that a benchmark would reach at once. */
+async function openExecution(url: string, { slots = 0, collector }: { slots?: number; collector?: string } = {}): Promise<Server> {
   const environment = {
     DATABASE_URL: url,
     MILLRACE_SERVER_PORT: '0',
-    MILLRACE_WORKERS_CONCURRENCY: '1',
+    MILLRACE_WORKERS_CONCURRENCY: String(Math.max(1, slots)),
     MILLRACE_LIMITS_QUEUE_SIZE: String(ANY_DEPTH),
     MILLRACE_LIMITS_REQUESTS_PER_MINUTE: '100000000',
+    MILLRACE_TELEMETRY_LOG_LEVEL: 'error', // Lines would end up among the figures.
+    ...(collector === undefined ? {} : { MILLRACE_TELEMETRY_OTLP_ENDPOINT: collector, MILLRACE_TELEMETRY_TRACE_SAMPLE: '0.01' }),
   };
   const { config } = loadConfig({ environment });
   const out = new Output({ json: false, verbose: false });
-  const platform = await openPlatform({ config, out, migrates: true, concurrency: 1 });
+  const platform = await openPlatform({ config, out, migrates: true, concurrency: Math.max(1, slots) });
   const first = await createFirstOrgAndKey(platform.database, { home: null });
-  const api = await openApi(platform, { config, out });
+  const operator = { token: null, file: null, isNew: false };
+  const api = await openApi(platform, { config, out, operator });
+  if (slots > 0) {
+    platform.engine.registry.register({ type: 'noop', handler: () => {} });
+    await platform.start();
+  }
   const close = async () => {
     await api.close();
     await platform.close(0);
@@ -75,10 +82,15 @@ async function openExecution(url: string): Promise<Server> {
   return { key: first?.key ?? null, listen: () => api.listen(), close };
 }
 
-const KINDS = { bare: async () => openBare(), queue: openQueue, execution: openExecution };
+const KINDS = {
+  bare: async () => openBare(),
+  queue: openQueue,
+  execution: (url: string) => openExecution(url),
+  running: (url: string, collector?: string) => openExecution(url, { slots: 64, collector }),
+};
 
-const [kind, url = ''] = process.argv.slice(2) as [keyof typeof KINDS, string?];
-const server = await KINDS[kind](url);
+const [kind, url = '', collector] = process.argv.slice(2) as [keyof typeof KINDS, string?, string?];
+const server = await KINDS[kind](url, collector);
 const address = await server.listen();
 process.once('disconnect', async () => {
   await server.close();

@@ -27,8 +27,8 @@ export type HttpShare = {
 };
 
 /** `failed` rejects when the process ends while it is needed. */
-type Process = { child: ChildProcess; failed: Promise<never> };
-type Server = Serving & Process;
+export type Process = { child: ChildProcess; failed: Promise<never> };
+export type Server = Serving & Process;
 /** A server to compare with. It reports its port as `http-server.ts` does. */
 type Other = { script: string; args: readonly string[] };
 type Options = { quick: boolean; client?: Client; profileFolder?: string; other?: Other };
@@ -103,7 +103,7 @@ async function takeTurn(
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-function start(script: string, args: readonly string[], execArgv: readonly string[] = []): Process {
+export function start(script: string, args: readonly string[], execArgv: readonly string[] = []): Process {
   const file = fileURLToPath(new URL(script, import.meta.url));
   const child = fork(file, args, { execArgv: [...execArgv], stdio: 'inherit' });
   const failed = once(child, 'exit').then(([code, signal]) => {
@@ -114,21 +114,21 @@ function start(script: string, args: readonly string[], execArgv: readonly strin
   return { child, failed };
 }
 
-async function startServer(script: string, args: readonly string[], profileFolder?: string): Promise<Server> {
+export async function startServer(script: string, args: readonly string[], profileFolder?: string): Promise<Server> {
   const execArgv = profileFolder === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`];
   const started = start(script, args, execArgv);
   const [serving] = (await Promise.race([once(started.child, 'message'), started.failed])) as [Serving];
   return { ...serving, ...started };
 }
 
-async function stop({ child }: Process): Promise<void> {
+export async function stop({ child }: Process): Promise<void> {
   if (child.exitCode !== null) return;
   const gone = once(child, 'exit');
   if (child.connected) child.disconnect();
   await gone;
 }
 
-async function drive(caller: Process, server: Server, how: Omit<Load, 'port' | 'connections'>): Promise<Answered> {
+export async function drive(caller: Process, server: Server, how: Omit<Load, 'port' | 'connections'>): Promise<Answered> {
   caller.child.send({ ...how, port: server.port, connections: CONNECTIONS } satisfies Load);
   const ends = [once(caller.child, 'message'), server.failed, caller.failed];
   const [answered] = (await Promise.race(ends)) as [Answered];

@@ -5,9 +5,13 @@ import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { Millrace } from '../src/index.ts';
 import { measureApart } from './apart.ts';
+import { AUDIT_SHARE, auditShare } from './audit.ts';
 import { claimBuffers } from './claim-buffers.ts';
+import { LARGE_BAR, MEMORY_BAR_MB, measureDownloads, SMALL_BAR } from './downloads.ts';
 import { BARE_SHARE, httpShares } from './http.ts';
+import { measureObservability, OBSERVED_SHARE } from './observability.ts';
 import { openScratch } from './scratch-database.ts';
+import { measureTraces, TRACED_SHARE } from './traces.ts';
 import { delays, drain, median, percentile, pickups, submitBatches, submitSingles } from './workload.ts';
 
 type Result = { what: string; measured: string; threshold: string; ok: boolean | null };
@@ -144,9 +148,64 @@ async function http(): Promise<void> {
   }
 }
 
+async function audit(): Promise<void> {
+  say('jobs with an audit trail, and without ...');
+  const size = quick ? { jobs: 20_000, turns: 3 } : { jobs: 50_000, turns: 5 };
+  const { plain, audited, share, plainCpu, auditedCpu } = await auditShare(scratch.fresh, size);
+  const measured = `${audited} beside ${plain} jobs/s: ${(share * 100).toFixed(0)} %`;
+  results.push({ what: 'audited jobs', measured, threshold: `>= ${AUDIT_SHARE * 100} %`, ok: share >= AUDIT_SHARE });
+  const cpu = { what: 'processor time of a job with its audit rows', measured: `${auditedCpu} beside ${plainCpu} us` };
+  results.push({ ...cpu, threshold: '', ok: null });
+}
+
+/** Beside the fastest of the programs that are installed. */
+async function downloads(): Promise<void> {
+  const url = await scratch.fresh('downloads');
+  say('downloads through POST /jobs, and with other programs ...');
+  const size = quick ? { files: 2_000, megabytes: 256 } : { files: 10_000, megabytes: 1_024 };
+  const { small, large, memoryMb } = await measureDownloads(url, size);
+  for (const [name, measured] of small.others) say(`  ${name}: ${measured === null ? 'not installed' : `${measured} files/s`}`);
+  const other = Math.max(0, ...[...small.others.values()].filter((each) => each !== null));
+  shareOf(`${size.files} small files`, { millrace: small.millrace, other, unit: 'files/s', bar: SMALL_BAR });
+  shareOf(`one file of ${size.megabytes} MB, beside curl`, {
+    millrace: large.millrace,
+    other: large.curl ?? 0,
+    unit: 'MB/s',
+    bar: LARGE_BAR,
+  });
+  const grown = { what: 'memory that the large file took', measured: `${memoryMb} MB` };
+  results.push({ ...grown, threshold: `<= ${MEMORY_BAR_MB} MB`, ok: memoryMb <= MEMORY_BAR_MB });
+}
+
+/** What metrics and logs at their defaults cost, and traces of which one in a hundred is sent. */
+async function observability(): Promise<void> {
+  say('the hot path with metrics and logs, and without ...');
+  const { wholeUs, observersUs, rollupsUs, share } = await measureObservability(scratch.fresh, { quick });
+  results.push({
+    what: 'submit and run with metrics and logs',
+    measured: `${observersUs.toFixed(1)} + ${rollupsUs.toFixed(1)} us added to ${wholeUs.toFixed(0)} a job: ${(share * 100).toFixed(1)} %`,
+    threshold: `>= ${OBSERVED_SHARE * 100} %`,
+    ok: share >= OBSERVED_SHARE,
+  });
+  say('jobs over HTTP with traces, and without ...');
+  const { plain, traced, share: tracedShare, spans } = await measureTraces(scratch.fresh, { quick });
+  results.push({
+    what: `jobs over HTTP, 1 % of them with a trace (${spans} spans)`,
+    measured: `${traced} beside ${plain} jobs/s: ${(tracedShare * 100).toFixed(1)} %`,
+    threshold: `>= ${TRACED_SHARE * 100} %`,
+    ok: tracedShare >= TRACED_SHARE,
+  });
+}
+
+function shareOf(what: string, { millrace, other, unit, bar }: { millrace: number; other: number; unit: string; bar: number }): void {
+  const share = other === 0 ? null : millrace / other;
+  const measured = share === null ? `${millrace} ${unit}` : `${millrace} beside ${other} ${unit}: ${share.toFixed(2)} x`;
+  results.push({ what, measured, threshold: `>= ${bar} x`, ok: share === null ? null : share >= bar });
+}
+
 try {
   const named = values.only?.split(',');
-  for (const scenario of [throughput, latency, apart, growth, pinned, http])
+  for (const scenario of [throughput, latency, apart, growth, pinned, http, audit, downloads, observability])
     if (named === undefined || named.includes(scenario.name)) await scenario();
 } finally {
   console.table(results.map(({ ok, ...result }) => ({ ...result, '': ok === null ? '' : ok ? 'ok' : 'MISSED' })));

@@ -133,7 +133,7 @@ async function measure(what: string, work: () => Promise<string>): Promise<void>
 for (const [name, filter] of Object.entries(FILTERS)) {
   for (const order of SEARCH_ORDERS) {
     await measure(`${name}, ${order satisfies SearchOrder}`, async () => {
-      const found = await searchJobs(db.searching, wholeOrg(DEFAULT_ORG_ID), filter, { order });
+      const found = await searchJobs(db.searches.of(DEFAULT_ORG_ID), wholeOrg(DEFAULT_ORG_ID), filter, { order });
       return `${found.jobs.length} of ${found.totalIsEstimate ? '~' : ''}${found.totalCount}${found.hasMore ? ' and more' : ''}`;
     });
   }

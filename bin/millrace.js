@@ -2,6 +2,8 @@
 // Runs the sources where they are (a clone), and what was built of them otherwise (the package).
 import './guard-prototypes.js';
 import { existsSync } from 'node:fs';
+import module from 'node:module';
+import { fileURLToPath } from 'node:url';
 
 const sources = new URL('../src/cli/main.ts', import.meta.url);
 const isClone = existsSync(sources);
@@ -14,5 +16,7 @@ if (isClone ? isOlderThan(22, 18) : isOlderThan(20, 18)) {
   console.error(`${wanted}. This is Node ${process.versions.node}.`);
   process.exit(1);
 }
+// A short command takes 0.79 s of processor time without this cache and 0.35 with it (`millrace help`, three runs each).
+if (isClone) module.enableCompileCache?.(fileURLToPath(new URL('../node_modules/.cache/millrace', import.meta.url)));
 const { main } = await import(isClone ? sources.href : new URL('../dist/cli/main.js', import.meta.url).href);
 process.exitCode = await main(process.argv.slice(2));

@@ -2,10 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { configureQueue } from '../src/ledger/queues/queues.ts';
-import { removeSchedule } from '../src/ledger/queues/schedules.ts';
 import { cancelJob } from '../src/services/jobs/cancel-job.ts';
-import { scheduleJob } from '../src/services/jobs/schedule-job.ts';
 import { updateJob } from '../src/services/jobs/update-job.ts';
+import { ScheduleControls } from '../src/services/schedules/schedule-controls.ts';
 import { openTransaction, type Stage } from './lock-stage.ts';
 
 export type Release = () => Promise<unknown>;
@@ -235,10 +234,11 @@ const scheduleKey: LockKind = {
       return { ...submission, idempotencyKey: `schedule:rush:${due}` };
     });
     const release = await inTransaction(stage, (client) => stage.submitAll(orgId, jobs, client));
-    await scheduleJob(stage.engine, { orgId, key: 'rush', schedule: { cron: '* * * * * *', missed: 'all', submission } });
+    const schedules = new ScheduleControls(stage.engine, orgId);
+    await schedules.put('rush', { cron: '* * * * * *', missed: 'all', submission });
     return async () => {
       await release();
-      await removeSchedule(stage.database.api, orgId, 'rush');
+      await schedules.remove('rush');
     };
   },
 };

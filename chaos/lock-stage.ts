@@ -16,9 +16,9 @@ import { insertWebhook } from '../src/ledger/webhooks/webhooks.ts';
 import { composeDeliveries, openEgress } from '../src/platform/deliveries.ts';
 import { createOrg } from '../src/services/access/create-org.ts';
 import { createEngine } from '../src/services/jobs/create-engine.ts';
-import { scheduleJob } from '../src/services/jobs/schedule-job.ts';
 import { submitJob } from '../src/services/jobs/submit-job.ts';
 import { submitMany } from '../src/services/jobs/submit-many.ts';
+import { ScheduleControls } from '../src/services/schedules/schedule-controls.ts';
 import { openReceiver, type Receiver } from '../src/simulator/webhook-receiver.ts';
 import { JobStates } from './job-states.ts';
 import type { GateOpening, LockWorkerSettings, WorkerReport } from './lock-worker.ts';
@@ -168,11 +168,8 @@ export class Stage {
       createdAt: new Date(),
       atMost: 100,
     });
-    await scheduleJob(this.engine, {
-      orgId: stranger,
-      key: 'stranger',
-      schedule: { cron: '* * * * * *', missed: 'all', submission: { type: 'tick', payload: {} } },
-    });
+    const submission = { type: 'tick', payload: {} };
+    await new ScheduleControls(this.engine, stranger).put('stranger', { cron: '* * * * * *', missed: 'all', submission });
   }
 }
 

@@ -17,6 +17,7 @@ const SETTINGS = {
 export class Program {
   readonly #databaseUrl: string;
   readonly #settings: Readonly<Record<string, string>>;
+  readonly #modules: readonly string[];
   #child: ChildProcess | null = null;
   #url = '';
   #key = '';
@@ -26,7 +27,13 @@ export class Program {
   readonly faults: string[] = [];
 
   /** `settings` are added to the usual ones, as environment variables. An empty URL stands for the embedded database. */
-  constructor(databaseUrl: string, settings: Readonly<Record<string, string>> = {}, usual: Readonly<Record<string, string>> = SETTINGS) {
+  constructor(
+    databaseUrl: string,
+    settings: Readonly<Record<string, string>> = {},
+    usual: Readonly<Record<string, string>> = SETTINGS,
+    modules: readonly string[] = [],
+  ) {
+    this.#modules = modules;
     this.#databaseUrl = databaseUrl;
     this.#settings = { ...usual, ...settings };
   }
@@ -48,7 +55,7 @@ export class Program {
   async start(): Promise<void> {
     const port = this.#url === '' ? '0' : new URL(this.#url).port;
     const database = this.#databaseUrl === '' ? [] : ['--database', this.#databaseUrl];
-    const args = ['up', '--json', '--port', port, ...database];
+    const args = ['up', ...this.#modules, '--json', '--port', port, ...database];
     const child = spawn(process.execPath, [PROGRAM, ...args], {
       env: { ...process.env, ...this.#settings },
       stdio: ['ignore', 'pipe', 'inherit'],

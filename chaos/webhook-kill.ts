@@ -2,6 +2,7 @@
 // its jobs, five for each job, and restarts it. Fails unless every event has arrived under one id and the ledger is consistent.
 import { parseArgs } from 'node:util';
 import pg from 'pg';
+import { replaceClock } from '../src/ledger/driver/clock.ts';
 import { openDatabase } from '../src/ledger/driver/database.ts';
 import { checkInvariants } from '../src/ledger/upkeep/invariants.ts';
 import { openReceiver, type Receiver } from '../src/simulator/webhook-receiver.ts';
@@ -29,12 +30,7 @@ const SETTINGS = {
 async function moveClock(url: string, ms: number): Promise<void> {
   const client = new pg.Client(url);
   await client.connect();
-  await client
-    .query(
-      `CREATE OR REPLACE FUNCTION millrace.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
-       AS $$SELECT pg_catalog.now() + interval '${ms} milliseconds'$$`,
-    )
-    .finally(() => client.end());
+  await replaceClock(client, (now) => `${now} + interval '${ms} milliseconds'`).finally(() => client.end());
 }
 
 type Call = { key?: string; body?: unknown };

@@ -1,6 +1,6 @@
 /**
  * One job that spawns many and completes after them. The handler spawns a child per page with `join`. The parent
- * completes when every child has ended. Then a job that depends on the parent adds up the results.
+ * completes when every child has ended. Then a job that depends on the parent reads their results and adds them up.
  */
 import { randomUUID } from 'node:crypto';
 import { Millrace } from '../src/index.ts'; // In your program: from 'millrace'
@@ -19,7 +19,11 @@ millrace.register({ type: 'page', handler: (_context, { words }) => words });
 millrace.register({
   type: 'book',
   handler: async (context, { pages }) => {
-    for (const words of pages) await context.spawn({ type: 'page', payload: { words }, queue }, { join: true });
+    for (const [number, words] of pages.entries()) {
+      // With a key, a second attempt finds the children of the first instead of spawning them again.
+      const idempotencyKey = `${context.jobId}:${number}`;
+      await context.spawn({ type: 'page', payload: { words }, queue, idempotencyKey }, { join: true });
+    }
   },
 });
 millrace.register({

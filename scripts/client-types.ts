@@ -19,6 +19,7 @@ type Parameter = { name: string; in: string; required?: boolean; description?: s
 type Content = Record<string, { schema?: Schema }>;
 type Operation = {
   operationId: string;
+  summary?: string;
   tags?: string[];
   parameters?: Parameter[];
   requestBody?: { content: Content };
@@ -35,9 +36,12 @@ const REF = '#/components/schemas/';
 
 /** The document repeats these lists of words wherever it uses them. Here each gets a name. */
 const WORDS = new Map([
-  ['PENDING|DELAYED|SCHEDULED|RUNNING|RETRYING|COMPLETED|FAILED|DEAD_LETTER|CANCELLED', 'JobState'],
-  ['CRITICAL|HIGH|NORMAL|LOW|BULK', 'Priority'],
-  ['TEMPORARY|PERMANENT|TIMEOUT|SYSTEM', 'FailureCategory'],
+  [
+    'PENDING|DELAYED|SCHEDULED|RUNNING|RETRYING|COMPLETED|FAILED|DEAD_LETTER|CANCELLED',
+    { name: 'JobState', description: 'The state of a job.' },
+  ],
+  ['CRITICAL|HIGH|NORMAL|LOW|BULK', { name: 'Priority', description: 'The priority of a job, most urgent first.' }],
+  ['TEMPORARY|PERMANENT|TIMEOUT|SYSTEM', { name: 'FailureCategory', description: 'The kind of a failure.' }],
 ]);
 
 /** Writes one type for each schema that the operations of a tag use, and one for the query of each operation. */
@@ -49,13 +53,24 @@ export function clientTypes(document: OpenApiDocument, tag: string): string {
   const shapes = reachable(document, operations).map((name) => [name, document.components.schemas[name]] as const);
   const types = [...shapes, ...queries].map(([name, schema]) => {
     if (schema === undefined) throw new Error(`The document has no schema named ${name}.`);
-    return `${comment(schema, '')}export type ${name} = ${render(schema, '')};\n`;
+    const described = describeMembers(schema, document);
+    return `${comment(described, '')}export type ${name} = ${render(described, '')};\n`;
   });
-  const words = [...WORDS].map(([list, name]) => `export type ${name} = ${list.split('|').map(literal).join(' | ')};\n`);
+  const words = [...WORDS].map(
+    ([list, { name, description }]) => `/** ${description} */\nexport type ${name} = ${list.split('|').map(literal).join(' | ')};\n`,
+  );
   return `${HEADER}\n${[...words, ...types].join('\n')}`;
 }
 
-function queryOf({ operationId, parameters = [] }: Operation): [string, Schema][] {
+/** A member that refers to a shape and has no description has that of the shape. */
+function describeMembers(schema: Schema, document: OpenApiDocument): Schema {
+  if (schema.$ref !== undefined) return { description: document.components.schemas[nameOf(schema.$ref)]?.description, ...schema };
+  if (schema.properties === undefined) return schema;
+  const members = Object.entries(schema.properties).map(([name, member]) => [name, describeMembers(member, document)]);
+  return { ...schema, properties: Object.fromEntries(members) };
+}
+
+function queryOf({ operationId, summary, parameters = [] }: Operation): [string, Schema][] {
   const members = parameters.filter((parameter) => parameter.in === 'query');
   if (members.length === 0) return [];
   const properties = Object.fromEntries(
@@ -63,7 +78,8 @@ function queryOf({ operationId, parameters = [] }: Operation): [string, Schema][
   );
   const required = members.filter((member) => member.required).map(({ name }) => name);
   const name = `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Query`;
-  return [[name, { type: 'object', properties, required, additionalProperties: false }]];
+  const description = `The query parameters of ${summary === undefined ? operationId : `"${summary}"`}.`;
+  return [[name, { type: 'object', description, properties, required, additionalProperties: false }]];
 }
 
 /** The names of all schemas that the operations use, in the order of the document. */
@@ -100,7 +116,7 @@ function render(schema: Schema, indent: string): string {
 
 function renderWords(values: readonly unknown[]): string {
   const words = values.filter((value) => value !== null);
-  const name = WORDS.get(words.join('|'));
+  const name = WORDS.get(words.join('|'))?.name;
   const all = name === undefined ? words.map(literal) : [name];
   return [...all, ...(words.length < values.length ? ['null'] : [])].join(' | ');
 }

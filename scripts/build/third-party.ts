@@ -1,5 +1,5 @@
 /**
- * Bundles the libraries of the HTTP server, of webhooks and of the configuration into dist/third-party. As dependencies they would
+ * Bundles the libraries of the HTTP server, of webhooks, of object storage and of the configuration into dist/third-party. As dependencies they would
  * add 27 MB to an installation. Modules name them `#third-party/<library>`, which package.json maps to these files.
  */
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs';
@@ -8,10 +8,35 @@ import { build, type Plugin } from 'rolldown';
 
 /** The libraries, and what the modules import of each. */
 export const THIRD_PARTY: Readonly<Record<string, string>> = {
+  '@aws-sdk/client-s3': [
+    'AbortMultipartUploadCommand',
+    'CompleteMultipartUploadCommand',
+    'CreateMultipartUploadCommand',
+    'DeleteObjectCommand',
+    'GetObjectCommand',
+    'HeadBucketCommand',
+    'HeadObjectCommand',
+    'ListMultipartUploadsCommand',
+    'ListObjectsV2Command',
+    'PutObjectCommand',
+    'S3Client',
+    'UploadPartCommand',
+    'UploadPartCopyCommand',
+  ].join(', '),
+  '@fastify/ajv-compiler': 'default',
   '@fastify/cors': 'default',
+  '@fastify/fast-json-stringify-compiler': 'SerializerSelector',
   '@fastify/swagger': 'default',
+  '@opentelemetry/api': 'context, ROOT_CONTEXT, SpanKind, SpanStatusCode, TraceFlags, trace',
+  '@opentelemetry/exporter-trace-otlp-http': 'OTLPTraceExporter',
+  '@opentelemetry/resources': 'resourceFromAttributes',
+  '@opentelemetry/sdk-trace-node':
+    'AlwaysOnSampler, BasicTracerProvider, BatchSpanProcessor, NodeTracerProvider, ParentBasedSampler, TraceIdRatioBasedSampler',
   croner: 'Cron',
   fastify: 'default',
+  pino: 'pino',
+  'prom-client': 'Counter, Gauge, Histogram, Registry, collectDefaultMetrics',
+  rfc6902: 'applyPatch',
   'smol-toml': 'parse, TomlError',
   typebox: 'Type',
   undici: 'Client',
@@ -32,7 +57,7 @@ export async function bundleThirdParty({ root, dist }: { root: string; dist: str
     input: Object.fromEntries(Object.keys(THIRD_PARTY).map((name) => [name, `${PREFIX}${name}`])),
     platform: 'node',
     plugins: [entries],
-    output: { dir: join(dist, 'third-party'), format: 'esm', entryFileNames: '[name].js', chunkFileNames: '[name].js' },
+    output: { dir: join(dist, 'third-party'), format: 'esm', minify: true, entryFileNames: '[name].js', chunkFileNames: '[name].js' },
   });
   const modules = output.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
   writeFileSync(join(dist, 'third-party/LICENSES.txt'), licencesOf(modules));
