@@ -12,11 +12,14 @@ import { openDatabase } from '../src/ledger/driver/database.ts';
 import { migrate } from '../src/ledger/driver/migrate.ts';
 import { ensurePartitions } from '../src/ledger/history/record-partitions.ts';
 import { openPostgres, type PostgresHandle } from '../src/postgres/open.ts';
+import { buildProgram } from './built-program.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** A superuser's address: tests make their own databases from it. */
     postgresUrl: string;
+    /** The folder of the built package, whose program tests start. */
+    program: string;
     /** The migrated database that tests copy, and how the names of all databases of this run begin. */
     databases: { template: string; prefix: string };
   }
@@ -31,6 +34,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   // Hundreds of processes load the same sources: the first one keeps what it compiled for the others.
   process.env.NODE_COMPILE_CACHE ??= join(folder, 'compiled');
   try {
+    project.provide('program', await buildProgram(folder));
     const databaseUrl = process.env.MILLRACE_TEST_DATABASE_URL ?? '';
     const postgres = await openPostgres({ databaseUrl, home: join(folder, 'home'), onNotice: console.warn });
     const databases = await makeTemplate(postgres);

@@ -17,7 +17,6 @@ const ALLOWED: ReadonlyMap<string, string> = new Map([
   ['src/cli/output.ts this[key]', 'JSON.stringify names the own members of the object'],
   ['src/core/duration.ts UNIT_MS[short[2] as ShortUnit]', 'the expression before it matches only units'],
   ['src/config/values.ts UNITS[parts[2]?.toUpperCase() as keyof typeof UNITS]', 'matches only units'],
-  ['src/telemetry/metrics.ts given[label]', 'the names of labels are constants of the program'],
   ['src/http/shared/query-values.ts query[reader.name]', 'the names come from the schema of the route'],
   ['src/ledger/jobs/submit-jobs.ts Object.assign', 'copies members that the program names'],
 ]);

@@ -16,7 +16,7 @@ const MODULE = `
 
 const NEIGHBOURS = 3;
 
-it('a worker whose handler never yields returns its other jobs and ends, although it cannot handle SIGTERM', async () => {
+it('a worker whose handler never yields returns its other jobs and ends, although it cannot handle SIGTERM [FR-16.31]', async () => {
   const database = bench.ledger.db.url;
   const server = start(['serve', '--port', '0', '--json'], { database });
   const { url } = JSON.parse((await server.said(/^.*"url".*$/m))[0]) as { url: string };
@@ -48,9 +48,10 @@ it('a worker whose handler never yields returns its other jobs and ends, althoug
     failure: { code: 'WORKER_LOST', message: expect.stringContaining('blocked the event loop') },
   });
 
-  const { signal, stderr } = await worker.ended;
-  expect(signal).toBe('SIGKILL');
-  expect(stderr).toMatch(/The event loop of this process \(\d+\) has been blocked for /);
-  expect(stderr).toContain(`Job ${spin.jobId} of type spin ran past its timeout of PT8S`);
+  expect((await worker.ended).signal).toBe('SIGKILL');
+  const last = worker.logs.find(({ message }) => message === 'process.blocked');
+  expect(last).toMatchObject({ level: 'error', time: expect.stringMatching(/^\d{4}-.*Z$/), job_id: spin.jobId, job_type: 'spin' });
+  expect(last?.reason).toMatch(/The event loop of this process \(\d+\) has been blocked for /);
+  expect(last?.reason).toContain(`Job ${spin.jobId} of type spin ran past its timeout of PT8S`);
   await until('the tables agree', () => bench.violations(), []);
 });

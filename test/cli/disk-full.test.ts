@@ -4,6 +4,7 @@ import { ERRORS } from '../../src/core/errors.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { until } from '../until.ts';
+import { logged } from './observed-process.ts';
 import { run, start } from './program.ts';
 
 const ledger = useLedger();
@@ -57,6 +58,10 @@ it.each(['53100', '58030'])(
       reasons: ['The disk of the database is full. Jobs are accepted again once there is room on it.'],
     });
     await serve.said(/"event":"disk_full","message":"could not extend file/);
+    expect(await logged(serve, { message: 'database.disk_full' })).toMatchObject({
+      level: 'error',
+      error_message: expect.stringContaining('could not extend file'),
+    });
     const byHand = await run(['jobs', 'submit', 'echo'], { database: ledger.db.url });
     expect(byHand).toMatchObject({
       code: 1,
@@ -66,6 +71,7 @@ it.each(['53100', '58030'])(
     for (const owner of [ada, bob]) expect(await owner.submit()).toMatchObject({ status: 202, body: { status: 'ACCEPTED' } });
     await until('the server is ready again', async () => (await readiness(url)).status, 200);
     await serve.said(/"event":"database_back"/);
+    await logged(serve, { message: 'database.back' });
     const { rows } = await sql(`SELECT count(*)::int4 AS jobs FROM millrace.jobs WHERE org_id IN ('${ada.orgId}', '${bob.orgId}')`);
     expect(rows).toEqual([{ jobs: 2 }]);
   },

@@ -103,4 +103,39 @@ describe('jobs logs', () => {
       { kind: 'progress', percent: 70, message: 'nearly' },
     ]);
   });
+
+  it('shows the lines of the handler, and follows them to the end of the job', async () => {
+    const job = await ledger.submitOne({ orgId: DEFAULT_ORG_ID, type: 'logs.two' });
+    const running = await ledger.start(job);
+    const log = (n: number, message: string) =>
+      ledger.db.api.query(
+        `INSERT INTO millrace.job_logs (org_id, seq, lease_seq, n, attempt, level, at, message, fields)
+         VALUES ($1, $2, $3, $4, 1, 'warn', millrace.clock(), $5, '{"left":7}')`,
+        [job.orgId, job.seq, running.leaseSeq, n, message],
+      );
+    await log(1, 'low on\u001b[2J disk\nforged');
+    const follow = start(['jobs', 'logs', job.id, '--follow'], here());
+    await follow.said(/ {2}warn {7}attempt 1: low on\\u001b\[2J disk\\nforged \{"left":7\}\n/);
+    await log(2, 'still low');
+    await follow.said(/attempt 1: still low \{"left":7\}\n/);
+    await ledger.settle(running, { to: 'completed', reason: 'succeeded' });
+    expect(await follow.ended).toMatchObject({ code: 0, stderr: '' });
+    expect(follow.stdout).toMatch(/ {2}completed {2}succeeded, attempt 1\n$/);
+    const { entries } = await ask<{ entries: object[] }>(['jobs', 'logs', job.id], here());
+    expect(entries).toMatchObject([
+      { kind: 'state', to: 'scheduled' },
+      { kind: 'state', to: 'running' },
+      { kind: 'log', level: 'warn', attempt: 1, fields: { left: 7 } },
+      { kind: 'log', message: 'still low' },
+      { kind: 'state', to: 'completed' },
+    ]);
+  });
+
+  it('leaves cleanly when a follower is interrupted', async () => {
+    const job = await ledger.putJob('scheduled', { orgId: DEFAULT_ORG_ID });
+    const follow = start(['jobs', 'logs', job.id, '-f'], here());
+    await follow.said(/scheduled/);
+    follow.kill('SIGINT');
+    expect(await follow.ended).toMatchObject({ code: 130, stderr: '' });
+  });
 });

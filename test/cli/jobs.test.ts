@@ -45,6 +45,23 @@ describe('jobs submit', () => {
     expect(again.stdout).toBe(`Job ${first.jobId} is pending. It was already submitted with this key.\n`);
   });
 
+  it('says what became of a job whose key another one has', async () => {
+    const args = ['jobs', 'submit', 'cli.unique', '--unique', 'k'];
+    const first = await ask<Submitted>(args, here());
+    const said = async (...more: string[]) => (await run([...args, ...more], here())).stdout;
+    expect(await said()).toBe(`Job ${first.jobId} is scheduled. It has this unique key already, so no job was created.\n`);
+    expect(await said('--on-conflict', 'replace_payload')).toBe(
+      `Job ${first.jobId} is scheduled. It has this key already, and has the new payload now.\n`,
+    );
+    expect(await said('--until', 'started', '--on-conflict', 'replace')).toContain(` It replaces job ${first.jobId}.`);
+    const debounced = ['jobs', 'submit', 'cli.debounced', '--debounce', 'k', '--delay', '1h'];
+    const { jobId } = await ask<Submitted>(debounced, here());
+    expect((await run(debounced, here())).stdout).toContain(`Job ${jobId} is delayed. It has this key already`);
+    expect((await run(['jobs', 'submit', 'any', '--until', 'started'], here())).stderr).toContain('need --unique');
+    expect((await run(['jobs', 'submit', 'any', '--debounce', 'k'], here())).stderr).toContain('--debounce needs --delay');
+    expect((await run([...args, '--until', 'end'], here())).stderr).toContain('use started, finished');
+  });
+
   it('prints the id, and refuses what is not valid with every reason', async () => {
     const good = await run(['jobs', 'submit', 'cli.plain'], here());
     expect(good.stdout).toMatch(/^Job [0-9a-f-]{36} is scheduled\.\n$/);

@@ -49,7 +49,7 @@ describe('keys create', () => {
 
   it('gives it the scopes, the project and the lifetime that were asked for', async () => {
     const { slug, id: orgId } = await newOrg();
-    const project = randomUUID();
+    const { id: project } = await ask<{ id: string }>(['projects', 'create', 'billing', '--org', slug], here());
     const wishes = ['--name', 'billing', '--scopes', 'jobs:write,jobs:read', '--project', project, '--expires', '30d'];
     const made = await ask<Key>(['keys', 'create', '--org', slug, ...wishes], here());
     expect(made).toMatchObject({ orgId, name: 'billing', scopes: ['jobs:write', 'jobs:read'], projectId: project });

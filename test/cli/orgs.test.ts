@@ -3,8 +3,8 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { JobState } from '../../src/core/states.ts';
 import { DEFAULT_ORG_ID } from '../../src/ledger/access/orgs.ts';
-import { putSchedule } from '../../src/ledger/queues/schedules.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { storeSchedule } from '../ledger/stored-schedules.ts';
 import { ask, folderWith, run, start } from './program.ts';
 
 const ledger = useLedger();
@@ -146,13 +146,13 @@ describe('what the person on call looks at first', () => {
   it('schedules list shows the schedules of an org, or of all', async () => {
     const [ada, bob] = [await newOrg(), await newOrg()];
     const schedule = { cron: '0 6 * * *', timeZone: 'Europe/Berlin', missed: 'one' as const, nextAt: new Date('2030-01-01T05:00:00Z') };
-    for (const org of [ada, bob]) await putSchedule(ledger.db.api, org.id, { ...schedule, key: 'daily', submission: { type: 'report' } });
+    for (const org of [ada, bob]) await storeSchedule(ledger.db.api, org.id, { ...schedule, key: 'daily', submission: { type: 'report' } });
     const list = async (...args: string[]) =>
       (await ask<{ schedules: { org: string }[] }>(['schedules', 'list', ...args], here())).schedules;
     expect(await list('--org', ada.slug)).toMatchObject([{ org: ada.slug, key: 'daily', cron: '0 6 * * *', lastFiredAt: null }]);
     expect((await list('--all-orgs')).map(({ org }) => org).sort()).toEqual([ada.slug, bob.slug].sort());
     expect((await run(['schedules', 'list'], here())).stdout).toBe('There are no schedules.\n');
     const { stdout } = await run(['schedules', 'list', '--org', ada.slug], here());
-    expect(stdout).toMatch(/daily +0 6 \* \* \* +Europe\/Berlin +report +2030-01-01T05:00:00\.000Z +never +one$/m);
+    expect(stdout).toMatch(/daily +0 6 \* \* \* +Europe\/Berlin +report +2030-01-01T05:00:00\.000Z +never +one +queue$/m);
   });
 });

@@ -1,6 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { DatabaseRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { logged } from './observed-process.ts';
 import { ask, folderWith, type Running, start } from './program.ts';
 
 const ledger = useLedger();
@@ -38,19 +39,22 @@ describe('a worker whose database goes away', () => {
     await stop(worker);
   });
 
-  it('waits for it, says once that it is lost and once that it is back, and goes on', async () => {
+  it('waits for it, logs once that it is lost and once that it is back, and goes on [AB-obs.01]', async () => {
     const road = new DatabaseRoad(ledger.db.url);
     await road.open();
     onTestFinished(() => road.close());
     const worker = await startEcho(road.url);
     await runsOne(worker);
     await road.close();
-    await worker.said(/The database is unreachable \(.+\)\. Retrying until it is back\.\n/);
+    const lost = await logged(worker, { message: 'database.lost' });
+    expect(lost).toMatchObject({ level: 'error', reason: 'The database is unreachable. Retrying until it is back.' });
+    expect(lost).toMatchObject({ time: expect.any(String), error_message: expect.any(String) });
     const { jobId } = await ask<{ jobId: string }>(['jobs', 'submit', 'echo'], { database: ledger.db.url });
     await road.open();
-    await worker.said(/The database is back after [\d.]+ s\.\n/);
+    expect(await logged(worker, { message: 'database.back' })).toMatchObject({ level: 'warn', duration_ms: expect.any(Number) });
     await worker.said(new RegExp(`completed echo ${jobId}`));
-    expect(worker.stdout.match(/The database is/g)).toHaveLength(2);
+    expect(worker.logs.filter(({ message }) => String(message).startsWith('database.'))).toHaveLength(2);
+    expect(worker.stdout).not.toContain('database is');
     await stop(worker);
   });
 });

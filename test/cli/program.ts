@@ -4,11 +4,11 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { onTestFinished } from 'vitest';
+import { inject, onTestFinished } from 'vitest';
 import { inTime } from '../until.ts';
 
-const BIN = fileURLToPath(new URL('../../bin/millrace.js', import.meta.url));
+const BIN = join(inject('program'), 'bin/millrace.js');
+const AS_TERMINAL = { NODE_OPTIONS: `--import ${new URL('./as-terminal.js', import.meta.url)}` };
 
 export type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string };
 export type Surroundings = {
@@ -20,6 +20,8 @@ export type Surroundings = {
   command?: readonly [string, ...string[]];
   /** Whether it leads a group of processes, as a command does that a person types. */
   leadsGroup?: boolean;
+  /** Its input and output are a terminal of 80 by 24, and the input stays open for `type`. */
+  terminal?: boolean;
 };
 
 /** Starts the program and does not wait for it. Whatever is left of it ends with the test. */
@@ -43,25 +45,26 @@ export async function ask<T>(args: readonly string[], surroundings: Surroundings
 
 export class Running {
   stdout = '';
-  stderr = '';
+  /** All of it, with the log lines. */
+  errors = '';
   readonly ended: Promise<Ended>;
   readonly #child: ChildProcess;
   readonly #listeners = new Set<() => void>();
 
   constructor(args: readonly string[], surroundings: Surroundings) {
-    const { database, stdin, cwd, env, command = [process.execPath, BIN], leadsGroup } = surroundings;
+    const { database, stdin, cwd, env, command = [process.execPath, BIN], leadsGroup, terminal = false } = surroundings;
     const { DATABASE_URL: _url, MILLRACE_HOME: _home, NO_COLOR: _colour, npm_lifecycle_event: _npm, ...inherited } = process.env;
     const [file, ...first] = command;
     this.#child = spawn(file, [...first, ...args], {
       cwd,
       detached: leadsGroup,
-      env: { ...inherited, ...(database === undefined ? {} : { DATABASE_URL: database }), ...env },
+      env: { ...inherited, ...(database === undefined ? {} : { DATABASE_URL: database }), ...(terminal ? AS_TERMINAL : {}), ...env },
       stdio: 'pipe',
     });
-    this.#child.stdin?.end(stdin ?? '');
+    if (!terminal) this.#child.stdin?.end(stdin ?? '');
     for (const name of ['stdout', 'stderr'] as const) {
       this.#child[name]?.setEncoding('utf8').on('data', (text: string) => {
-        this[name] += text;
+        this[name === 'stderr' ? 'errors' : name] += text;
         for (const listener of this.#listeners) listener();
       });
     }
@@ -69,6 +72,23 @@ export class Running {
       for (const listener of this.#listeners) listener();
       return { code, signal, stdout: this.stdout, stderr: this.stderr };
     });
+  }
+
+  /** What it writes to stderr for people. */
+  get stderr(): string {
+    return this.errors
+      .split('\n')
+      .filter((line) => !isLogLine(line))
+      .join('\n');
+  }
+
+  /** The log lines that it has written to stderr. */
+  get logs(): Record<string, unknown>[] {
+    const whole = this.errors.slice(0, this.errors.lastIndexOf('\n') + 1);
+    return whole
+      .split('\n')
+      .filter(isLogLine)
+      .map((line) => JSON.parse(line));
   }
 
   get hasEnded(): boolean {
@@ -82,6 +102,16 @@ export class Running {
   /** As the terminal does at Ctrl-C, and a service manager at a stop. */
   killGroup(signal: NodeJS.Signals): void {
     process.kill(-this.#child.pid!, signal);
+  }
+
+  /** The keys that a person presses at its terminal. */
+  type(keys: string): void {
+    this.#child.stdin?.write(keys);
+  }
+
+  /** As a terminal that is gone does. */
+  endInput(): void {
+    this.#child.stdin?.end();
   }
 
   /** Nobody reads its output from here on. */
@@ -118,6 +148,8 @@ export class Running {
     await this.ended;
   }
 }
+
+const isLogLine = (line: string): boolean => line.startsWith('{"level":');
 
 /** A folder with these files, gone after the test. */
 export function folderWith(files: Record<string, string>): string {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { logged } from './observed-process.ts';
 import { ask, folderWith, type Running, run, start } from './program.ts';
 
 const ledger = useLedger();
@@ -32,7 +33,10 @@ describe('serve', () => {
     const { headers } = await keyOf();
     const ready = await fetch(`${url}/readyz`);
     expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 0 } });
-    await serve.said(/No worker is alive\. Jobs are accepted, but wait for a worker\. Start one with "millrace work"\.\n/);
+    expect(await logged(serve, { message: 'workers.missing' })).toMatchObject({
+      level: 'warn',
+      reason: 'No worker is alive. Jobs are accepted, but wait for a worker. Start one with "millrace work".',
+    });
     const accepted = await submit(url, headers, {});
     expect(accepted.status).toBe(202);
     const { job_id } = (await accepted.json()) as { job_id: string };
@@ -40,10 +44,15 @@ describe('serve', () => {
     const worker = start(['work', 'echo.js', '--verbose'], { ...here(), cwd });
     await worker.said(new RegExp(`completed echo ${job_id}`));
     expect((await fetch(`${url}/readyz?workers=required`)).status).toBe(200);
-    await serve.said(/A worker is alive again\.\n/);
+    await logged(serve, { message: 'workers.back', workers: 1 });
     serve.kill('SIGTERM');
     expect(await serve.ended).toMatchObject({ code: 0, stderr: '' });
     expect(serve.stdout).toMatch(/Stopping\.\nStopped\.\n$/);
+  });
+
+  it('logs trouble as text with a time where the settings say so [AB-obs.01]', async () => {
+    const serve = start(['serve', '--port', '0'], { ...here(), env: { MILLRACE_TELEMETRY_LOG_FORMAT: 'text' } });
+    await serve.complained(/^\d\d:\d\d:\d\d\.\d{3} warn {2}workers\.missing error_code=\w+ reason="No worker is alive\./m);
   });
 
   it('refuses an address that others reach while everyone may register, unless the operator allows it', async () => {
@@ -55,8 +64,9 @@ describe('serve', () => {
         expect(refused.stderr).toMatch(/auth\.registration = "token"[\s\S]*auth\.allow_open = true/);
       }
     }
-    const open = { MILLRACE_AUTH_ALLOW_OPEN: 'true' };
-    const token = { MILLRACE_AUTH_REGISTRATION: 'token', MILLRACE_AUTH_BOOTSTRAP_TOKEN: 'a token of sufficient length' };
+    const open = { MILLRACE_AUTH_ALLOW_OPEN: 'true', MILLRACE_INGEST_ALLOW_OPEN: 'true' };
+    const registration = { MILLRACE_AUTH_REGISTRATION: 'token', MILLRACE_AUTH_BOOTSTRAP_TOKEN: 'a token of sufficient length' };
+    const token = { ...registration, MILLRACE_INGEST_AUTH: 'key' };
     for (const env of [open, token]) {
       const serve = start(['serve', '--host', '0.0.0.0', '--port', '0'], { ...here(), env });
       await serve.said(/Serving \S+\n[\s\S]*Stop with/);
@@ -76,7 +86,7 @@ describe('serve', () => {
     const simulated = await post('/queue/v1/jobs', { type: 'simulate', payload: { duration_ms: 1 } });
     const cwd = folderWith({ 'millrace.toml': '[simulation]\ntime_scale = 0.01' });
     const worker = start(['work', '--verbose', '--name', 'built-in'], { ...here(), cwd });
-    await worker.said(/Serving simulate, \S+\n {2}from all queues, 1 at the same time/);
+    await worker.said(/Serving simulate, \S+, \S+\n {2}from all queues, 1 at the same time/);
     for (const { job_id } of [execution, simulated]) await worker.said(new RegExp(`completed \\S+ ${job_id}`));
     const report = await fetch(`${url}/v1/jobs/${execution.job_id}/report`, { headers });
     expect(await report.json()).toMatchObject({ outcome: 'SUCCESS' });

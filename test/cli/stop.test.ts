@@ -85,7 +85,7 @@ it('npx exits with the code of the program where its shell is replaced by the pr
 it('the command of the documented container drains and exits with 0', async () => {
   const guide = readFileSync(join(ROOT, 'docs/operations/deployment.md'), 'utf8');
   const [, command] = /^CMD (\[.*\])$/m.exec(guide)!;
-  const env = { MILLRACE_AUTH_ALLOW_OPEN: 'true', MILLRACE_SERVER_PORT: '0' };
+  const env = { MILLRACE_AUTH_ALLOW_OPEN: 'true', MILLRACE_INGEST_AUTH: 'key', MILLRACE_SERVER_PORT: '0' };
   const serve = await started([], { command: JSON.parse(command!), cwd: project(), env, database: ledger.db.url });
   serve.kill('SIGTERM');
   expect(await serve.ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/\nStopping\.\nStopped\.\n$/) });

@@ -61,7 +61,7 @@ describe('up', () => {
     await up.said(/^failed simulate \S+, attempt 1: SIMULATED_TEMPORARY .*; the job is retried in \d\.\d s$/m);
     await up.said(/^completed simulate \S+, attempt 2$/m);
     const ready = await fetch(`${fact(up, 'address')}/readyz`);
-    expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 2 } });
+    expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 3 } });
     up.kill('SIGINT');
     expect(await up.ended).toMatchObject({ code: 0, stderr: '' });
     expect(up.stdout).toMatch(/Stopping\.\nStopped\.\n$/);

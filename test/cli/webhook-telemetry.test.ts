@@ -29,9 +29,10 @@ describe('what is told of webhooks', () => {
     expect(after.map((count, at) => count - (before[at] as number))).toEqual([1, 1]);
   });
 
-  it('logs each call with its status [FR-16.32]', async () => {
+  it('logs each call with its status, and with the job that it is about [FR-16.32] [AB-obs.03] [AB-obs.05]', async () => {
     const { client, jobId, delivery, attempts } = await told();
-    const common = { client_id: client.clientId, job_id: jobId, event: 'job.succeeded' };
+    const job = { job_id: jobId, job_type: 'forgerun.simulated', org_id: client.clientId, correlation_id: expect.any(String) };
+    const common = { client_id: client.clientId, ...job, event: 'job.succeeded' };
     expect(attempts).toMatchObject([
       { ...common, level: 'warn', attempt: 1, verdict: 'retry', status: 500 },
       { ...common, level: 'info', attempt: 2, verdict: 'delivered', status: 200 },

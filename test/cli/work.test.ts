@@ -62,6 +62,23 @@ describe('work', () => {
     expect(worker.stdout).not.toContain(new URL(ledger.db.url).password || '\0');
   });
 
+  it('runs every type that can be submitted, and refuses the others as a submission does [N11]', async () => {
+    const names = ['請求書の送信', 'mail to "Ann, Bob"', '🚀'.repeat(100)];
+    const written = JSON.stringify(names.map((type) => ({ type })));
+    const cwd = folderWith({
+      'any.js': `export const handlers = ${written}.map(({ type }) => ({ type, handler: () => type }));`,
+      'long.js': `export const handlers = [{ type: '🚀'.repeat(101), handler() {} }];`,
+    });
+    const jobs = await Promise.all(names.map(async (type) => [type, await submit(type, '{}')] as const));
+    const worker = start(['work', 'any.js', '--verbose'], { ...here(), cwd });
+    for (const [type, id] of jobs) {
+      await worker.said(new RegExp(`completed .+ ${id}, attempt 1`));
+      expect(await show(id)).toMatchObject({ type, state: 'completed', result: { output: type } });
+    }
+    const refused = [await run(['work', 'long.js'], { ...here(), cwd }), await run(['jobs', 'submit', '🚀'.repeat(101)], here())];
+    for (const each of refused) expect(each).toMatchObject({ code: 1, stderr: expect.stringContaining('at most 100 characters') });
+  });
+
   it('serves only the queues it is told, and tells programs what happens', async () => {
     const cwd = folderWith({
       'fail.js': `export const handlers = { 'cli.fail': { maxAttempts: 1, handler() { throw new Error('no luck'); } } };`,
@@ -93,7 +110,7 @@ describe('work', () => {
       /nothing\.js registers no handlers\. Export a function "register\(millrace\)"/,
     ],
     ['broken.js', 'import "./not-there.js";', /broken\.js could not be loaded: Cannot find module/],
-    ['invalid.js', 'export const handlers = [{ type: "a b" }];', /The handler of "a b" cannot be registered: type must be/],
+    ['invalid.js', 'export const handlers = [{ type: "a\\tb" }];', /The handler of "a\\tb" cannot be registered: type must not contain/],
     ['quiet.js', 'export const register = (m) => m.register({ type: "x" });', /The handler of "x" cannot be registered/],
     [null, '', /There is no file .*absent\.js/],
   ])('refuses %s', async (name, source, sentence) => {

@@ -128,3 +128,17 @@ test('waitFor gives up after its time, or when its caller has had enough', async
   abort.abort(new Error('enough'));
   expect(await waiting).toMatchObject({ message: 'enough' });
 });
+
+test('with include, progress and lines come too, and a stream of one job ends although a line follows its last change', async () => {
+  const progress = `event: job.progress\ndata: ${JSON.stringify({ job_id: 'j1', percent: 40 })}\n\n`;
+  const line = (id: string) => `${id}event: job.log\ndata: ${JSON.stringify({ job_id: 'j1', message: 'late' })}\n\n`;
+  const { client, seen } = await scripted((response, _, nth) => {
+    if (nth === 1) stream(response, textOf('1', 'RUNNING'), progress, line('id: 1a\n')).end();
+    else stream(response, progress, textOf('2', 'COMPLETED'), line('id: 2a\n')).end();
+  });
+  const taken: string[] = [];
+  for await (const { id, event } of client.jobEvents('j1', { include: ['progress', 'log'] })) taken.push(`${id} ${event}`);
+  expect(taken).toEqual(['1 job.running', 'null job.progress', '1a job.log', 'null job.progress', '2 job.completed', '2a job.log']);
+  expect(seen.map(({ url }) => url)).toEqual(Array(2).fill('/queue/v1/jobs/j1/events?include=progress&include=log'));
+  expect(seen[1]?.headers['last-event-id']).toBe('1a');
+});

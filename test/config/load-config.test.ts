@@ -128,6 +128,15 @@ describe('the configuration', () => {
     expect(refusal('[queues.a]\nlimit = 3').message).toContain('queues."a".limit is not valid');
   });
 
+  it('reads the settings of queues, and zero removes one', () => {
+    const { config } = load(`[queues."q:a"]\nconcurrency = 3\nrate = 2.5\ndepth_cap = 100\nslo = "30s"\nreserved_share = 0.2
+      [queues.b]\nconcurrency = 0\nrate = 0\ndepth_cap = 0\nslo = "0s"\nreserved_share = 0`);
+    expect(config.queues).toMatchObject([
+      { name: 'q:a', concurrency: 3, rate: 2.5, depthCap: 100, sloSeconds: 30, reservedShare: 0.2 },
+      { name: 'b', concurrency: null, rate: null, depthCap: null, sloSeconds: null, reservedShare: 0 },
+    ]);
+  });
+
   it('cannot be changed afterwards', () => {
     const { config } = load('[queues.a]\norder = "fifo"');
     for (const part of [config, config.server, config.profile, config.queues, config.queues[0], config.workers.queues]) {
@@ -195,15 +204,17 @@ describe('a configuration that is wrong', () => {
   it.each([
     ['[sever]\nport = 1', 'there is no section [sever] (did you mean server?)'],
     ['port = 1', 'there is no section [port]'],
-    ['[telemetry]\nlog_level = "info"', '[telemetry] has no effect in this version: remove it'],
+    ['[telemetry]\nlog_level = "loud"', 'telemetry.log_level must be'],
+    ['[telemetry]\notlp_endpoint = "ftp://a"', 'telemetry.otlp_endpoint must be a web address such as "http://127.0.0.1:4318"'],
+    ['[telemetry]\ntrace_sample = 2', 'telemetry.trace_sample must be'],
     ['[workers]\nqueues = []', 'workers.queues must have at least one item'],
     ['server = 5', '[server] must be a section'],
     ['[server]\nprot = 1', 'server.prot is not known (did you mean port?)'],
     ['[limits]\nrequest_per_minute = 1', 'limits.request_per_minute is not known (did you mean requests_per_minute?)'],
     ['[queues.a]\nordr = "fifo"', 'queues."a".ordr is not known (did you mean order?)'],
     ['[queues]\na = "fifo"', 'queues."a" must be a section: write [queues."name"]'],
-    ['[retention]\naudit = "1d"', 'retention.audit has no effect in this version: remove it'],
-    ['[queues.a]\nrate = 5', 'queues."a".rate has no effect in this version: remove it'],
+    ['[queues.a]\nrate = -5', 'queues."a".rate must be a number from 0 to 1000000'],
+    ['[queues."q:deadletter"]\nrate = 5', 'queues."q:deadletter" cannot be configured: it shows the dead letters'],
     ['[server]\nport = "80"', 'server.port must be a whole number from 0 to 65535'],
     ['[server]\nport = 65536', 'server.port must be a whole number from 0 to 65535'],
     ['[server]\nport = 1.5', 'server.port must be a whole number from 0 to 65535'],
@@ -243,11 +254,10 @@ describe('a configuration that is wrong', () => {
     [{ PORT: 'http' }, 'server.port must be a whole number from 0 to 65535 (from PORT)'],
     [{ MILLRACE_SERVER_TRUST_PROXY: 'maybe' }, 'server.trust_proxy must be a list of addresses or ranges'],
     [{ MILLRACE_SERVER_TRUST_PROXY: 'TRUE' }, 'server.trust_proxy cannot be true'],
-    [{ MILLRACE_RETENTION_LOGS: 'x' }, 'retention.logs has no effect in this version'],
     [{ MILLRACE_LIMIT_QUOTA: '1' }, 'MILLRACE_LIMIT_QUOTA is not a setting (did you mean MILLRACE_LIMITS_QUOTA?)'],
     [{ MILLRACE_SEVRER_PROT: '1' }, 'MILLRACE_SEVRER_PROT is not a setting (did you mean MILLRACE_SERVER_PORT?)'],
     [{ MILLRACE_HOEM: '/x' }, 'MILLRACE_HOEM is not a setting (did you mean MILLRACE_HOME?)'],
-    [{ MILLRACE_TELEMETRY_LOG_LEVEL: 'x' }, 'MILLRACE_TELEMETRY_LOG_LEVEL has no effect in this version: remove it'],
+    [{ MILLRACE_CATEGORIES_X: 'x' }, 'MILLRACE_CATEGORIES_X is not a setting: configure categories in the file, as [categories.name]'],
     [{ MILLRACE_QUEUES_ORDER: 'fair' }, 'is not a setting: configure queues in the file, as [queues."name"]'],
     [{ MILLRACE_WORKERS_QUEUES: ',' }, 'workers.queues must '],
   ])('is refused in the environment too: %j', (environment, sentence) => {

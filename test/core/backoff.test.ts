@@ -5,7 +5,7 @@ import { readSourceTree } from '../architecture/source-tree.ts';
 
 const HOUR = 3_600_000;
 const exact: BackoffPolicy = { ...DEFAULT_BACKOFF, jitter: false };
-const delay = (policy: BackoffPolicy, retry: number, random = 0.5) => backoffDelayMs({ policy, retry, random }).delayMs;
+const delayOf = (policy: BackoffPolicy, retry: number, random = 0.5) => backoffDelayMs({ policy, retry, random }).delayMs;
 
 const anyPolicy = fc.record({
   strategy: fc.constantFrom(...BACKOFF_STRATEGIES),
@@ -26,25 +26,25 @@ describe('the default backoff', () => {
   });
 
   it('gives 1 s, 2 s, 4 s, 8 s and never more than an hour [GM-5.10]', () => {
-    expect([1, 2, 3, 4].map((retry) => delay(exact, retry))).toEqual([1_000, 2_000, 4_000, 8_000]);
-    for (let retry = 1; retry <= 100; retry++) expect(delay(DEFAULT_BACKOFF, retry, 0.999)).toBeLessThanOrEqual(HOUR);
-    expect(delay(exact, 100)).toBe(HOUR);
+    expect([1, 2, 3, 4].map((retry) => delayOf(exact, retry))).toEqual([1_000, 2_000, 4_000, 8_000]);
+    for (let retry = 1; retry <= 100; retry++) expect(delayOf(DEFAULT_BACKOFF, retry, 0.999)).toBeLessThanOrEqual(HOUR);
+    expect(delayOf(exact, 100)).toBe(HOUR);
   });
 });
 
 describe('the strategies', () => {
   it('constant waits the initial delay every time [GM-5.06]', () => {
-    for (const retry of [1, 2, 50]) expect(delay({ ...exact, strategy: 'CONSTANT', initialDelayMs: 700 }, retry)).toBe(700);
+    for (const retry of [1, 2, 50]) expect(delayOf({ ...exact, strategy: 'CONSTANT', initialDelayMs: 700 }, retry)).toBe(700);
   });
 
   it('linear waits the initial delay times the retry, up to the maximum [GM-5.07]', () => {
     const linear: BackoffPolicy = { ...exact, strategy: 'LINEAR', initialDelayMs: 1_500, maxDelayMs: 4_000 };
-    expect([1, 2, 3].map((retry) => delay(linear, retry))).toEqual([1_500, 3_000, 4_000]);
+    expect([1, 2, 3].map((retry) => delayOf(linear, retry))).toEqual([1_500, 3_000, 4_000]);
   });
 
   it('exponential multiplies at each retry, up to the maximum [GM-5.08]', () => {
     const steep: BackoffPolicy = { ...exact, initialDelayMs: 100, multiplier: 3, maxDelayMs: 2_000 };
-    expect([1, 2, 3, 4].map((retry) => delay(steep, retry))).toEqual([100, 300, 900, 2_000]);
+    expect([1, 2, 3, 4].map((retry) => delayOf(steep, retry))).toEqual([100, 300, 900, 2_000]);
   });
 
   it('custom asks the function of the application with retry, initial and maximum delay [GM-5.09]', () => {
@@ -79,21 +79,21 @@ describe('jitter', () => {
   it('is optional: without it the delay does not depend on chance [GM-5.15]', () => {
     fc.assert(
       fc.property(anyRetry, anyRandom, (retry, random) => {
-        expect(delay(exact, retry, random)).toBe(delay(exact, retry, 0));
+        expect(delayOf(exact, retry, random)).toBe(delayOf(exact, retry, 0));
       }),
     );
-    expect(delay({ ...exact, jitter: true }, 1, 0)).not.toBe(delay({ ...exact, jitter: true }, 1, 0.9));
+    expect(delayOf({ ...exact, jitter: true }, 1, 0)).not.toBe(delayOf({ ...exact, jitter: true }, 1, 0.9));
   });
 
   it('stays within ten percent either way and reaches both ends [GM-5.16]', () => {
     const policy: BackoffPolicy = { ...DEFAULT_BACKOFF, strategy: 'CONSTANT', initialDelayMs: 10_000 };
-    expect(delay(policy, 1, 0)).toBe(9_000);
-    expect(delay(policy, 1, 0.5)).toBe(10_000);
-    expect(delay(policy, 1, 1 - Number.EPSILON)).toBe(11_000);
+    expect(delayOf(policy, 1, 0)).toBe(9_000);
+    expect(delayOf(policy, 1, 0.5)).toBe(10_000);
+    expect(delayOf(policy, 1, 1 - Number.EPSILON)).toBe(11_000);
     fc.assert(
       fc.property(anyRetry, anyRandom, (retry, random) => {
-        const base = delay(exact, retry);
-        expect(Math.abs(delay(DEFAULT_BACKOFF, retry, random) - base)).toBeLessThanOrEqual(base * 0.1 + 0.5);
+        const base = delayOf(exact, retry);
+        expect(Math.abs(delayOf(DEFAULT_BACKOFF, retry, random) - base)).toBeLessThanOrEqual(base * 0.1 + 0.5);
       }),
     );
   });
@@ -115,7 +115,7 @@ describe('any policy', () => {
     fc.assert(
       fc.property(anyPolicy, anyRetry, (policy, retry) => {
         const steady = { ...policy, jitter: false };
-        expect(delay(steady, retry + 1)).toBeGreaterThanOrEqual(delay(steady, retry));
+        expect(delayOf(steady, retry + 1)).toBeGreaterThanOrEqual(delayOf(steady, retry));
       }),
     );
   });

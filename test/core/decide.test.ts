@@ -56,6 +56,17 @@ describe('an attempt that ended by itself', () => {
   });
 });
 
+describe('a governed job that fails permanently', () => {
+  const again = (permanentFailures: number, poisonAfter?: number) =>
+    edge(failed('PERMANENT'), { job: { ...job, permanentFailures }, policy: { ...policy, poisonAfter } });
+
+  it('is poison from the given failure on, and never on the first [AB-dead.02]', () => {
+    expect([0, 1, 2, 3].map((count) => again(count, 2))).toEqual(['failed permanent_failure', ...Array(3).fill('dead_letter poison')]);
+    expect([again(1, 3), again(2, 3), again(0, 1)]).toEqual(['failed permanent_failure', 'dead_letter poison', 'failed permanent_failure']);
+    expect(again(5)).toBe('failed permanent_failure');
+  });
+});
+
 describe('an attempt that does not count', () => {
   const uncounted = failed('TEMPORARY', { countsAsAttempt: false });
 

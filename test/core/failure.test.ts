@@ -148,6 +148,41 @@ describe('classify', () => {
   });
 });
 
+describe('secrets in what a handler threw [AB-obs.08]', () => {
+  it.each([
+    ['401 for GET /me, Authorization: Bearer tiny-secret', '401 for GET /me, Authorization: [masked]'],
+    ['login failed for user=ada&password=hunter2&realm=x', 'login failed for user=ada&password=[masked]&realm=x'],
+    ['body was {"api_key": "k-123", "n": 1}', 'body was {"api_key": [masked], "n": 1}'],
+    ['connect to postgres://ada:hunter2@db:5432/x failed', 'connect to postgres://ada:[masked]@db:5432/x failed'],
+    ['Unexpected token } in JSON at position 12', 'Unexpected token } in JSON at position 12'],
+    ['https://example.com:8080/a?b=c returned 500', 'https://example.com:8080/a?b=c returned 500'],
+  ])('are masked in the message and in the stack: %s', (message, shown) => {
+    const failure = classify(new Error(message));
+    expect(failure.message).toBe(shown);
+    expect(failure.stackTrace?.split('\n')[0]).toBe(`Error: ${shown}`);
+  });
+
+  it('leave the frames of a stack as they are', () => {
+    const error = new Error('token=abc');
+    error.stack = 'Error: token=abc\n    at read (file:///srv/app/token.ts:12:3)';
+    expect(classify(error).stackTrace).toBe('Error: token=[masked]\n    at read (file:///srv/app/token.ts:12:3)');
+  });
+
+  it('are masked in the values of its context', () => {
+    const context = { request: 'GET /x?access_token=abc', response: { headers: { 'set-cookie': 'abc' } } };
+    expect(classify(Object.assign(new Error('x'), { context })).context).toEqual({
+      request: 'GET /x?access_token=[masked]',
+      response: '{"headers":{"set-cookie":"[masked]"}}',
+    });
+  });
+
+  it('do not make a long message costly', () => {
+    for (const part of ['a', 'a-', 'token ', 'eyJ-', '://a:']) {
+      expect(classify(new Error(part.repeat(100_000))).message.length).toBeLessThanOrEqual(4_096);
+    }
+  });
+});
+
 describe('the context of a failure', () => {
   const contextOf = (context: unknown) => classify(Object.assign(new Error('x'), { context })).context;
 

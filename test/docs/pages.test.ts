@@ -29,12 +29,17 @@ test('these blocks do not run, and these run until they are stopped', () => {
   expect(blocks.flatMap(({ page, how }) => (how.kind === 'not run' ? [`${page}: ${how.reason}`] : []))).toEqual([
     'README.md: test/cli/stop.test.ts runs npm start',
     'README.md: test/cli/simulate.test.ts runs the simulator',
+    'docs/guides/dead-letters.md: it needs a key and the id of a job',
+    'docs/guides/dead-letters.md: it needs a job that died',
     'docs/guides/getting-started.md: test/package/packed.test.ts packs and installs the package',
     'docs/guides/simulator.md: test/cli/simulate.test.ts runs the simulator',
     'docs/guides/webhooks.md: the server calls a public address',
   ]);
   expect(blocks.flatMap(({ page, how }) => (how.kind === 'until stopped' ? [`${page}: ${how.prints}`] : []))).toEqual([
+    'docs/guides/dead-letters.md: Millrace is up.',
     'docs/guides/getting-started.md: Millrace is up.',
+    'docs/guides/ingest.md: listening',
+    'docs/guides/ingest.md: Millrace is up.',
     'docs/guides/live-events.md: ',
     'docs/guides/live-events.md: ',
     'docs/guides/live-events.md: ',

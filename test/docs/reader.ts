@@ -4,18 +4,22 @@ import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { onTestFinished } from 'vitest';
+import { inject, onTestFinished } from 'vitest';
 import { type Ended, type Running, start } from '../cli/program.ts';
+import { freePort } from '../postgres/scratch.ts';
 import { until } from '../until.ts';
 import { type Block, ROOT } from './blocks.ts';
 
-const ENTRIES = { '.': 'src/index.ts', './client': 'src/client/index.ts', './testing': 'src/testing/index.ts' };
 /** The address that the pages name. Tests use a free port. */
 const ADDRESS = '127.0.0.1:8484';
+/** Ports of other servers that the pages start. Another program may use them. */
+const OTHER_PORTS = /\b(?:8585|9797)\b/g;
 
 export class Reader {
   readonly folder: string;
   #address = ADDRESS;
+  /** The free ports in the place of those that the page names. */
+  readonly #ports = new Map<string, string>();
   readonly #background: { running: Running; place: string }[] = [];
   readonly #env: Record<string, string>;
 
@@ -40,7 +44,7 @@ export class Reader {
 
   /** Starts `millrace up` in the folder, with the key where a start with the embedded server puts it. */
   async startServer(): Promise<void> {
-    const up = this.#start(process.execPath, [fileURLToPath(new URL('bin/millrace.js', ROOT)), 'up', '--json', '--port', '0']);
+    const up = this.#start(process.execPath, [join(inject('program'), 'bin/millrace.js'), 'up', '--json', '--port', '0']);
     const [line] = await up.said(/.*"event":"up".*\n/);
     const { url, key } = JSON.parse(line);
     this.#address = new URL(url).host;
@@ -52,7 +56,11 @@ export class Reader {
 
   /** Runs a block to its end. One that runs until it is stopped stays in the background, and a file is only written. */
   async follow({ place, language, code, how }: Block): Promise<Ended | null> {
-    const text = code.replaceAll(ADDRESS, this.#address).replaceAll('listen(9000', 'listen(0');
+    for (const port of code.match(OTHER_PORTS) ?? []) if (!this.#ports.has(port)) this.#ports.set(port, String(await freePort()));
+    const text = code
+      .replaceAll(ADDRESS, this.#address)
+      .replaceAll('listen(9000', 'listen(0')
+      .replaceAll(OTHER_PORTS, (port) => this.#ports.get(port) as string);
     if (how.kind === 'not run') return null;
     if (how.kind === 'file') {
       writeFileSync(join(this.folder, how.name), text);
@@ -106,17 +114,11 @@ function endGroup(running: Running, signal: NodeJS.Signals): void {
 
 function linkPackage(folder: string): void {
   const modules = join(folder, 'node_modules');
-  const installed = join(modules, 'millrace');
-  mkdirSync(installed, { recursive: true });
-  mkdirSync(join(modules, '.bin'));
-  const exports: Record<string, string> = {};
-  for (const [entry, source] of Object.entries(ENTRIES)) {
-    exports[entry] = `./${dirname(source).replace('/', '-')}.js`;
-    writeFileSync(join(installed, exports[entry]), `export * from '${new URL(source, ROOT).href}';\n`);
-  }
-  writeFileSync(join(installed, 'package.json'), JSON.stringify({ name: 'millrace', type: 'module', exports }));
-  symlinkSync(fileURLToPath(new URL('bin/millrace.js', ROOT)), join(modules, '.bin', 'millrace'));
+  mkdirSync(join(modules, '.bin'), { recursive: true });
+  symlinkSync(inject('program'), join(modules, 'millrace'));
+  symlinkSync('../millrace/bin/millrace.js', join(modules, '.bin', 'millrace'));
   symlinkSync(fileURLToPath(new URL('node_modules/vitest/vitest.mjs', ROOT)), join(modules, '.bin', 'vitest'));
-  for (const name of ['pg', 'vitest', 'zod']) symlinkSync(fileURLToPath(new URL(`node_modules/${name}`, ROOT)), join(modules, name));
+  for (const name of ['drizzle-orm', 'kysely', 'pg', 'postgres', 'vitest', 'zod'])
+    symlinkSync(fileURLToPath(new URL(`node_modules/${name}`, ROOT)), join(modules, name));
   writeFileSync(join(folder, 'package.json'), '{ "dependencies": { "millrace": "0.1.0" } }');
 }

@@ -114,7 +114,7 @@ describe('the time of an exchange', () => {
     const answer = await localEgress().fetch(request(url, { idleTimeoutMs: 50 }));
     expect(answer).toMatchObject({
       kind: 'failed',
-      code: 'TIMEOUT',
+      code: 'IDLE',
       message: expect.stringContaining('no data arrived'),
     });
   });
@@ -182,7 +182,7 @@ describe('a streamed body', () => {
   test.each([
     ['TOO_LARGE', ENDLESS, {}],
     ['TIMEOUT', () => `${HEAD}content-length: 5\r\n\r\nab`, { timeoutMs: 100 }],
-    ['TIMEOUT', () => `${HEAD}content-length: 5\r\n\r\nab`, { idleTimeoutMs: 50 }],
+    ['IDLE', () => `${HEAD}content-length: 5\r\n\r\nab`, { idleTimeoutMs: 50 }],
     ['RESET', hangUp(`${HEAD}content-length: 5\r\n\r\nab`), {}],
   ] as const)('fails with %s', async (code, script, rest) => {
     const stream = await localEgress().open(request(await serving(script), rest));

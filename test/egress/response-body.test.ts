@@ -47,7 +47,7 @@ describe('the idle timer', () => {
       source.write(text);
       expect(String((await next).value)).toBe(text);
     }
-    const last = expect(pieces.next()).rejects.toMatchObject({ name: 'EgressBodyError', code: 'TIMEOUT' });
+    const last = expect(pieces.next()).rejects.toMatchObject({ name: 'EgressBodyError', code: 'IDLE' });
     await vi.advanceTimersByTimeAsync(1_001);
     await last;
     deadline.release();

@@ -104,7 +104,7 @@ describe('a crew', () => {
 
   it('with a handler that cannot be used is refused', () => {
     const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
-    const bad = { type: 'second bad', handler: () => {} };
+    const bad = { type: 'x'.repeat(101), handler: () => {} };
     const crew = { name: 'second', slots: 1, queues: [QUEUE], registrations: [bad] };
     expect(() => engine.addCrew(crew)).toThrow(expect.objectContaining({ code: 'INVALID_HANDLER' }));
   });

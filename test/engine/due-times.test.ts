@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { Missed } from '../../src/core/schedule-words.ts';
 import { dueTimes, firstRun } from '../../src/engine/upkeep/scheduler.ts';
-import type { Missed } from '../../src/ledger/queues/schedules.ts';
 
 const at = (time: string) => new Date(`2031-03-05T${time}Z`);
 const hourly = (missed: Missed, nextAt: Date) => ({ cron: '0 * * * *', timeZone: 'UTC', missed, nextAt });

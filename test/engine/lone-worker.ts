@@ -1,9 +1,12 @@
 /** A worker with nobody beside it: no rescuer, no pruner. What becomes of its jobs is its own doing. */
 import { onTestFinished } from 'vitest';
 import type { DurationInput } from '../../src/core/duration.ts';
+import { categoriesWith } from '../../src/core/governance/category.ts';
 import { PROFILES } from '../../src/core/policy.ts';
 import { Catalogue } from '../../src/engine/catalogue.ts';
 import { EventHub } from '../../src/engine/events.ts';
+import { NewsHints } from '../../src/engine/news.ts';
+import { KnownOrgs } from '../../src/engine/work/known-orgs.ts';
 import { Producers } from '../../src/engine/work/producers.ts';
 import { HandlerRegistry } from '../../src/engine/work/registry.ts';
 import { Supervisor } from '../../src/engine/work/supervisor.ts';
@@ -32,15 +35,19 @@ export class LoneWorker {
   constructor({ url, lease, policiesOn = ({ workers }) => workers, lastWritesMs }: LoneWorkerParams) {
     const database = openDatabase({ url });
     const registry = new HandlerRegistry(PROFILES.gopherqueue);
+    const orgs = new KnownOrgs({ database, events: this.#events, deleting: () => new Set() });
     registry.register({ type: 'patient', lease, handler: (context) => this.#attempt(context) });
     this.#supervisor = new Supervisor({
       database,
       registry,
+      orgs,
+      categories: categoriesWith(),
       producers: new Producers(),
       events: this.#events,
       policies: new PolicyCache(policiesOn(database)),
       catalogue: new Catalogue({ database, events: this.#events, onChange: () => this.#supervisor.refresh() }),
       profile: PROFILES.gopherqueue,
+      maxPayloadBytes: 1_048_576,
       name: 'lone',
       slots: 4,
       reservedSlots: 0,
@@ -50,6 +57,9 @@ export class LoneWorker {
       maxResultBytes: 1_048_576,
       pollMs: 50,
       exitWhenBlocked: false,
+      news: new NewsHints({ send: () => {} }),
+      logs: null,
+      artifacts: () => null,
       spawn: () => Promise.reject(new Error('a patient job has no children')),
       onReleased: () => {},
       onDelayed: () => {},

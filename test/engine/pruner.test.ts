@@ -1,14 +1,23 @@
 import { randomBytes } from 'node:crypto';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { EventHub } from '../../src/engine/events.ts';
 import { Pruner, type PrunerParams } from '../../src/engine/upkeep/pruner.ts';
 import { createApiKey, listApiKeys, revokeApiKey } from '../../src/ledger/access/api-keys.ts';
+import { observeStatements } from '../../src/ledger/driver/statement.ts';
 import { useBench } from '../library/fixture.ts';
 import { until } from '../until.ts';
 
 const bench = useBench();
 const { ledger } = bench;
 const DAY = 86_400_000;
+
+let asked = 0;
+beforeAll(() =>
+  observeStatements(({ name }) => {
+    if (name === 'millrace_has_maintenance_worker') asked++;
+  }),
+);
+afterAll(() => observeStatements(null));
 
 const running: Pruner[] = [];
 afterEach(() => Promise.all(running.splice(0).map((pruner) => pruner.stop())));
@@ -67,6 +76,26 @@ describe('the pruner', () => {
     await until('the dead worker has been removed', () => count('millrace.workers WHERE id = $1', [workerId]), 0);
     expect(await count(`pg_class WHERE relname ~ '^records_[0-9]{8}$' AND relkind = 'r'`)).toBeGreaterThan(7);
     await holder.query('ROLLBACK');
+  });
+
+  it('leaves the removal to the jobs of a process that runs maintenance, and takes over when that is gone', async () => {
+    asked = 0;
+    const key = await putRevokedKey();
+    const workerId = await ledger.registerWorker();
+    await ledger.db.api.query(`UPDATE millrace.workers SET types = '{millrace.maintenance}' WHERE id = $1`, [workerId]);
+    const dead = await ledger.registerWorker();
+    await ledger.db.api.query(`UPDATE millrace.workers SET stopped_at = now() - interval '91 days' WHERE id = $1`, [dead]);
+    startPruner({ revokedKeysMs: DAY });
+    // This part of the pruner runs in any case.
+    await until('the dead worker has been removed', () => count('millrace.workers WHERE id = $1', [dead]), 0);
+    await until('the pruner and the tidier asked', () => asked >= 2);
+    // A round that began is over then.
+    await Promise.all(running.splice(0).map((pruner) => pruner.stop()));
+    expect(await key.left()).toBe(1);
+    await ledger.db.api.query(`UPDATE millrace.workers SET stopped_at = now() WHERE id = $1`, [workerId]);
+    startPruner({ revokedKeysMs: DAY });
+    await key.pruned();
+    expect(await key.left()).toBe(0);
   });
 
   it('removes revoked keys only where their retention is configured', async () => {

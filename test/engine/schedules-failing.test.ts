@@ -1,10 +1,11 @@
+import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
 import { PAUSES } from '../../src/core/backoff.ts';
 import { AppError } from '../../src/core/errors.ts';
 import { EventHub } from '../../src/engine/events.ts';
 import { FailureDelays } from '../../src/engine/upkeep/failure-delays.ts';
 import { Scheduler } from '../../src/engine/upkeep/scheduler.ts';
-import { listSchedules, putSchedule, type ScheduleToPut } from '../../src/ledger/queues/schedules.ts';
+import { type ScheduleToStore, storedSchedules, storeSchedule } from '../ledger/stored-schedules.ts';
 import { useBench } from '../library/fixture.ts';
 import { until } from '../until.ts';
 
@@ -17,7 +18,7 @@ afterEach(() => {
   Reflect.deleteProperty(Object.prototype, POISON);
 });
 
-const hourly = (key: string, more: Partial<ScheduleToPut> = {}): ScheduleToPut => ({
+const hourly = (key: string, more: Partial<ScheduleToStore> = {}): ScheduleToStore => ({
   ...{ key, cron: '0 * * * *', timeZone: 'UTC', missed: 'all', submission: { type: key, payload: {} } },
   nextAt: TWO_HOURS_AGO,
   ...more,
@@ -33,15 +34,20 @@ function schedulerWith(submit: Submit): { scheduler: Scheduler; reported: string
   const scheduler = new Scheduler({
     database: bench.ledger.db,
     events,
-    submitIn: (_client, _orgId, { type }) => submit(type),
+    turns: {
+      async take(_client, { schedule }) {
+        await submit((schedule.submission as { type: string }).type);
+        return { kind: 'submitted', jobId: randomUUID() };
+      },
+    },
   });
   return { scheduler, reported };
 }
 
-async function orgWith(...schedules: ScheduleToPut[]): Promise<string> {
+async function orgWith(...schedules: ScheduleToStore[]): Promise<string> {
   await bench.ledger.db.api.query('DELETE FROM millrace.schedules');
   const orgId = await bench.ledger.newOrg();
-  for (const schedule of schedules) await putSchedule(bench.ledger.db.api, orgId, schedule);
+  for (const schedule of schedules) await storeSchedule(bench.ledger.db.api, orgId, schedule);
   return orgId;
 }
 
@@ -63,7 +69,7 @@ describe('a schedule that cannot be fired', () => {
     });
     await scheduler.round();
     expect([fired, reported]).toEqual([['sound'], ['schedule broken']]);
-    const [broken] = await listSchedules(bench.ledger.db.api, orgId);
+    const [broken] = await storedSchedules(bench.ledger.db.api, orgId);
     expect(broken).toMatchObject({ nextAt: TWO_HOURS_AGO, lastFiredAt: null });
     isBroken = false;
     await until('the schedule has fired again', async () => {
@@ -80,7 +86,7 @@ describe('a schedule that cannot be fired', () => {
       throw new AppError('INVALID_REQUEST');
     });
     await scheduler.round();
-    const [invalid] = await listSchedules(bench.ledger.db.api, orgId);
+    const [invalid] = await storedSchedules(bench.ledger.db.api, orgId);
     expect([reported, invalid?.lastFiredAt]).toEqual([['schedule invalid'], null]);
     expect(invalid?.nextAt.getTime()).toBeGreaterThan(Date.now());
   });
@@ -91,7 +97,7 @@ describe('a schedule that cannot be fired', () => {
     const { scheduler, reported } = schedulerWith(async (type) => void fired.push(type));
     await scheduler.round();
     expect([fired.includes('sound'), reported]).toEqual([true, ['schedule moved']]);
-    expect((await listSchedules(bench.ledger.db.api, orgId))[0]?.nextAt).toEqual(TWO_HOURS_AGO);
+    expect((await storedSchedules(bench.ledger.db.api, orgId))[0]?.nextAt).toEqual(TWO_HOURS_AGO);
   });
 
   it('among more than fit into a page keeps none of the ones behind it from firing', async () => {

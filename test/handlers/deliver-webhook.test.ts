@@ -9,7 +9,15 @@ const NOW = Date.UTC(2026, 0, 1, 12);
 const SETTINGS = { timeoutMs: 10_000, maxRetries: 5, backoff: { initialMs: 1_000, maxMs: 300_000 }, verifies: true };
 const READY: LoadedDelivery = {
   ...{ kind: 'ready', deliveryId: ID, messageId: 'msg_1', url: 'https://example.com/', body: Buffer.from('{}') },
-  ...{ secrets: [Buffer.alloc(24, 1)], createdAtMs: NOW, nowMs: NOW, webhookId: ID, isCallback: false, isVerified: true },
+  ...{
+    secrets: [Buffer.alloc(24, 1)],
+    createdAtMs: NOW,
+    nowMs: NOW,
+    webhookId: ID,
+    isCallback: false,
+    isVerified: true,
+    traceparent: null,
+  },
 };
 
 const answered = (status: number, headers: Record<string, string> = {}, body = ''): DeliveryAnswer => ({

@@ -17,7 +17,6 @@ import type { ExecutionRequest } from '../../src/services/execution/execution-re
 import { type ExecutionReport, type ExecutionView, readExecution } from '../../src/services/execution/read-execution.ts';
 import { type SubmittedExecution, submitExecution } from '../../src/services/execution/submit-execution.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
-import { ExecutionMetrics } from '../../src/telemetry/execution-metrics.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { silentTelemetry } from '../telemetry/silent-telemetry.ts';
 import { until } from '../until.ts';
@@ -141,7 +140,6 @@ export class Simulation {
     const settings = this.#settings();
     return {
       ...{ engine, telemetry, settings },
-      metrics: new ExecutionMetrics(telemetry),
       admission: createExecutionAdmission(engine, { queueSize: settings.queueSize }),
       webhooks: {
         ...{ guard: { check: async () => null }, addresses: PUBLIC_ONLY, secretOverlapMs: 0 },

@@ -1,6 +1,8 @@
 import { Agent } from 'node:http';
+import { tmpdir } from 'node:os';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { FolderStore } from '../../src/objects/folder-store.ts';
 import { register, useWebhookApi } from '../http/webhook-fixture.ts';
 import { HOSTILE_RUNS, pollution } from './names.ts';
 import type { GeneratedRequest } from './requests.ts';
@@ -13,6 +15,7 @@ const AT_ONCE = 20;
 let requests: fc.Arbitrary<GeneratedRequest>;
 
 beforeAll(async () => {
+  server.engine.artifacts = { store: new FolderStore(tmpdir()), bucket: 'generated', maxBytes: 1_000_000, retentionMs: 86_400_000 };
   const clients = [await server.client(), await server.client()];
   const jobs = await Promise.all(clients.map((client) => client.submit()));
   const webhooks = await Promise.all(clients.map((client) => register(client)));

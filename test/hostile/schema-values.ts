@@ -77,7 +77,7 @@ function ofType(type: string, schema: Schema, resolve: Resolve, depth: number): 
       return fc.array(valueFor(schema.items ?? {}, resolve, depth + 1), { maxLength: 3 });
     case 'integer':
     case 'number':
-      return fc.oneof(fc.integer({ min: schema.minimum ?? 0, max: schema.maximum ?? 1_000 }), fc.constantFrom(...NUMBERS));
+      return fc.oneof(fc.integer({ min: Math.ceil(schema.minimum ?? 0), max: schema.maximum ?? 1_000 }), fc.constantFrom(...NUMBERS));
     case 'boolean':
       return fc.boolean();
     case 'null':

@@ -34,9 +34,14 @@ describe('GET /docs', () => {
     const html = await answer.text();
     expect(html).not.toMatch(/https?:/);
     const files = [...html.matchAll(/(?:src|href)="(\/docs\/[^"]+)"/g)].map(([, path]) => path as string);
-    expect(files).toEqual(['/docs/swagger-ui.css', '/docs/swagger-ui-bundle.js', '/docs/start.js']);
+    expect(files).toEqual(['/docs/swagger-ui.css', '/docs/page.css', '/docs/swagger-ui-bundle.js', '/docs/start.js']);
     const types = await Promise.all(files.map(async (path) => (await fetch(`${url}${path}`)).headers.get('content-type')));
-    expect(types).toEqual(['text/css; charset=utf-8', 'text/javascript; charset=utf-8', 'text/javascript; charset=utf-8']);
+    expect(types).toEqual([
+      'text/css; charset=utf-8',
+      'text/css; charset=utf-8',
+      'text/javascript; charset=utf-8',
+      'text/javascript; charset=utf-8',
+    ]);
   });
 
   it('forbids inline scripts and connections to other hosts', async () => {

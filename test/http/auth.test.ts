@@ -1,10 +1,11 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { API_KEY_RANDOM_BYTES, API_KEY_SCOPES, formatApiKey } from '../../src/core/api-key.ts';
 import type { Scope } from '../../src/http/shared/identity.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { revokeKey } from '../../src/services/access/revoke-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { newProject } from '../ledger/new-project.ts';
 import { until } from '../until.ts';
 import { serveWho, watchStatements } from './auth-fixture.ts';
 
@@ -60,7 +61,8 @@ describe('a route that names scopes', () => {
 
   it('knows the org, the key and the project of its caller', async () => {
     const who = await serveHere();
-    const [orgId, projectId] = [await ledger.newOrg(), randomUUID()];
+    const orgId = await ledger.newOrg();
+    const projectId = await newProject(ledger.db, orgId);
     const { key, id } = await createKey(ledger.db, { orgId, projectId, scopes: ['jobs:read'] });
     const { body } = await who.ask('jobs-read', bearer(key));
     expect(body.caller).toEqual({ orgId, keyId: id, projectId, scopes: ['jobs:read'], isSelfRegistered: false });

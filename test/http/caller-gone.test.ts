@@ -42,19 +42,22 @@ async function orgWithJobs() {
 function holdFrom(statement: number, orgId: string) {
   const gate = new Gate();
   const reached = Promise.withResolvers<void>();
-  const pool = queue.ledger.db.searching;
-  const query = pool.query.bind(pool) as (config: { name?: string; values?: unknown[] }) => Promise<unknown>;
+  const { searches } = queue.ledger.db;
+  const of = searches.of.bind(searches);
   onTestFinished(() => {
-    pool.query = query as typeof pool.query;
+    searches.of = of;
   });
   let statements = 0;
-  pool.query = (async (config: { name?: string; values?: unknown[] }) => {
-    if (config.values?.includes(orgId) && ++statements >= statement) {
-      reached.resolve();
-      await gate.pass();
-    }
-    return query(config);
-  }) as typeof pool.query;
+  searches.of = (org) => ({
+    ...of(org),
+    async query(config) {
+      if (config.values?.includes(orgId) && ++statements >= statement) {
+        reached.resolve();
+        await gate.pass();
+      }
+      return of(org).query(config);
+    },
+  });
   return { gate, reached: reached.promise };
 }
 

@@ -3,8 +3,8 @@ import { type Caller, useQueue } from './queue-fixture.ts';
 
 const queue = useQueue();
 
-const refusedCursor = (body: { code: string; details: { field: string; code: string }[] }) =>
-  expect([body.code, body.details[0]?.field, body.details[0]?.code]).toEqual(['INVALID_REQUEST', 'cursor', 'INVALID_CURSOR']);
+const refusedCursor = (body: { code: string; details: { field: string; code: string }[] }, field = 'cursor') =>
+  expect([body.code, body.details[0]?.field, body.details[0]?.code]).toEqual(['INVALID_REQUEST', field, 'INVALID_CURSOR']);
 
 const LISTS = [
   {
@@ -71,7 +71,8 @@ describe.each(LISTS)('a cursor of $name', ({ read, filter, alike, others }) => {
     const caller = await callerWithFailures();
     const cursor = await firstCursor(caller);
     expect(cursor).toMatch(/^[\w-]{30,}$/);
-    expect(Buffer.from(cursor, 'base64url').toString('latin1')).not.toMatch(/[[\],"]\d|\d{4}/);
+    // Neither a list in JSON nor a number or a time. Sealed bytes look like one of these about once in 400 000 times.
+    expect(Buffer.from(cursor, 'base64url').toString('latin1')).not.toMatch(/^\[.*,.*\]$|\d{6}/s);
     const elsewhere = await queue.listen();
     expect(await firstCursor(caller.at(elsewhere))).toBe(cursor);
     expect((await read(caller.at(elsewhere), { ...(filter as object), cursor })).status).toBe(200);
@@ -106,7 +107,7 @@ describe('a cursor of another org', () => {
   it('selects no page of jobs to cancel [N35]', async () => {
     const [owner, stranger] = [await callerWithFailures(), await callerWithFailures()];
     const { next_cursor: cursor } = (await owner.get('/jobs', { limit: '1' })).body;
-    refusedCursor((await stranger.post('/jobs/cancel', { filter: { cursor, limit: 1 } })).body);
+    refusedCursor((await stranger.post('/jobs/cancel', { filter: { cursor, limit: 1 } })).body, 'filter.cursor');
     refusedCursor((await stranger.get('/jobs', { cursor })).body);
     expect((await owner.get('/jobs', { cursor })).body.jobs).toHaveLength(2);
   });

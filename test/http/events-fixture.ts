@@ -11,10 +11,16 @@ import { ApiError, ErrorDetail, QuotaError } from '../../src/http/queue/schemas/
 import { buildServer } from '../../src/http/server.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
+import { until } from '../until.ts';
 
 export type EventServer = { http: Http; url: string; port: number; revoked: Set<string> };
 
-export async function serveEvents(ledger: TestLedger, settings: EventStreamSettings = {}): Promise<EventServer> {
+/** `isStarted`: the engine of the server receives hints of other processes. */
+export async function serveEvents(
+  ledger: TestLedger,
+  settings: EventStreamSettings = {},
+  { isStarted = false } = {},
+): Promise<EventServer> {
   const revoked = new Set<string>();
   const authenticator = {
     async authenticate(authorization: string | undefined) {
@@ -23,8 +29,15 @@ export async function serveEvents(ledger: TestLedger, settings: EventStreamSetti
       return { orgId, keyId: 'k1', projectId: null, scopes: new Set(API_KEY_SCOPES), isSelfRegistered: false };
     },
   };
+  const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
+  if (isStarted) {
+    await engine.open();
+    await engine.start();
+    onTestFinished(() => engine.close(0));
+    await until('the server listens for hints', async () => (await listeners(ledger)) > 0);
+  }
   const http = await buildServer({
-    engine: createEngine({ database: ledger.db, profile: PROFILES.gopherqueue }),
+    engine,
     doors: [
       {
         prefix: '/queue/v1',
@@ -46,6 +59,14 @@ export async function serveEvents(ledger: TestLedger, settings: EventStreamSetti
   onTestFinished(() => http.close());
   const { port } = http.server.address() as AddressInfo;
   return { http, url: `http://127.0.0.1:${port}/queue/v1`, port, revoked };
+}
+
+async function listeners(ledger: TestLedger): Promise<number> {
+  const { rows } = await ledger.db.maintenance.query(
+    `SELECT count(*)::int4 AS listeners FROM pg_stat_activity
+     WHERE datname = current_database() AND application_name = 'millrace listener' AND query LIKE 'LISTEN%' AND state = 'idle'`,
+  );
+  return rows[0].listeners;
 }
 
 export type Received = { id: string; event: string; data: Record<string, unknown> };

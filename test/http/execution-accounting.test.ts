@@ -18,7 +18,7 @@ const REQUESTS = [
 
 /** Submits a job and does things to it at once that get into each other's way. */
 async function muddle(client: TestClient, n: number): Promise<string> {
-  const deferred = n % 7 === 0 ? { type: 'DEFERRED', execution_at: at(2_000) } : {};
+  const deferred = n % 7 === 0 ? { type: 'DEFERRED', execution_at: at(4_000) } : {};
   const id = await client.submit({ ...REQUESTS[n % REQUESTS.length], ...deferred });
   const actions = ['cancel', 'retry', 'retry', 'cancel'].slice(n % 3);
   await Promise.all(actions.slice(0, n % 4).map((action) => client.post(`/jobs/${id}/${action}`)));

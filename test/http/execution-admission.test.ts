@@ -5,7 +5,7 @@ import { loadConfig } from '../../src/config/load-config.ts';
 import { AppError } from '../../src/core/errors.ts';
 import { EXECUTION_TYPE } from '../../src/core/execution/kinds.ts';
 import { openDatabase } from '../../src/ledger/driver/database.ts';
-import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
+import { depthByOrg } from '../../src/ledger/queues/queue-depth.ts';
 import type { Load, Place } from '../../src/services/admission/admission.ts';
 import { createExecutionAdmission } from '../../src/services/admission/queue-admission.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
@@ -24,7 +24,7 @@ const idsOf = async ({ clientId }: TestClient): Promise<string[]> => {
   return rows.map(({ id }) => id as string).sort();
 };
 
-const depth = () => queueDepth(server.ledger.db.api, { queue: 'q:default', jobType: EXECUTION_TYPE, atMost: 1_000 });
+const depth = () => depthByOrg(server.ledger.db.api, { queue: 'q:default', jobType: EXECUTION_TYPE, atMost: 1_000 }).then(({ all }) => all);
 
 /** Lets every job be done, then stops the worker: what is submitted from here on stays in the queue. */
 async function withoutWorker(): Promise<void> {

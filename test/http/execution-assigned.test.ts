@@ -5,6 +5,7 @@ import { PROFILES } from '../../src/core/policy.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { HeldStarts } from '../engine/held-starts.ts';
 import { WorkerProcess } from '../engine/worker-process.ts';
+import { projectAll } from '../ledger/project-all.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import type { Event } from './execution-work.ts';
 
@@ -71,6 +72,7 @@ describe('a job that a worker has claimed', () => {
   it('adds the time under lease to job_assigned_seconds [FR-12.05]', async () => {
     const client = await server.client();
     const sum = async () => {
+      await projectAll(ledger);
       const text = await server.telemetry.metrics.text();
       return Number(/^job_assigned_seconds_sum (.+)$/m.exec(text)?.[1] ?? 0);
     };

@@ -15,14 +15,15 @@ import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import type { Database } from '../../src/ledger/driver/database.ts';
 import { composeExecution } from '../../src/platform/execution-api.ts';
 import { addExecutionCrew } from '../../src/platform/execution-crew.ts';
-import { observeExecution } from '../../src/platform/execution-telemetry.ts';
+import { lookUpIn, observeExecution } from '../../src/platform/execution-telemetry.ts';
+import { observeProcess } from '../../src/platform/process-observer.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import type { ExecutionContext, WebhookParts } from '../../src/services/execution/context.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { Telemetry } from '../../src/telemetry/telemetry.ts';
-import { type Span, Tracer } from '../../src/telemetry/trace.ts';
+import { SinkTracer, type Span } from '../../src/telemetry/trace.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
 import { until } from '../until.ts';
 import { Contract, type OpenApi } from './contract.ts';
@@ -133,7 +134,13 @@ export class TestClient {
 
   // biome-ignore lint/suspicious/noExplicitAny: tests look at answers as they come
   async report(jobId: string): Promise<any> {
-    return (await this.get(`/jobs/${jobId}/report`)).body;
+    let answer: Answer | undefined;
+    // A busy machine may answer 503, and a client retries that.
+    await until('the report can be read', async () => {
+      answer = await this.get(`/jobs/${jobId}/report`);
+      return answer.status !== 503;
+    });
+    return answer?.body;
   }
 
   /** The events of an ended job as text: `QUEUED>ASSIGNED:job.assigned`. */
@@ -168,7 +175,7 @@ export class ExecutionServer {
     this.telemetry = {
       metrics: new Metrics(),
       log: createLog((line) => this.logs.push(line as Record<string, unknown>)),
-      tracer: new Tracer((span) => this.spans.push(span)),
+      tracer: new SinkTracer((span) => this.spans.push(span)),
     };
   }
 
@@ -188,7 +195,8 @@ export class ExecutionServer {
     await engine.open();
     const { timeScale, activeJobs } = this.settings;
     addExecutionCrew(engine, { timeScale, activeJobs, slots: 50 });
-    observeExecution(engine.events, this.telemetry);
+    observeExecution(engine.events, this.telemetry, lookUpIn(engine));
+    observeProcess(engine.events, database, this.telemetry);
     return engine;
   }
 
@@ -208,7 +216,7 @@ export class ExecutionServer {
     const { context, door } = composeExecution({ engine, settings, telemetry, authenticator, webhooks });
     this.context ??= context;
     const http = await buildServer({
-      ...{ engine, doors: [queueDoor, door], version: '0.0.0-test', authenticator, telemetry },
+      ...{ engine, doors: [queueDoor, door], version: '0.0.0-test', authenticator, telemetry, metricsFreshMs: 0 },
       limiter: new OrgRateLimiter({ database, requestsPerMinute: NO_LIMIT }),
       ...options,
     });

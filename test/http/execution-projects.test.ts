@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import { createKey } from '../../src/services/access/create-key.ts';
+import { newProject } from '../ledger/new-project.ts';
 import { TestClient, useExecution } from './execution-fixture.ts';
 
 const server = useExecution();
@@ -8,11 +9,12 @@ const server = useExecution();
 /** An org and keys of two of its projects. */
 async function twoProjects(): Promise<{ org: TestClient; owner: TestClient; other: TestClient }> {
   const orgId = await server.ledger.newOrg();
+  const project = () => newProject(server.ledger.db, orgId);
   const keyed = async (projectId: string | null) => {
     const { key } = await createKey(server.ledger.db, { orgId, projectId });
     return new TestClient(server, { clientId: orgId, key });
   };
-  return { org: await keyed(null), owner: await keyed(randomUUID()), other: await keyed(randomUUID()) };
+  return { org: await keyed(null), owner: await keyed(await project()), other: await keyed(await project()) };
 }
 
 it('a job of another project is absent, whatever is asked of it, and stays as it was', async () => {

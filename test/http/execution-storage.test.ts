@@ -83,6 +83,7 @@ describe('a job that cannot be stored', () => {
     const client = await server.client();
     const jobId = await client.submit();
     const before = await client.reached(jobId, 'SUCCEEDED');
+    await until('the rollup writer indexed the tags of the job', async () => (await rowsOf(client)).tagged_jobs !== 0);
     const rows = await rowsOf(client);
     const heal = await whenWriting(client, 'jobs', `NEW.id := '${jobId}';`);
     expectFailure(await client.post('/jobs', EXECUTE), 'RFA_STORAGE_DB_ERROR');

@@ -131,7 +131,8 @@ describe('traces', () => {
     const path = ['submit', 'enqueue', 'assign', 'run', 'report'].map((name) => spanOf(body.job_id, name));
     for (const span of path) expect(span.traceId).toBe(traceId);
     const [submit, enqueue, assign, run] = path as [Span, Span, Span, Span];
-    expect(submit.parentId).toBe('d'.repeat(16));
+    const request = server.spans.find(({ spanId }) => spanId === submit.parentId);
+    expect(request).toMatchObject({ name: 'request POST /v1/jobs', parentId: 'd'.repeat(16) });
     expect(enqueue.parentId).toBe(submit.spanId);
     expect(run.parentId).toBe(assign.spanId);
   });

@@ -17,10 +17,10 @@ const POOL = 2;
 const MOST_WAITING = 2 * POOL;
 const UNLIMITED = { allowed: true, limit: 1, remaining: 1, resetMs: 1 };
 
-/** A server that has few connections, and asks the database for nothing but what it is asked for. */
+/** A server that has few connections for reads of one org, and asks the database for nothing but what it is asked for. */
 async function serve(bounds: Partial<PoolBounds> = {}) {
   const apiBounds = { maxWaiting: MOST_WAITING, ...bounds };
-  const database = openDatabase({ url: ledger.db.url, apiPool: POOL, apiBounds });
+  const database = openDatabase({ url: ledger.db.url, apiPool: 2 * POOL, apiBounds });
   const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   const orgId = await ledger.newOrg();
@@ -37,7 +37,7 @@ async function serve(bounds: Partial<PoolBounds> = {}) {
     await database.close();
   });
   const url = `http://127.0.0.1:${(http.server.address() as AddressInfo).port}/queue/v1`;
-  return { pool: database.api as BoundedPool, url };
+  return { pool: database.reading as BoundedPool, shared: database.api, url };
 }
 
 /** Nobody reads a job while the work is under way. */
@@ -87,7 +87,7 @@ it('a caller whose line does not move, or is full, gets 503 with Retry-After', a
 });
 
 it('who reads or submits single jobs shares connections, so that many more may do so', async () => {
-  const { pool, url } = await serve();
+  const { shared: pool, url } = await serve();
   const job_id = await submit(url);
   const reads: Promise<Response>[] = [];
   await whileJobsAreLocked(async () => {

@@ -2,13 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import type { Scope } from '../../src/http/shared/identity.ts';
 import type { TestJob } from '../ledger/fixture.ts';
-import { type Answer, type Caller, QUEUE, useQueue } from './queue-fixture.ts';
+import { useArtifacts } from './artifact-fixture.ts';
+import { type Answer, type Caller, QUEUE } from './queue-fixture.ts';
 
-const queue = useQueue();
+const { queue } = useArtifacts();
 
 /** How an operation is called, what it needs, and what a caller of another org gets. */
 type Case = {
   scope: Scope;
+  /** The document names no scope, because the action decides, or any of these is enough. */
+  anyOf?: readonly Scope[];
   call(caller: Caller, job: TestJob): Promise<Answer>;
   /** Called with a job of another org, which must come to no harm. */
   wrongOrg(answer: Answer, job: TestJob): void;
@@ -19,8 +22,73 @@ const isForbidden: Case['wrongOrg'] = ({ status, body }) => expect([status, body
 const findsNothing: Case['wrongOrg'] = ({ body }) => expect(body).toMatchObject({ jobs: [], total_count: 0 });
 
 const submission = { type: 'mail', payload: {} };
+const schedule = { ...submission, cron: '@daily' };
+
+/** The caller has no schedule with this key. What another org has is in schedules-owners.test.ts. */
+const onSchedule = (scope: Scope, call: (caller: Caller, path: string) => Promise<Answer>): Case => ({
+  scope,
+  call: (caller, { id }) => call(caller, `/schedules/${id}`),
+  wrongOrg: isAbsent,
+});
+
+const OPERATORS: readonly Scope[] = ['deadletter:manage', 'jobs:write', 'jobs:cancel'];
+
+/** The caller has no operation with this id. What another org has is in operations.test.ts. */
+const onOperation = (call: (caller: Caller, path: string) => Promise<Answer>): Case => ({
+  scope: 'jobs:read',
+  anyOf: ['jobs:read', 'failures:read', ...OPERATORS],
+  call: (caller, { id }) => call(caller, `/operations/${id}`),
+  wrongOrg: isAbsent,
+});
+
+const onEntry = (scope: Scope, call: (caller: Caller, path: string) => Promise<Answer>): Case => ({
+  ...{ scope, wrongOrg: isAbsent, call: (caller, { id }) => call(caller, `/deadletter/${id}`) },
+});
+
+/** The caller has no batch with this id. What another org has is in queue-batches.test.ts. */
+const onBatch = (scope: Scope, call: (caller: Caller, path: string) => Promise<Answer>): Case => ({
+  ...{ scope, wrongOrg: isAbsent, call: (caller, { id }) => call(caller, `/batches/${id}`) },
+});
 
 const CASES: Record<string, Case> = {
+  createBatch: { scope: 'jobs:write', call: (caller) => caller.post('/batches'), wrongOrg: ({ status }) => expect(status).toBe(201) },
+  getBatch: onBatch('jobs:read', (caller, path) => caller.get(path)),
+  listBatchFailures: onBatch('jobs:read', (caller, path) => caller.get(`${path}/failures`)),
+  closeBatch: onBatch('jobs:write', (caller, path) => caller.post(`${path}/close`)),
+  putBatchPiece: onBatch('jobs:write', (caller, path) =>
+    caller.send('PUT', `${path}/parts/0`, { jobs: [{ type: 'simulate', payload: {} }] }),
+  ),
+  listDeadLetters: {
+    scope: 'failures:read',
+    call: (caller) => caller.get('/deadletter'),
+    wrongOrg: ({ body }) => expect(body).toEqual({ items: [], next_cursor: null }),
+  },
+  groupDeadLetters: {
+    scope: 'failures:read',
+    call: (caller) => caller.get('/deadletter/groups'),
+    wrongOrg: ({ body }) => expect(body.items).toEqual([]),
+  },
+  getDeadLetter: onEntry('failures:read', (caller, path) => caller.get(path)),
+  replayDeadLetter: onEntry('deadletter:manage', (caller, path) => caller.post(`${path}/replay`)),
+  discardDeadLetter: onEntry('deadletter:manage', (caller, path) => caller.post(`${path}/discard`)),
+  restoreDeadLetter: onEntry('deadletter:manage', (caller, path) => caller.post(`${path}/restore`)),
+  fixForward: onEntry('deadletter:manage', (caller, path) => caller.post(`${path}/fix-forward`, { payload: {} })),
+  createOperation: {
+    scope: 'deadletter:manage',
+    anyOf: ['deadletter:manage'],
+    call: (caller, { id }) => caller.post('/operations', { action: 'replay', job_ids: [id], dry_run: true }),
+    wrongOrg: ({ body }) => expect(body).toEqual({ matching: 0, sample: [] }),
+  },
+  listOperations: {
+    ...onOperation((caller) => caller.get('/operations')),
+    wrongOrg: ({ body }) => expect(body).toEqual({ items: [], next_cursor: null }),
+  },
+  getOperation: onOperation((caller, path) => caller.get(path)),
+  listOperationItems: onOperation((caller, path) => caller.get(`${path}/items`)),
+  pauseOperation: onOperation((caller, path) => caller.post(`${path}/pause`)),
+  resumeOperation: onOperation((caller, path) => caller.post(`${path}/resume`)),
+  stopOperation: onOperation((caller, path) => caller.post(`${path}/stop`)),
+  undoOperation: onOperation((caller, path) => caller.post(`${path}/undo`)),
   submitJob: {
     scope: 'jobs:write',
     call: (caller, { orgId }) => caller.post('/jobs', { ...submission, org_id: orgId }),
@@ -38,6 +106,12 @@ const CASES: Record<string, Case> = {
     scope: 'jobs:read',
     call: (caller) => caller.get('/stats', { breakdown_by: 'TYPE' }),
     wrongOrg: ({ body }) => expect(body).toMatchObject({ failed: 0, submission_rate: 0, by_type: {} }),
+  },
+  listCategories: {
+    scope: 'jobs:read',
+    call: (caller) => caller.get('/categories'),
+    // They are the same for every org.
+    wrongOrg: ({ body }) => expect(body.items).toHaveLength(5),
   },
   cancelJob: {
     scope: 'jobs:cancel',
@@ -66,6 +140,23 @@ const CASES: Record<string, Case> = {
     wrongOrg: isAbsent,
   },
   explainJob: { scope: 'jobs:read', call: (caller, { id }) => caller.get(`/jobs/${id}/explain`), wrongOrg: isAbsent },
+  listAudit: {
+    scope: 'audit:read',
+    call: (caller, { id }) => caller.get('/audit', { job_id: id }),
+    wrongOrg: ({ body }) => expect(body).toEqual({ items: [], next_cursor: null }),
+  },
+  readLogs: { scope: 'jobs:read', call: (caller, { id }) => caller.get(`/jobs/${id}/logs`), wrongOrg: isAbsent },
+  getIdempotencyKey: { scope: 'jobs:read', call: (caller, { id }) => caller.get(`/idempotency-keys/${id}`), wrongOrg: isAbsent },
+  listArtifacts: { scope: 'jobs:read', call: (caller, { id }) => caller.get(`/jobs/${id}/artifacts`), wrongOrg: isAbsent },
+  // What another org has is in artifacts.test.ts.
+  uploadArtifact: {
+    scope: 'jobs:write',
+    call: (caller) => caller.send('POST', '/artifacts'),
+    wrongOrg: ({ status }) => expect(status).toBe(201),
+  },
+  getArtifact: { scope: 'jobs:read', call: (caller, { id }) => caller.get(`/artifacts/${id}`), wrongOrg: isAbsent },
+  getArtifactContent: { scope: 'jobs:read', call: (caller, { id }) => caller.get(`/artifacts/${id}/content`), wrongOrg: isAbsent },
+  linkArtifact: { scope: 'jobs:read', call: (caller, { id }) => caller.post(`/artifacts/${id}/link`, {}), wrongOrg: isAbsent },
   followEvents: {
     scope: 'jobs:read',
     call: (caller, { orgId }) =>
@@ -80,6 +171,26 @@ const CASES: Record<string, Case> = {
     call: (caller, { id }) => caller.firstEvent(`/jobs/${id}/events`, async () => {}),
     wrongOrg: isAbsent,
   },
+  listSchedules: {
+    scope: 'jobs:read',
+    call: (caller) => caller.get('/schedules'),
+    wrongOrg: ({ body }) => expect(body).toEqual({ items: [], next_cursor: null }),
+  },
+  createSchedule: {
+    scope: 'jobs:write',
+    call: (caller, { id }) => caller.post('/schedules', { ...schedule, key: id }),
+    wrongOrg: ({ status }) => expect(status).toBe(201),
+  },
+  putSchedule: {
+    scope: 'jobs:write',
+    call: (caller, { id }) => caller.send('PUT', `/schedules/${id}`, schedule),
+    wrongOrg: ({ status }) => expect(status).toBe(201),
+  },
+  getSchedule: onSchedule('jobs:read', (caller, path) => caller.get(path)),
+  nextRuns: onSchedule('jobs:read', (caller, path) => caller.get(`${path}/next`)),
+  changeSchedule: onSchedule('jobs:write', (caller, path) => caller.patch(path, { paused: true })),
+  runSchedule: onSchedule('jobs:write', (caller, path) => caller.post(`${path}/run`)),
+  deleteSchedule: onSchedule('jobs:write', (caller, path) => caller.send('DELETE', path)),
 };
 
 const ADDRESSES = [
@@ -89,6 +200,7 @@ const ADDRESSES = [
   'POST /jobs/search',
   'GET /jobs',
   'GET /stats',
+  'GET /categories',
   'POST /jobs/{id}/cancel',
   'POST /jobs/cancel',
   'GET /jobs/{id}/failure',
@@ -96,8 +208,32 @@ const ADDRESSES = [
   'POST /jobs/{id}/retry',
   'PATCH /jobs/{id}',
   'GET /jobs/{id}/explain',
+  'GET /jobs/{id}/logs',
+  'GET /idempotency-keys/{key}',
+  'GET /jobs/{id}/artifacts',
+  'POST /artifacts',
+  'GET /artifacts/{artifact_id}',
+  'GET /artifacts/{artifact_id}/content',
+  'POST /artifacts/{artifact_id}/link',
   'GET /events',
   'GET /jobs/{id}/events',
+  'GET /schedules',
+  'POST /schedules',
+  'GET /schedules/{key}',
+  'PUT /schedules/{key}',
+  'PATCH /schedules/{key}',
+  'DELETE /schedules/{key}',
+  'POST /schedules/{key}/run',
+  'GET /schedules/{key}/next',
+  'GET /deadletter',
+  'GET /deadletter/groups',
+  'GET /deadletter/{job_id}',
+  ...['replay', 'discard', 'restore', 'fix-forward'].map((action) => `POST /deadletter/{job_id}/${action}`),
+  'POST /operations',
+  'GET /operations',
+  'GET /operations/{operation_id}',
+  'GET /operations/{operation_id}/items',
+  ...['pause', 'resume', 'stop', 'undo'].map((control) => `POST /operations/{operation_id}/${control}`),
 ];
 
 /** Operations that need no key. */
@@ -116,8 +252,9 @@ describe('every operation of the document', () => {
 
   it('says which scope it needs', () => {
     for (const { operation } of queue.contract.operations) {
-      const scope = CASES[operation.operationId]?.scope;
-      expect(operation.security).toEqual(scope === undefined ? [] : [{ bearer: [scope] }]);
+      const { scope, anyOf } = CASES[operation.operationId] ?? {};
+      const orLink = operation.operationId === 'getArtifactContent' ? [{}] : [];
+      expect(operation.security).toEqual(scope === undefined ? [] : [{ bearer: anyOf === undefined ? [scope] : [] }, ...orLink]);
     }
   });
 
@@ -136,7 +273,7 @@ it('every example in the document is one that its shape allows', () => {
   expect(queue.contract.checkExamples()).toBeGreaterThan(8);
 });
 
-describe.each(Object.entries(CASES))('%s', (_operation, { scope, call, wrongOrg }) => {
+describe.each(Object.entries(CASES))('%s', (_operation, { scope, anyOf = [scope], call, wrongOrg }) => {
   const foreignJob = () => queue.ledger.putJob('failed');
 
   it('is refused without a key [GA-6.18]', async () => {
@@ -145,7 +282,7 @@ describe.each(Object.entries(CASES))('%s', (_operation, { scope, call, wrongOrg 
   });
 
   it('is refused to a key with every scope but its own [GA-6.19]', async () => {
-    const others = API_KEY_SCOPES.filter((each) => each !== scope);
+    const others = API_KEY_SCOPES.filter((each) => !anyOf.includes(each));
     const caller = await (await queue.caller()).with(...others);
     const { status, body } = await call(caller, await foreignJob());
     expect([status, body.code]).toEqual([403, 'FORBIDDEN']);

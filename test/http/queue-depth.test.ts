@@ -7,6 +7,7 @@ import { Admission, type AdmissionOptions } from '../../src/services/admission/a
 import { createQueueAdmission } from '../../src/services/admission/queue-admission.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { submitMany } from '../../src/services/jobs/submit-many.ts';
+import { newProject } from '../ledger/new-project.ts';
 import { Gate } from '../library/fixture.ts';
 import { until } from '../until.ts';
 import { type Caller, useQueue } from './queue-fixture.ts';
@@ -78,7 +79,7 @@ describe('a queue that is full', () => {
 
   it('answers a repeat with its job, and another request with the key with 409', async () => {
     const caller = await queue.caller();
-    const keyed = [{ idempotency_key: 'a' }, { idempotency_key: 'a', project_id: crypto.randomUUID() }];
+    const keyed = [{ idempotency_key: 'a' }, { idempotency_key: 'a', project_id: await newProject(queue.ledger.db, caller.orgId) }];
     const ids = [await caller.submit(job(keyed[0])), await caller.submit(job(keyed[1]))];
     await caller.post('/jobs/batch', { jobs: jobs(SIZE - 2) });
     for (const [index, more] of keyed.entries()) {

@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
+import type { Handler } from '../../src/engine/work/registry.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
+import { newProject } from '../ledger/new-project.ts';
 import { Caller, randomId, useQueue } from './queue-fixture.ts';
 
-const queue = useQueue();
+const queue = useQueue({ type: 'kept', handler: async () => null });
 
 const traceparent = () => `00-${randomUUID().replaceAll('-', '')}-${randomId()}0001-01`;
-const submission = (more: object = {}) => ({ type: `t-${randomId()}`, payload: {}, ...more });
+const submission = (more: object = {}) => ({ type: 'kept', payload: { id: randomId() }, ...more });
 
 /** Submits one of its kind and answers it as it is shown. */
 async function shown(caller: Caller, more: object, headers: Record<string, string> = {}) {
@@ -18,15 +20,21 @@ async function shown(caller: Caller, more: object, headers: Record<string, strin
 }
 
 async function ofProject(caller: Caller, projectId: string): Promise<Caller> {
+  await newProject(queue.ledger.db, caller.orgId, projectId);
   const { key } = await createKey(queue.ledger.db, { orgId: caller.orgId, projectId, scopes: API_KEY_SCOPES });
   return new Caller(queue, caller.orgId, key);
 }
 
 describe('category, project and trace', () => {
-  const given = { category: 'notification', project_id: randomUUID(), traceparent: traceparent() };
+  const given = { category: 'planning', project_id: randomUUID(), traceparent: traceparent() };
+  const withProject = async () => {
+    const caller = await queue.caller();
+    await newProject(queue.ledger.db, caller.orgId, given.project_id);
+    return caller;
+  };
 
   it('are kept with the job, whatever else it has [AB-contract.04] [AB-contract.13]', async () => {
-    const caller = await queue.caller();
+    const caller = await withProject();
     for (const more of [{}, { idempotency_key: 'k' }, { tags: { a: 'b' }, correlation_id: 'c' }, { queue: 'q:planning' }])
       expect(await shown(caller, { ...given, ...more })).toMatchObject({ ...given, ...more });
   });
@@ -39,7 +47,7 @@ describe('category, project and trace', () => {
   });
 
   it('are kept for each job of a batch, also next to jobs without one', async () => {
-    const caller = await queue.caller();
+    const caller = await withProject();
     const jobs = [given, {}, { ...given, category: 'maintenance' }, { traceparent: traceparent() }].map((each) => submission(each));
     const { body } = await caller.post('/jobs/batch', { jobs });
     for (const [index, { job_id }] of body.results.entries()) {
@@ -51,6 +59,7 @@ describe('category, project and trace', () => {
 
   it.each([
     [{ category: 'Very Important' }, 'category'],
+    [{ category: 'reports' }, 'category'],
     [{ project_id: 'mine' }, 'project_id'],
     [{ traceparent: `00-${'0'.repeat(32)}-00f067aa0ba902b7-01` }, 'traceparent'],
     [{ projectId: randomUUID() }, 'projectId'],
@@ -61,16 +70,21 @@ describe('category, project and trace', () => {
     expect(body.details).toMatchObject([{ field, message: expect.stringContaining(field) }]);
   });
 
-  it('reach the handler as far as it continues a trace [AB-contract.13]', async () => {
-    const caller = await queue.caller();
-    const jobId = await caller.act(({ traceparent, correlationId }) => ({ traceparent, correlationId }), given);
-    const job = await caller.reached(jobId, 'COMPLETED');
-    expect(job.result.output).toEqual({ traceparent: given.traceparent, correlationId: job.request_id });
+  it('reach the handler, with the request and the key that submitted the job [AB-contract.05] [AB-contract.06] [AB-contract.13]', async () => {
+    const caller = await withProject();
+    const facts: Handler = ({ traceparent, correlationId, requestId, category, actor }) => ({
+      ...{ traceparent, correlationId, requestId, category, actor },
+    });
+    const job = await caller.reached(await caller.act(facts, given), 'COMPLETED');
+    expect(job.result.output).toEqual({
+      ...{ traceparent: given.traceparent, correlationId: job.request_id, requestId: job.request_id, category: given.category },
+      actor: { type: 'api_key', id: expect.stringMatching(/^[0-9A-Za-z]{13}$/) },
+    });
   });
 
   it('of a job are those of its children too, unless they say otherwise', async () => {
-    const caller = await queue.caller();
-    const other = randomUUID();
+    const caller = await withProject();
+    const other = await newProject(queue.ledger.db, caller.orgId);
     const child = (projectId?: string) => ({ type: 'child', payload: {}, projectId });
     const jobId = await caller.act(async (context) => [await context.spawn(child()), await context.spawn(child(other))], given);
     const parent = await caller.reached(jobId, 'COMPLETED');
@@ -125,7 +139,7 @@ describe('a project', () => {
   it('is part of the scope of a key: one key in two projects gives two jobs [AB-idem.04]', async () => {
     const caller = await queue.caller();
     const same = submission({ idempotency_key: 'k' });
-    const [one, other] = [randomUUID(), randomUUID()];
+    const [one, other] = [await newProject(queue.ledger.db, caller.orgId), await newProject(queue.ledger.db, caller.orgId)];
     const ids = await Promise.all(
       [{}, { project_id: one }, { project_id: other }].map(async (more) => {
         const { status, body } = await caller.post('/jobs', { ...same, ...more });

@@ -13,6 +13,7 @@ import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
+import { newProject } from '../ledger/new-project.ts';
 import { until } from '../until.ts';
 import { Contract, type OpenApi } from './contract.ts';
 import { Listening } from './listening.ts';
@@ -180,6 +181,7 @@ export class QueueServer {
   }
 
   async keyOf(orgId: string, scopes: readonly Scope[], projectId: string | null = null): Promise<string> {
+    if (projectId !== null) await newProject(this.ledger.db, orgId, projectId);
     return (await createKey(this.ledger.db, { orgId, scopes, projectId })).key;
   }
 

@@ -8,21 +8,21 @@ const queue = useQueue();
 /** From now on the searches of the org keep their connections until the gate opens. */
 function hold(orgId: string): Gate {
   const gate = new Gate();
-  const pool = queue.ledger.db.searching;
-  const query = pool.query.bind(pool) as (config: { values?: unknown[] }) => Promise<unknown>;
+  const { searching: pool, searches } = queue.ledger.db;
+  const of = searches.of.bind(searches);
   onTestFinished(() => {
-    pool.query = query as typeof pool.query;
+    searches.of = of;
   });
-  pool.query = (async (config: { values?: unknown[] }) => {
-    if (!config.values?.includes(orgId)) return query(config);
-    const client = await pool.connect();
-    try {
+  searches.of = (org) => ({
+    ...of(org),
+    async query(config) {
+      if (org !== orgId) return of(org).query(config);
+      const client = await pool.connect();
       await gate.pass();
-      return await client.query(config as never);
-    } finally {
       client.release();
-    }
-  }) as typeof pool.query;
+      return of(org).query(config);
+    },
+  });
   return gate;
 }
 

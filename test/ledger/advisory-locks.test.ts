@@ -11,8 +11,14 @@ const MIGRATIONS = new URL('../../src/ledger/migrations/', import.meta.url);
 const takersIn = (files: Iterable<readonly [string, string]>): string[] =>
   Array.from(files, ([path, text]) => (path !== HOME && TAKEN.test(text) ? path : null)).filter((path) => path !== null);
 
+/** `millrace.submit` is in the database and cannot call our functions, so it repeats this lock. */
+const OF_SUBMIT = locks.shareLock(
+  locks.keyBucketLock('(uuid_hash(owner) << 6) | (hashtext(key_scope || chr(10) || submit.idempotency_key) & 63)'),
+);
+
 test('only advisory-locks.ts takes advisory locks', () => {
-  const migrations = readdirSync(MIGRATIONS).map((file) => [file, readFileSync(new URL(file, MIGRATIONS), 'utf8')] as const);
+  const read = (file: string) => readFileSync(new URL(file, MIGRATIONS), 'utf8').replace(OF_SUBMIT, '');
+  const migrations = readdirSync(MIGRATIONS).map((file) => [file, read(file)] as const);
   expect(takersIn([...readSourceTree('src'), ...migrations])).toEqual([]);
   expect(readSourceTree('src').get(HOME)).toMatch(TAKEN);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { claimAndStart } from '../../src/ledger/attempts/claim-and-start.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
-import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
+import { depthByOrg } from '../../src/ledger/queues/queue-depth.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { useLedger } from './fixture.ts';
 
@@ -13,7 +13,7 @@ async function runOf(count: number) {
     ids,
     cancel: (some: readonly string[]) =>
       cancelJobs(ledger.db.api, { projectId: null, orgId, ids: some, reason: null, actor: null, force: false }),
-    depth: () => queueDepth(ledger.db.api, { queue: 'q:default', jobType: type, atMost: 1_000 }),
+    depth: () => depthByOrg(ledger.db.api, { queue: 'q:default', jobType: type, atMost: 1_000 }).then(({ all }) => all),
     rows: async () => (await ledger.db.api.query('SELECT FROM millrace.ready WHERE org_id = $1', [orgId])).rows.length,
     async take(limit: number): Promise<string[]> {
       const ranges = [{ queue: 'q:default', jobType: type, priority: 2, floor: 0 }];

@@ -24,7 +24,8 @@ describe('a job that is not running', () => {
   test.each(WAITING)('is cancelled at once when %s, with who and why [GA-3.02] [GA-3.06] %s', async (state) => {
     const job = await ledger.putJob(state);
     const before = await ledger.rowOf(job);
-    expect(await cancel(job)).toEqual({ id: job.id, kind: 'cancelled', previousState: state });
+    const moved = { jobId: job.id, orgId: job.orgId, type: job.jobType, from: state, to: 'cancelled', reason: 'cancelled', failure: null };
+    expect(await cancel(job)).toMatchObject({ id: job.id, kind: 'cancelled', previousState: state, moved });
     const row = await ledger.rowOf(job);
     expect(row).toMatchObject({ state: 'cancelled', worker_id: null, event_count: before.event_count + 1 });
     expect(row.completed_at).toEqual(row.updated_at);

@@ -7,7 +7,7 @@ import { createClient, findClient } from '../../src/ledger/access/clients.ts';
 import { claimReply, findReply } from '../../src/ledger/access/create-replies.ts';
 import { useQuota } from '../../src/ledger/access/quota.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
-import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
+import { depthByOrg } from '../../src/ledger/queues/queue-depth.ts';
 import { pruneAccess } from '../../src/ledger/upkeep/prune-keys.ts';
 import { useLedger } from './fixture.ts';
 
@@ -188,7 +188,7 @@ describe('the depth of the queue', () => {
     const type = `type-${randomUUID()}`;
     for (let job = 0; job < 3; job++) await ledger.submitOne({ type });
     await ledger.submitOne({ type, job: { runAfterMs: 60_000 } });
-    const depth = (atMost: number) => queueDepth(ledger.db.api, { queue: 'q:default', jobType: type, atMost });
+    const depth = (atMost: number) => depthByOrg(ledger.db.api, { queue: 'q:default', jobType: type, atMost }).then(({ all }) => all);
     expect([await depth(100), await depth(2)]).toEqual([3, 2]);
   });
 });

@@ -21,7 +21,8 @@ describe('a job past its total lifetime', () => {
       await expire();
       expect(await ledger.stateOf(job)).toBe(state);
       await ledger.moveClock(60_001);
-      expect(await expire()).toEqual({ expired: 1, released: false, again: false });
+      const ended = { jobId: job.id, from: state, to: 'dead_letter', reason: 'lifetime_exceeded', failure: LIFETIME_FAILURE };
+      expect(await expire()).toMatchObject({ expired: 1, released: false, again: false, jobs: [ended] });
       const row = await ledger.rowOf(job);
       expect(row).toMatchObject({
         state: 'dead_letter',
@@ -37,7 +38,7 @@ describe('a job past its total lifetime', () => {
       });
       const tables = ['ready', 'timers', 'waiting'] as const;
       for (const table of tables) expect(await ledger.tokensOf(job, table)).toBe(0);
-      expect(await expire()).toEqual({ expired: 0, released: false, again: false });
+      expect(await expire()).toEqual({ expired: 0, released: false, again: false, jobs: [] });
     },
   );
 

@@ -1,4 +1,5 @@
 /** A ledger of its own for each test file, and factories that bring a job to any state through the real operations. */
+
 import { randomBytes, randomUUID } from 'node:crypto';
 import { afterAll, beforeAll } from 'vitest';
 import type { DependencyType } from '../../src/core/dependencies.ts';
@@ -10,6 +11,7 @@ import { claimAndStart, type StartedJob } from '../../src/ledger/attempts/claim-
 import { claimJobs } from '../../src/ledger/attempts/claim-jobs.ts';
 import { type SettledJob, settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
 import { BEAT } from '../../src/ledger/attempts/watch-workers.ts';
+import { replaceClock } from '../../src/ledger/driver/clock.ts';
 import { type Database, inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { projectRollups } from '../../src/ledger/history/rollups.ts';
@@ -20,6 +22,7 @@ import { lockDependencies } from '../../src/ledger/jobs/lock-dependencies.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { type Pruned, pruneJobs } from '../../src/ledger/upkeep/prune.ts';
 import { until } from '../until.ts';
+import { auditAll } from './audit-all.ts';
 import { migratedDatabase, type TestDatabase } from './test-database.ts';
 
 export type TestJob = { orgId: string; projectId: string | null; id: string; seq: number; jobType: string };
@@ -83,8 +86,7 @@ export class TestLedger {
   /** Moves the ledger's clock on (or back) for everyone in this database. */
   async moveClock(ms: number): Promise<void> {
     this.#movedMs += ms;
-    await this.db.api.query(`CREATE OR REPLACE FUNCTION millrace.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
-      AS $$SELECT pg_catalog.statement_timestamp() + interval '${this.#movedMs} milliseconds'$$`);
+    await replaceClock(this.db.api, (now) => `${now} + interval '${this.#movedMs} milliseconds'`);
   }
 
   async registerWorker(name = 'worker'): Promise<number> {
@@ -115,6 +117,7 @@ export class TestLedger {
       if (isLeft) await projectRollups(this.db.maintenance);
       return !isLeft;
     });
+    await auditAll(this.db);
   }
 
   /** Removes what has outlived its retention. Nothing goes before it was added up. */

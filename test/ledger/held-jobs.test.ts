@@ -1,6 +1,7 @@
 /** Jobs that some transaction holds do not hold up the loops and callers that serve others. */
 import pg from 'pg';
 import { expect, test } from 'vitest';
+import { EventHub } from '../../src/engine/events.ts';
 import { Canceller } from '../../src/engine/submit/canceller.ts';
 import { HeldJobs } from '../../src/engine/submit/held-jobs.ts';
 import { updateJob } from '../../src/ledger/jobs/update-job.ts';
@@ -56,7 +57,7 @@ test('the end of a lifetime passes held jobs by, and comes back to them', async 
 });
 
 test('a caller whose job is held waits alone and gets 503; the others get their answers', async () => {
-  const canceller = new Canceller({ database: ledger.db, heldJobs: new HeldJobs({ database: ledger.db }) });
+  const canceller = new Canceller({ database: ledger.db, heldJobs: new HeldJobs({ database: ledger.db }), events: new EventHub() });
   const held = await ledger.submitOne();
   const free = await Promise.all([1, 2, 3].map(() => ledger.submitOne({ orgId: held.orgId })));
   const wanted = ({ orgId, id }: TestJob) => ({ orgId, projectId: null, id, reason: null, actor: null, force: false });
@@ -75,7 +76,7 @@ test('a caller whose job is held waits alone and gets 503; the others get their 
 });
 
 test('a caller that names many jobs has the free ones cancelled although one is held', async () => {
-  const canceller = new Canceller({ database: ledger.db, heldJobs: new HeldJobs({ database: ledger.db }) });
+  const canceller = new Canceller({ database: ledger.db, heldJobs: new HeldJobs({ database: ledger.db }), events: new EventHub() });
   const jobs = [await ledger.submitOne()];
   jobs.push(await ledger.submitOne({ orgId: jobs[0]?.orgId as string }));
   const [held, free] = jobs as [TestJob, TestJob];

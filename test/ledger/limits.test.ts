@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { mostAtOnce, runIntervals } from '../../chaos/limit-history.ts';
 import type { JobLimit } from '../../src/core/limit.ts';
 import { wholeOrg } from '../../src/core/owner.ts';
 import { completeJobs } from '../../src/ledger/attempts/complete-jobs.ts';
@@ -83,6 +84,23 @@ describe('a limit on jobs at the same time', () => {
       await complete(running);
     }
     expect(await grant(given.limitId)).toBe(0);
+  });
+
+  test('a claim that was stopped after it read the clock does not start a job before the end that made room for it', async () => {
+    const given = await waiting(2, one('stopped claim'));
+    await grant(given.limitId);
+    await complete(await start(given));
+    await grant(given.limitId);
+    const clock = (late: string) =>
+      ledger.db.api.query(`CREATE OR REPLACE FUNCTION millrace.clock() RETURNS timestamptz LANGUAGE sql
+      STABLE PARALLEL SAFE AS $$ SELECT pg_catalog.statement_timestamp() - interval '${late}' $$`);
+    await clock('1 second');
+    try {
+      await start(given);
+    } finally {
+      await clock('0 seconds');
+    }
+    expect(mostAtOnce(await runIntervals(ledger.db.api, 'stopped claim'))).toBe(1);
   });
 
   test('two orgs with one key do not share the limit', async () => {

@@ -2,6 +2,9 @@ import { expect, test } from 'vitest';
 import { wholeOrg } from '../../src/core/owner.ts';
 import { TERMINAL_STATES } from '../../src/core/states.ts';
 import { reportProgress, saveCheckpoint } from '../../src/ledger/attempts/fenced-writes.ts';
+import { getEntry } from '../../src/ledger/dead-letters/read-entries.ts';
+import { discardEntry } from '../../src/ledger/dead-letters/resolve-entry.ts';
+import { pruneEntries } from '../../src/ledger/dead-letters/upkeep.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { getJob } from '../../src/ledger/reads/get-job.ts';
@@ -17,6 +20,7 @@ const prune = (limit = 1_000) => ledger.prune(limit);
 test('a job goes when its retention has passed since its end, and not before', async () => {
   const jobs: TestJob[] = [];
   for (const state of TERMINAL_STATES) jobs.push(await ledger.putJob(state, { policy: short }));
+  await ledger.db.api.query('DELETE FROM millrace.dead_letters WHERE job_id = ANY ($1)', [jobs.map(({ id }) => id)]);
   const long = await ledger.putJob('completed', { policy: { retentionMs: 30 * DAY } });
   await ledger.moveClock(DAY - 60_000);
   await prune();
@@ -25,6 +29,24 @@ test('a job goes when its retention has passed since its end, and not before', a
   expect(await prune()).toMatchObject({ jobs: 4 });
   expect(await Promise.all(jobs.map(exists))).toEqual([false, false, false, false]);
   expect(await exists(long)).toBe(true);
+});
+
+test('a dead letter keeps its job while it is open or can be restored, and is removed after its own retention [C60]', async () => {
+  const [open, discarded] = [await ledger.putJob('dead_letter', { policy: short }), await ledger.putJob('dead_letter', { policy: short })];
+  const entry = async (job: TestJob) => (await getEntry(ledger.db.api, wholeOrg(job.orgId), job.id))?.status ?? null;
+  const undo = { actor: null, undoWindowMs: 3 * DAY, operationId: null };
+  await discardEntry(ledger.db.api, { ...discarded, ...undo });
+  await ledger.moveClock(2 * DAY);
+  await prune();
+  expect(await Promise.all([open, discarded].map(exists))).toEqual([true, true]);
+  await ledger.moveClock(2 * DAY);
+  await prune();
+  expect(await Promise.all([open, discarded].map(exists))).toEqual([true, false]);
+  expect(await Promise.all([open, discarded].map(entry))).toEqual(['open', 'discarded']);
+  await ledger.moveClock(90 * DAY);
+  expect(await pruneEntries(ledger.db.api, { retentionMs: 90 * DAY, limit: 1_000 })).toBeGreaterThanOrEqual(2);
+  await prune();
+  expect([await exists(open), await entry(open), await entry(discarded)]).toEqual([false, null, null]);
 });
 
 test('a job that has not ended is never pruned, however old it is', async () => {

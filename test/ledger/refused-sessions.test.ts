@@ -8,7 +8,7 @@ import { openPooler, type PoolerHabits } from './pooler.ts';
 
 const ledger = useLedger();
 
-const POOLS = ['api', 'searching', 'workers', 'maintenance', 'projecting'] as const;
+const POOLS = ['api', 'searching', 'reading', 'workers', 'maintenance', 'projecting'] as const;
 
 const SIZES: Record<string, Partial<DatabaseParams>> = {
   'pools of fixed sizes': { apiPool: 4, workerPool: 4 },

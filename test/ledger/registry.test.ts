@@ -1,21 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { describe, expect, test } from 'vitest';
+import { wholeOrg } from '../../src/core/owner.ts';
 import { createOrg, DEFAULT_ORG_ID, setOrgCap, summarizeOrgs } from '../../src/ledger/access/orgs.ts';
 import { claimAndStartInTurn } from '../../src/ledger/attempts/claim-and-start.ts';
 import { lockRoom } from '../../src/ledger/attempts/claim-room.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { announceType, pauseType, readTypes, resumeType, setTypeConcurrency } from '../../src/ledger/queues/job-types.ts';
 import { configureQueue, readQueues } from '../../src/ledger/queues/queues.ts';
-import {
-  advanceSchedule,
-  dueSchedules,
-  listSchedules,
-  lockDueSchedule,
-  putSchedule,
-  removeSchedule,
-} from '../../src/ledger/queues/schedules.ts';
+import { advanceSchedule, dueSchedules, lockDueSchedule } from '../../src/ledger/queues/schedule-turns.ts';
+import { removeSchedule } from '../../src/ledger/queues/schedules.ts';
 import { rangesOf, useLedger } from './fixture.ts';
+import { storedSchedules, storeSchedule } from './stored-schedules.ts';
 
 const ledger = useLedger();
 
@@ -53,12 +49,17 @@ describe('queues', () => {
 
   test('what a change does not name stays', async () => {
     await configureQueue(ledger.db.api, { name: 'q:a' });
-    expect(await queueOf('q:a')).toEqual({ name: 'q:a', order: 'fair', pausedAt: null, limit: null });
+    const none = { concurrency: null, rate: null, depthCap: null, sloSeconds: null, reservedShare: null, drainingAt: null };
+    expect(await queueOf('q:a')).toEqual({ name: 'q:a', order: 'fair', pausedAt: null, limit: null, ...none });
     await configureQueue(ledger.db.api, { name: 'q:a', paused: true });
     await configureQueue(ledger.db.api, { name: 'q:a', order: 'fifo' });
     expect(await queueOf('q:a')).toMatchObject({ order: 'fifo', pausedAt: expect.any(Date) });
     await configureQueue(ledger.db.api, { name: 'q:a', paused: false });
     expect(await queueOf('q:a')).toMatchObject({ order: 'fifo', pausedAt: null });
+    await configureQueue(ledger.db.api, { name: 'q:a', concurrency: 3, rate: 0.5, draining: true });
+    await configureQueue(ledger.db.api, { name: 'q:a', concurrency: null, sloSeconds: 9 });
+    const left = { order: 'fifo', concurrency: null, rate: 0.5, sloSeconds: 9, drainingAt: expect.any(Date) };
+    expect(await queueOf('q:a')).toMatchObject(left);
   });
 });
 
@@ -165,20 +166,21 @@ describe('schedules', () => {
 
   test('a schedule announced again keeps the time it owes, unless its cron changed', async () => {
     const orgId = await ledger.newOrg();
-    await putSchedule(ledger.db.api, orgId, nightly(past));
-    const again = await putSchedule(ledger.db.api, orgId, { ...nightly(future), missed: 'all' });
+    await storeSchedule(ledger.db.api, orgId, nightly(past));
+    const again = await storeSchedule(ledger.db.api, orgId, { ...nightly(future), missed: 'all' });
     expect(again).toMatchObject({ orgId, nextAt: past, missed: 'all', lastFiredAt: null });
-    const changed = await putSchedule(ledger.db.api, orgId, { ...nightly(future), cron: '0 4 * * *' });
+    const changed = await storeSchedule(ledger.db.api, orgId, { ...nightly(future), cron: '0 4 * * *' });
     expect(changed.nextAt).toEqual(future);
-    expect(await listSchedules(ledger.db.api, orgId)).toHaveLength(1);
-    expect(await listSchedules(ledger.db.api, await ledger.newOrg())).toEqual([]);
-    expect(await removeSchedule(ledger.db.api, await ledger.newOrg(), 'nightly')).toBe(false);
-    expect(await removeSchedule(ledger.db.api, orgId, 'nightly')).toBe(true);
+    expect(await storedSchedules(ledger.db.api, orgId)).toHaveLength(1);
+    expect(await storedSchedules(ledger.db.api, await ledger.newOrg())).toEqual([]);
+    expect(await removeSchedule(ledger.db.api, wholeOrg(await ledger.newOrg()), 'nightly')).toBeNull();
+    expect(await removeSchedule(ledger.db.api, wholeOrg(orgId), 'nightly')).toMatchObject({ key: 'nightly' });
   });
 
   test('a due schedule is kept from others until it was moved on', async () => {
     const orgId = await ledger.newOrg();
-    await putSchedule(ledger.db.api, orgId, nightly(past));
+    const jobId = randomUUID();
+    await storeSchedule(ledger.db.api, orgId, nightly(past));
     await inTransaction(ledger.db.maintenance, async (client) => {
       const reference = { orgId, key: 'nightly', at: '' };
       const mine = await lockDueSchedule(client, reference);
@@ -186,16 +188,16 @@ describe('schedules', () => {
       expect(mine?.now.getTime()).toBeGreaterThan(past.getTime());
       const others = await inTransaction(ledger.db.maintenance, (other) => lockDueSchedule(other, reference));
       expect(others).toBeNull();
-      await advanceSchedule(client, { orgId, key: 'nightly', nextAt: future, firedAt: past });
+      await advanceSchedule(client, { orgId, key: 'nightly', nextAt: future, fired: { at: past, jobId }, skippedAt: [] });
     });
     expect(await dueSchedules(ledger.db.maintenance, null, 10)).toEqual([]);
-    expect(await listSchedules(ledger.db.api, orgId)).toMatchObject([{ nextAt: future, lastFiredAt: past }]);
+    expect(await storedSchedules(ledger.db.api, orgId)).toMatchObject([{ nextAt: future, lastFiredAt: past, lastJobId: jobId }]);
   });
 
   test('due schedules are read page by page, also those due at the same time', async () => {
     const orgs = await Promise.all([1, 2, 3].map(() => ledger.newOrg()));
     for (const orgId of orgs) {
-      for (const key of ['a', 'b']) await putSchedule(ledger.db.api, orgId, { ...nightly(past), key });
+      for (const key of ['a', 'b']) await storeSchedule(ledger.db.api, orgId, { ...nightly(past), key });
     }
     const seen: string[] = [];
     let page = await dueSchedules(ledger.db.maintenance, null, 2);

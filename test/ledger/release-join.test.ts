@@ -147,7 +147,7 @@ describe('a held parent', () => {
   test('is cancelled at once, since no handler is at work', async () => {
     const { parent, kid } = await heldWithChild();
     const params = { orgId: parent.orgId, projectId: null, ids: [parent.id], reason: null, actor: null, force: false };
-    expect(await cancelJobs(ledger.db.api, params)).toEqual([{ id: parent.id, kind: 'cancelled', previousState: 'running' }]);
+    expect(await cancelJobs(ledger.db.api, params)).toMatchObject([{ id: parent.id, kind: 'cancelled', previousState: 'running' }]);
     expect(await ledger.rowOf(parent)).toMatchObject({ state: 'cancelled', is_held: false, result: null });
     await finish(kid);
     await drain();

@@ -42,7 +42,7 @@ test.each([
   ['find_dependents', `'{1}', ${JOB}, '{1}', '{1500}', 10`],
   ['lock_dependents', `${JOB}, '{1001}'`],
   ['read_dependencies', `${JOB}, '{1001}'`],
-  ['release_dependents', `${JOB}, '{1001}', '{pending}', '{null}', '{dependencies_met}', '{null}'`],
+  ['release_dependents', `${JOB}, '{1001}', '{pending}', '{null}', '{dependencies_met}', '{null}', false`],
   ['adopt_dependents', `'{3001}', ${JOB}, '{3001}'`],
   ['lock_dependencies', `'${ORG}', '{00000000-0000-4000-8000-000000000002}'`],
   ['stage_jobs', `10, NULL, false`],

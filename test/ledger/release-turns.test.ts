@@ -91,7 +91,7 @@ describe('a job with more dependents than one turn moves', () => {
     for (const job of many) await finish(job);
     for (const job of flood) await finish(job);
     let next: Awaited<ReturnType<typeof release>>['next'] | undefined;
-    for (let turn = 0; turn < 6; turn++) ({ next } = await releaseDependents(ledger.db.maintenance, 3, next));
+    for (let turn = 0; turn < 6; turn++) ({ next } = await releaseDependents(ledger.db.maintenance, 3, { position: next }));
     expect(await Promise.all(flood.slice(1).map(pendingOf))).toEqual([0, 0, 0, 0, 0]);
     await drain();
   });

@@ -180,9 +180,9 @@ describe('a cascade', () => {
     for (const job of jobs) await finish(job, 'completed');
     const first = await releaseDependents(ledger.db.maintenance, 2);
     expect(first).toMatchObject({ consumed: 2, again: true });
-    const second = await releaseDependents(ledger.db.maintenance, 2, first.next);
+    const second = await releaseDependents(ledger.db.maintenance, 2, { position: first.next });
     expect(second).toMatchObject({ consumed: 1, again: true });
-    expect(await releaseDependents(ledger.db.maintenance, 2, second.next)).toMatchObject({ consumed: 0, again: false });
+    expect(await releaseDependents(ledger.db.maintenance, 2, { position: second.next })).toMatchObject({ consumed: 0, again: false });
   });
 });
 

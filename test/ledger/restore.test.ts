@@ -6,6 +6,7 @@ import { readFeed } from '../../src/ledger/history/read-feed.ts';
 import { projectRollups } from '../../src/ledger/history/rollups.ts';
 import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
 import { searchJobs } from '../../src/ledger/search/search-jobs.ts';
+import { auditAll } from './audit-all.ts';
 import { type TestJob, type TestLedger, useLedger } from './fixture.ts';
 import { type Restored, restoreInto } from './restored-ledger.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
@@ -19,6 +20,7 @@ let told: TestJob;
 let untold: TestJob;
 
 const projectAll = async (ledger: TestLedger): Promise<void> => {
+  await auditAll(ledger.db);
   for (;;) {
     const round = await projectRollups(ledger.db.maintenance);
     if (round.kind === 'projected' && !round.hasMore) return;

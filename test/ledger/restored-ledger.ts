@@ -35,6 +35,10 @@ export async function restoreInto(source: TestLedger): Promise<Restored> {
   };
 }
 
+/** A dump leaves out the columns that the database computes. */
+const COLUMNS = `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) AS columns FROM pg_catalog.pg_attribute
+  WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`;
+
 async function copyRows(source: TestLedger, url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
@@ -44,7 +48,9 @@ async function copyRows(source: TestLedger, url: string): Promise<void> {
   await client.query(`TRUNCATE ${tables.map(({ name }) => `millrace.${name}`).join(', ')}`);
   for (const { name } of tables) {
     const { rows } = await source.db.maintenance.query(`SELECT t::text AS row FROM millrace.${name} t`);
-    const text = `INSERT INTO millrace.${name} OVERRIDING SYSTEM VALUE SELECT (u.r::millrace.${name}).* FROM unnest($1::text[]) AS u(r)`;
+    const [{ columns }] = (await client.query(COLUMNS, [`millrace.${name}`])).rows;
+    const stored = `SELECT (u.r::millrace.${name}).* FROM unnest($1::text[]) AS u(r)`;
+    const text = `INSERT INTO millrace.${name} (${columns}) OVERRIDING SYSTEM VALUE SELECT ${columns} FROM (${stored}) s`;
     await client.query(text, [rows.map(({ row }) => row)]);
   }
   for (const { name } of (await client.query(SEQUENCES)).rows) {

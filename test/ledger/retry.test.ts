@@ -29,6 +29,7 @@ describe('a manual retry', () => {
       expect(answer).toEqual({
         ...{ kind: 'queued', state: 'scheduled', scheduledFor: expect.any(Date), attemptSlot: 2 },
         updatedAt: row.updated_at,
+        moved: expect.objectContaining({ jobId: job.id, from: state, to: 'scheduled', reason: 'manual_retry' }),
       });
       expect(row).toMatchObject({
         state: 'scheduled',

@@ -10,7 +10,7 @@ import { openPooler } from './pooler.ts';
 const ledger = useLedger();
 
 const KINDS = [
-  ...(['api', 'searching', 'workers', 'maintenance', 'projecting'] as const),
+  ...(['api', 'searching', 'reading', 'workers', 'maintenance', 'projecting'] as const),
   ...(['submitting', 'claiming', 'finishing'] as const),
 ];
 

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { allStatements } from '../../src/ledger/driver/statement.ts';
+import { plainText } from '../../src/ledger/driver/user-client.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -36,6 +37,20 @@ test('every statement of the ledger can be prepared on a migrated database', asy
   client.release(true);
   expect(refused).toEqual([]);
   expect(rows[0].prepared).toBeGreaterThanOrEqual(known.size);
+});
+
+test('as other clients than pg get it, every statement can be prepared, and its parameters are text or plain values', async () => {
+  await importLedger();
+  const client = await ledger.db.maintenance.connect();
+  const refused: string[] = [];
+  for (const { name, text } of allStatements()) {
+    await client.query(`PREPARE "${name}" AS ${plainText(text).text}`).catch((error: Error) => refused.push(`${name}: ${error.message}`));
+  }
+  const { rows } = await client.query(`SELECT name, p.type FROM pg_prepared_statements
+    CROSS JOIN LATERAL unnest(parameter_types::text[]) AS p(type) WHERE p.type IN ('json', 'jsonb', 'bytea') OR p.type LIKE '%[]'`);
+  client.release(true);
+  expect(refused).toEqual([]);
+  expect(rows).toEqual([]);
 });
 
 test('only submissions, which write many jobs to a row, write tokens by SQL of their own', () => {

@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { claimAndStart } from '../../src/ledger/attempts/claim-and-start.ts';
 import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { type JobChange, updateJob } from '../../src/ledger/jobs/update-job.ts';
-import { queueDepth } from '../../src/ledger/queues/queue-depth.ts';
+import { depthByOrg } from '../../src/ledger/queues/queue-depth.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { useLedger } from './fixture.ts';
 
@@ -43,7 +43,7 @@ describe('a job whose type is changed', () => {
 
 async function lineOf(count: number) {
   const { orgId, type, ids } = await ledger.submitLine(count);
-  const depth = (jobType = type) => queueDepth(ledger.db.api, { queue: 'q:default', jobType, atMost: 1_000 });
+  const depth = (jobType = type) => depthByOrg(ledger.db.api, { queue: 'q:default', jobType, atMost: 1_000 }).then(({ all }) => all);
   return {
     ...{ type, ids, depth },
     change: (index: number, change: JobChange) => update({ orgId, id: ids[index] as string }, change),

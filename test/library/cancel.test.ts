@@ -157,7 +157,7 @@ describe('a handler that cancels cooperatively', () => {
     return { millrace, jobId };
   }
 
-  it('keeps its signal after a plain request, and stops at its next checkpoint [GA-3.11]', async () => {
+  it('keeps its signal after a plain request, and stops at its next checkpoint [GA-3.11] [AB-cancel.04]', async () => {
     const seen: boolean[] = [];
     const gate = new Gate();
     const { millrace, jobId } = await runCooperative(async (context) => {

@@ -20,14 +20,19 @@ const calls = (millrace: Millrace): Record<string, () => Promise<unknown>> => ({
   failure: () => millrace.failure('x'),
   waitFor: () => millrace.waitFor('x'),
   explain: () => millrace.explain('x'),
+  logs: () => millrace.logs('x'),
+  follow: () => millrace.follow('x').next(),
   schedule: () => millrace.schedule('x', { cron: '@daily', submission: job }),
   unschedule: () => millrace.unschedule('x'),
   schedules: () => millrace.schedules(),
   start: () => millrace.start(),
   drain: () => millrace.drain(),
+  'batches.submit': () => millrace.batches.submit([job]),
+  'batches.open': () => millrace.batches.open('x'),
   'queues.list': () => millrace.queues.list(),
   'queues.configure': () => millrace.queues.configure('q:x', { order: 'fair' }),
   'queues.pause': () => millrace.queues.pause('q:x'),
+  'queues.drain': () => millrace.queues.drain('q'),
   'queues.resume': () => millrace.queues.resume('q:x'),
   'queues.pauseType': () => millrace.queues.pauseType('x'),
   'queues.resumeType': () => millrace.queues.resumeType('x'),
@@ -46,10 +51,10 @@ describe('a closed Millrace', () => {
     for (const [name, call] of Object.entries(calls(millrace))) await expect(call(), name).rejects.toMatchObject(CLOSED);
     expect(() => millrace.register({ type: 'late', handler: () => null })).toThrow(expect.objectContaining(CLOSED));
     expect(() => millrace.on('completed', () => {})).toThrow(expect.objectContaining(CLOSED));
-    const names = [millrace, millrace.queues].flatMap((each) => Object.getOwnPropertyNames(Object.getPrototypeOf(each)));
+    const names = [millrace, millrace.queues, millrace.batches].flatMap((each) => Object.getOwnPropertyNames(Object.getPrototypeOf(each)));
     expect(names.filter((name) => !OTHERS.includes(name)).sort()).toEqual(
       Object.keys(calls(millrace))
-        .map((name) => name.replace('queues.', ''))
+        .map((name) => name.replace(/^(?:queues|batches)\./, ''))
         .sort(),
     );
   });

@@ -61,7 +61,7 @@ describe('the context of a handler', () => {
     stop();
     expect(heard).toEqual([
       {
-        ...{ jobId: loud, type: 'act', attempt: 1, tags: null },
+        ...{ jobId: loud, type: 'act', attempt: 1, tags: null, correlationId: null, projectId: null },
         ...{ orgId: expect.any(String), createdAtMs: expect.any(Number) },
         ...{ level: 'warn', message: 'nearly full', fields: { percent: 93 } },
       },

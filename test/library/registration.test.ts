@@ -40,8 +40,8 @@ describe('register', () => {
     expect(refused).toBeInstanceOf(RegistrationError);
     expect(refused).toMatchObject({ code: 'INVALID_HANDLER', type: 'kept', status: 'INVALID', previous: true });
     expect(refused.details.map((issue) => issue.field).sort()).toEqual(['concurrency', 'handler', 'maxAttempts']);
-    const spaced = thrownBy(() => millrace.register({ type: 'no spaces', handler }));
-    expect(spaced).toMatchObject({ status: 'INVALID', previous: false });
+    const split = thrownBy(() => millrace.register({ type: 'two\nlines', handler }));
+    expect(split).toMatchObject({ status: 'INVALID', previous: false });
     expect(thrownBy(() => millrace.register({ type: 'x', handler, lease: '10ms' }))).toMatchObject({ status: 'INVALID' });
     await millrace.start();
     const { jobId } = await millrace.submit({ type: 'kept', payload: {} });

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { JobContext, Millrace } from '../../src/index.ts';
 import { observeStatements } from '../../src/ledger/driver/statement.ts';
+import { newProject } from '../ledger/new-project.ts';
 import { until } from '../until.ts';
 import { useBench } from './fixture.ts';
 
@@ -19,8 +20,9 @@ async function worker(type: string, orgs?: readonly string[]): Promise<{ millrac
   return { millrace, seen };
 }
 
-it('a handler knows the org and the project of its job, however the job reached it', async () => {
-  const [org, projectId] = [await bench.ledger.newOrg(), randomUUID()];
+it('a handler knows the org and the project of its job, however the job reached it [AB-principle.03]', async () => {
+  const org = await bench.ledger.newOrg();
+  const projectId = await newProject(bench.ledger.db, org);
   const { seen } = await worker('whose');
   const caller = await bench.open({ org });
   const submissions = [projectId, null].map((project) => ({ type: 'whose', payload: {}, projectId: project }));
@@ -32,7 +34,8 @@ it('a handler knows the org and the project of its job, however the job reached 
 });
 
 it('a job that starts with its submission has them too', async () => {
-  const [org, projectId] = [await bench.ledger.newOrg(), randomUUID()];
+  const org = await bench.ledger.newOrg();
+  const projectId = await newProject(bench.ledger.db, org);
   const seen: Seen = [];
   const millrace = await bench.open({ org, concurrency: 4 });
   millrace.register({ type: 'lone', handler: (context) => void seen.push({ orgId: context.orgId, projectId: context.projectId }) });
@@ -42,7 +45,7 @@ it('a job that starts with its submission has them too', async () => {
   expect(seen).toEqual([{ orgId: org, projectId }]);
 });
 
-it('a registration that names orgs runs their jobs and leaves those of other orgs to others', async () => {
+it('a registration that names orgs runs their jobs and leaves those of other orgs to others [AB-sec.03]', async () => {
   const [own, other] = [await bench.ledger.newOrg(), await bench.ledger.newOrg()];
   const [ownCaller, otherCaller] = [await bench.open({ org: own }), await bench.open({ org: other })];
   const type = 'served.some';

@@ -1,6 +1,8 @@
 import type pg from 'pg';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { Queryable } from '../../src/index.ts';
+import { DEFAULT_ORG_ID } from '../../src/ledger/access/orgs.ts';
+import { newProject } from '../ledger/new-project.ts';
 import { useStage } from './fixture.ts';
 
 const stage = useStage();
@@ -93,11 +95,19 @@ describe('a client of pg', () => {
 describe('a client of another library', () => {
   it('gets plain values, and its jobs commit or roll back with its rows', async () => {
     const first = await stage.millrace.submit(stage.acting(() => 1));
+    await newProject(stage.ledger.db, DEFAULT_ORG_ID, first.jobId);
     const tags = { 'quote " \\ and, comma': 'Ä 漢 {}' };
     const submissions = [
       stage.acting(() => 'plain'),
       stage.acting(() => 'tagged', { tags }),
-      stage.acting(() => 'whole', { tags, idempotencyKey: 'k', correlationId: 'c', projectId: first.jobId, category: 'cat', delay: '1ms' }),
+      stage.acting(() => 'whole', {
+        tags,
+        idempotencyKey: 'k',
+        correlationId: 'c',
+        projectId: first.jobId,
+        category: 'maintenance',
+        delay: '1ms',
+      }),
       stage.acting(() => 'dependent', { dependsOn: [first.jobId] }),
       { type: 'bytes', payload: new Uint8Array([0, 255]) },
     ];

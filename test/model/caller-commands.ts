@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { DEPENDENCY_TYPES } from '../../src/core/dependencies.ts';
+import type { LimitSubmission } from '../../src/core/limit.ts';
 import { priorityName } from '../../src/core/priority.ts';
 import type { Submission } from '../../src/core/submission.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
@@ -11,20 +12,27 @@ import { retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { prepareSubmission } from '../../src/services/jobs/prepare-submission.ts';
 import { anyOf, commandOf, hasJobs, hasLeases, leaseChoice, pick, pickLease } from './command.ts';
 import type { Submitted } from './model.ts';
-import { type ModelJob, mayRun, runsBy } from './model-job.ts';
+import { type ModelJob, type ModelLimit, mayRun, runsBy } from './model-job.ts';
 import { type System, TYPES } from './system.ts';
 
-const typeOf = fc.constantFrom(...TYPES);
-const priorityOf = fc.constantFrom(0, 2, 2, 4);
-const delayOf = fc.constantFrom(0, 0, 1_000, 30_000);
+export const typeOf = fc.constantFrom(...TYPES);
+export const priorityOf = fc.constantFrom(0, 2, 2, 4);
+export const delayOf = fc.constantFrom(0, 0, 1_000, 30_000);
 
-type Wanted = { type: string; priority: number; delayMs: number; payload: unknown };
+export type Wanted = {
+  type: string;
+  priority: number;
+  delayMs: number;
+  payload: unknown;
+  unique?: Submission['unique'];
+  limit?: ModelLimit;
+};
 type Ties = Pick<Submitted, 'dependsOn' | 'dependencyType' | 'parent'> & { key?: string };
 
-const UNTIED: Ties = { dependsOn: [], dependencyType: 'AFTER', parent: null };
+export const UNTIED: Ties = { dependsOn: [], dependencyType: 'AFTER', parent: null };
 
 /** The same submission for both sides. */
-async function prepare(system: System, wanted: Wanted, ties: Ties): Promise<{ entry: JobToWrite; submitted: Submitted }> {
+export async function prepare(system: System, wanted: Wanted, ties: Ties): Promise<{ entry: JobToWrite; submitted: Submitted }> {
   const submission: Submission = {
     type: wanted.type,
     payload: wanted.payload,
@@ -33,15 +41,23 @@ async function prepare(system: System, wanted: Wanted, ties: Ties): Promise<{ en
     idempotencyKey: ties.key ?? null,
     dependsOn: ties.dependsOn.map((job) => job.id),
     dependencyType: ties.dependencyType,
+    ...(wanted.unique == null ? {} : { unique: wanted.unique }),
+    ...(wanted.limit === undefined ? {} : { limit: limitOf(wanted.limit) }),
   };
   const prepared = await prepareSubmission(system.intake, { orgId: system.orgId, submission, actor: null });
   if (!prepared.ok) throw new Error(JSON.stringify(prepared.issues));
   const { entry } = prepared;
   const { policy, fingerprint } = entry.job;
-  const { type, priority, delayMs } = wanted;
+  const { unique: _, limit = null, ...same } = wanted;
   const { key = null, ...others } = ties;
-  return { entry, submitted: { id: entry.id, type, policy, priority, delayMs, key, fingerprint, ...others } };
+  if (limit !== null && entry.limitId !== undefined) system.limitIds.set(limit, entry.limitId);
+  return { entry, submitted: { ...same, id: entry.id, policy, key, fingerprint, limit, ...others } };
 }
+
+const limitOf = ({ key, concurrency, rate }: ModelLimit): LimitSubmission => ({
+  ...{ key, concurrency },
+  ...(rate === null ? {} : { rate: rate.count, per: `${rate.perMs}ms` }),
+});
 
 export const submitPlain = commandOf({
   name: 'submit',
@@ -119,7 +135,9 @@ export const cancel = commandOf({
     const previousState = job.state;
     const params = { orgId: system.orgId, projectId: null, ids: [job.id], reason: 'no longer needed', actor: 'user:1', force };
     const answers = await cancelJobs(system.ledger.db.api, params);
-    expect(answers).toEqual([{ id: job.id, kind: model.cancel(job, force), previousState }]);
+    const kind = model.cancel(job, force);
+    expect(answers).toMatchObject([{ id: job.id, kind, previousState }]);
+    expect(answers[0]?.moved?.to).toBe(kind === 'cancelled' ? job.state : undefined);
   },
 });
 

@@ -4,7 +4,9 @@ import { completeLate, leaseAgain, leaseSomeAhead } from './ahead-commands.ts';
 import { cancel, retry, spawn, submitDependent, submitKeyed, submitPlain } from './caller-commands.ts';
 import type { LedgerCommand } from './command.ts';
 import { bury, expire, pass, release, replaceWorker, stage } from './keeper-commands.ts';
+import { grant, submitLimited } from './limit-commands.ts';
 import { freeze, rescue } from './rescue-commands.ts';
+import { submitUnique } from './unique-commands.ts';
 import { advance, beat, checkpoint, claim, giveBack, progress, settle, start } from './worker-commands.ts';
 
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
@@ -15,6 +17,9 @@ export const EVERYTHING: Mix = [
   ...times(4, submitPlain),
   submitKeyed,
   ...times(3, submitDependent),
+  ...times(3, submitLimited),
+  ...times(4, grant),
+  ...times(3, submitUnique),
   ...times(2, claim),
   ...times(4, leaseSomeAhead),
   ...times(4, completeLate),

@@ -3,16 +3,16 @@ import { expect } from 'vitest';
 import { ownedJobs } from '../../src/ledger/attempts/owned-jobs.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import type { Model } from './model.ts';
-import { hasEnded, isHeldBy, type ModelJob, mayRun } from './model-job.ts';
+import { hasEnded, isHeldBy, type ModelJob, mayRun, permanentFailuresOf } from './model-job.ts';
 import type { System } from './system.ts';
 
-const ROWS = `SELECT j.id, j.state, j.attempts_started AS attempts, j.max_attempts AS "maxAttempts", j.round,
+const ROWS = `SELECT j.id, j.state, j.attempts_started AS attempts, j.max_attempts AS "maxAttempts", coalesce(j.permanent_failures, 0)::int4 AS "permanentFailures", j.round,
     j.lease_seq AS "leaseSeq", j.worker_id AS holder, j.is_held AS held, j.priority, j.event_count AS events, cardinality(j.record_ids) AS records,
     j.state = 'scheduled' AND j.worker_id IS NOT NULL AND j.claimed_at IS NULL AS "mayRun",
     (extract(epoch FROM j.started_at) * 1000)::int8 AS "startedAtMs",
     (extract(epoch FROM j.run_at) * 1000)::int8 AS "runAtMs", (extract(epoch FROM j.lifetime_deadline) * 1000)::int8 AS "deadlineMs",
     CASE WHEN j.completed_at IS NULL THEN CASE c.is_forced WHEN true THEN 'force' WHEN false THEN 'soft' END END AS cancel,
-    p.percent, CASE WHEN k.seq IS NOT NULL THEN json_build_object('text', convert_from(k.state, 'UTF8'), 'leaseSeq', k.lease_seq) END
+    p.percent, j.payload, CASE WHEN k.seq IS NOT NULL THEN json_build_object('text', convert_from(k.state, 'UTF8'), 'leaseSeq', k.lease_seq) END
       AS checkpoint
   FROM millrace.jobs j LEFT JOIN millrace.cancel_requests c ON c.org_id = j.org_id AND c.seq = j.seq
   LEFT JOIN millrace.progress p ON p.org_id = j.org_id AND p.seq = j.seq
@@ -26,10 +26,11 @@ const EVENTS = `SELECT j.id, e.from_state AS "from", e.to_state AS "to", e.reaso
 
 function rowOf(job: ModelJob) {
   const { id, state, attempts, maxAttempts, round, leaseSeq, holder, held, priority } = job;
-  const { runAtMs, deadlineMs, startedAtMs, percent, checkpoint } = job;
+  const { runAtMs, deadlineMs, startedAtMs, percent, checkpoint, payload } = job;
   const cancel = hasEnded(job) ? null : job.cancel;
   const events = job.history.length;
-  const row = { id, state, attempts, maxAttempts, round, leaseSeq, holder, held, priority };
+  const permanentFailures = permanentFailuresOf(job);
+  const row = { id, state, attempts, maxAttempts, permanentFailures, round, leaseSeq, holder, held, priority };
   const records = events;
   return {
     ...row,
@@ -42,6 +43,7 @@ function rowOf(job: ModelJob) {
     cancel,
     percent,
     checkpoint,
+    payload,
   };
 }
 

@@ -17,6 +17,12 @@ export type Entry = {
   presumed: boolean;
 };
 
+/** How many jobs with a key run at the same time, and how many start within a time. */
+export type ModelLimit = { key: string; concurrency: number | null; rate: { count: number; perMs: number } | null };
+
+/** A limit let this job start. The lease is the newest that the job had at that time. */
+export type Grant = { limit: ModelLimit; job: ModelJob; leaseSeq: number; atMs: number; startedAtMs: number | null; isOver: boolean };
+
 export type ModelJob = {
   id: string;
   /** Its place in the order of submission. */
@@ -45,6 +51,8 @@ export type ModelJob = {
   percent: number | null;
   checkpoint: { text: string; leaseSeq: number } | null;
   history: Entry[];
+  limit: ModelLimit | null;
+  payload: unknown;
 };
 
 /** A lease that a claim gave, for good: the worker may use it long after it lost the job. */
@@ -77,3 +85,37 @@ export function verdictOf({ dependsOn, dependencyType }: Pick<ModelJob, 'depends
   }
   return { kind: dependsOn.every((job) => job.state === 'completed') ? 'proceed' : 'wait' };
 }
+
+export type Submitted = {
+  id: string;
+  type: string;
+  policy: Policy;
+  priority: number;
+  delayMs: number;
+  key: string | null;
+  fingerprint: string | null;
+  dependsOn: readonly ModelJob[];
+  dependencyType: DependencyType;
+  /** The job whose completion waits for this one. */
+  parent: ModelJob | null;
+  limit: ModelLimit | null;
+  payload: unknown;
+};
+
+export type Ending = {
+  to: JobState;
+  reason: Reason;
+  delayMs: number | null;
+  refunds: boolean;
+  holds: boolean;
+};
+
+/** A lease whose handler was called `agoMs` ago, without a start in the ledger. */
+export type LateEnd = { lease: GivenLease; agoMs: number };
+
+/** How often someone retried the job after a permanent failure of its own. The next such failure may make it poison. */
+export const permanentFailuresOf = ({ history }: ModelJob): number =>
+  history.filter(({ reason }, index) => {
+    const before = history[index - 1]?.reason;
+    return reason === 'manual_retry' && (before === 'permanent_failure' || before === 'poison');
+  }).length;

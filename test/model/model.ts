@@ -1,34 +1,24 @@
 /** The life of jobs as plain objects: each method does to the model what one operation of the ledger must do, and answers alike. */
-import type { DependencyType } from '../../src/core/dependencies.ts';
 import type { Policy } from '../../src/core/policy.ts';
 import type { JobState } from '../../src/core/states.ts';
 import type { Reason } from '../../src/core/transitions.ts';
-import { type Entry, type GivenLease, hasEnded, isHeldBy, type ModelJob, mayRun, mayRunBy, runsBy, verdictOf } from './model-job.ts';
+import {
+  type Ending,
+  type Entry,
+  type GivenLease,
+  type Grant,
+  hasEnded,
+  isHeldBy,
+  type LateEnd,
+  type ModelJob,
+  mayRun,
+  mayRunBy,
+  runsBy,
+  type Submitted,
+  verdictOf,
+} from './model-job.ts';
 
-export type Submitted = {
-  id: string;
-  type: string;
-  policy: Policy;
-  priority: number;
-  delayMs: number;
-  key: string | null;
-  fingerprint: string | null;
-  dependsOn: readonly ModelJob[];
-  dependencyType: DependencyType;
-  /** The job whose completion waits for this one. */
-  parent: ModelJob | null;
-};
-
-export type Ending = {
-  to: JobState;
-  reason: Reason;
-  delayMs: number | null;
-  refunds: boolean;
-  holds: boolean;
-};
-
-/** A lease whose handler was called `agoMs` ago, without a start in the ledger. */
-export type LateEnd = { lease: GivenLease; agoMs: number };
+export type { Ending, LateEnd, Submitted } from './model-job.ts';
 
 type Key = { jobId: string; fingerprint: string | null; untilMs: number };
 
@@ -42,6 +32,11 @@ export class Model {
   readonly leases: GivenLease[] = [];
   /** Places in the line for workers. A cancelled job takes its place with it. */
   readonly line = new Set<ModelJob>();
+  /** Jobs that wait for a grant of their limit before they get a place in the line. */
+  readonly limited = new Set<ModelJob>();
+  readonly grants = new Set<Grant>();
+  /** By type and unique key, the newest job that was submitted with it. */
+  readonly marks = new Map<string, ModelJob>();
   /** Ended or held since the releaser last looked. */
   readonly news = new Set<ModelJob>();
   readonly #keys = new Map<string, Key>();
@@ -67,11 +62,10 @@ export class Model {
     return { kind: 'accepted' };
   }
 
-  #born({ id, type, policy, priority, delayMs, dependsOn, dependencyType, parent }: Submitted): ModelJob {
+  #born({ policy, priority, delayMs, dependsOn, key: _, fingerprint: __, ...same }: Submitted): ModelJob {
     return {
-      id,
+      ...same,
       order: this.jobs.length,
-      type,
       policy,
       priority: Math.min(priority, ...dependsOn.map((each) => each.priority)),
       state: 'pending',
@@ -86,8 +80,6 @@ export class Model {
       runAtMs: this.nowMs + delayMs,
       deadlineMs: this.#deadline(policy),
       dependsOn,
-      dependencyType,
-      parent,
       cancel: null,
       percent: null,
       checkpoint: null,
@@ -180,7 +172,7 @@ export class Model {
       return 'cancelled';
     }
     job.holder = null;
-    this.line.add(job);
+    this.#lineUp(job);
     return 'returned';
   }
 
@@ -203,9 +195,19 @@ export class Model {
       job.cancel = force || job.cancel === 'force' ? 'force' : 'soft';
       return 'requested';
     }
-    this.#move(job, 'cancelled', 'cancelled');
-    this.line.delete(job);
+    this.#leave(job, 'cancelled');
     return 'cancelled';
+  }
+
+  /** A newer job takes the place of one that waits to start. */
+  replace(job: ModelJob): void {
+    this.#leave(job, 'replaced');
+  }
+
+  #leave(job: ModelJob, reason: 'cancelled' | 'replaced'): void {
+    this.#move(job, 'cancelled', reason);
+    this.line.delete(job);
+    this.limited.delete(job);
   }
 
   retry(job: ModelJob, params: { resets: boolean; delayMs: number; priority: number | null }): boolean {
@@ -233,6 +235,7 @@ export class Model {
     const isLate = ({ deadlineMs }: ModelJob) => deadlineMs !== null && deadlineMs < this.nowMs;
     const late = this.jobs.filter((job) => !hasEnded(job) && job.holder === null && isLate(job));
     for (const job of [...this.line]) if (isLate(job)) this.line.delete(job);
+    for (const job of [...this.limited]) if (isLate(job)) this.limited.delete(job);
     for (const job of late) this.#move(job, 'dead_letter', 'lifetime_exceeded');
     return late.length;
   }
@@ -257,6 +260,10 @@ export class Model {
     this.#move(job, job.runAtMs > this.nowMs ? 'delayed' : 'scheduled', reason);
   }
 
+  #lineUp(job: ModelJob): void {
+    (job.limit === null ? this.line : this.limited).add(job);
+  }
+
   #hasLiveChildren(job: ModelJob): boolean {
     return this.jobs.some((child) => child.parent === job && !hasEnded(child));
   }
@@ -270,7 +277,7 @@ export class Model {
     job.state = to;
     job.held = false;
     if (to !== 'running') job.holder = null;
-    if (to === 'scheduled') this.line.add(job);
+    if (to === 'scheduled') this.#lineUp(job);
     if (hasEnded(job)) this.news.add(job);
   }
 

@@ -1,4 +1,5 @@
 /** The real side of a model run: a ledger whose clock stands still, one org, some workers and what they remember. */
+
 import { expect } from 'vitest';
 import type { PolicyLayer } from '../../src/core/policy.ts';
 import type { JobWriter } from '../../src/engine/submit/job-writer.ts';
@@ -6,12 +7,13 @@ import { Spawner } from '../../src/engine/submit/spawner.ts';
 import { Claims } from '../../src/engine/work/claims.ts';
 import type { ReadyRange } from '../../src/ledger/attempts/claim-and-start.ts';
 import { registerWorker } from '../../src/ledger/attempts/workers.ts';
+import { replaceClock } from '../../src/ledger/driver/clock.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import type { Intake } from '../../src/services/jobs/prepare-submission.ts';
 import { submitParts } from '../engine/submit-parts.ts';
 import type { TestLedger } from '../ledger/fixture.ts';
 import { Model } from './model.ts';
-import { type GivenLease, isHeldBy } from './model-job.ts';
+import { type GivenLease, isHeldBy, type ModelLimit } from './model-job.ts';
 
 const SECOND = 1_000;
 const HOUR = 3_600 * SECOND;
@@ -40,7 +42,7 @@ export const TYPES = Object.keys(LIVES);
 
 const WORKER = { host: 'host-1', pid: 4711, types: TYPES, queues: ['q:default'], slots: 8 };
 const TABLES = `jobs ready timers waiting claims cancel_requests dependencies releases idempotency_keys records progress
-  checkpoints workers`;
+  checkpoints workers limited limit_grants unique_keys`;
 
 /** Without foreign keys and triggers, so that the order of the tables does not matter. A TRUNCATE of few rows takes 20 times as long. */
 const EMPTY = `BEGIN; SET LOCAL session_replication_role = replica;
@@ -54,8 +56,7 @@ export async function stopClock(ledger: TestLedger): Promise<void> {
   const { rows } = await api.query('SELECT current_database() AS name');
   await api.query(`ALTER DATABASE ${rows[0].name} SET synchronous_commit = off; SET synchronous_commit = off`);
   await api.query('CREATE TABLE public.stopped_clock AS SELECT pg_catalog.now() AS at');
-  await api.query(`CREATE OR REPLACE FUNCTION millrace.clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE
-    AS 'SELECT at FROM public.stopped_clock'`);
+  await replaceClock(api, () => 'at FROM public.stopped_clock');
 }
 
 /** Where workers' statements go, so that a test can spoil one on its way. */
@@ -68,6 +69,8 @@ export class System {
   readonly writer: JobWriter;
   readonly intake: Intake;
   readonly spawner: Spawner;
+  /** The numbers of the limits that jobs were submitted with. */
+  readonly limitIds = new Map<ModelLimit, number>();
   readonly #claims = new Map<number, Claims>();
 
   constructor(ledger: TestLedger, orgId: string, wire: Wire = (db) => db) {
@@ -76,7 +79,8 @@ export class System {
     this.workers = wire(ledger.db.workers);
     const { writer, intake } = submitParts(ledger, (type) => LIVES[type]);
     this.writer = writer;
-    this.intake = intake;
+    // As governed jobs, all jobs become poison when they fail permanently again after a manual retry.
+    this.intake = { ...intake, profile: { ...intake.profile, poisonAfter: 2 } };
     this.spawner = new Spawner({ writer, prepare: () => Promise.reject(new Error('the model prepares by itself')) });
   }
 

@@ -13,7 +13,7 @@ import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
 import { settled } from '../ledger/fixture.ts';
 import { anyOf, commandOf, hasLeases, leaseChoice, pick, pickAhead, pickLease, workerIds } from './command.ts';
 import type { Ending, Model } from './model.ts';
-import { type GivenLease, isHeldBy } from './model-job.ts';
+import { type GivenLease, isHeldBy, permanentFailuresOf } from './model-job.ts';
 import { rangesOf, type System, TYPES } from './system.ts';
 
 export const typesOf = fc.subarray(TYPES, { minLength: 1 });
@@ -111,7 +111,12 @@ export function endingOf(model: Model, { job }: GivenLease, params: { outcome: O
   const { outcome, random, holds } = params;
   const { transition, delayMs, failure } = decide({
     outcome,
-    job: { attemptsStarted: job.attempts, maxAttempts: job.maxAttempts, lifetimeDeadlineMs: job.deadlineMs },
+    job: {
+      attemptsStarted: job.attempts,
+      maxAttempts: job.maxAttempts,
+      lifetimeDeadlineMs: job.deadlineMs,
+      permanentFailures: permanentFailuresOf(job),
+    },
     policy: job.policy,
     random,
     nowMs: model.nowMs,

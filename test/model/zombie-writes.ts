@@ -1,7 +1,7 @@
 /** What a worker may still write with a lease it lost, though it holds the very job again by a newer one. */
 import { expect } from 'vitest';
 import { completeJobs, completeLateJobs } from '../../src/ledger/attempts/complete-jobs.ts';
-import { assertOwned, reportProgress, saveCheckpoint } from '../../src/ledger/attempts/fenced-writes.ts';
+import { assertOwned, holdAttempt, reportProgress, saveCheckpoint } from '../../src/ledger/attempts/fenced-writes.ts';
 import { heartbeat } from '../../src/ledger/attempts/heartbeat.ts';
 import { returnExpired, returnJobs } from '../../src/ledger/attempts/return-jobs.ts';
 import { settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
@@ -182,6 +182,11 @@ export const ZOMBIE_WRITES: Record<string, Check> = {
   millrace_lock_parent: async (db, ledger) => {
     const { old } = await restarted(ledger);
     expect(await lockParent(db, old), 'the parent of a spawn by a zombie').toEqual({ landed: false });
+  },
+
+  millrace_hold_attempt: async (db, ledger) => {
+    const { old } = await restarted(ledger);
+    expect((await holdAttempt(db, old, null)).landed, 'an attempt that a zombie holds').toBe(false);
   },
 
   millrace_assert_owned: async (db, ledger) => {

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { API_KEY_SCOPES, DEFAULT_SCOPES, parseApiKey } from '../../src/core/api-key.ts';
 import { revokeApiKey, touchApiKeys } from '../../src/ledger/access/api-keys.ts';
@@ -7,6 +6,7 @@ import { createOrg, requireOrg } from '../../src/services/access/create-org.ts';
 import { listKeys } from '../../src/services/access/list-keys.ts';
 import { revokeKey } from '../../src/services/access/revoke-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { newProject } from '../ledger/new-project.ts';
 
 const ledger = useLedger();
 const DAY_MS = 86_400_000;
@@ -55,7 +55,8 @@ describe('keys', () => {
   });
 
   it('are listed for their own org, with what became of them', async () => {
-    const [orgId, otherOrg, projectId] = [await ledger.newOrg(), await ledger.newOrg(), randomUUID()];
+    const [orgId, otherOrg] = [await ledger.newOrg(), await ledger.newOrg()];
+    const projectId = await newProject(ledger.db, orgId);
     const active = await createKey(ledger.db, { orgId, name: 'active', projectId, scopes: ['jobs:read'] });
     const revoked = await createKey(ledger.db, { orgId, name: 'revoked' });
     const expired = await createKey(ledger.db, { orgId, name: 'expired', lifetimeMs: 1_000 });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { type Span, Tracer } from '../../src/telemetry/trace.ts';
+import { SinkTracer, type Span } from '../../src/telemetry/trace.ts';
 
-function tracing(): { tracer: Tracer; spans: Span[] } {
+function tracing(): { tracer: SinkTracer; spans: Span[] } {
   const spans: Span[] = [];
-  return { tracer: new Tracer((span) => spans.push(span)), spans };
+  return { tracer: new SinkTracer((span) => spans.push(span)), spans };
 }
 
 describe('a trace', () => {
@@ -52,7 +52,7 @@ describe('a trace', () => {
   });
 
   it('has ids even when no exporter receives its spans', () => {
-    const tracer = new Tracer(null);
+    const tracer = new SinkTracer(null);
     const outer = tracer.start('outer');
     const inner = tracer.start('inner', outer);
     inner.end();
