@@ -33,6 +33,8 @@ export async function crashDatabase({ postgres, program, ...params }: CrashParam
   await postgres.crash();
   const downMs = performance.now();
   await delay(params.downMs);
+  // On a busy machine no caller may have met the outage yet.
+  while (!callers.answers.some(({ atMs, tookMs }) => atMs - tookMs > downMs)) await delay(5);
   const startingMs = performance.now();
   await postgres.start();
   const upMs = performance.now();

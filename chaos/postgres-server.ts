@@ -1,8 +1,8 @@
 /** A PostgreSQL server that the test can crash and restart. Its data is on disk at every commit, as in production. */
-import { randomUUID } from 'node:crypto';
+import { randomInt, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { chown, mkdir, rm } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chooseAccount, machineAccounts } from '../src/postgres/account.ts';
@@ -46,11 +46,19 @@ export async function createPostgres(): Promise<PostgresServer> {
   };
 }
 
+/** Linux gives ports from 32768 on to those who ask for any. One below stays free while its server starts again. */
+const PORTS = { from: 20_000, to: 32_000 };
+
 export async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  await once(probe, 'close');
-  return port;
+  for (;;) {
+    const port = randomInt(PORTS.from, PORTS.to);
+    const probe = createServer();
+    const isFree = await new Promise<boolean>((resolve) => {
+      probe.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true));
+    });
+    if (!isFree) continue;
+    probe.close();
+    await once(probe, 'close');
+    return port;
+  }
 }

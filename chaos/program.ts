@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { freePort } from './postgres-server.ts';
 
 const PROGRAM = fileURLToPath(new URL('../bin/millrace.js', import.meta.url));
 
@@ -53,7 +54,7 @@ export class Program {
 
   /** Resolves when the server responds. A restart uses the same port. */
   async start(): Promise<void> {
-    const port = this.#url === '' ? '0' : new URL(this.#url).port;
+    const port = this.#url === '' ? String(await freePort()) : new URL(this.#url).port;
     const database = this.#databaseUrl === '' ? [] : ['--database', this.#databaseUrl];
     const args = ['up', ...this.#modules, '--json', '--port', port, ...database];
     const child = spawn(process.execPath, [PROGRAM, ...args], {

@@ -18,7 +18,7 @@ millrace.register({
 await millrace.start();
 
 const later = await millrace.submit({ type: 'remind', payload: { text: 'after a while' }, delay: '300ms', queue });
-const scheduledAt = new Date(Date.now() + 1_000);
+const scheduledAt = new Date(Date.now() + 3_000);
 const at = await millrace.submit({ type: 'remind', payload: { text: 'on time' }, scheduledAt, queue });
 console.log(`accepted: ${later.state}, ${at.state}`);
 

@@ -36,7 +36,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   try {
     project.provide('program', await buildProgram(folder));
     const databaseUrl = process.env.MILLRACE_TEST_DATABASE_URL ?? '';
-    const postgres = await openPostgres({ databaseUrl, home: join(folder, 'home'), onNotice: console.warn });
+    const postgres = await openRoomy({ databaseUrl, home: join(folder, 'home'), onNotice: console.warn });
     const databases = await makeTemplate(postgres);
     project.provide('postgresUrl', postgres.url);
     project.provide('databases', databases);
@@ -49,6 +49,18 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await remove();
     throw error;
   }
+}
+
+/** Four processes with tests, and the programs that they start, may have more than the 200 sessions that an embedded server allows. */
+const SESSIONS = 1_000;
+
+async function openRoomy(options: Parameters<typeof openPostgres>[0]): Promise<PostgresHandle> {
+  const postgres = await openPostgres(options);
+  if (postgres.kind === 'external') return postgres;
+  await onServer(postgres.url, (admin) => admin.query(`ALTER SYSTEM SET max_connections = ${SESSIONS}`));
+  // The setting needs a restart.
+  await postgres.close();
+  return openPostgres(options);
 }
 
 /**

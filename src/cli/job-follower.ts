@@ -56,16 +56,17 @@ export class JobFollower {
     const [updatedAtMs, progressAtMs] = [job.updatedAt.getTime(), job.progress?.updatedAt.getTime() ?? 0];
     if (seen !== null && seen.updatedAtMs === updatedAtMs && seen.progressAtMs === progressAtMs) return [];
     const history = await this.#engine.reader.history(wholeOrg(org.id), job.id);
+    const newest = history.at(-1);
+    // The job moved on after its row was read. The next look tells the change together with its failure, which is in the row.
+    if (newest !== undefined && newest.to !== job.state) return [];
     this.#seen.set(job.id, { changes: history.length, updatedAtMs, progressAtMs });
     const fresh = seen === null ? history.slice(-1) : history.slice(seen.changes);
-    const newest = history.at(-1);
     const news: JobNews[] = fresh.map((transition) => {
       const failure = transition === newest && BAD_NEWS.has(transition.to) ? job.lastFailure : null;
       return { kind: 'state', org, job, transition, failure };
     });
     if (job.progress !== undefined && progressAtMs > (seen?.progressAtMs ?? 0))
       news.unshift({ kind: 'progress', org, job, progress: job.progress });
-    // The history may be newer than the row, and the row is read again at the next look.
     if (isTerminal(job.state) && this.#open.delete(job.id)) this.ended.set(job.id, job.state);
     return news;
   }

@@ -13,18 +13,24 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 const isRunByNpm = process.env.npm_lifecycle_event !== undefined;
 /** The terminal sends Ctrl-C to npm and to this process, and npm sends it once more. Both signals are one request. */
 const SAME_REQUEST_MS = isRunByNpm ? 1_000 : 0;
+/** On a busy machine, the one that npm sends may come later than that. A person who insists sends at least one more. */
+const LATE_REPEAT_MS = isRunByNpm ? 10_000 : 0;
 const PARENT_CHECK_MS = 100;
 
 /** The first signal asks the command to stop; a second signal ends the process immediately. */
 export function listenForStop(onForced: () => void): Stop {
   const { promise, resolve } = Promise.withResolvers<NodeJS.Signals>();
   let askedMs: number | null = null;
+  let isRepeated = false;
   const onSignal = (signal: NodeJS.Signals) => {
     if (askedMs === null) {
       askedMs = performance.now();
       return resolve(signal);
     }
-    if (performance.now() - askedMs < SAME_REQUEST_MS) return;
+    const sinceMs = performance.now() - askedMs;
+    const isSameRequest = sinceMs < SAME_REQUEST_MS || (!isRepeated && sinceMs < LATE_REPEAT_MS);
+    isRepeated = true;
+    if (isSameRequest) return;
     onForced();
     process.exit(EXIT.interrupted);
   };

@@ -11,6 +11,8 @@ import { start } from './program.ts';
 
 const ledger = useLedger();
 const DAY_MS = 86_400_000;
+/** In this database alone: other tests share the server. */
+const HELD_UP = `datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%artifacts%'`;
 
 test('a process that is killed between the object and its row leaves nothing behind a day later', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'artifacts-crash-'));
@@ -23,7 +25,8 @@ test('a process that is killed between the object and its row leaves nothing beh
   onTestFinished(() => holder.end());
   // Lets the row of the upload be written, and holds up the statement that shows the artifact.
   await holder.query(
-    `CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_lock(4711); RETURN NEW; END $$`,
+    `CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+       PERFORM set_config('lock_timeout', '0', true), pg_advisory_lock(4711); RETURN NEW; END $$`,
   );
   await holder.query('CREATE TRIGGER hold_up BEFORE UPDATE ON millrace.artifacts FOR EACH ROW EXECUTE FUNCTION hold_up()');
   await holder.query('SELECT pg_advisory_lock(4711)');
@@ -31,16 +34,12 @@ test('a process that is killed between the object and its row leaves nothing beh
   const uploading = start(['artifacts', 'put', '-', '--org', orgId], { database: ledger.db.url, env, stdin: 'whole' });
   await until('the object is complete', () => stored().length === 2);
   await until('the row is about to be shown', async () => {
-    const { rows } = await ledger.db.api.query(
-      `SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%artifacts%'`,
-    );
+    const { rows } = await ledger.db.api.query(`SELECT 1 FROM pg_stat_activity WHERE ${HELD_UP}`);
     return rows.length > 0;
   });
   uploading.kill('SIGKILL');
   await uploading.ended;
-  await ledger.db.api.query(
-    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%artifacts%'`,
-  );
+  await ledger.db.api.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${HELD_UP}`);
   await holder.query('DROP TRIGGER hold_up ON millrace.artifacts');
   const states = async () => (await ledger.db.api.query('SELECT state FROM millrace.artifacts WHERE org_id = $1', [orgId])).rows;
   expect(await states()).toEqual([{ state: 'uploading' }]);

@@ -5,13 +5,13 @@ import { folderWith, start } from './program.ts';
 
 const bench = useBench();
 
-/** `near` waits for ever, and `spin` never yields. */
+/** `near` waits for ever, and `spin` never yields. It sleeps, so that the processor is free for other tests. */
 const MODULE = `
   import { writeSync } from 'node:fs';
   const say = (words) => writeSync(1, words + '\\n');
   export const handlers = {
     near: { handler: ({ jobId }) => { say('near ' + jobId); return new Promise(() => {}); } },
-    spin: { handler: ({ jobId }) => { say('spin ' + jobId); for (;;); } },
+    spin: { handler: ({ jobId }) => { say('spin ' + jobId); for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000); } },
   };`;
 
 const NEIGHBOURS = 3;
@@ -24,7 +24,8 @@ it('a worker whose handler never yields returns its other jobs and ends, althoug
   const millrace = await bench.open();
   const near = await Promise.all(Array.from({ length: NEIGHBOURS }, () => millrace.submit({ type: 'near', payload: {} })));
   for (const { jobId } of near) await worker.said(new RegExp(`near ${jobId}`));
-  const spin = await millrace.submit({ type: 'spin', payload: {}, timeout: '8s', backoff: AT_ONCE });
+  // A timeout that leaves a busy machine time to see the blocked worker before it is ended.
+  const spin = await millrace.submit({ type: 'spin', payload: {}, timeout: '20s', backoff: AT_ONCE });
   await worker.said(new RegExp(`spin ${spin.jobId}`));
   worker.kill('SIGTERM');
 
@@ -52,6 +53,6 @@ it('a worker whose handler never yields returns its other jobs and ends, althoug
   const last = worker.logs.find(({ message }) => message === 'process.blocked');
   expect(last).toMatchObject({ level: 'error', time: expect.stringMatching(/^\d{4}-.*Z$/), job_id: spin.jobId, job_type: 'spin' });
   expect(last?.reason).toMatch(/The event loop of this process \(\d+\) has been blocked for /);
-  expect(last?.reason).toContain(`Job ${spin.jobId} of type spin ran past its timeout of PT8S`);
+  expect(last?.reason).toContain(`Job ${spin.jobId} of type spin ran past its timeout of PT20S`);
   await until('the tables agree', () => bench.violations(), []);
 });

@@ -5,6 +5,7 @@ import { until } from '../until.ts';
 import { keyOf, logged, post, startUp } from './observed-process.ts';
 
 const ledger = useLedger();
+const HOUR_MS = 3_600_000;
 const DEBUG = '[telemetry]\nlog_level = "debug"\n';
 
 async function observed() {
@@ -38,12 +39,15 @@ async function observed() {
 
 describe('at the level debug, a job of /queue/v1 has a line for each change', () => {
   it('that its time, its attempts and its dependencies make [FR-16.30]', async () => {
-    const { program, submit, agree } = await observed();
-    const first = await submit({ delay: 'PT0.5S' });
+    const { program, submit, reached, agree } = await observed();
+    const first = await submit({ delay: 'PT1H' });
     const waiting = await submit({ depends_on: [first] });
-    const timed = await submit({ depends_on: [first], delay: 'PT3S' });
+    const timed = await submit({ depends_on: [first], delay: 'PT2H' });
+    await ledger.moveClock(HOUR_MS);
     expect(await agree(first, 'completed')).toEqual(['delayed>scheduled', 'scheduled>running', 'running>completed']);
     expect(await agree(waiting, 'completed')).toEqual(['pending>scheduled', 'scheduled>running', 'running>completed']);
+    await reached(timed, 'delayed');
+    await ledger.moveClock(HOUR_MS);
     expect(await agree(timed, 'completed')).toEqual(['pending>delayed', 'delayed>scheduled', 'scheduled>running', 'running>completed']);
     const backoff = { initial_delay: '100ms', max_delay: '100ms' };
     const failing = await submit({ payload: { duration_ms: 1, failure: 'TEMPORARY' }, max_attempts: 2, backoff });

@@ -52,11 +52,17 @@ it.each(['53100', '58030'])(
         },
       });
     }
-    expect(await readiness(url)).toMatchObject({
-      status: 503,
-      code: 'DATABASE_DISK_FULL',
-      reasons: ['The disk of the database is full. Jobs are accepted again once there is room on it.'],
-    });
+    // The readiness follows from a write that failed within the last five seconds. Each look makes one.
+    const full = 'The disk of the database is full. Jobs are accepted again once there is room on it.';
+    await until(
+      'the readiness says that the disk is full',
+      async () => {
+        await ada.submit();
+        const { status, code, reasons } = await readiness(url);
+        return { status, code, reasons };
+      },
+      { status: 503, code: 'DATABASE_DISK_FULL', reasons: [full] },
+    );
     await serve.said(/"event":"disk_full","message":"could not extend file/);
     expect(await logged(serve, { message: 'database.disk_full' })).toMatchObject({
       level: 'error',

@@ -44,6 +44,7 @@ async function opened() {
     env: {
       MILLRACE_SIMULATION_TIME_SCALE: '0.01',
       MILLRACE_WEBHOOKS_BACKOFF_BASE: '10ms',
+      MILLRACE_WEBHOOKS_TIMEOUT: '60s',
       MILLRACE_EGRESS_TARGETS: new URL(receiver.url('ok')).host,
     },
   });

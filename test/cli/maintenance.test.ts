@@ -14,10 +14,13 @@ type Task = { name: string; paused: boolean; runs: number };
 const tasks = async () => ((await ask(['maintenance', 'list', ...at()], here())) as { items: Task[] }).items;
 
 test('maintenance tasks are listed, run, paused and resumed [AB-cat.22]', async () => {
-  expect((await tasks()).map(({ name }) => name)).toEqual(MAINTENANCE_TASK_NAMES);
+  const before = await tasks();
+  expect(before.map(({ name }) => name)).toEqual(MAINTENANCE_TASK_NAMES);
   const ran = await run(['maintenance', 'run', 'idempotency_keys', ...at()], here());
   expect(ran.stdout).toMatch(/^The task idempotency_keys runs as job [0-9a-f-]{36}\.\n$/);
-  await until('it has run', async () => (await tasks())[0]?.runs ?? 0, 1);
+  // Its schedule may have run it, too.
+  const runs = async () => (await tasks())[0]?.runs ?? 0;
+  await until('it has run', runs, (seen) => seen > (before[0]?.runs ?? 0));
   const paused = await run(['maintenance', 'pause', 'rollups', '--reason', 'a backup runs', ...at()], here());
   expect(paused.stdout).toBe('The task rollups is paused.\n');
   expect((await run(['maintenance', 'list', ...at()], here())).stdout).toMatch(/rollups +paused/);

@@ -29,8 +29,13 @@ export async function startWork(ledger: TestLedger, args: readonly string[] = []
 const LINE = /^([a-z_:]+)(?:\{(.*)\})? (\S+)$/;
 const LABEL = /([a-z_]+)="((?:[^"\\]|\\.)*)"/g;
 
+/** A scrape that has the values of the ledger: without them, if the database took more than a second, every counter would be missing. */
 export async function scrape(url: string): Promise<{ text: string; series: Series[] }> {
-  const text = await (await fetch(`${url}/metrics`)).text();
+  let text = '';
+  await until('a scrape reads the ledger', async () => {
+    text = await (await fetch(`${url}/metrics`)).text();
+    return text.includes('\nledger_up 1\n');
+  });
   const series = text.split('\n').flatMap((line): Series[] => {
     const [, name, labels = '', value] = LINE.exec(line) ?? [];
     if (name === undefined) return [];
@@ -67,6 +72,8 @@ export async function post<T = { job_id: string }>(url: string, { headers, body 
 /** Waits for a log line with these fields, and returns it. */
 export async function logged(program: Running, fields: Record<string, unknown>): Promise<Record<string, unknown>> {
   const matches = (line: Record<string, unknown>) => Object.entries(fields).every(([name, value]) => line[name] === value);
-  await until(`the log has a line with ${JSON.stringify(fields)}`, () => program.logs.some(matches), true);
+  // The newest lines say what happened instead.
+  const look = () => program.logs.find(matches) ?? program.errors.split('\n').slice(-5);
+  await until(`the log has a line with ${JSON.stringify(fields)}`, look, (seen) => !Array.isArray(seen));
   return program.logs.find(matches) as Record<string, unknown>;
 }

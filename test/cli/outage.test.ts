@@ -53,7 +53,9 @@ describe('a worker whose database goes away', () => {
     await road.open();
     expect(await logged(worker, { message: 'database.back' })).toMatchObject({ level: 'warn', duration_ms: expect.any(Number) });
     await worker.said(new RegExp(`completed echo ${jobId}`));
-    expect(worker.logs.filter(({ message }) => String(message).startsWith('database.'))).toHaveLength(2);
+    // A busy machine may lose the database again. However often it does, no loss has a second line before its end.
+    const lines = worker.logs.map(({ message }) => message).filter((message) => String(message).startsWith('database.'));
+    expect(lines).toEqual(lines.map((_, at) => (at % 2 === 0 ? 'database.lost' : 'database.back')));
     expect(worker.stdout).not.toContain('database is');
     await stop(worker);
   });

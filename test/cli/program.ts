@@ -8,7 +8,8 @@ import { inject, onTestFinished } from 'vitest';
 import { inTime } from '../until.ts';
 
 const BIN = join(inject('program'), 'bin/millrace.js');
-const AS_TERMINAL = { NODE_OPTIONS: `--import ${new URL('./as-terminal.js', import.meta.url)}` };
+const PATIENT = `--import ${new URL('./patient-sessions.js', import.meta.url)}`;
+const AS_TERMINAL = `--import ${new URL('./as-terminal.js', import.meta.url)}`;
 
 export type Ended = { code: number | null; signal: NodeJS.Signals | null; stdout: string; stderr: string };
 export type Surroundings = {
@@ -48,6 +49,8 @@ export class Running {
   /** All of it, with the log lines. */
   errors = '';
   readonly ended: Promise<Ended>;
+  /** Whether all of its output has arrived. That may be later than its end. */
+  #isClosed = false;
   readonly #child: ChildProcess;
   readonly #listeners = new Set<() => void>();
 
@@ -55,12 +58,15 @@ export class Running {
     const { database, stdin, cwd, env, command = [process.execPath, BIN], leadsGroup, terminal = false } = surroundings;
     const { DATABASE_URL: _url, MILLRACE_HOME: _home, NO_COLOR: _colour, npm_lifecycle_event: _npm, ...inherited } = process.env;
     const [file, ...first] = command;
+    const NODE_OPTIONS = terminal ? `${PATIENT} ${AS_TERMINAL}` : PATIENT;
     this.#child = spawn(file, [...first, ...args], {
       cwd,
       detached: leadsGroup,
-      env: { ...inherited, ...(database === undefined ? {} : { DATABASE_URL: database }), ...(terminal ? AS_TERMINAL : {}), ...env },
+      env: { ...inherited, NODE_OPTIONS, ...(database === undefined ? {} : { DATABASE_URL: database }), ...env },
       stdio: 'pipe',
     });
+    // A program that ends without reading its input is none of the test's business.
+    this.#child.stdin?.on('error', () => {});
     if (!terminal) this.#child.stdin?.end(stdin ?? '');
     for (const name of ['stdout', 'stderr'] as const) {
       this.#child[name]?.setEncoding('utf8').on('data', (text: string) => {
@@ -69,6 +75,7 @@ export class Running {
       });
     }
     this.ended = once(this.#child, 'close').then(([code, signal]) => {
+      this.#isClosed = true;
       for (const listener of this.#listeners) listener();
       return { code, signal, stdout: this.stdout, stderr: this.stderr };
     });
@@ -135,7 +142,7 @@ export class Running {
     const look = () => {
       const match = this[stream].match(pattern);
       if (match !== null) resolve(match);
-      else if (this.hasEnded) reject(new Error(`It ended without saying ${pattern}: ${this.stdout}${this.stderr}`));
+      else if (this.#isClosed) reject(new Error(`It ended without saying ${pattern}: ${this.stdout}${this.stderr}`));
     };
     this.#listeners.add(look);
     look();

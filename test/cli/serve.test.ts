@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createKey } from '../../src/services/access/create-key.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { until } from '../until.ts';
 import { logged } from './observed-process.ts';
 import { ask, folderWith, type Running, run, start } from './program.ts';
 
@@ -31,8 +32,12 @@ describe('serve', () => {
   it('answers the API and leaves the jobs to workers of other processes', async () => {
     const { serve, url } = await startServe();
     const { headers } = await keyOf();
-    const ready = await fetch(`${url}/readyz`);
-    expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 0 } });
+    const readiness = async (query = '') => {
+      const answer = await fetch(`${url}/readyz${query}`);
+      return { status: answer.status, workers: ((await answer.json()) as { workers: number | null }).workers };
+    };
+    // A database that is slow for a second is reported as unreachable.
+    await until('the server is ready without a worker', readiness, { status: 200, workers: 0 });
     expect(await logged(serve, { message: 'workers.missing' })).toMatchObject({
       level: 'warn',
       reason: 'No worker is alive. Jobs are accepted, but wait for a worker. Start one with "millrace work".',
@@ -43,7 +48,7 @@ describe('serve', () => {
     const cwd = folderWith({ 'echo.js': 'export const handlers = { echo: (_context, payload) => payload };' });
     const worker = start(['work', 'echo.js', '--verbose'], { ...here(), cwd });
     await worker.said(new RegExp(`completed echo ${job_id}`));
-    expect((await fetch(`${url}/readyz?workers=required`)).status).toBe(200);
+    await until('the server is ready with the worker', () => readiness('?workers=required'), { status: 200, workers: 1 });
     await logged(serve, { message: 'workers.back', workers: 1 });
     serve.kill('SIGTERM');
     expect(await serve.ended).toMatchObject({ code: 0, stderr: '' });

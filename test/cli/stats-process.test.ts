@@ -24,10 +24,10 @@ it('has every count, rate, latency and breakdown [GA-2.50] [GA-2.51] [GA-2.52] [
     expect([response.status, response.status === 200 ? '' : await response.clone().text()]).toEqual([200, '']);
     return (await response.json()) as Record<string, unknown>;
   };
-  await until('the jobs have ended', async () => {
-    const { completed, failed, dead_letter } = await read();
-    return [completed, failed, dead_letter];
-  }, [1, 1, 1]);
+  await until('the jobs have ended and are measured', async () => {
+    const { completed, failed, dead_letter, pending, scheduled, running, queue_latency, execution_time } = await read();
+    return [completed, failed, dead_letter, pending, scheduled, running, queue_latency != null, execution_time != null];
+  }, [1, 1, 1, 0, 0, 0, true, true]);
   const stats = await read();
   expect(stats).toMatchObject({ pending: 0, scheduled: 0, running: 0, delayed: 1, queue_latency: LATENCY, execution_time: LATENCY });
   for (const name of ['submission_rate', 'completion_rate', 'failure_rate']) expect([name, typeof stats[name]]).toEqual([name, 'number']);

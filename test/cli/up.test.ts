@@ -60,8 +60,12 @@ describe('up', () => {
     await up.said(/^completed simulate \S+, attempt 1$/m);
     await up.said(/^failed simulate \S+, attempt 1: SIMULATED_TEMPORARY .*; the job is retried in \d\.\d s$/m);
     await up.said(/^completed simulate \S+, attempt 2$/m);
-    const ready = await fetch(`${fact(up, 'address')}/readyz`);
-    expect({ status: ready.status, body: await ready.json() }).toMatchObject({ status: 200, body: { workers: 3 } });
+    const readiness = async () => {
+      const answer = await fetch(`${fact(up, 'address')}/readyz`);
+      return { status: answer.status, workers: ((await answer.json()) as { workers: number | null }).workers };
+    };
+    // A database that is slow for a second is reported as unreachable.
+    await until('it is ready with its three workers', readiness, { status: 200, workers: 3 });
     up.kill('SIGINT');
     expect(await up.ended).toMatchObject({ code: 0, stderr: '' });
     expect(up.stdout).toMatch(/Stopping\.\nStopped\.\n$/);

@@ -50,13 +50,18 @@ describe('what is told of webhooks', () => {
     await until('the line has been logged', () => lines().length, 1);
     expect(lines()).toMatchObject([{ level: 'warn', client_id: client.clientId, reason: 'gone' }]);
     expect((await counted(name)) - before).toBe(1);
-    const { body } = await client.get(`/webhooks/${id}/deliveries`, { state: 'queued' });
-    expect(body.deliveries).toMatchObject([{ event: 'webhook.disabled' }]);
+    const queued = async (): Promise<string[]> => {
+      const { body } = await client.get(`/webhooks/${id}/deliveries`, { state: 'queued' });
+      return body.deliveries.map(({ event }: { event: string }) => event);
+    };
+    await until('the event about it is queued', queued, ['webhook.disabled']);
   });
 
   it('follows an event in the trace of its job, from the submission to the notification [FR-16.36]', async () => {
     const { jobId } = await told();
-    const ofJob = server.spans.filter(({ attributes }) => attributes.job_id === jobId);
+    const spansOf = () => server.spans.filter(({ attributes }) => attributes.job_id === jobId);
+    await until('both notifications are traced', () => spansOf().filter(({ name }) => name === 'notify').length, 2);
+    const ofJob = spansOf();
     const submitted = ofJob.find(({ name }) => name === 'submit');
     const notified = ofJob.filter(({ name }) => name === 'notify');
     expect(submitted).toBeDefined();

@@ -14,16 +14,26 @@ export async function openCanaries(): Promise<Canaries> {
         .resume()
         .end('HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\ncanary');
     });
-  const [v4, v6] = [canary(), canary()];
-  const port = await listen(v4, '0.0.0.0', 0);
-  await listen(v6, '::', port);
-  return {
-    port,
-    accepted: () => accepted,
-    close: async () => {
-      await Promise.all([v4, v6].map((server) => once(server.close(), 'close')));
-    },
-  };
+  const close = (server: Server) => once(server.close(), 'close');
+  for (;;) {
+    const [v4, v6] = [canary(), canary()];
+    const port = await listen(v4, '0.0.0.0', 0);
+    try {
+      await listen(v6, '::', port);
+    } catch (error) {
+      // A port that is free in one family may be taken in the other.
+      await close(v4);
+      if ((error as NodeJS.ErrnoException).code === 'EADDRINUSE') continue;
+      throw error;
+    }
+    return {
+      port,
+      accepted: () => accepted,
+      close: async () => {
+        await Promise.all([v4, v6].map(close));
+      },
+    };
+  }
 }
 
 async function listen(server: Server, host: string, port: number): Promise<number> {

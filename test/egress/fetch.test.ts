@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { localEgress, namesOf, request } from './local-egress.ts';
 import { answerWith, type Origin, openOrigin, type Script } from './origin.ts';
@@ -8,6 +10,28 @@ afterEach(() => origin?.close());
 async function serving(script: Script, host?: string): Promise<string> {
   origin = await openOrigin(script, { host });
   return `http://${host === '::1' ? '[::1]' : '127.0.0.1'}:${origin.port}`;
+}
+
+/** At a port where nobody listens at the other addresses. Each address of this machine has its own ports. */
+async function servingAlone(host: string, others: readonly string[]): Promise<string> {
+  for (;;) {
+    const url = await serving(() => answerWith(200), host);
+    const { port } = origin!;
+    const free = await Promise.all(others.map((other) => isFree(other, port)));
+    if (free.every(Boolean)) return url;
+    await origin!.close();
+  }
+}
+
+async function isFree(host: string, port: number): Promise<boolean> {
+  const server = createServer().listen(port, host);
+  try {
+    await once(server, 'listening');
+  } catch {
+    return false;
+  }
+  await once(server.close(), 'close');
+  return true;
 }
 
 describe('an answer', () => {
@@ -124,7 +148,7 @@ describe('a request', () => {
 
 describe('several addresses', () => {
   test('are tried in turn, IPv4 first, at most three', async () => {
-    const url = await serving(() => answerWith(200), '127.0.0.3');
+    const url = await servingAlone('127.0.0.3', ['127.0.0.1', '127.0.0.2', '127.0.0.4']);
     const dialled: string[] = [];
     const onDial = ({ address }: { address: string }) => dialled.push(address);
     const resolver = namesOf({

@@ -17,7 +17,7 @@ let proxies: Record<ProxyAddress['kind'], TestProxy>;
 let egress: Egress;
 let dialled: string[] = [];
 
-const LIMITS = { timeoutMs: 20_000, maxBodyBytes: 1_000, overflow: 'truncate' } as const;
+const LIMITS = { timeoutMs: 60_000, maxBodyBytes: 1_000, overflow: 'truncate' } as const;
 const BY_NAME = new Map(
   HOSTILE.flatMap(({ spelling, dns }) => (dns === undefined ? [] : [[new URL(spell(spelling, 1)).hostname, dns] as const])),
 );
@@ -40,7 +40,7 @@ beforeAll(async () => {
   egress = createEgress({
     policy: { ...PUBLIC_ONLY, targets: [`127.0.0.1:${origin.port}`] },
     resolver: createResolver({ dnsTimeoutMs: 10_000, servers: [dns.address] }),
-    connectTimeoutMs: 5_000,
+    connectTimeoutMs: 20_000,
     dnsTimeoutMs: 10_000,
     userAgent: 'test',
     onDial: ({ address, port, via }) => dialled.push(`${via} ${address}:${port}`),

@@ -11,6 +11,8 @@ export type Origin = {
   /** Connections that were accepted. */
   accepted(): number;
   seen(): readonly Seen[];
+  /** How many bytes have arrived, whether they are a request or not. */
+  bytes(): number;
   /** When the next connection that ends has ended. */
   nextClose(): Promise<void>;
   close(): Promise<void>;
@@ -20,12 +22,14 @@ export type Origin = {
 export async function openOrigin(script: Script, options: { host?: string; tls?: TlsOptions } = {}): Promise<Origin> {
   const host = options.host ?? '127.0.0.1';
   const seen: Seen[] = [];
+  let received = 0;
   const sockets = new Set<Socket>();
   const serve = (socket: Socket) => {
     let bytes = '';
     socket
       .on('error', () => undefined)
       .on('data', (piece: Buffer) => {
+        received += piece.length;
         bytes += piece.toString('latin1');
         const request = readRequest(bytes);
         if (request === null) return;
@@ -54,6 +58,7 @@ export async function openOrigin(script: Script, options: { host?: string; tls?:
     port: typeof address === 'object' && address !== null ? address.port : 0,
     accepted: () => accepted,
     seen: () => seen,
+    bytes: () => received,
     nextClose: () => ended.promise,
     close: async () => {
       server.close();

@@ -3,7 +3,7 @@ import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { changeWebhook } from '../../src/ledger/webhooks/change-webhook.ts';
 import { submitJob } from '../../src/services/jobs/submit-job.ts';
 import { until } from '../until.ts';
-import { answered, failed, OK, useDeliveries } from './delivery-fixture.ts';
+import { answered, CALL_MS, failed, OK, useDeliveries } from './delivery-fixture.ts';
 
 const { ledger, webhooks, run } = useDeliveries();
 const SLOTS = 16;
@@ -22,7 +22,12 @@ describe('one host that hangs', () => {
       answer: ({ url }, { signal }) => {
         if (url.includes('alive')) return OK;
         most = Math.max(most, ++inFlight);
-        return new Promise((resolve) => signal.addEventListener('abort', () => resolve(failed('ABORTED'))));
+        return new Promise((resolve) =>
+          signal.addEventListener('abort', () => {
+            inFlight--;
+            resolve(failed('ABORTED'));
+          }),
+        );
       },
     });
     for (let no = 0; no < 4 * SLOTS; no++) {
@@ -63,7 +68,7 @@ describe('one host that hangs', () => {
         inFlight--;
         return isDead ? failed('CONNECT') : OK;
       },
-      settings: { timeoutMs: 5_000, maxRetries: 50, backoff: { initialMs: 1, maxMs: 5 }, verifies: false },
+      settings: { timeoutMs: CALL_MS, maxRetries: 50, backoff: { initialMs: 1, maxMs: 5 }, verifies: false },
     });
     for (let no = 0; no < 10; no++) {
       const callbackUrl = `https://dead.example/?job=${no}`;

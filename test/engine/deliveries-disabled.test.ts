@@ -72,7 +72,7 @@ describe('a target that is disabled', () => {
     const orgId = await ledger.newOrg();
     const id = await webhooks.register(orgId);
     let refuses = true;
-    const { attempts, wake } = await run({ answer: () => (refuses ? answered(500, { 'retry-after': '1' }) : OK) });
+    const { attempts, wake } = await run({ answer: () => (refuses ? answered(500, { 'retry-after': '3600' }) : OK) });
     await ledger.putJob('running', { orgId });
     await until('the first attempt has been made', () => attempts.length, 1);
     await setDisabled(id, 'manual');
@@ -86,7 +86,8 @@ describe('a target that is disabled', () => {
       () => statesOf(id),
       (seen) => seen.every((state) => state === 'delivered'),
     );
-    expect(attempts.map(({ event }) => event)).toEqual(['job.created', 'job.created', 'job.queued', 'job.assigned', 'job.running']);
+    const told = () => attempts.map(({ event }) => event);
+    await until('all attempts have been reported', told, ['job.created', 'job.created', 'job.queued', 'job.assigned', 'job.running']);
   });
 
   test('a deleted target takes the delivery with it that waits for its next attempt', async () => {
@@ -153,7 +154,8 @@ describe('a worker that loses its job', () => {
     await webhooks.sql(end, [id]);
     await promoter.sweep();
     await until('the second event has been delivered', async () => (await statesOf(id)).join(), 'failed,delivered');
-    expect(attempts.map(({ verdict, errorCode }) => [verdict, errorCode])).toEqual([
+    const told = () => attempts.map(({ verdict, errorCode }) => [verdict, errorCode]);
+    await until('both attempts have been reported', told, [
       ['failed', 'WORKER_LOST'],
       ['delivered', null],
     ]);

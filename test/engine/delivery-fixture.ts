@@ -31,6 +31,9 @@ export const failed = (code: string): DeliveryAnswer => ({ kind: 'failed', code,
 
 export const OK = answered(200);
 
+/** A call that hangs goes on for longer than any test. */
+export const CALL_MS = 60_000;
+
 type Running = Deliveries & { engine: Engine; sent: Sent[]; attempts: WebhookAttempt[] };
 
 type Options = Partial<Omit<DeliveriesOptions, 'engine'>> & { answer?: Answering; handlers?: Record<string, Handler> };
@@ -51,7 +54,7 @@ export function useDeliveries(): DeliveryBench {
     webhooks: new TestWebhooks(ledger),
     async run({ answer = () => OK, handlers = {}, ...options } = {}) {
       const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue, concurrency: 10 });
-      const settings = options.settings ?? { timeoutMs: 5_000, maxRetries: 5, backoff: { initialMs: 1, maxMs: 5 }, verifies: false };
+      const settings = options.settings ?? { timeoutMs: CALL_MS, maxRetries: 5, backoff: { initialMs: 1, maxMs: 5 }, verifies: false };
       const breaker = { threshold: 5, initialMs: 1, maxMs: 10 };
       const rest = { retentionMs: 86_400_000, slots: 16, breaker, disableAfterMs: 432_000_000 };
       const deliveries = createDeliveries({ engine, ...rest, ...options, settings });

@@ -12,9 +12,12 @@ import { submitParts } from './submit-parts.ts';
 
 const ledger = useLedger();
 let parts: ReturnType<typeof submitParts>;
+/** Waits for a lock as long as the product does. */
+let impatient: ReturnType<typeof submitParts>;
 
 beforeAll(() => {
-  parts = submitParts(ledger);
+  parts = submitParts(ledger, { patienceMs: 80_000 });
+  impatient = submitParts(ledger);
 });
 
 const job = (more: object = {}): Submission => ({ type: 'held', payload: {}, ...more });
@@ -98,7 +101,7 @@ describe('a key that an open transaction of a user has written', () => {
   it('is refused to its caller alone when it is held for long', async () => {
     const orgId = await ledger.newOrg();
     const client = await holding(orgId, ['k']);
-    await expect(submit(orgId, { idempotencyKey: 'k' })).rejects.toMatchObject({
+    await expect(impatient.submitter.accept(await prepare(orgId, { idempotencyKey: 'k' }))).rejects.toMatchObject({
       ...{ code: 'UNAVAILABLE', retryAfterMs: 1_000 },
       message: expect.stringContaining('uses this idempotency key'),
     });

@@ -12,9 +12,12 @@ import { submitParts } from './submit-parts.ts';
 
 const ledger = useLedger();
 let parts: ReturnType<typeof submitParts>;
+/** Waits for a lock as long as the product does. */
+let impatient: ReturnType<typeof submitParts>;
 
 beforeAll(() => {
-  parts = submitParts(ledger);
+  parts = submitParts(ledger, { patienceMs: 80_000 });
+  impatient = submitParts(ledger);
 });
 
 const REPLACE = { key: 'k', onConflict: 'replace' } as const;
@@ -103,7 +106,7 @@ describe('a unique key that an open transaction of a user has used', () => {
   it('is refused to its caller alone when it is held for long', async () => {
     const orgId = await ledger.newOrg();
     const client = await holding(orgId, { unique: REPLACE });
-    await expect(submit(orgId, { unique: REPLACE })).rejects.toMatchObject({
+    await expect(impatient.submitter.accept(await prepare(orgId, { unique: REPLACE }))).rejects.toMatchObject({
       ...{ code: 'UNAVAILABLE', retryAfterMs: 1_000 },
       message: expect.stringContaining('unique key'),
     });

@@ -3,11 +3,14 @@ import { randomUUID } from 'node:crypto';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Millrace } from '../../src/index.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
+import { useLockPatience } from '../ledger/patient.ts';
 import { AT_ONCE, allEnded, Gate, pathOf, useBench } from '../library/fixture.ts';
 import { until } from '../until.ts';
 import { LoneWorker } from './lone-worker.ts';
 
 const bench = useBench();
+// For the triggers that its tests create and drop beside a worker.
+useLockPatience(bench.ledger);
 type Fault = { id: string; when: string; action: string };
 
 /** From here on the database does this whenever it changes the job. */
@@ -160,7 +163,9 @@ describe('outcomes that are too much for one statement', () => {
       END$$;
       CREATE TRIGGER too_many AFTER UPDATE ON millrace.jobs REFERENCING NEW TABLE AS written
         FOR EACH STATEMENT EXECUTE FUNCTION millrace.too_many()`);
-    onTestFinished(() => void db.query('DROP FUNCTION millrace.too_many CASCADE'));
+    onTestFinished(async () => {
+      await db.query('DROP FUNCTION millrace.too_many CASCADE');
+    });
     gate.open();
     for (const job of await allEnded(millrace, ids)) expect(job).toMatchObject({ state: 'completed', attemptsStarted: 1 });
   });
@@ -171,7 +176,7 @@ describe('a worker that stops while the database is away', () => {
     const road = new DatabaseRoad(bench.ledger.db.url);
     await road.open();
     onTestFinished(() => road.close());
-    const worker = await LoneWorker.start({ url: road.url, lease: '2s', lastWritesMs: 50 });
+    const worker = await LoneWorker.start({ url: road.url, lease: '1m', lastWritesMs: 50 });
     const org = await bench.ledger.newOrg();
     const millrace = await bench.open({ org });
     const jobs = [await millrace.submit({ type: 'patient', payload: {} }), await millrace.submit({ type: 'patient', payload: {} })];

@@ -12,6 +12,7 @@ import { leaseAhead } from '../../src/ledger/attempts/claim-jobs.ts';
 import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { rangesOf, type TestJob, useLedger } from '../ledger/fixture.ts';
+import { whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 
 const ledger = useLedger();
@@ -75,14 +76,13 @@ it('a result that the database refuses ends the attempt, which counts', async ()
 it('a start whose job another transaction holds keeps no other waiting', async () => {
   const held = await runningLate(await ledger.submitOne());
   const free = await runningLate(await ledger.submitOne(), held.workerId);
-  const client = await ledger.db.api.connect();
-  await client.query('BEGIN');
-  await client.query('SELECT FROM millrace.jobs WHERE id = $1 FOR NO KEY UPDATE', [held.attempt.job.id]);
-  const waiting = held.starts.ensure(held.attempt);
-  expect(await held.starts.ensure(free.attempt)).toBe(true);
-  expect(held.attempt.hasStarted).toBe(false);
-  await client.query('COMMIT');
-  client.release();
+  const text = 'SELECT FROM millrace.jobs WHERE id = $1 FOR NO KEY UPDATE';
+  const { waiting } = await whileHolding({ url: ledger.db.url, text, values: [held.attempt.job.id] }, async () => {
+    const start = held.starts.ensure(held.attempt);
+    expect(await held.starts.ensure(free.attempt)).toBe(true);
+    expect(held.attempt.hasStarted).toBe(false);
+    return { waiting: start };
+  });
   expect(await waiting).toBe(true);
   expect(await ledger.rowOf(held.attempt.job)).toMatchObject({ state: 'running', attempts_started: 1 });
 });

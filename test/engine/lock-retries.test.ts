@@ -21,7 +21,7 @@ function heldTask() {
 
 describe('LockRetries', () => {
   it('tries again until the lock is free', async () => {
-    const retries = new LockRetries();
+    const retries = new LockRetries({ patienceMs: 80_000 });
     const task = heldTask();
     const running = retries.run('org', task.attempt, MESSAGE);
     await until(

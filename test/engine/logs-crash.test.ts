@@ -25,7 +25,7 @@ it('a worker killed between two lines leaves the first one, and the next attempt
   millrace.register({ type: 'lines', handler: (context) => context.log('info', 'rescued') });
   await millrace.start();
   expect(await millrace.waitFor(jobId, { timeout: '60s' })).toMatchObject({ state: 'completed', attemptsStarted: 2 });
-  expect(await messages()).toEqual(['1 one', '2 rescued']);
+  await until('the line of the second attempt is stored', messages, ['1 one', '2 rescued']);
   await following;
   expect(seen).toEqual(['1 one', '2 rescued']);
   expect(await bench.violations()).toEqual([]);

@@ -103,6 +103,8 @@ describe('the pruner', () => {
     startPruner();
     await key.pruned();
     expect(await key.left()).toBe(1);
+    // It would prune the reply of the other key, and leave that key.
+    await Promise.all(running.splice(0).map((pruner) => pruner.stop()));
     const other = await putRevokedKey();
     startPruner({ revokedKeysMs: DAY });
     await other.pruned();

@@ -4,6 +4,7 @@ import { EventHub } from '../../src/engine/events.ts';
 import { RollupWriter } from '../../src/engine/upkeep/rollup-writer.ts';
 import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 
 const ledger = useLedger();
@@ -111,16 +112,11 @@ test('skips its round while another rollup writer is at work', async () => {
   const orgId = await ledger.newOrg();
   await submit(orgId, 2);
   await untilOver();
-  const other = await ledger.db.workers.connect();
-  try {
-    await other.query('BEGIN');
-    await other.query(`SELECT FROM millrace.projections WHERE name = 'rollups' FOR UPDATE`);
+  const text = `SELECT FROM millrace.projections WHERE name = 'rollups' FOR UPDATE`;
+  await whileHolding({ url: ledger.db.url, text }, async () => {
     expect(await counting.round()).toBeGreaterThan(0);
     expect(await submittedOf(orgId)).toBe(0);
-    await other.query('ROLLBACK');
-  } finally {
-    other.release(true);
-  }
+  });
   while ((await counting.round()) === 0);
   expect(await submittedOf(orgId)).toBe(2);
 });

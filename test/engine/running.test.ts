@@ -23,7 +23,7 @@ it('a worker returns jobs that it leased ahead when its jobs take longer than be
     running--;
   };
   const millrace = await bench.work({ mixed: handler }, { org, concurrency: SLOTS });
-  const jobs = (count: number, long: boolean) => Array.from({ length: count }, () => ({ type: 'mixed', payload: { long }, timeout: '2s' }));
+  const jobs = (count: number, long: boolean) => Array.from({ length: count }, () => ({ type: 'mixed', payload: { long } }));
   await millrace.submitMany(jobs(1_000, false));
   await millrace.submitMany(jobs(LONG, true));
   await gate.reached(SLOTS);

@@ -6,13 +6,28 @@ const bench = useBench();
 
 const JOBS = 900;
 
-/** The sessions of the library on this database, by what they are for; those of the test itself are left out. */
-async function sessions(own: ReadonlySet<number>): Promise<string[]> {
+/** The sessions of the library on this database, with what they are for; those of the test itself are left out. */
+async function sessions(own: ReadonlySet<number>): Promise<Map<number, string>> {
   const { rows } = await bench.ledger.db.maintenance.query<{ pid: number; name: string }>(
     `SELECT pid, application_name AS name FROM pg_stat_activity
      WHERE datname = current_database() AND application_name LIKE 'millrace%'`,
   );
-  return rows.filter(({ pid }) => !own.has(pid)).map(({ name }) => name);
+  return new Map(rows.filter(({ pid }) => !own.has(pid)).map(({ pid, name }) => [pid, name]));
+}
+
+/** The server may show a session for a moment after the process has left it, so only those count that so many looks in a row have seen. */
+const LASTING = 10;
+
+function mostLasting(looks: readonly ReadonlyMap<number, string>[]): string[] {
+  let most: string[] = [];
+  for (let end = LASTING; end <= looks.length; end++) {
+    const inRow = looks.slice(end - LASTING, end);
+    const names = [...(inRow[0] ?? [])].filter(([pid]) => inRow.every((look) => look.has(pid))).map(([, name]) => name);
+    // While the worker starts, a second session holds its lock until the heartbeat has taken over.
+    const isStarting = names.filter((name) => name === 'millrace heartbeat').length > 1;
+    if (!isStarting && names.length > most.length) most = names;
+  }
+  return most;
 }
 
 async function ownPids(): Promise<Set<number>> {
@@ -38,14 +53,11 @@ describe('a process that works', () => {
       },
       { concurrency: 50 },
     );
-    let most: string[] = [];
+    const looks: Map<number, string>[] = [];
     let isDone = false;
     const watching = until('the jobs have ended', async () => {
-      const names = await sessions(own);
-      // While the worker starts, a second session holds its lock until the heartbeat has taken over.
-      const isStarting = names.filter((name) => name === 'millrace heartbeat').length > 1;
-      if (!isStarting && names.length > most.length) most = names;
-      return isDone;
+      looks.push(await sessions(own));
+      return isDone && looks.length >= LASTING;
     });
     onTestFinished(() => {
       isDone = true;
@@ -64,6 +76,7 @@ describe('a process that works', () => {
     await Promise.all([...reads, ...ids.map((id) => millrace.waitFor(id))]);
     isDone = true;
     await watching;
+    const most = mostLasting(looks);
     expect(most.length, most.toSorted().join(', ')).toBeLessThanOrEqual(10);
     expect(most).toContain('millrace listener');
   });

@@ -13,7 +13,8 @@ async function onTheRoad() {
   const road = new DatabaseRoad(bench.ledger.db.url);
   await road.open();
   onTestFinished(() => road.close());
-  const worker = await LoneWorker.start({ url: road.url, lease: '2s' });
+  // Longer than a busy machine stops a process: only the closed road may cost the lease.
+  const worker = await LoneWorker.start({ url: road.url, lease: '10s' });
   return { road, worker, ...(await caller()) };
 }
 
@@ -33,7 +34,7 @@ describe('a worker whose heartbeat cannot be written', () => {
     expect(await stopped.stopped).toBeInstanceOf(LeaseLostError);
     const other = await bench.work({ patient: () => ({ by: 'other' }) }, { org });
     for (const jobId of [unfinished, unwritten])
-      expect(await other.waitFor(jobId, { timeout: '30s' })).toMatchObject({
+      expect(await other.waitFor(jobId, { timeout: '60s' })).toMatchObject({
         ...{ state: 'completed', attemptsStarted: 2 },
         result: { output: { by: 'other' } },
       });
@@ -55,7 +56,7 @@ describe('a worker whose heartbeat cannot be written', () => {
     const release = await locking('SELECT FROM millrace.workers WHERE id = $1 FOR NO KEY UPDATE', worker.id);
     expect(await attempt.stopped).toBeInstanceOf(LeaseLostError);
     await release();
-    expect(await millrace.waitFor(jobId, { timeout: '30s' })).toMatchObject({
+    expect(await millrace.waitFor(jobId, { timeout: '60s' })).toMatchObject({
       ...{ state: 'completed', result: { output: 'again', attempt: 2 } },
     });
     attempt.end('late');
@@ -87,7 +88,7 @@ describe('a worker that the ledger has given up', () => {
     await Promise.all([worker.said('completed', locked), worker.said('completed', queued)]);
     await worker.drain();
     const other = await bench.work({ patient: () => 'rescued' }, { org });
-    expect(await other.waitFor(held, { timeout: '30s' })).toMatchObject({
+    expect(await other.waitFor(held, { timeout: '60s' })).toMatchObject({
       ...{ state: 'completed', attemptsStarted: 2, result: { output: 'rescued' } },
     });
     attempt.end('late');

@@ -13,9 +13,12 @@ import type { TestLedger } from '../ledger/fixture.ts';
 
 type Registrations = (type: string) => RegistrationPolicy | undefined;
 
-export function submitParts(ledger: TestLedger, registrationOf: Registrations = () => undefined) {
+/** `patienceMs`: how long a submission waits for a lock, if not as long as in the product. */
+type Options = { registrationOf?: Registrations; patienceMs?: number };
+
+export function submitParts(ledger: TestLedger, { registrationOf = () => undefined, patienceMs }: Options = {}) {
   const { db: database, policies } = ledger;
-  const writer = new JobWriter({ database, onAccepted: () => {} });
+  const writer = new JobWriter({ database, onAccepted: () => {}, patienceMs });
   const submitter = new Submitter({
     database,
     writer,

@@ -197,7 +197,7 @@ function runExample(file: string, settings: NodeJS.ProcessEnv): Promise<Run> {
   const path = fileURLToPath(new URL(file, FOLDER));
   const env = { ...process.env, ...settings, NODE_NO_WARNINGS: '1' };
   return new Promise((resolve) => {
-    const child = execFile(process.execPath, [path], { env, timeout: 45_000 }, (_error, stdout, stderr) => {
+    const child = execFile(process.execPath, [path], { env, timeout: 80_000 }, (_error, stdout, stderr) => {
       resolve({ code: child.exitCode, lines: stdout.trimEnd().split('\n'), errors: stderr });
     });
   });

@@ -18,7 +18,7 @@ const TWO_SECONDS = {
 describe('SCHEDULED_ON_TIME', () => {
   it('of 2 000 ms and 4 KB waits as CREATED for its time, then succeeds, never early [FR-06.43] [FR-06.56]', async () => {
     const client = await onTime.newClient();
-    const { jobId, executionAt } = await defer(onTime, client, { workKind: 'SCHEDULED_ON_TIME', inMs: 1_000 });
+    const { jobId, executionAt } = await defer(onTime, client, { workKind: 'SCHEDULED_ON_TIME', inMs: 6_000 });
     expect(await onTime.read(client, jobId)).toMatchObject({ state: 'CREATED', executionAt });
     const job = await onTime.ended(client, jobId);
     expect(job).toMatchObject({ state: 'SUCCEEDED', attempt: 1, definition: TWO_SECONDS });

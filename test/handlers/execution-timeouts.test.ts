@@ -5,6 +5,8 @@ import { useSimulation } from './execution-fixture.ts';
 /** A runtime of five seconds at most, so that most kinds are too long. */
 const hurried = useSimulation({ timeScale: 0.1, maxRuntimeMs: 5_000 });
 const usual = useSimulation({ timeScale: 0.001 });
+/** Seconds of room for work that fits, so that a busy machine does not make it late. */
+const roomy = useSimulation({ timeScale: 1, maxRuntimeMs: 8_000 });
 /** The engine looks at deadlines every 20 ms; here every time is shorter than that. */
 const tiny = useSimulation({ timeScale: 0.00001 });
 
@@ -72,10 +74,9 @@ describe('a job that exceeds the longest runtime', () => {
   });
 
   it('is not one that just fits [FR-17.05]', async () => {
-    const client = await hurried.newClient();
-    for (const workKind of ['SUCCESS_FAST', 'PAYLOAD_LARGE'] as const) {
-      const jobId = await hurried.submit(client, { workKind });
-      expect(await hurried.ended(client, jobId)).toMatchObject({ state: 'SUCCEEDED' });
-    }
+    const client = await roomy.newClient();
+    const jobs: string[] = [];
+    for (const workKind of ['SUCCESS_FAST', 'PAYLOAD_LARGE'] as const) jobs.push(await roomy.submit(client, { workKind }));
+    for (const jobId of jobs) expect(await roomy.ended(client, jobId)).toMatchObject({ state: 'SUCCEEDED' });
   });
 });

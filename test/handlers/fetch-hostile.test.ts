@@ -36,7 +36,7 @@ beforeAll(async () => {
   egress = createEgress({
     policy: { ...PUBLIC_ONLY, targets: [`127.0.0.1:${origin.port}`] },
     resolver: createResolver({ dnsTimeoutMs: 10_000, servers: [dns.address] }),
-    connectTimeoutMs: 5_000,
+    connectTimeoutMs: 20_000,
     dnsTimeoutMs: 10_000,
     userAgent: 'test',
     onDial: ({ address, port }) => dialled.push(`${address}:${port}`),

@@ -36,12 +36,8 @@ async function closing<T extends { close(): unknown }>(opening: Promise<T>): Pro
 const urlOf = ({ port }: { port: number }, credentials = ''): string => `http://${credentials}127.0.0.1:${port}`;
 const poolsOf = (pools: Record<string, readonly string[]>): HealthPools => new HealthPools({ pools: new Map(Object.entries(pools)) });
 const task = (proxies: readonly string[]) => taskFor(`${urlOf(origin)}/file`, { proxies });
-/** A port where nothing listens. */
-async function deadPort(): Promise<number> {
-  const server = await openOrigin(() => null);
-  await server.close();
-  return server.port;
-}
+/** Nothing listens there. A port that was free a moment ago may belong to another process by now. */
+const DEAD_PORT = 1;
 
 test('the primary pool is used, with its credentials, and they appear nowhere [FB-3.04]', async () => {
   const proxy = await closing(openHttpProxy({ credentials: 'user:hunter2' }));
@@ -84,7 +80,17 @@ test.each([
 });
 
 test('a proxy that dies is passed over, and one that heals is used again', async () => {
-  const dead = await deadPort();
+  let isDead = true;
+  const server = createServer();
+  // It keeps its port while it is dead, so that nobody else gets it.
+  server.on('connection', (socket) => {
+    if (isDead) socket.destroy();
+  });
+  opened.push({ close: () => server.close() });
+  tunnelThrough(server);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port: dead } = server.address() as AddressInfo;
   const spare = await closing(openHttpProxy());
   let now = 1_000;
   const pools = new HealthPools({
@@ -100,11 +106,7 @@ test('a proxy that dies is passed over, and one that heals is used again', async
   };
   for (let n = 0; n < 5; n++) expect(await poolOf()).toBe('spare');
   expect(pools.takeReports().find(({ pool }) => pool === 'main')).toMatchObject({ failures: 3, ejectedMs: expect.any(Number) });
-  const server = createServer();
-  opened.push({ close: () => server.close() });
-  tunnelThrough(server);
-  server.listen(dead, '127.0.0.1');
-  await once(server, 'listening');
+  isDead = false;
   expect(await poolOf()).toBe('spare');
   now += 60_000;
   expect(await poolOf()).toBe('main');
@@ -124,7 +126,7 @@ function tunnelThrough(server: Server): void {
 
 test('another address of the same pool follows when a proxy does not work', async () => {
   const proxy = await closing(openHttpProxy());
-  const pools = poolsOf({ main: [`http://127.0.0.1:${await deadPort()}`, urlOf(proxy)] });
+  const pools = poolsOf({ main: [`http://127.0.0.1:${DEAD_PORT}`, urlOf(proxy)] });
   for (let n = 0; n < 4; n++) expect(await stage.run(task(['main']), { pools })).toMatchObject({ result: { proxy: 'main' } });
 });
 

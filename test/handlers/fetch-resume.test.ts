@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterEach, expect, test } from 'vitest';
 import type { IngestLogLine } from '../../src/core/ingest/log-line.ts';
 import { type Origin, openOrigin, type Seen } from '../egress/origin.ts';
+import { until } from '../until.ts';
 import { OpenGate, taskFor, useStage, wordOf } from './fetch-fixture.ts';
 
 const stage = useStage();
@@ -62,6 +63,7 @@ function attemptsAt(url: string) {
     task,
     lines,
     gate,
+    hasSaved: () => state !== null,
     run: (leaseToken = 100 + attempt) =>
       stage.run(task, {
         lines,
@@ -173,9 +175,10 @@ test('an attempt that was thought dead cannot add to what a later one continues'
     release = () => socket.write(content.subarray(4_000_000));
     return null;
   });
-  const { task, run } = attemptsAt(url.replace(/:\d+/, `:${origin.port}`));
+  const { task, run, hasSaved } = attemptsAt(url.replace(/:\d+/, `:${origin.port}`));
   const zombie = run();
-  // The first attempt has saved where it is, and hangs. The second one takes over.
+  await until('the first attempt has saved where it is', hasSaved);
+  // It hangs. The second one takes over.
   while ((await stage.store.head(task.storage)) === null) {
     const second = await run();
     if (second.kind === 'completed') break;

@@ -98,7 +98,7 @@ async function expectUnharmed(): Promise<void> {
   const org = await stage.ledger.newOrg();
   const other = await stage.work({ witness: () => 'seen' }, { org });
   const { jobId } = await other.submit({ type: 'witness', payload: {} });
-  expect(await other.waitFor(jobId, { timeout: '30s' })).toMatchObject({ state: 'completed' });
+  expect(await other.waitFor(jobId, { timeout: '60s' })).toMatchObject({ state: 'completed' });
 }
 
 describe('in a program, a name that it may trip over', () => {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Door, Http } from '../../src/http/door.ts';
+import { until } from '../until.ts';
 import { Page } from './docs-browser.ts';
 import { useExecution } from './execution-fixture.ts';
 import { queueDoor } from './queue-door.ts';
@@ -70,7 +71,7 @@ describe('GET /docs', () => {
   it('shows texts of the OpenAPI document as text, never as script', async () => {
     const { url } = await serve({ doors: [queueDoor, hostileDoor] });
     const page = await Page.load(url);
-    expect(page.text).toContain('/hostile/attack');
+    await until('the page shows the text', () => page.text.includes('/hostile/attack'));
     expect(page.text).toContain('<script>');
     expect(page.title).toBe('Millrace API');
     const scripts = page.all('script').map((script) => script.getAttribute('src'));
@@ -87,10 +88,11 @@ describe('the page of the whole server', () => {
 
   it('shows every operation of both APIs', async () => {
     const page = await Page.load(server.url);
-    const shown = new Set(page.all('.opblock-summary-path').map((path) => path.getAttribute('data-path')));
+    const shown = () => new Set(page.all('.opblock-summary-path').map((path) => path.getAttribute('data-path')));
     const paths = server.contract.operations.map(({ path }) => path);
     expect(paths.some((path) => path.startsWith('/v1/'))).toBe(true);
     expect(paths.some((path) => path.startsWith('/queue/v1/'))).toBe(true);
-    expect([...shown].filter((path) => path?.startsWith('/')).sort()).toEqual([...new Set(paths)].sort());
+    const operations = () => [...shown()].filter((path) => path?.startsWith('/')).sort();
+    await until('the page shows all of them', operations, [...new Set(paths)].sort());
   });
 });

@@ -1,8 +1,8 @@
 /** The queue API with a folder for artifacts. */
 import { createHash } from 'node:crypto';
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { afterAll, beforeAll } from 'vitest';
 import { API_KEY_SCOPES } from '../../src/core/api-key.ts';
 import type { ArtifactStorage } from '../../src/engine/artifacts/artifact-storage.ts';
@@ -41,6 +41,14 @@ export class ArtifactServer {
     this.queue.engine.artifacts = this.storage;
   }
 
+  /** Keeps the sweeper of the engine away, which comes at any moment, while a test sweeps itself. Nothing can be uploaded meanwhile. */
+  async sweptByHand<T>(work: () => Promise<T>): Promise<T> {
+    this.queue.engine.artifacts = null;
+    return work().finally(() => {
+      this.queue.engine.artifacts = this.storage;
+    });
+  }
+
   close(): void {
     rmSync(this.folder, { recursive: true, force: true });
   }
@@ -58,9 +66,15 @@ export class ArtifactServer {
 
   files(): string[] {
     if (!existsSync(this.folder)) return [];
-    return readdirSync(this.folder, { recursive: true })
-      .map(String)
-      .filter((path) => statSync(join(this.folder, path)).isFile());
+    try {
+      return readdirSync(this.folder, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => relative(this.folder, join(entry.parentPath, entry.name)));
+    } catch (error) {
+      // The store removed a folder while it was read.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return this.files();
+      throw error;
+    }
   }
 
   async rows(orgId: string): Promise<{ id: string; state: string; name: string }[]> {

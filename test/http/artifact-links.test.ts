@@ -59,9 +59,11 @@ describe('a link', () => {
 
   test('ends with the artifact: 404 after it is removed', async () => {
     const { link, id, caller } = await linked({ expires_in: '1d' });
-    await server.queue.ledger.db.api.query('UPDATE millrace.artifacts SET expires_at = millrace.clock() WHERE id = $1', [id]);
-    expect((await fetch(link.body.url)).status).toBe(404);
-    await sweepArtifacts(server.queue.ledger.db, server.storage);
+    await server.sweptByHand(async () => {
+      await server.queue.ledger.db.api.query('UPDATE millrace.artifacts SET expires_at = millrace.clock() WHERE id = $1', [id]);
+      expect((await fetch(link.body.url)).status).toBe(404);
+      await sweepArtifacts(server.queue.ledger.db, server.storage);
+    });
     expect((await fetch(link.body.url)).status).toBe(404);
     expect(server.objects(caller.orgId)).toEqual([]);
   });

@@ -84,8 +84,11 @@ describe('an upload', () => {
     const chunks = Array.from({ length: 9 }, () => new Uint8Array(maxBytes / 8));
     const streamed = await upload(Readable.toWeb(Readable.from(chunks)) as unknown as BodyInit).catch((error: Error) => error);
     if (!(streamed instanceof Error)) expect(streamed.status).toBe(400);
-    await until('only the first file is left', async () => (await server.rows(caller.orgId)).length === 1);
-    expect(server.objects(caller.orgId)).toHaveLength(1);
+    await until(
+      'only the first file is left',
+      async () => [(await server.rows(caller.orgId)).length, server.objects(caller.orgId).length],
+      [1, 1],
+    );
   });
 
   test('is refused compressed, because its checksum would be that of other bytes', async () => {

@@ -78,8 +78,13 @@ test('an export has all chains and can be checked; verify finds a change and nam
 });
 
 test('pages of all orgs together follow each other', async () => {
-  for (const slug of ['g1', 'g2', 'g3']) await createOrg(server.database, { slug });
-  const all = await rows('event=org.created&limit=1000', 3);
+  const ids: string[] = [];
+  for (const slug of ['g1', 'g2', 'g3']) ids.push((await createOrg(server.database, { slug })).id);
+  let all: Item[] = [];
+  await until('the three orgs are in the trail', async () => {
+    all = (await server.get('/audit?event=org.created&limit=1000')).body.items;
+    return ids.every((id) => all.some(({ org_id }) => org_id === id));
+  });
   const first = (await server.get('/audit?event=org.created&limit=2')).body;
   const second = (await server.get(`/audit?event=org.created&limit=2&cursor=${first.next_cursor}`)).body;
   expect([...first.items, ...second.items]).toEqual(all.slice(0, 4));

@@ -99,16 +99,19 @@ describe('headers', () => {
   it('that come too slowly end the connection, however many do so, and others are answered meanwhile', async () => {
     const { port, url } = await serve({ headersTimeoutMs: 300 });
     const slow = await Promise.all(Array.from({ length: 100 }, () => dial(port)));
-    const startedAtMs = performance.now();
-    for (const socket of slow) socket.write('GET /version HTTP/1.1\r\nx-drip: ');
+    // As slow, at a server that allows it for longer.
+    const allowed = await dial((await serve({ headersTimeoutMs: 60_000, receiveTimeoutMs: 60_000 })).port);
+    for (const socket of [...slow, allowed]) socket.write('GET /version HTTP/1.1\r\nhost: x\r\nx-drip: ');
     const drip = setInterval(() => {
-      for (const socket of slow) if (socket.writable) socket.write('x');
+      for (const socket of [...slow, allowed]) if (socket.writable) socket.write('x');
     }, 50);
     expect((await fetch(`${url}/version`)).status).toBe(200);
     await Promise.all(slow.map((socket) => socket.whenClosed));
     clearInterval(drip);
-    expect(performance.now() - startedAtMs).toBeLessThan(9_000); // Ten seconds is the limit where none is given.
     expect(slow[0]?.received()).toMatch(/^HTTP\/1\.1 408 /);
+    allowed.write('\r\nconnection: close\r\n\r\n');
+    await allowed.whenClosed;
+    expect(allowed.received()).toMatch(/^HTTP\/1\.1 200 /);
   });
 
   it('that promise a body that does not come end the connection too', async () => {
@@ -168,14 +171,21 @@ describe('requests under way', () => {
   it('have a time: later they are answered 503, and what the handler says then is dropped', async () => {
     const { hold, entered, open } = gate();
     const { url } = await serve({ requestTimeoutMs: 100, doors: [testDoor({ hold })] });
-    const asked = fetch(`${url}/test/hold`);
-    await entered;
-    const answer = await asked;
+    let answer = await fetch(`${url}/test/hold`);
+    let isEntered = false;
+    void entered.then(() => {
+      isEntered = true;
+    });
+    // On a busy machine the time may be over before the handler is entered.
+    await until('a request was in its handler when its time was over', async () => {
+      if (!isEntered) answer = await fetch(`${url}/test/hold`);
+      return isEntered;
+    });
     expect(answer.status).toBe(503);
     expect(answer.headers.get('retry-after')).toBe('1');
     expect(await bodyOf(answer)).toMatchObject({ code: 'UNAVAILABLE' });
     open();
-    expect((await fetch(`${url}/test/orders`)).status).toBe(200);
+    await until('the next request is answered in time', async () => (await fetch(`${url}/test/orders`)).status, 200);
   });
 
   it('finish when the server closes, and the connection with them', async () => {

@@ -62,7 +62,8 @@ describe('a job at its last attempt', () => {
     const id = await deadOrder(caller, { error: 'disk 1 is full' });
     await deadOrder(caller, { error: 'disk 2 is full' });
     type Alert = { kind: string; subject: string; repeats: number; hour: Date };
-    const read = () => rowsOf<Alert>('SELECT kind, subject, repeats, hour FROM millrace.alerts WHERE org_id = $1', [caller.orgId]);
+    const read = () =>
+      rowsOf<Alert>('SELECT kind, subject, repeats, hour FROM millrace.alerts WHERE org_id = $1 ORDER BY hour', [caller.orgId]);
     await until('both entries are counted', read, (rows) => rows.reduce((sum, { repeats }) => sum + repeats, 0) === 2);
     const alerts = await read();
     expect(new Set(alerts.map(({ hour }) => hour.getTime())).size).toBe(alerts.length);

@@ -31,10 +31,12 @@ export async function serveEvents(
   };
   const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
   if (isStarted) {
+    // The session of an engine that was closed a moment ago may still be there.
+    const before = new Set(await listeners(ledger));
     await engine.open();
     await engine.start();
     onTestFinished(() => engine.close(0));
-    await until('the server listens for hints', async () => (await listeners(ledger)) > 0);
+    await until('the server listens for hints', async () => (await listeners(ledger)).some((pid) => !before.has(pid)));
   }
   const http = await buildServer({
     engine,
@@ -61,12 +63,48 @@ export async function serveEvents(
   return { http, url: `http://127.0.0.1:${port}/queue/v1`, port, revoked };
 }
 
-async function listeners(ledger: TestLedger): Promise<number> {
+async function listeners(ledger: TestLedger): Promise<number[]> {
   const { rows } = await ledger.db.maintenance.query(
-    `SELECT count(*)::int4 AS listeners FROM pg_stat_activity
+    `SELECT pid FROM pg_stat_activity
      WHERE datname = current_database() AND application_name = 'millrace listener' AND query LIKE 'LISTEN%' AND state = 'idle'`,
   );
-  return rows[0].listeners;
+  return rows.map(({ pid }) => pid);
+}
+
+/** The reads of the feed: those of its poller are for all orgs that are followed, those of a stream that catches up for its own. */
+type Reads = { shared: number; own: number; untilCaughtUp(): Promise<void> };
+
+/** Needs streams of two orgs, which tell the reads of the poller from the others. */
+export function watchReads({ db: { api } }: TestLedger): Reads {
+  const query = api.query;
+  let [catchingUp, quiet] = [0, 0];
+  const reads: Reads = {
+    ...{ shared: 0, own: 0 },
+    // A stream that is behind the poller reads without a pause.
+    untilCaughtUp: () => until('no stream catches up', () => quiet >= 3),
+  };
+  const watched = async (...given: unknown[]): Promise<unknown> => {
+    const [{ name, values = [] }] = given as [{ name?: string; values?: unknown[] }];
+    const asked = () => Reflect.apply(query, api, given) as Promise<unknown>;
+    if (name !== 'millrace_feed_page') return asked();
+    if ((values[0] as string[]).length > 1) {
+      reads.shared++;
+      return asked().finally(() => {
+        quiet = catchingUp === 0 ? quiet + 1 : 0;
+      });
+    }
+    reads.own++;
+    catchingUp++;
+    return asked().finally(() => {
+      catchingUp--;
+      quiet = 0;
+    });
+  };
+  api.query = watched as typeof api.query;
+  onTestFinished(() => {
+    api.query = query;
+  });
+  return reads;
 }
 
 export type Received = { id: string; event: string; data: Record<string, unknown> };

@@ -30,7 +30,8 @@ test('a change that commits after a later one is not skipped', async () => {
   const orgId = await ledger.newOrg();
   const stream = await follow(await serveEvents(ledger, { heartbeatMs: 10 }), orgId);
   const early = await ledger.db.api.connect();
-  await early.query('BEGIN');
+  onTestFinished(() => early.release(true));
+  await early.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
   const first = await ledger.submitOneOn(early, { orgId });
   const second = await ledger.submitOne({ orgId });
   expect(second.seq).toBeGreaterThan(first.seq);
@@ -38,7 +39,6 @@ test('a change that commits after a later one is not skipped', async () => {
   // The feed waits: were it to tell the later ones now, its place would be beyond the early one.
   await stream.heartbeats(10);
   await early.query('COMMIT');
-  early.release();
   const events = await stream.take(3);
   expect(events.map(({ data }) => data.job_id).toSorted()).toEqual([first.id, second.id, third.id].toSorted());
 });

@@ -4,8 +4,7 @@ import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
 import { claimOne, inAnHour, LONG } from './execution-work.ts';
 
-// Long enough for what is to be cancelled while it runs, short enough for what is to end.
-const server = useExecution({ timeScale: 0.1, profile: PROFILES.forgerun });
+const server = useExecution({ profile: PROFILES.forgerun });
 
 const cancel = (client: TestClient, id: string) => client.post(`/jobs/${id}/cancel`);
 
@@ -45,6 +44,7 @@ describe('cancelling a job', () => {
 
   it('that runs: it is CANCELED at once, and its handler is stopped in the background [FR-09.19]', async () => {
     const client = await server.client();
+    server.longJobs.hold();
     const id = await client.submit({ work_kind: LONG });
     await client.reached(id, 'RUNNING');
     const stopped = Promise.withResolvers<void>();
@@ -58,6 +58,7 @@ describe('cancelling a job', () => {
 
   it('many times at once cancels it once [FR-14.51] [FR-09.59]', async () => {
     const client = await server.client();
+    server.longJobs.hold();
     const id = await client.submit({ work_kind: LONG });
     const answers = await Promise.all(Array.from({ length: 20 }, () => cancel(client, id)));
     expect(answers.map(({ status, body }) => `${status} ${body.state}`)).toEqual(Array(20).fill('200 CANCELED'));

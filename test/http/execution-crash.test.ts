@@ -96,10 +96,12 @@ describe('a worker that is stopped while it runs a job', () => {
   it('puts it back in the queue over FAILED, and the attempt is not counted [FR-09.37] [FR-13.03]', async () => {
     const client = await server.client();
     await server.worker('start');
+    const release = server.longJobs.hold();
     const id = await client.submit({ work_kind: LONG });
     await client.reached(id, 'RUNNING');
     await server.worker('none');
     expect(await client.state(id)).toBe('QUEUED');
+    release();
     await server.worker('start');
     await client.reached(id, 'SUCCEEDED');
     const path = await client.path(id);

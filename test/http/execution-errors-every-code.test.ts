@@ -2,10 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { PROBLEM_CODES, PROBLEMS, type ProblemCode } from '../../src/http/execution/problem-codes.ts';
+import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { openRoad } from '../ledger/database-road.ts';
 import { LOCK_JOBS, whileHolding } from '../ledger/while-holding.ts';
+import { until } from '../until.ts';
 import { type Answer, useExecution } from './execution-fixture.ts';
+import { moveIntoMinute } from './limits-fixture.ts';
 
 const server = useExecution();
 
@@ -46,7 +49,9 @@ const CASES: Record<ProblemCode, Provoke> = {
     const nobody = server.nobody().at(await server.listen({ settings: lifetimeOfNothing }));
     const { client_id } = (await nobody.post('/clients')).body;
     const { api_key } = (await nobody.post(`/clients/${client_id}/keys`, {})).body;
-    return nobody.holding(api_key).get('/jobs');
+    const holder = nobody.holding(api_key);
+    await until('the key has expired', async () => (await holder.get('/jobs')).status, 401);
+    return holder.get('/jobs');
   },
   RFA_AUTH_FORBIDDEN: async () => {
     const jobId = await (await server.client()).submit();
@@ -79,7 +84,8 @@ const CASES: Record<ProblemCode, Provoke> = {
   // The other process still trusts what it knows of the key, and learns from the ledger that it was too late.
   RFA_KEY_CONFLICT: async () => {
     const client = await server.client();
-    const elsewhere = client.at(await server.listen());
+    const authenticator = new KeyAuthenticator({ database: server.ledger.db, trustMs: 600_000 });
+    const elsewhere = client.at(await server.listen({ authenticator }));
     await elsewhere.get('/clients/me');
     expect((await client.post(`/clients/${client.clientId}/keys`, { rotate: true })).status).toBe(201);
     return elsewhere.post(`/clients/${client.clientId}/keys`, { rotate: true });
@@ -103,6 +109,7 @@ const CASES: Record<ProblemCode, Provoke> = {
   RFA_REQUEST_RATE_LIMITED: async () => {
     const limiter = new OrgRateLimiter({ database: server.ledger.db, requestsPerMinute: 1 });
     const client = (await server.client()).at(await server.listen({ limiter }));
+    await moveIntoMinute(server.ledger, 1_000);
     await client.get('/jobs');
     return client.get('/jobs');
   },
@@ -123,9 +130,14 @@ const CASES: Record<ProblemCode, Provoke> = {
   RFA_EXEC_QUEUE_FULL: async () => (await server.client()).at(await server.listen({ settings: { queueSize: 0 } })).post('/jobs', EXECUTE),
   RFA_EXEC_WORKER_UNAVAILABLE: async () => {
     await server.worker('none');
-    const answer = await server.nobody().get('/health');
+    const answers: Answer[] = [];
+    // A busy machine may need longer than the second that the database has.
+    await until('the database answers in time', async () => {
+      answers.push(await server.nobody().get('/health'));
+      return answers.at(-1)?.body.code !== 'RFA_DEPENDENCY_TIMEOUT';
+    });
     await server.worker('start');
-    return answer;
+    return answers.at(-1) as Answer;
   },
   RFA_CONFIG_INVALID: async () => {
     const settings = { registration: 'token', bootstrapToken: null } as const;

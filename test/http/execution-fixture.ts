@@ -25,9 +25,11 @@ import { Metrics } from '../../src/telemetry/metrics.ts';
 import type { Telemetry } from '../../src/telemetry/telemetry.ts';
 import { SinkTracer, type Span } from '../../src/telemetry/trace.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
+import { makePatient } from '../ledger/patient.ts';
 import { until } from '../until.ts';
 import { Contract, type OpenApi } from './contract.ts';
 import { Listening } from './listening.ts';
+import { LongJobs } from './long-jobs.ts';
 import { queueDoor } from './queue-door.ts';
 
 const V1 = '/v1';
@@ -159,6 +161,7 @@ export class ExecutionServer {
   readonly telemetry: Telemetry;
   readonly #overrides: Partial<ExecutionSettings>;
   readonly #listening = new Listening();
+  readonly longJobs = new LongJobs();
   engine!: Engine;
   context!: ExecutionContext;
   settings!: ExecutionSettings;
@@ -194,7 +197,7 @@ export class ExecutionServer {
     const engine = createEngine({ database, profile: PROFILES.gopherqueue, limits });
     await engine.open();
     const { timeScale, activeJobs } = this.settings;
-    addExecutionCrew(engine, { timeScale, activeJobs, slots: 50 });
+    addExecutionCrew(this.longJobs.crewOf(engine), { timeScale, activeJobs, slots: 50 });
     observeExecution(engine.events, this.telemetry, lookUpIn(engine));
     observeProcess(engine.events, database, this.telemetry);
     return engine;
@@ -249,20 +252,29 @@ export class ExecutionServer {
   }
 }
 
-/** What the program uses when nothing is set, only faster, and without the limit on open calls. */
+/**
+ * What the program uses when nothing is set, only faster, and without the limit on open calls. The time limit of a job is not made shorter:
+ * a busy machine would exceed it. The kind that exceeds it says so itself.
+ */
 function defaultSettings(): ExecutionSettings {
   const environment = { MILLRACE_SIMULATION_TIME_SCALE: '0.01', MILLRACE_AUTH_OPEN_CALLS_PER_MINUTE: String(NO_LIMIT) };
   const { execution } = loadConfig({ environment, folder: tmpdir() }).config;
   const backoff = { ...execution.profile.backoff, initialDelayMs: 10, maxDelayMs: 50 };
-  return { ...execution, profile: { ...execution.profile, backoff } };
+  return { ...execution, profile: { ...execution.profile, backoff, timeoutMs: PROFILES.forgerun.timeoutMs } };
 }
 
 export const randomId = (): string => randomBytes(6).toString('hex');
 
-/** Call once at the top of a test file. The worker is at work unless told otherwise with `worker('none')`. */
-export function useExecution(overrides: Partial<ExecutionSettings> = {}): ExecutionServer {
+/**
+ * Call once at the top of a test file. The worker is at work unless told otherwise with `worker('none')`. With `locks` statements wait for
+ * the locks that a test holds, however long it needs. Searches have more than their two seconds unless told.
+ */
+export function useExecution(overrides: Partial<ExecutionSettings> = {}, { locks = false, searches = true } = {}): ExecutionServer {
   const server = new ExecutionServer(useLedger(), overrides);
-  beforeAll(() => server.open());
+  beforeAll(() => {
+    makePatient(server.ledger.db, { locks, searches });
+    return server.open();
+  });
   afterAll(() => server.close());
   return server;
 }

@@ -5,6 +5,7 @@ import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { setOrgRate } from '../../src/ledger/access/orgs.ts';
 import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
+import { LONG } from './execution-work.ts';
 import { moveIntoMinute } from './limits-fixture.ts';
 
 const config = (environment: Record<string, string>) => loadConfig({ environment, folder: tmpdir() }).config;
@@ -62,14 +63,16 @@ describe('jobs at work', () => {
   it('are never more than the limit, as configured; the others wait in QUEUED and are done in their turn [FR-14.64] [FR-17.02] [FR-18.02]', async () => {
     expect(ACTIVE_JOBS).toBe(2);
     const [one, other] = [await server.client(), await server.client()];
+    const release = server.longJobs.hold();
     const submitted: { client: TestClient; id: string }[] = [];
     for (const client of [one, other, one, other, one]) {
-      submitted.push({ client, id: await client.submit({ work_kind: 'RUNS_LONG' }) });
+      submitted.push({ client, id: await client.submit({ work_kind: LONG }) });
     }
     const ids = submitted.map(({ id }) => id);
     await until('as many jobs run as the client may have', () => countOf(ids, 'running'), ACTIVE_JOBS);
     const states = await Promise.all(submitted.map(({ client, id }) => client.state(id)));
-    expect(states).toContain('QUEUED');
+    expect(states.toSorted()).toEqual(['QUEUED', 'QUEUED', 'QUEUED', 'RUNNING', 'RUNNING']);
+    release();
     for (const { client, id } of submitted) await client.reached(id, 'SUCCEEDED');
     expect(await mostAtOnce(ids)).toBe(ACTIVE_JOBS);
   });

@@ -3,6 +3,7 @@ import { run } from '../../src/ledger/driver/statement.ts';
 import { projectAll } from '../ledger/project-all.ts';
 import { until } from '../until.ts';
 import { useExecution } from './execution-fixture.ts';
+import { LONG } from './execution-work.ts';
 
 const server = useExecution();
 
@@ -55,7 +56,8 @@ describe('GET /metrics', () => {
     await growth({ jobs_succeeded_total: 1, jobs_failed_total: 1, jobs_canceled_total: 1 }, async () => {
       await client.reached(await client.submit(), 'SUCCEEDED');
       await client.reached(await client.submit({ work_kind: 'FAIL_IMMEDIATE' }), 'FAILED');
-      const jobId = await client.submit({ work_kind: 'RUNS_LONG' });
+      server.longJobs.hold();
+      const jobId = await client.submit({ work_kind: LONG });
       await client.post(`/jobs/${jobId}/cancel`);
     });
   });

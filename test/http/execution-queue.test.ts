@@ -8,10 +8,11 @@ import type { Registration } from '../../src/engine/work/registry.ts';
 import { executionRegistration } from '../../src/handlers/execution.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { folderWith, start } from '../cli/program.ts';
+import { stopClock } from '../ledger/set-clock.ts';
 import { Gate } from '../library/fixture.ts';
 import { until } from '../until.ts';
 import { useExecution } from './execution-fixture.ts';
-import { claimOne, LONG } from './execution-work.ts';
+import { claimOne } from './execution-work.ts';
 
 const server = useExecution();
 const { ledger } = server;
@@ -21,20 +22,20 @@ afterEach(async () => {
   await Promise.all(engines.splice(0).map((engine) => engine.stop()));
 });
 
-async function idler(): Promise<Engine> {
+async function idler(heartbeatMs?: number): Promise<Engine> {
   await server.worker('none');
-  const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue });
+  const engine = createEngine({ database: ledger.db, profile: PROFILES.gopherqueue, heartbeatMs });
   engines.push(engine);
   await engine.open();
   return engine;
 }
 
-type Made = { concurrency: number; handler?: () => Promise<unknown>; timeScale?: number };
+type Made = { concurrency: number; handler?: () => Promise<unknown>; heartbeatMs?: number };
 
 /** Another worker, of so many slots. Nobody else is at work. */
-async function worker({ concurrency, handler, timeScale = 0.001 }: Made): Promise<Engine> {
-  const engine = await idler();
-  const simulated = executionRegistration({ timeScale, activeJobs: 1_000 });
+async function worker({ concurrency, handler, heartbeatMs }: Made): Promise<Engine> {
+  const engine = await idler(heartbeatMs);
+  const simulated = executionRegistration({ timeScale: 0.001, activeJobs: 1_000 });
   const registration = handler === undefined ? simulated : { ...simulated, handler };
   const registrations = [registration as unknown as Registration];
   engine.addCrew({ name: 'execution', slots: concurrency, queues: ['*'], registrations, startsApart: true });
@@ -122,37 +123,41 @@ describe('a worker', () => {
 describe('a lease', () => {
   it('makes the job ASSIGNED for thirty seconds, and QUEUED when they are over [FR-12.05] [FR-12.06] [FR-12.12]', async () => {
     await server.worker('none');
+    const move = await stopClock(ledger);
     const client = await server.client();
     const id = await client.submit();
     await claimOne(ledger);
     expect(server.settings.profile.leaseMs).toBe(30_000);
     expect(await client.state(id)).toBe('ASSIGNED');
-    await ledger.moveClock(29_000);
+    await move(29_999);
     expect(await client.state(id)).toBe('ASSIGNED');
-    await ledger.moveClock(1_001);
+    await move(2);
     expect(await client.state(id)).toBe('QUEUED');
     await client.post(`/jobs/${id}/cancel`);
-    await ledger.moveClock(-30_001);
   });
 
   it('is kept up by heartbeats while the job runs, longer than it lasts itself [FR-12.07]', async () => {
-    const profile = { ...PROFILES.forgerun, leaseMs: 2_000 };
+    const profile = { ...PROFILES.forgerun, leaseMs: 60_000 };
     const client = (await server.client()).at(await server.listen({ settings: { profile } }));
-    const engine = await worker({ concurrency: 1, timeScale: 0.04 });
+    const gate = new Gate();
+    const engine = await worker({ concurrency: 1, handler: () => gate.pass(), heartbeatMs: 100 });
     await engine.start();
     // Somebody is there who would take the job from a worker that falls silent.
     await (await idler()).start();
-    const id = await client.submit({ work_kind: LONG });
-    await client.reached(id, 'RUNNING');
-    const workers = 'SELECT beat_at FROM millrace.workers WHERE id = (SELECT worker_id FROM millrace.jobs WHERE id = $1)';
-    const beat = async () => Number((await ledger.db.api.query(workers, [id])).rows[0]?.beat_at ?? 0);
-    const first = await beat();
-    await until(
-      'the worker has sent another heartbeat',
-      () => beat(),
-      (count) => count > first,
-    );
+    const id = await client.submit();
+    await gate.reached();
+    const worked = '(SELECT worker_id FROM millrace.jobs WHERE id = $1)';
+    const text = `SELECT extract(epoch FROM millrace.clock() - beat_at)::float8 AS seconds FROM millrace.workers WHERE id = ${worked}`;
+    const silence = async (): Promise<number> => (await ledger.db.api.query(text, [id])).rows[0].seconds;
+    // The job gets twice as old as its lease, and no pause between two heartbeats comes near that.
+    for (let move = 0; move < 4; move++) {
+      await ledger.moveClock(30_000);
+      await until('the worker has sent another heartbeat', silence, (seconds) => seconds < 30);
+    }
+    expect(await client.state(id)).toBe('RUNNING');
+    gate.open();
     expect(await client.reached(id, 'SUCCEEDED')).toMatchObject({ attempt: 1 });
+    await ledger.moveClock(-120_000);
   });
 
   it('of thirty seconds is renewed every five, or more often where the configuration says so [FR-12.13]', () => {

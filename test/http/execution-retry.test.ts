@@ -168,6 +168,7 @@ describe('retrying a job that is not FAILED', () => {
     'answers %s, and nothing is changed or told [FR-11.01] [FR-14.46] [FR-14.47] [FR-14.50]',
     async (state, request) => {
       const client = await server.client();
+      server.longJobs.hold();
       const id = await client.submit(request);
       if (state === 'CANCELED') await client.post(`/jobs/${id}/cancel`);
       const { updated_at, attempt } = await client.reached(id, state);

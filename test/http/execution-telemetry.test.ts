@@ -2,8 +2,10 @@ import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/telemetry/trace.ts';
 import { until } from '../until.ts';
 import { type TestClient, useExecution } from './execution-fixture.ts';
+import { inAnHour, LONG } from './execution-work.ts';
 
 const server = useExecution();
+const HOUR = 3_600_000;
 
 type Line = Record<string, unknown>;
 
@@ -12,6 +14,14 @@ const stepsOf = (jobId: string): string[] =>
   linesOf(jobId)
     .filter(({ next_state }) => next_state !== undefined)
     .map(({ current_state = '', next_state }) => `${current_state}>${next_state}`);
+
+/** A worker tells of a step after it has been written. */
+const untilTold = (jobId: string, step: string) =>
+  until(
+    `the log tells ${step}`,
+    () => stepsOf(jobId),
+    (steps) => steps.includes(step),
+  );
 
 /** The one line about a request; it is written once the answer is out. */
 async function requestLine(isIt: (line: Line) => boolean): Promise<Line> {
@@ -60,21 +70,20 @@ describe('the log', () => {
 
   it('tells of a deferred job that entered the queue, of a retry and of a cancel [FR-16.30]', async () => {
     const client = await server.client();
-    const executionAt = new Date(Date.now() + 300).toISOString();
-    const deferred = await ended(client, {
-      type: 'DEFERRED',
-      work_kind: 'SCHEDULED_ON_TIME',
-      execution_at: executionAt,
-    });
-    expect(stepsOf(deferred)).toContain('CREATED>QUEUED');
+    const deferred = await client.submit({ type: 'DEFERRED', work_kind: 'SCHEDULED_ON_TIME', execution_at: inAnHour() });
+    await server.ledger.moveClock(2 * HOUR);
+    await client.reached(deferred, 'SUCCEEDED');
+    await server.ledger.moveClock(-2 * HOUR);
+    await untilTold(deferred, 'CREATED>QUEUED');
     const retried = await ended(client, { work_kind: 'RETRY_ON_FAIL' }, 'FAILED');
     await client.post(`/jobs/${retried}/retry`);
     await client.reached(retried, 'SUCCEEDED');
-    expect(stepsOf(retried)).toContain('FAILED>QUEUED');
-    const canceled = await client.submit({ work_kind: 'RUNS_LONG' });
+    await untilTold(retried, 'FAILED>QUEUED');
+    server.longJobs.hold();
+    const canceled = await client.submit({ work_kind: LONG });
     await client.reached(canceled, 'RUNNING');
     await client.post(`/jobs/${canceled}/cancel`);
-    expect(stepsOf(canceled)).toContain('RUNNING>CANCELED');
+    await untilTold(canceled, 'RUNNING>CANCELED');
   });
 
   it('gives the reason, the code and the words of each failure [FR-16.06] [FR-16.31]', async () => {
@@ -101,9 +110,10 @@ describe('the log', () => {
   it('names the scenario, its duration and its expected outcome [FR-06.10] [FR-06.11] [FR-06.12]', async () => {
     const client = await server.client();
     const jobId = await ended(client, { work_kind: 'CPU_BURST' });
-    const started = linesOf(jobId).find(({ message }) => message === 'execution.started');
+    const started = () => linesOf(jobId).find(({ message }) => message === 'execution.started');
+    await until('the start has been logged', () => started() !== undefined);
     const expected = { scenario: 'CPU_BURST', duration_ms: 8_000, expected_outcome: 'SUCCEEDED' };
-    expect(started).toMatchObject({ client_id: client.clientId, ...expected });
+    expect(started()).toMatchObject({ client_id: client.clientId, ...expected });
     const changes = linesOf(jobId).filter(({ next_state }) => next_state !== undefined);
     for (const line of changes) expect(line).toMatchObject({ scenario: 'CPU_BURST', expected_outcome: 'SUCCEEDED' });
   });
@@ -117,22 +127,23 @@ describe('traces', () => {
     return span;
   };
   const namesOf = (jobId: string): string[] => spansOf(jobId).map(({ name }) => name);
+  /** These and no others, in any order: spans are recorded when they end. */
+  const untilRecorded = (jobId: string, names: readonly string[]) =>
+    until('every span has been recorded', () => namesOf(jobId).toSorted(), names.toSorted());
 
   it('follow a job from its submission to its report [FR-16.34]', async () => {
     const client = await server.client();
     const traceId = 'c'.repeat(32);
     const headers = { traceparent: `00-${traceId}-${'d'.repeat(16)}-01` };
     const { body } = await client.post('/jobs', { type: 'EXECUTE', work_kind: 'SUCCESS_FAST' }, headers);
-    await until(
-      'the span of the report has been recorded',
-      () => namesOf(body.job_id),
-      (seen) => seen.includes('report'),
-    );
-    const path = ['submit', 'enqueue', 'assign', 'run', 'report'].map((name) => spanOf(body.job_id, name));
+    const names = ['submit', 'enqueue', 'assign', 'run', 'report'];
+    await untilRecorded(body.job_id, names);
+    const path = names.map((name) => spanOf(body.job_id, name));
     for (const span of path) expect(span.traceId).toBe(traceId);
     const [submit, enqueue, assign, run] = path as [Span, Span, Span, Span];
-    const request = server.spans.find(({ spanId }) => spanId === submit.parentId);
-    expect(request).toMatchObject({ name: 'request POST /v1/jobs', parentId: 'd'.repeat(16) });
+    const request = () => server.spans.find(({ spanId }) => spanId === submit.parentId);
+    await until('the span of the request has been recorded, which ends after the answer', () => request() !== undefined);
+    expect(request()).toMatchObject({ name: 'request POST /v1/jobs', parentId: 'd'.repeat(16) });
     expect(enqueue.parentId).toBe(submit.spanId);
     expect(run.parentId).toBe(assign.spanId);
   });
@@ -141,10 +152,8 @@ describe('traces', () => {
     const client = await server.client();
     const jobId = await ended(client, { work_kind: 'RETRY_ON_FAIL' }, 'FAILED');
     await client.post(`/jobs/${jobId}/retry`);
-    await until('both reports have been recorded', () => namesOf(jobId).filter((name) => name === 'report').length === 2);
     // The first attempt may begin before its submission has ended.
-    const names = ['submit', 'enqueue', 'assign', 'run', 'report', 'retry', 'assign', 'run', 'report'];
-    expect(namesOf(jobId).toSorted()).toEqual(names.toSorted());
+    await untilRecorded(jobId, ['submit', 'enqueue', 'assign', 'run', 'report', 'retry', 'assign', 'run', 'report']);
     expect(new Set(spansOf(jobId).map(({ traceId }) => traceId)).size).toBe(1);
     const runs = spansOf(jobId).filter(({ name }) => name === 'run');
     expect(runs.map(({ attributes }) => [attributes.attempt, attributes.outcome])).toEqual([
@@ -155,13 +164,14 @@ describe('traces', () => {
 
   it('show a cancel in the trace of its job, and the run it ended [FR-16.37]', async () => {
     const client = await server.client();
-    const jobId = await client.submit({ work_kind: 'RUNS_LONG' });
+    server.longJobs.hold();
+    const jobId = await client.submit({ work_kind: LONG });
     await client.reached(jobId, 'RUNNING');
     await client.post(`/jobs/${jobId}/cancel`);
     await until(
-      'the span of the run has been recorded',
+      'the spans of the run and of the cancel have been recorded',
       () => namesOf(jobId),
-      (seen) => seen.includes('run'),
+      (seen) => seen.includes('run') && seen.includes('cancel'),
     );
     expect(spanOf(jobId, 'cancel').traceId).toBe(spanOf(jobId, 'submit').traceId);
     expect(spanOf(jobId, 'run').attributes).toMatchObject({ lost: true });

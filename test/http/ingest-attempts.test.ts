@@ -34,10 +34,30 @@ async function pause(): Promise<void> {
 
 /** Makes every download that waits due now, so that a test need not wait for its delay. A job and its timer have the same time. */
 async function hurry(): Promise<void> {
+  // A row that a loop has locked is left for the next time.
   await server.database.maintenance.query(
-    `WITH due AS (UPDATE millrace.timers SET run_at = millrace.clock() WHERE run_at > millrace.clock() RETURNING org_id, seq, run_at)
+    `WITH free AS MATERIALIZED (
+       SELECT t.org_id, t.seq FROM millrace.timers t JOIN millrace.jobs j ON j.org_id = t.org_id AND j.seq = t.seq
+       WHERE t.run_at > millrace.clock() FOR UPDATE SKIP LOCKED
+     ), due AS (
+       UPDATE millrace.timers t SET run_at = millrace.clock() FROM free f WHERE t.org_id = f.org_id AND t.seq = f.seq
+       RETURNING t.org_id, t.seq, t.run_at
+     )
      UPDATE millrace.jobs j SET run_at = d.run_at FROM due d WHERE j.org_id = d.org_id AND j.seq = d.seq`,
   );
+}
+
+/** Lets a download that waits wait for another hour, so that it surely waits when the test acts on it. Returns whether it did wait. */
+async function holdBack(taskId: string): Promise<boolean> {
+  const { rowCount } = await server.database.maintenance.query(
+    `WITH held AS (
+       UPDATE millrace.timers t SET run_at = millrace.clock() + interval '1 hour' FROM millrace.jobs j
+       WHERE j.id = $1 AND t.org_id = j.org_id AND t.seq = j.seq RETURNING t.org_id, t.seq, t.run_at
+     )
+     UPDATE millrace.jobs j SET run_at = h.run_at FROM held h WHERE j.org_id = h.org_id AND j.seq = h.seq`,
+    [taskId],
+  );
+  return rowCount === 1;
 }
 
 /** How often a download was postponed in its current round. */
@@ -104,6 +124,7 @@ test('a download that was cancelled while it waited for its host has no attempt,
   const { org_id: orgId } = (await server.get(`/jobs/${jobId}`)).body;
   const { task_id: taskId } = await resourceOf(jobId);
   await sentAway(taskId, 1);
+  await until('the download waits', () => holdBack(taskId));
   await server.operate('POST', `/jobs/${jobId}/cancel`);
   await ended(jobId, 'failed');
   expect(await resourceOf(jobId)).toMatchObject({ attempts: 0, started_at: null, error: { code: 'CANCELLED' } });

@@ -5,11 +5,14 @@ import { useIngest } from './ingest-fixture.ts';
 
 const summaries: IngestSummary[] = [];
 let failsFinalizing = 0;
+/** What the last step waits for. */
+let finalizing: Promise<void> = Promise.resolve();
 
 registerIngestHandler('shop::GalleryHandler', {
   buildTasks: ({ resources }) => resources.filter(({ id }) => !id.startsWith('.')).map(({ id }) => ({ resourceId: id })),
-  finalizeJob(summary) {
+  async finalizeJob(summary) {
     if (failsFinalizing-- > 0) throw new Error('the index is away');
+    await finalizing;
     summaries.push(summary);
   },
 });
@@ -63,11 +66,15 @@ test('a manifest becomes files, the operators see it completed, and the handler 
 
 test('a failed last step is retried by itself, and does not change the status [N45]', async () => {
   failsFinalizing = 1;
+  // The error is shown until the next attempt has ended. That waits until the test has seen it.
+  const { promise, resolve: goOn } = Promise.withResolvers<void>();
+  finalizing = promise;
   const jobId = await server.accepted({ jobType: 'gallery', resources: [{ id: 'a', url: server.origin.file() }] });
   await until('the last step has failed once', async () => {
     const { status, last_error } = (await server.get(`/jobs/${jobId}`)).body;
     return status === 'completed' && last_error?.message === 'the index is away';
   });
+  goOn();
   await until('the handler was called again', () => summaries.some((each) => each.jobId === jobId));
   await until('there is no error any more', async () => (await server.get(`/jobs/${jobId}`)).body.last_error, null);
 });

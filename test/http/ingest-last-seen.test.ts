@@ -24,7 +24,8 @@ urls = ["${dead.url}"]
 });
 afterAll(async () => {
   await server.close();
-  living.die();
+  living.close();
+  dead.close();
 });
 
 type Seen = { id: string; status: string; http_status: number | null; proxy: string | null; error: { code: string } | null };

@@ -182,18 +182,19 @@ test('a manifest may have 5 MB after decompression and not a byte more, plain or
   }
 });
 
-test('a small gzip that inflates to 64 MiB is refused with 413 while little memory is used [FB-1.34]', async () => {
-  const bomb = gzipSync(Buffer.alloc(64 * 1_048_576, ' '));
-  expect(bomb.length).toBeLessThan(70_000);
+test('a small gzip that inflates to 1 GiB is refused with 413 while little memory is used [FB-1.34]', async () => {
+  // Far more than the rest of the process takes or gives back meanwhile, so that its memory says whether the content was in it.
+  const bomb = Buffer.concat(Array(16).fill(gzipSync(Buffer.alloc(64 * 1_048_576, ' '))));
+  expect(bomb.length).toBeLessThan(1_100_000);
   const before = process.memoryUsage().rss;
   const answers = await Promise.all(
     Array.from({ length: 8 }, () => server.submit({ body: bomb, headers: { 'content-encoding': 'gzip' } })),
   );
   for (const { status, body } of answers) expect([status, body.error.code]).toEqual([413, 'PAYLOAD_TOO_LARGE']);
-  expect(process.memoryUsage().rss - before).toBeLessThan(128 * 1_048_576);
+  expect(process.memoryUsage().rss - before).toBeLessThan(512 * 1_048_576);
   const settled = process.memoryUsage().rss;
   expect((await server.submit({ body: bomb, headers: { 'content-encoding': 'gzip' } })).status).toBe(413);
-  expect(process.memoryUsage().rss - settled).toBeLessThanOrEqual(20 * 1_048_576);
+  expect(process.memoryUsage().rss - settled).toBeLessThan(256 * 1_048_576);
 });
 
 test('metadata and attributes may have any content, and a hundred thousand members [FB-1.16] [FB-1.32]', async () => {
@@ -221,7 +222,9 @@ test('an error response has a code, a message and the id of the request', async 
 test('a refused manifest leaves no job, no task and no object behind [FB-1.37]', async () => {
   const count = async () => {
     const { rows } = await server.database.maintenance.query(
-      'SELECT (SELECT count(*) FROM millrace.ingest_jobs) + (SELECT count(*) FROM millrace.jobs) + (SELECT count(*) FROM millrace.ingest_intents) AS n',
+      // Not all jobs: the schedules of maintenance add their own at any moment.
+      `SELECT (SELECT count(*) FROM millrace.ingest_jobs) + (SELECT count(*) FROM millrace.jobs WHERE job_type LIKE 'fetchbox.%')
+         + (SELECT count(*) FROM millrace.ingest_intents) AS n`,
     );
     return [Number(rows[0].n), server.objects('fetchbox').length];
   };

@@ -24,8 +24,8 @@ urls = ["${fallback.url}"]
 });
 afterAll(async () => {
   await server.close();
-  primary.die();
-  fallback.die();
+  primary.close();
+  fallback.close();
 });
 
 type Line = { event: string; resource_id?: string; details?: Record<string, unknown> };

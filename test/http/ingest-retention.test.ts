@@ -14,6 +14,16 @@ const prune = async (over: object = {}) => {
   await pruneIngest(server.platform.ingest.context, { ...RETENTION, ...over });
   await trimStreams(server.platform.ingest.context, { ...RETENTION, ...over });
 };
+/** Until the job is gone: the pruner leaves a job alone that another loop has locked. */
+const pruned = (jobId: string, over: object = {}) =>
+  until(
+    'the job is pruned',
+    async () => {
+      await prune(over);
+      return isThere(jobId);
+    },
+    false,
+  );
 const isThere = async (jobId: string) => (await server.get(`/jobs/${jobId}`)).status === 200;
 
 async function ended(urls: readonly string[] = [server.origin.file()]): Promise<string> {
@@ -31,8 +41,8 @@ test('jobs go 30 days after their end, with their keys, and jobs that have not e
   const open = await server.accepted({ resources: [{ id: 'a', url: server.origin.file(() => {}) }] });
   await query(`UPDATE millrace.ingest_jobs SET settled_at = settled_at - interval '30 days' WHERE id = $1`, [old]);
   await query(`UPDATE millrace.ingest_jobs SET created_at = created_at - interval '300 days' WHERE id = $1`, [open]);
-  await prune();
-  expect([await isThere(old), await isThere(young), await isThere(open)]).toEqual([false, true, true]);
+  await pruned(old);
+  expect([await isThere(young), await isThere(open)]).toEqual([true, true]);
   expect(await query('SELECT FROM millrace.ingest_resources WHERE job_id = $1', [old])).toEqual([]);
   await server.operate('POST', `/jobs/${open}/cancel`);
 });
@@ -41,8 +51,8 @@ test('beyond the cap the jobs that ended first go, and no more than needed [FB-4
   const [first, second, third] = [await ended(), await ended(), await ended()];
   await query('DELETE FROM millrace.ingest_jobs WHERE NOT id = ANY ($1)', [[first, second, third]]);
   await query('UPDATE millrace.ingest_jobs SET stored_bytes = 1000');
-  await prune({ ledgerBytes: 2_500 });
-  expect([await isThere(first), await isThere(second), await isThere(third)]).toEqual([false, true, true]);
+  await pruned(first, { ledgerBytes: 2_500 });
+  expect([await isThere(second), await isThere(third)]).toEqual([true, true]);
   await prune({ ledgerBytes: 2_000 });
   expect([await isThere(second), await isThere(third)]).toEqual([true, true]);
 });

@@ -1,5 +1,5 @@
 /** Rate limiters as several processes have them: each with connections of its own to one ledger. */
-import { onTestFinished } from 'vitest';
+import { onTestFinished, vi } from 'vitest';
 import type { LimitVerdict } from '../../src/http/shared/identity.ts';
 import { OrgRateLimiter } from '../../src/http/shared/rate-limiter.ts';
 import { openDatabase } from '../../src/ledger/driver/database.ts';
@@ -17,6 +17,14 @@ export function openLimiter(ledger: TestLedger, requestsPerMinute?: number): Org
 export async function moveIntoMinute(ledger: TestLedger, wantedMs: number): Promise<void> {
   const { rows } = await ledger.db.api.query('SELECT extract(epoch FROM millrace.clock())::float8 * 1000 AS now');
   await ledger.moveClock(Math.round(MINUTE_MS - (rows[0].now % MINUTE_MS) + wantedMs));
+}
+
+/** Lets this time pass for the ledger and for this process, until the test has finished. */
+export async function letPass(ledger: TestLedger, ms: number): Promise<void> {
+  await ledger.moveClock(ms);
+  const now = performance.now.bind(performance);
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + ms);
+  onTestFinished(() => clock.mockRestore());
 }
 
 export const takeMany = (limiter: OrgRateLimiter, orgId: string, count: number): Promise<LimitVerdict[]> =>

@@ -2,14 +2,21 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 
-/** A proxy that opens tunnels, and can die and come back at its address. */
+/**
+ * A proxy that opens tunnels, and can die and come back at its address. While it is dead it hangs up on everybody and keeps its port, so that
+ * no other process gets it.
+ */
 export class MortalProxy {
   readonly #sockets = new Set<Socket>();
   readonly #server = createServer();
+  #isDead = false;
   port = 0;
   tunnels = 0;
 
   constructor() {
+    this.#server.on('connection', (client: Socket) => {
+      if (this.#isDead) client.destroy();
+    });
     this.#server.on('connect', (request, client: Socket) => {
       this.tunnels++;
       const [host = '', port] = (request.url ?? '').split(':');
@@ -26,14 +33,21 @@ export class MortalProxy {
   }
 
   async start(): Promise<void> {
-    this.#server.listen(this.port, '127.0.0.1');
+    this.#isDead = false;
+    if (this.#server.listening) return;
+    this.#server.listen(0, '127.0.0.1');
     await once(this.#server, 'listening');
     this.port = (this.#server.address() as AddressInfo).port;
   }
 
   die(): void {
-    this.#server.close();
+    this.#isDead = true;
     this.#server.closeAllConnections();
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  close(): void {
+    this.die();
+    this.#server.close();
   }
 }

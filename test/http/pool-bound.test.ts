@@ -10,17 +10,21 @@ import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { LOCK_JOBS, whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
+import { waitLonger } from './patient-pools.ts';
 import { queueDoor } from './queue-door.ts';
 
 const ledger = useLedger();
 const POOL = 2;
 const MOST_WAITING = 2 * POOL;
+/** Nobody is refused because the machine is busy. */
+const PATIENT = { patienceMs: 60_000, longestWaitMs: 60_000 };
 const UNLIMITED = { allowed: true, limit: 1, remaining: 1, resetMs: 1 };
 
 /** A server that has few connections for reads of one org, and asks the database for nothing but what it is asked for. */
 async function serve(bounds: Partial<PoolBounds> = {}) {
-  const apiBounds = { maxWaiting: MOST_WAITING, ...bounds };
+  const apiBounds = { maxWaiting: MOST_WAITING, ...PATIENT, ...bounds };
   const database = openDatabase({ url: ledger.db.url, apiPool: 2 * POOL, apiBounds });
+  waitLonger(database);
   const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   const orgId = await ledger.newOrg();

@@ -26,7 +26,8 @@ test('tasks wait in the intake while the queue is full, and all are downloaded i
     if (isOpen) response.end('late');
   });
   const job_id = randomUUID();
-  const ids = Array.from({ length: 40 }, (_, index) => `r${index}`);
+  // Few enough that a busy machine downloads them one after the other while the test waits.
+  const ids = Array.from({ length: 20 }, (_, index) => `r${index}`);
   await publish(client, ...ids.map((resource_id) => ({ job_type: 'narrow', job_id, resource_id, url })));
   await until('a download has begun', () => held.length > 0);
   const counts = async () => {
@@ -35,14 +36,14 @@ test('tasks wait in the intake while the queue is full, and all are downloaded i
     return rows[0];
   };
   const { waiting, total } = await counts();
-  expect(waiting).toBeGreaterThan(20);
-  expect(waiting + total).toBe(40);
+  expect(waiting).toBeGreaterThan(10);
+  expect(waiting + total).toBe(20);
   isOpen = true;
   for (const response of held) response.end('first');
   await until('everything was downloaded', async () => {
     const { body } = await server.get('/jobs');
     const [job] = body.items;
     return [job.resource_total, job.resource_completed, job.status];
-  }, [40, 40, 'completed']);
+  }, [20, 20, 'completed']);
   expect(most).toBe(1);
 });

@@ -36,7 +36,10 @@ test('counts follow the jobs, and the failures are listed in pages', async () =>
   await caller.send('PUT', `/batches/${id}/parts/0`, { jobs: acting });
   await caller.post(`/batches/${id}/close`);
   const read = async () => (await caller.get(`/batches/${id}`)).body;
-  await until('one runs and the others have ended', async () => (await read()).failed === 3 && (await read()).running === 1);
+  await until('one runs and the others have ended', async () => {
+    const { running, completed, failed } = await read();
+    return running === 1 && completed === 1 && failed === 3;
+  });
   expect(await read()).toMatchObject({ total: 5, running: 1, completed: 1, failed: 3, waiting: 0, done: false });
   gate.open();
   await until('all have ended', async () => (await read()).done);

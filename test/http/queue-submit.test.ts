@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { until } from '../until.ts';
 import { randomId, useQueue } from './queue-fixture.ts';
 
 const queue = useQueue({ type: 'echo', handler: (_context, payload) => payload });
@@ -87,25 +88,29 @@ describe('an accepted job', () => {
     const fails = () => {
       throw new Error('again');
     };
-    const pausesWith = async (backoff: object) => {
-      const jobId = await caller.act(fails, { backoff: { jitter: false, initial_delay: 'PT0.3S', ...backoff } });
-      const { history } = await caller.reached(jobId, 'DEAD_LETTER');
-      const timesOf = (state: string) => history.filter((each: { to_state: string }) => each.to_state === state).map(timeOf) as number[];
-      const [, ...readied] = timesOf('SCHEDULED');
-      return timesOf('RETRYING').map((at, index) => (readied[index] as number) - at);
-    };
-    const timeOf = (each: { timestamp: string }) => Date.parse(each.timestamp);
-    const [constant, linear, exponential, capped] = await Promise.all([
-      pausesWith({ strategy: 'CONSTANT' }),
-      pausesWith({ strategy: 'LINEAR' }),
-      pausesWith({ strategy: 'EXPONENTIAL', multiplier: 5, max_delay: 3_600 }),
-      pausesWith({ strategy: 'EXPONENTIAL', multiplier: 5, max_delay: 'PT0.4S' }),
+    const begin = (backoff: object) => caller.act(fails, { backoff: { jitter: false, initial_delay: 'PT1M', ...backoff } });
+    const ids = await Promise.all([
+      begin({ strategy: 'CONSTANT' }),
+      begin({ strategy: 'LINEAR' }),
+      begin({ strategy: 'EXPONENTIAL', multiplier: 5, max_delay: 3_600 }),
+      begin({ strategy: 'EXPONENTIAL', multiplier: 5, max_delay: 'PT1M30S' }),
     ]);
-    const about = (pauses: number[] | undefined) => pauses?.map((ms) => Math.floor(ms / 300));
-    expect(about(constant)).toEqual([1, 1]);
-    expect(about(linear)).toEqual([1, 2]);
-    expect(about(exponential)).toEqual([1, 5]);
-    expect(about(capped)).toEqual([1, 1]);
+    type Change = { to_state: string; timestamp: string };
+    const timesOf = (history: Change[], state: string) =>
+      history.filter(({ to_state }) => to_state === state).map(({ timestamp }) => Date.parse(timestamp));
+    /** The seconds from its latest failure until the job is due. */
+    const pauseAfter = async (failures: number, jobId: string) => {
+      const look = async () => (await caller.get(`/jobs/${jobId}`, { include_history: 'true' })).body;
+      await until('the job waits for its next attempt', async () => timesOf((await look()).history, 'RETRYING').length, failures);
+      const { scheduled_for, history } = await look();
+      const [readied] = timesOf(history, 'SCHEDULED').slice(1);
+      const [first, ...more] = timesOf(history, 'RETRYING') as [number];
+      if (readied !== undefined) expect(readied - first).toBeGreaterThanOrEqual(MINUTE_MS);
+      return Math.round((Date.parse(scheduled_for) - (more.at(-1) ?? first)) / 1_000);
+    };
+    expect(await Promise.all(ids.map((id) => pauseAfter(1, id)))).toEqual([60, 60, 60, 60]);
+    await queue.ledger.moveClock(MINUTE_MS);
+    expect(await Promise.all(ids.map((id) => pauseAfter(2, id)))).toEqual([60, 120, 300, 90]);
   });
 });
 

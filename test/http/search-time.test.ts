@@ -3,7 +3,7 @@ import { LOCK_JOBS, whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
 import { useExecution } from './execution-fixture.ts';
 
-const server = useExecution();
+const server = useExecution({}, { searches: false });
 
 const SEARCHES = [
   ['GET', '/v1/jobs'],

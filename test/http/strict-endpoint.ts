@@ -8,11 +8,14 @@ export type Call = { readonly path: string; readonly type: string; readonly sign
 export class StrictEndpoint {
   readonly calls: Call[] = [];
   status = 200;
+  /** What a call waits for before it is answered. */
+  hold: () => Promise<void> = async () => {};
   readonly #server = createServer(async (request, response) => {
     let body = '';
     for await (const chunk of request.setEncoding('utf8')) body += chunk;
     const { url: path = '', headers } = request;
     this.calls.push({ path, type: JSON.parse(body).type, signature: String(headers['webhook-signature']) });
+    await this.hold();
     response.writeHead(this.status).end();
   });
 

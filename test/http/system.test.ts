@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { PROFILES } from '../../src/core/policy.ts';
 import type { ServerOptions } from '../../src/http/server.ts';
-import { openDatabase } from '../../src/ledger/driver/database.ts';
+import { type Database, openDatabase } from '../../src/ledger/driver/database.ts';
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { DatabaseRoad } from '../ledger/database-road.ts';
 import { useLedger } from '../ledger/fixture.ts';
@@ -11,8 +11,9 @@ import { bodyOf, IDENTITY, post, type Served, serve } from './server-fixture.ts'
 
 const ledger = useLedger();
 
-/** Less than a statement may take: it is not the database that ends the wait. */
-const SOON_MS = 4_500;
+/** Far less than a request may take here, and far more than a busy machine takes. */
+const SOON_MS = 15_000;
+const REQUEST_MS = 60_000;
 
 const closing: (() => Promise<unknown>)[] = [];
 // The road comes first: sessions over one that lets nothing pass would wait for a farewell.
@@ -27,13 +28,13 @@ async function openedRoad(): Promise<DatabaseRoad> {
   return road;
 }
 
-async function serveOver(url: string, options: Partial<ServerOptions> = {}): Promise<Served> {
+async function serveOver(url: string, options: Partial<ServerOptions> = {}): Promise<Served & { database: Database }> {
   const database = openDatabase({ url });
   const engine = createEngine({ database, profile: PROFILES.gopherqueue });
   await engine.open();
   closing.push(() => database.close());
   await ledger.db.api.query(`INSERT INTO millrace.orgs (id, slug) VALUES ($1, 'caller') ON CONFLICT DO NOTHING`, [IDENTITY.orgId]);
-  return serve({ engine, doors: [queueDoor], ...options });
+  return { ...(await serve({ engine, doors: [queueDoor], ...options })), database };
 }
 
 const GOOD = { authorization: 'Bearer good' };
@@ -90,16 +91,14 @@ describe('the system routes', () => {
 });
 
 describe('when the database is away', () => {
-  async function answerTimes(url: string): Promise<void> {
+  async function expectRefusals(url: string): Promise<void> {
     const requests = [
       ...Array.from({ length: 20 }, (_, n) => submit(url, `lost-${n}`)),
       fetch(`${url}/queue/v1/jobs`, { headers: GOOD }),
       fetch(`${url}/queue/v1/jobs/3f2b8c1e-5d4a-4f6b-9c7d-8e9f0a1b2c3d`, { headers: GOOD }),
       fetch(`${url}/queue/v1/stats`, { headers: GOOD }),
     ];
-    const startedAtMs = performance.now();
     for (const answer of await Promise.all(requests)) {
-      expect(performance.now() - startedAtMs).toBeLessThan(SOON_MS);
       expect(answer.status).toBe(503);
       expect(Number(answer.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
       expect((await bodyOf(answer)).code).toBe('UNAVAILABLE');
@@ -108,10 +107,12 @@ describe('when the database is away', () => {
 
   it('every answer is a quick 503 with Retry-After, the process stays alive, and recovers with the database', async () => {
     const road = await openedRoad();
-    const { url } = await serveOver(road.url);
+    const { url } = await serveOver(road.url, { requestTimeoutMs: REQUEST_MS });
     expect((await submit(url, 'before')).status).toBe(202);
     await road.close();
-    await answerTimes(url);
+    const startedAtMs = performance.now();
+    await expectRefusals(url);
+    expect(performance.now() - startedAtMs).toBeLessThan(SOON_MS);
     expect((await fetch(`${url}/healthz`)).status).toBe(200);
     const ready = await fetch(`${url}/readyz`);
     expect({ status: ready.status, body: await bodyOf(ready) }).toMatchObject({
@@ -134,12 +135,21 @@ describe('when the database is away', () => {
 
   it('and says nothing at all, answers still come within the time that a request has', async () => {
     const road = await openedRoad();
-    const { url } = await serveOver(road.url, { requestTimeoutMs: 1_000 });
+    const { url, database } = await serveOver(road.url, { requestTimeoutMs: 1_000 });
     expect((await submit(url, 'first')).status).toBe(202);
+    const ask = () => database.api.query('SELECT');
+    await Promise.all([ask(), ask()]); // Two sessions, one for each question below.
     road.block();
-    await answerTimes(url);
-    const startedAtMs = performance.now();
-    expect((await fetch(`${url}/readyz`)).status).toBe(503);
-    expect(performance.now() - startedAtMs).toBeLessThan(SOON_MS);
+    /** It is not the session that ends the wait, by giving up its statement. */
+    const beforeGivenUp = async (work: () => Promise<unknown>) => {
+      let isGivenUp = false;
+      ask().catch(() => {
+        isGivenUp = true;
+      });
+      await work();
+      expect(isGivenUp).toBe(false);
+    };
+    await beforeGivenUp(() => expectRefusals(url));
+    await beforeGivenUp(async () => expect((await fetch(`${url}/readyz`)).status).toBe(503));
   });
 });

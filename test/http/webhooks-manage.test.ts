@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import type { TestClient } from './execution-fixture.ts';
 import { deliveriesOf, PUBLIC_URL, register, secretBytes, useWebhookApi } from './webhook-fixture.ts';
 
@@ -48,6 +48,8 @@ describe('PATCH /v1/webhooks/{webhook_id}', () => {
     const client = await server.client();
     const { webhook_id } = await register(client, { url: PUBLIC_URL, events: ['job.created'], description: 'first' });
     const before = (await client.get(`/webhooks/${webhook_id}`)).body;
+    await server.ledger.moveClock(60_000);
+    onTestFinished(() => server.ledger.moveClock(-60_000));
     const changed = await client.send('PATCH', `/webhooks/${webhook_id}`, {
       events: ['job.failed'],
       description: null,

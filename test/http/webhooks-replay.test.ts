@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import type { ReceiverMode } from '../../src/simulator/webhook-receiver.ts';
+import { Gate } from '../library/fixture.ts';
 import { until } from '../until.ts';
 import { deliveriesOf, register, useDelivering } from './delivering-server.ts';
 import { randomId, type TestClient } from './execution-fixture.ts';
+import { StrictEndpoint } from './strict-endpoint.ts';
 
 const server = useDelivering({ environment: { MILLRACE_WEBHOOKS_MAX_RETRIES: '1' } });
 
@@ -123,15 +125,21 @@ describe('a webhook that is disabled', () => {
   it('because it is gone says so, and takes events again when it is enabled', async () => {
     const client = await server.client();
     const { webhookId, label } = await registered(client, 'gone');
-    await tested(client, webhookId, 2);
+    const queued = async () => (await client.get(`/webhooks/${webhookId}`)).body.queued;
+    // All five wait before the first of them is sent.
+    await enable(client, webhookId, false);
+    await client.reached(await client.submit(), 'SUCCEEDED');
+    await until('five deliveries are queued', queued, 5);
+    await enable(client, webhookId, true);
     await until('the webhook has been disabled', async () => !(await client.get(`/webhooks/${webhookId}`)).body.enabled);
-    await until('both events are queued', async () => (await client.get(`/webhooks/${webhookId}`)).body.queued, 2);
+    // The first was refused, and the news of that came.
+    await until('five deliveries are queued again', queued, 5);
     expect((await client.get(`/webhooks/${webhookId}`)).body).toMatchObject({ disabled_reason: 'gone' });
     expect((await client.post(`/webhooks/${webhookId}/test`)).status).toBe(409);
     const url = server.receiver.url('ok', label);
     const { body } = await client.send('PATCH', `/webhooks/${webhookId}`, { url, enabled: true });
     expect(body).toMatchObject({ url, enabled: true, disabled_reason: null, consecutive_failures: 0 });
-    await until('both events have been delivered', async () => (await client.get(`/webhooks/${webhookId}`)).body.totals.delivered, 2);
+    await until('all events have been delivered', async () => (await client.get(`/webhooks/${webhookId}`)).body.totals.delivered, 5);
     expect(receivedBy(label).map(({ body: sent }) => JSON.parse(sent).type)).toContain('webhook.disabled');
   });
 });
@@ -139,16 +147,24 @@ describe('a webhook that is disabled', () => {
 describe('a webhook that is deleted', () => {
   it('while a call is under way receives nothing more and leaves no rows behind', async () => {
     const client = await server.client();
-    const { webhookId, label } = await registered(client, 'slow?ms=300');
+    const endpoint = await StrictEndpoint.open();
+    const webhookId = await register(client, endpoint.url('/'), '*');
+    await tested(client, webhookId, 1);
+    await deliveriesOf(client, webhookId, 1); // From here on the endpoint is verified.
+    const before = endpoint.calls.length;
+    const gate = new Gate();
+    endpoint.hold = () => gate.pass();
     await tested(client, webhookId, 3);
-    await server.receiver.until(() => receivedBy(label).length === 1);
+    await gate.reached();
     expect((await client.send('DELETE', `/webhooks/${webhookId}`)).body).toEqual({ deleted: true });
+    gate.open();
     const text = `SELECT count(*) FILTER (WHERE state IN ('queued', 'live'))::int4 AS open FROM millrace.webhook_deliveries
       WHERE webhook_id = $1`;
     await until('no delivery is open', async () => (await server.ledger.db.api.query(text, [webhookId])).rows[0].open, 0);
     const lane = 'SELECT live_delivery, due_at FROM millrace.webhook_lanes WHERE webhook_id = $1';
-    expect((await server.ledger.db.api.query(lane, [webhookId])).rows).toEqual([{ live_delivery: null, due_at: null }]);
-    expect(receivedBy(label)).toHaveLength(1);
+    const lanes = async () => (await server.ledger.db.api.query(lane, [webhookId])).rows;
+    await until('its lane is empty', lanes, [{ live_delivery: null, due_at: null }]);
+    expect(endpoint.calls).toHaveLength(before + 1);
   });
 
   it('and all that was done here leaves the ledger as it must be', async () => {

@@ -7,7 +7,11 @@ import { useLedger } from './fixture.ts';
 const ledger = useLedger();
 
 const rowsOf = async (jobId: string) =>
-  (await ledger.db.api.query('SELECT event, actor, performed_by, attempt FROM millrace.audit_actions WHERE job_id = $1', [jobId])).rows;
+  (
+    await ledger.db.api.query('SELECT event, actor, performed_by, attempt FROM millrace.audit_actions WHERE job_id = $1 ORDER BY id', [
+      jobId,
+    ])
+  ).rows;
 
 const entry = { event: 'invoice.enriched', performedBy: 'worker:1', details: '{}' };
 

@@ -5,6 +5,7 @@ import { startJobs } from '../../src/ledger/attempts/start-jobs.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { lockParent } from '../../src/ledger/jobs/guard-parent.ts';
 import { rangesOf, useLedger } from './fixture.ts';
+import { stopClock } from './set-clock.ts';
 
 const ledger = useLedger();
 const db = () => ledger.db.workers;
@@ -101,6 +102,7 @@ describe('a lease that never started', () => {
   });
 
   test('of a silent worker goes back only after its lease, and not after a heartbeat [GM-4.07]', async () => {
+    const moveClock = await stopClock(ledger);
     const leased = await ledger.lease(await ledger.submitOne({ policy: { leaseMs: 60_000 } }));
     const expire = async () =>
       returnExpired(db(), {
@@ -108,12 +110,12 @@ describe('a lease that never started', () => {
         beat: await ledger.beatOf(leased.workerId),
         jobs: [leased],
       });
-    await ledger.moveClock(59_000);
+    await moveClock(59_000);
     expect((await expire()).landed.size).toBe(0);
-    await ledger.moveClock(2_000);
+    await moveClock(2_000);
     await ledger.beat(leased.workerId);
     expect((await expire()).landed.size).toBe(0);
-    await ledger.moveClock(61_000);
+    await moveClock(61_000);
     expect((await expire()).landed.size).toBe(1);
     expect(await ledger.tokensOf(leased, 'ready')).toBe(1);
     expect(await ledger.eventsOf(leased)).toHaveLength(1);

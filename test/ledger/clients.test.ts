@@ -10,6 +10,7 @@ import { inTransaction } from '../../src/ledger/driver/database.ts';
 import { depthByOrg } from '../../src/ledger/queues/queue-depth.ts';
 import { pruneAccess } from '../../src/ledger/upkeep/prune-keys.ts';
 import { useLedger } from './fixture.ts';
+import { moveToMidday } from './set-clock.ts';
 
 const ledger = useLedger();
 const DAY_MS = 86_400_000;
@@ -167,6 +168,7 @@ describe('a reply to a creation', () => {
 
 describe('a quota', () => {
   it('counts every request of a UTC day, and begins anew with the next', async () => {
+    await moveToMidday(ledger);
     const orgId = await ledger.newOrg();
     const use = async (wanted: number) => (await useQuota(ledger.db.api, [{ orgId, wanted }]))[0];
     expect(await use(3)).toMatchObject({ orgId, used: 3 });

@@ -37,7 +37,7 @@ const eventsOf = (round: Dispatched): number => (round.kind === 'dispatched' ? r
 test.each([
   ['one record of 30 000 jobs', { records: 1, jobs: 30_000 }],
   ['100 records of 100 jobs', { records: 100, jobs: 100 }],
-])('a transaction with %s is dispatched in pages, in order and once', { timeout: 120_000 }, async (_, size) => {
+])('a transaction with %s is dispatched in pages, in order and once', { timeout: 240_000 }, async (_, size) => {
   const orgId = await ledger.newOrg();
   const id = await webhooks.register(orgId, { events: ['job.created'] });
   await submitLarge(orgId, size);
@@ -56,7 +56,7 @@ test.each([
   expect((await webhooks.deliveries({ webhookId: after })).map(({ job_id }) => job_id)).toEqual([small.id]);
 });
 
-test('a page ends earlier where its deliveries would take too many bytes', { timeout: 60_000 }, async () => {
+test('a page ends earlier where its deliveries would take too many bytes', { timeout: 180_000 }, async () => {
   const orgId = await ledger.newOrg();
   const ids = await Promise.all(Array.from({ length: 20 }, () => webhooks.register(orgId, { events: ['job.created'] })));
   await submitLarge(orgId, { records: 1, jobs: 1_600 });

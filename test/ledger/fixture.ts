@@ -23,6 +23,7 @@ import { submitJobs } from '../../src/ledger/jobs/submit-jobs.ts';
 import { type Pruned, pruneJobs } from '../../src/ledger/upkeep/prune.ts';
 import { until } from '../until.ts';
 import { auditAll } from './audit-all.ts';
+import { makePatient } from './patient.ts';
 import { migratedDatabase, type TestDatabase } from './test-database.ts';
 
 export type TestJob = { orgId: string; projectId: string | null; id: string; seq: number; jobType: string };
@@ -69,6 +70,7 @@ export class TestLedger {
   async open(): Promise<void> {
     this.#database = await migratedDatabase();
     this.db = openDatabase({ url: this.#database.url });
+    makePatient(this.db);
     this.policies = new PolicyCache(this.db.api);
   }
 

@@ -4,11 +4,13 @@ import { NIL_ORG_ID } from '../../src/core/governance/audit-action.ts';
 import { raiseAlerts } from '../../src/ledger/alerts/raise-alert.ts';
 import { recordActions } from '../../src/ledger/audit/record-action.ts';
 import { useLedger } from './fixture.ts';
+import { moveToMidday } from './set-clock.ts';
 
 const ledger = useLedger();
 
 describe('alerts', () => {
   test('one subject has one alert an hour, which counts the repeats; other orgs and kinds have their own', async () => {
+    await moveToMidday(ledger);
     const orgId = '7d1f3a52-3a3b-4f7e-9a5e-0a5f2f6b8c01';
     const alert = { kind: 'dead_letter', severity: 'error', orgId, subject: 'group:__proto__', message: 'first' } as const;
     await raiseAlerts(ledger.db.api, [alert, alert, { ...alert, orgId: null }]);

@@ -11,8 +11,10 @@ import { expireJobs } from '../../src/ledger/upkeep/expire-jobs.ts';
 import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type LeasedTestJob, settled, type TestJob, useLedger } from './fixture.ts';
+import { useLockPatience } from './patient.ts';
 
 const ledger = useLedger();
+useLockPatience(ledger);
 const DAY = 86_400_000;
 const FAILED = { to: 'failed', reason: 'permanent_failure' } as const;
 const MET = 'pending>scheduled:dependencies_met';

@@ -3,8 +3,10 @@ import { type Policy, PROFILES } from '../../src/core/policy.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
 import { useLedger } from './fixture.ts';
+import { useLockPatience } from './patient.ts';
 
 const ledger = useLedger();
+useLockPatience(ledger);
 let made = 0;
 
 /** A policy that no other test has. */

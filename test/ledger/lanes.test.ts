@@ -9,9 +9,11 @@ import { makeLanesDue } from '../../src/ledger/webhooks/queue-deliveries.ts';
 import { type LaneBounds, lockReadyLanes } from '../../src/ledger/webhooks/ready-lanes.ts';
 import { pruneDeliveries } from '../../src/ledger/webhooks/sweep-lanes.ts';
 import { useLedger } from './fixture.ts';
+import { useLockPatience } from './patient.ts';
 import { TestWebhooks } from './webhook-fixture.ts';
 
 const ledger = useLedger();
+useLockPatience(ledger);
 const webhooks = new TestWebhooks(ledger);
 const DAY = 86_400_000;
 

@@ -9,8 +9,10 @@ import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type LeasedTestJob, useLedger } from './fixture.ts';
 import { lateJob, newJobAhead } from './lease-ahead.ts';
+import { useLockPatience } from './patient.ts';
 
 const ledger = useLedger();
+useLockPatience(ledger);
 const db = () => ledger.db.workers;
 const SUBMITTED = 'pending>scheduled:submitted';
 const CANCELLED = [SUBMITTED, 'scheduled>cancelled:cancelled'];

@@ -191,12 +191,12 @@ describe('a limit on jobs at the same time', () => {
 
 describe('a limit on starts within a time', () => {
   test('a slot is free again when its job started that long ago, not when the job has ended', async () => {
-    const given = await waiting(5, one('rate', { rate: 2, perMs: 10_000 }));
+    const given = await waiting(5, one('rate', { rate: 2, perMs: 600_000 }));
     expect(await grant(given.limitId)).toBe(2);
     const running = await start(given);
     await complete(running);
     expect(await grantLimited(ledger.db.api, [given.limitId], 10)).toMatchObject([{ granted: 0, nextInMs: expect.any(Number) }]);
-    await ledger.moveClock(10_100);
+    await ledger.moveClock(600_100);
     expect(await grant(given.limitId)).toBe(1); // The other grant has not started yet, so its slot stays occupied.
     const second = await start(given);
     await complete(second);

@@ -5,8 +5,11 @@ import { ensurePartitions, sweepDefaultPartition } from '../../src/ledger/histor
 import { createEngine } from '../../src/services/jobs/create-engine.ts';
 import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
+import { useLockPatience } from './patient.ts';
+import { moveToMidday } from './set-clock.ts';
 
 const ledger = useLedger();
+useLockPatience(ledger);
 const DAY = 86_400_000;
 const policy = { retentionMs: DAY };
 
@@ -18,8 +21,11 @@ async function today(): Promise<string> {
   return `records_${rows[0].day}`;
 }
 
-/** Days on, to a day that has no partition yet. */
-const moveToMissingDay = () => ledger.moveClock(20 * DAY);
+/** Days on, to a day that has no partition yet and does not end soon. */
+async function moveToMissingDay(): Promise<void> {
+  await ledger.moveClock(20 * DAY);
+  await moveToMidday(ledger);
+}
 
 /** Locks the history as pg_dump does, until the test ends or the lock is given back. */
 async function dump(): Promise<{ end(): Promise<void> }> {

@@ -85,7 +85,7 @@ describe('while nothing is projected', () => {
         }
       }
     },
-    60_000,
+    180_000,
   );
 
   test('what changed last is on the first page, however much changed before it [GA-2.45]', async () => {

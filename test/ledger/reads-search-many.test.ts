@@ -46,7 +46,7 @@ beforeAll(async () => {
   // Not projected when the searches begin.
   for (const state of JOB_STATES) await ledger.putJob(state, { orgId, job: { tags: { customer: '42' } } });
   await ledger.moveClock(10_000);
-}, 60_000);
+}, 180_000);
 
 async function walk(filter: JobFilter, order: SearchOrder): Promise<string[]> {
   const ids: string[] = [];
@@ -88,7 +88,7 @@ test('every search finds exactly what fits, in order, page by page [GA-2.35] [GA
     }),
     { numRuns: 80 },
   );
-}, 120_000);
+}, 240_000);
 
 test('a first page of few among many is full of them and their number exact [GA-2.46] [GA-2.47] [GA-2.49]', async () => {
   for (const order of SEARCH_ORDERS) {

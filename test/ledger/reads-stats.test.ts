@@ -9,6 +9,7 @@ import { configureQueue } from '../../src/ledger/queues/queues.ts';
 import { countJobs } from '../../src/ledger/reads/count-jobs.ts';
 import { explainJob } from '../../src/ledger/reads/explain-job.ts';
 import { type TestJob, useLedger } from './fixture.ts';
+import { stopClock } from './set-clock.ts';
 
 const ledger = useLedger();
 const HOUR = 3_600_000;
@@ -47,15 +48,16 @@ describe('countJobs', () => {
       queueLatency: null,
       executionTime: null,
     });
+    const moveClock = await stopClock(ledger);
     for (const [queuedMs, executedMs] of [
       [10_000, 100_000],
       [20_000, 200_000],
       [300_000, 3_000_000],
     ] as const) {
       const job = await ledger.submitOne({ orgId });
-      await ledger.moveClock(queuedMs);
+      await moveClock(queuedMs);
       const running = await ledger.start(job);
-      await ledger.moveClock(executedMs);
+      await moveClock(executedMs);
       await ledger.settle(running, { to: 'completed', reason: 'succeeded' });
     }
     const { queueLatency, executionTime } = await countJobs(ledger.db.api, orgId, { sinceMs: 2 * HOUR });

@@ -4,6 +4,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { type Database, type DatabaseParams, openDatabase } from '../../src/ledger/driver/database.ts';
 import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
+import { makePatient, PATIENCE_MS } from './patient.ts';
 import { openPooler, type PoolerHabits } from './pooler.ts';
 
 const ledger = useLedger();
@@ -12,7 +13,7 @@ const POOLS = ['api', 'searching', 'reading', 'workers', 'maintenance', 'project
 
 const SIZES: Record<string, Partial<DatabaseParams>> = {
   'pools of fixed sizes': { apiPool: 4, workerPool: 4 },
-  'bounded pools': { apiPool: 4, apiBounds: { maxWaiting: 4 } },
+  'bounded pools': { apiPool: 4, apiBounds: { maxWaiting: 4, patienceMs: PATIENCE_MS, longestWaitMs: PATIENCE_MS } },
   'pools that share sessions': { sharesSessions: true },
 };
 
@@ -50,6 +51,7 @@ describe.each(CASES)('%s behind %s', (sizes, refusal) => {
     const present: PoolerHabits = { ...habits };
     const before = await processes();
     const database = openDatabase({ url: await openPooler(ledger.db.url, present), ...SIZES[sizes] });
+    makePatient(database);
     onTestFinished(() => database.close());
 
     for (const outcome of await Promise.allSettled(askAll(database))) expect(outcome).toMatchObject({ status: 'rejected', reason: error });
@@ -70,6 +72,8 @@ it('a caller who gives up while a new session is checked leaves it to the next c
   const database = openDatabase({ url: await openPooler(ledger.db.url, habits) });
   onTestFinished(() => database.close());
   const pool = database.projecting;
+  // Longer than a busy machine stops a process: a caller who gave up before the session is opened leaves none.
+  pool.options.connectionTimeoutMillis = 6_000;
   const only = await pool.connect();
   const waiting = pool.connect();
   const checked = Promise.withResolvers<void>();

@@ -1,16 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { wholeOrg } from '../../src/core/owner.ts';
 import { createOrg, DEFAULT_ORG_ID, setOrgCap, summarizeOrgs } from '../../src/ledger/access/orgs.ts';
 import { claimAndStartInTurn } from '../../src/ledger/attempts/claim-and-start.ts';
 import { lockRoom } from '../../src/ledger/attempts/claim-room.ts';
-import { inTransaction } from '../../src/ledger/driver/database.ts';
+import { inTransaction, openDatabase } from '../../src/ledger/driver/database.ts';
 import { announceType, pauseType, readTypes, resumeType, setTypeConcurrency } from '../../src/ledger/queues/job-types.ts';
 import { configureQueue, readQueues } from '../../src/ledger/queues/queues.ts';
 import { advanceSchedule, dueSchedules, lockDueSchedule } from '../../src/ledger/queues/schedule-turns.ts';
 import { removeSchedule } from '../../src/ledger/queues/schedules.ts';
+import { until } from '../until.ts';
 import { rangesOf, useLedger } from './fixture.ts';
+import { PATIENCE_MS } from './patient.ts';
 import { storedSchedules, storeSchedule } from './stored-schedules.ts';
 
 const ledger = useLedger();
@@ -129,7 +131,7 @@ describe('room under caps', () => {
     let later: Promise<number> | undefined;
     const started = await inTransaction(ledger.db.workers, async (client) => {
       const mine = await claim(client, first);
-      later = inTransaction(ledger.db.workers, (other) => claim(other, second));
+      later = inTransaction(ledger.db.workers, (other) => claim(other, second), { lockTimeoutMs: PATIENCE_MS });
       await ledger.untilBlocked();
       return mine;
     });
@@ -139,7 +141,16 @@ describe('room under caps', () => {
   test('a process that is frozen within its claim loses the locks before the next one gives up', async () => {
     const type = 'held-up';
     await setTypeConcurrency(ledger.db.api, type, 1);
-    const frozen = inTransaction(ledger.db.workers, async (client) => {
+    // With the limits of the product, which the sessions of the ledger do not have here.
+    const database = openDatabase({ url: ledger.db.url });
+    onTestFinished(() => database.close());
+    await until('a session is open', () =>
+      database.workers.query('SELECT 1').then(
+        () => true,
+        () => false,
+      ),
+    );
+    const frozen = inTransaction(database.workers, async (client) => {
       const ended = new Promise((resolve) => client.once('end', resolve));
       await lockRoom(client, [type]);
       await announceType(ledger.db.api, { name: type, defaults: {}, concurrency: 2, customBackoff: false });

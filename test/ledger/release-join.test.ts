@@ -4,8 +4,10 @@ import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { expireJobs } from '../../src/ledger/upkeep/expire-jobs.ts';
 import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type LeasedTestJob, type SubmitOverrides, settled, type TestJob, useLedger } from './fixture.ts';
+import { useLockPatience } from './patient.ts';
 
 const ledger = useLedger();
+useLockPatience(ledger);
 const SUCCESS = { to: 'completed', reason: 'succeeded', result: '{"of":"parent"}' } as const;
 const HOLD = { ...SUCCESS, holds: true } as const;
 

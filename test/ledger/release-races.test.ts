@@ -5,8 +5,10 @@ import { settleJobs } from '../../src/ledger/attempts/settle-jobs.ts';
 import { cancelJobs } from '../../src/ledger/jobs/cancel-jobs.ts';
 import { releaseDependents } from '../../src/ledger/upkeep/release-dependents.ts';
 import { type LeasedTestJob, settled, type TestJob, useLedger } from './fixture.ts';
+import { useLockPatience } from './patient.ts';
 
 const ledger = useLedger();
+useLockPatience(ledger);
 const SUCCESS = { to: 'completed', reason: 'succeeded' } as const;
 const MET = 'pending>scheduled:dependencies_met';
 
@@ -121,6 +123,8 @@ test('a dependent that somebody holds is looked at later, and is woken once by t
   await complete(ledger.db.workers, first);
   await interleave(hold(job), async () => {
     expect(await release()).toMatchObject({ consumed: 1, putOff: true });
+    // It would be due again in a tenth of a second.
+    await ledger.db.api.query(`UPDATE millrace.releases SET due_at = 'infinity'`);
     await complete(ledger.db.workers, second);
     expect(await release()).toMatchObject({ consumed: 1, putOff: true });
   });

@@ -9,6 +9,7 @@ import { ensurePartitions } from '../../src/ledger/history/record-partitions.ts'
 import { PolicyCache } from '../../src/ledger/jobs/intern-policies.ts';
 import { openPostgres } from '../../src/postgres/open.ts';
 import { TestLedger } from './fixture.ts';
+import { makePatient } from './patient.ts';
 
 const TABLES = `SELECT c.relname AS name FROM pg_class c WHERE c.relnamespace = 'millrace'::regnamespace AND c.relkind IN ('r', 'p')
   AND NOT c.relispartition AND c.relname <> 'migrations' ORDER BY 1`;
@@ -22,6 +23,7 @@ export async function restoreInto(source: TestLedger): Promise<Restored> {
   const server = await openPostgres({ databaseUrl: '', home, onNotice: () => {} });
   const ledger = new TestLedger();
   ledger.db = openDatabase({ url: server.url });
+  makePatient(ledger.db);
   ledger.policies = new PolicyCache(ledger.db.api);
   await migrate(ledger.db.maintenance);
   await ensurePartitions(ledger.db.maintenance);

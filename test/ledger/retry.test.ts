@@ -2,8 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { type RetryParams, retryJob } from '../../src/ledger/jobs/retry-jobs.ts';
 import { stageJobs } from '../../src/ledger/upkeep/stage-jobs.ts';
 import { type TestJob, useLedger } from './fixture.ts';
+import { useLockPatience } from './patient.ts';
 
 const ledger = useLedger();
+useLockPatience(ledger);
 const HOUR = 3_600_000;
 
 const retry = (job: TestJob, params: Partial<RetryParams> = {}) =>

@@ -7,8 +7,9 @@ import { migrate } from '../../src/ledger/driver/migrate.ts';
 import { prepareReader } from '../../src/ledger/driver/reader-role.ts';
 import { getJob } from '../../src/ledger/reads/get-job.ts';
 import { startExternal } from '../postgres/external-server.ts';
-import { freePort, makeScratch } from '../postgres/scratch.ts';
+import { makeScratch } from '../postgres/scratch.ts';
 import { type TestJob, useLedger } from './fixture.ts';
+import { makePatient } from './patient.ts';
 
 const ledger = useLedger();
 
@@ -70,6 +71,7 @@ describe('the role millrace_reader', () => {
 
   it('serves many orgs on one session at the same time, each with its own rows', async () => {
     const database = openDatabase({ url: ledger.db.url, apiPool: 2 });
+    makePatient(database);
     onTestFinished(() => database.close());
     expect(database.reading.options.max).toBe(1);
     const jobs: TestJob[] = [];
@@ -108,6 +110,7 @@ describe('an owner of the schema that may not create roles', () => {
     const job = await ledger.submitOne();
     const whoReads = async () => {
       const database = openDatabase({ url: reader.href });
+      makePatient(database);
       try {
         const isReady = await prepareReader(database.maintenance);
         const { rows } = await database.reads.of(job.orgId).query({ text: 'SELECT current_user AS who' });
@@ -124,7 +127,7 @@ describe('an owner of the schema that may not create roles', () => {
   it('prepares the role itself as soon as it may create roles, on the oldest server too', async () => {
     const scratch = await makeScratch();
     onTestFinished(() => scratch.remove());
-    const server = await startExternal({ folder: scratch.fresh('roles'), port: await freePort() });
+    const server = await startExternal({ folder: scratch.fresh('roles') });
     onTestFinished(() => server.stop());
     const admin = new pg.Client({ connectionString: server.url });
     await admin.connect();
@@ -135,6 +138,7 @@ describe('an owner of the schema that may not create roles', () => {
       [url.username, url.pathname] = ['plain', '/ledger'];
       const whoReads = async () => {
         const database = openDatabase({ url: url.href });
+        makePatient(database);
         try {
           await migrate(database.maintenance);
           const { rows } = await database.reads.of(randomUUID()).query({ text: 'SELECT current_user AS who' });

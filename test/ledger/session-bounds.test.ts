@@ -5,6 +5,7 @@ import { newListener } from '../../src/ledger/driver/notify.ts';
 import type { Queryable } from '../../src/ledger/driver/statement.ts';
 import { openPostgres } from '../../src/postgres/open.ts';
 import { useLedger } from './fixture.ts';
+import { makePatient, opened } from './patient.ts';
 import { openPooler } from './pooler.ts';
 
 const ledger = useLedger();
@@ -16,6 +17,7 @@ const KINDS = [
 
 function open(url: string): Database {
   const database = openDatabase({ url });
+  makePatient(database);
   onTestFinished(() => database.close());
   return database;
 }
@@ -26,7 +28,9 @@ const show = async (db: Queryable, name: string): Promise<string> =>
 describe('a session of ours', () => {
   it.each(KINDS)('has its time limits and planner settings: %s', async (kind) => {
     const limits = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'jit'];
-    const shown = await Promise.all(limits.map((name) => show(ledger.db[kind], name)));
+    const database = openDatabase({ url: ledger.db.url });
+    onTestFinished(() => database.close());
+    const shown = await opened(() => Promise.all(limits.map((name) => show(database[kind], name))));
     const statements = { searching: '2s', claiming: '2s', maintenance: '30s', projecting: '30s' } as Record<string, string>;
     const locks = kind === 'claiming' || kind === 'finishing' ? '50ms' : '2s';
     expect(shown).toEqual([statements[kind] ?? '5s', locks, '3s', 'off']);

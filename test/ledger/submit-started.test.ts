@@ -7,6 +7,8 @@ import { rangesOf, type SubmitOverrides, settled, useLedger } from './fixture.ts
 
 const ledger = useLedger();
 const db = () => ledger.db.workers;
+/** Long beside what a test takes. */
+const LIFETIME_MS = 90_000_000;
 
 async function submitToIdle(overrides: SubmitOverrides & { ranges?: ReturnType<typeof rangesOf> } = {}) {
   const orgId = overrides.orgId ?? (await ledger.newOrg());
@@ -32,8 +34,8 @@ describe('a job that is written started', () => {
       envelope: { category: 'C', projectId: null, requestId: 'R-1', traceparent: '00-trace' },
       payload: { kind: 'json' as const, text: '{"deep":{"er":[1,"ü"]}}' },
     };
-    const born = await submitToIdle({ job, policy: { lifetimeMs: 90_000 }, actor: 'user:1' });
-    const entry = await ledger.toWrite(born.orgId, { job, policy: { lifetimeMs: 90_000 }, actor: 'user:1' });
+    const born = await submitToIdle({ job, policy: { lifetimeMs: LIFETIME_MS }, actor: 'user:1' });
+    const entry = await ledger.toWrite(born.orgId, { job, policy: { lifetimeMs: LIFETIME_MS }, actor: 'user:1' });
     const alike = { ...entry, job: { ...entry.job, type: born.entry.job.type } };
     await submitJobs(db(), [alike]);
     const ranges = rangesOf({ jobType: alike.job.type });
@@ -96,7 +98,7 @@ function shapeOf(value: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).map(([name, each]) => {
       if (OWN.has(name) || TIMES.test(name)) return [name, each === null ? null : typeof each];
-      return [name, name === 'lifetimeLeftMs' ? Math.round(Number(each) / 10_000) : each];
+      return [name, name === 'lifetimeLeftMs' ? Math.round(Number(each) / LIFETIME_MS) : each];
     }),
   );
 }

@@ -5,6 +5,7 @@ import { WorkerSession } from '../../src/ledger/attempts/worker-session.ts';
 import { stopWorker } from '../../src/ledger/attempts/workers.ts';
 import { until } from '../until.ts';
 import { useLedger } from './fixture.ts';
+import { opened, patientUrl } from './patient.ts';
 
 const ledger = useLedger();
 const DAY = 86_400_000;
@@ -18,8 +19,8 @@ async function look(id: number): Promise<WatchedWorker> {
 /** A worker with a session that holds its lock. */
 async function held() {
   const id = await ledger.registerWorker();
-  const session = new WorkerSession({ url: ledger.db.url, workerId: id });
-  await session.open();
+  const session = new WorkerSession({ url: patientUrl(ledger.db.url), workerId: id });
+  await opened(() => session.open());
   onTestFinished(() => session.close());
   return { id, session };
 }

@@ -71,9 +71,9 @@ describe('submitMany', () => {
       if (failed) refused++;
     });
     onTestFinished(() => observeStatements(null));
-    const batches = [millrace.submitMany([one, two] as Submission[])];
+    const batches = [submitHeld([one, two])];
     await until('the first batch has met the lock', () => refused > 0);
-    batches.push(millrace.submitMany([two, one] as Submission[]));
+    batches.push(submitHeld([two, one]));
     await until(
       'both batches have met the lock several times',
       () => refused,
@@ -81,6 +81,13 @@ describe('submitMany', () => {
     );
     await holder.query('COMMIT');
     expect((await Promise.all(batches)).map(({ accepted }) => accepted)).toEqual([2, 2]);
+
+    /** On a busy machine the lock may be held for longer than a batch waits for it. A caller then submits again. */
+    async function submitHeld(batch: (object | undefined)[]): ReturnType<typeof millrace.submitMany> {
+      return millrace
+        .submitMany(batch as Submission[])
+        .catch((error) => (error.code === 'UNAVAILABLE' ? submitHeld(batch) : Promise.reject(error)));
+    }
   });
 
   it('counts a repeat as accepted, also of a job in the same batch [GA-1.26]', async () => {

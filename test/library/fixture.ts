@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll } from 'vitest';
 import { type Handler, type JobView, Millrace, type OpenOptions, type Submission } from '../../src/index.ts';
 import { checkInvariants, type Violation } from '../../src/ledger/upkeep/invariants.ts';
 import { type TestLedger, useLedger } from '../ledger/fixture.ts';
+import { until } from '../until.ts';
 
 const ACT = 'act';
 
@@ -56,8 +57,11 @@ export function useBench(): Bench {
     async cut() {
       const admin = new pg.Client({ connectionString: ledger.db.url, application_name: 'cut' });
       await admin.connect();
-      await admin.query(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+      const { rows } = await admin.query(`SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE datname = current_database() AND application_name LIKE 'millrace%'`);
+      // The server only signals its processes. A session that ends later would fail a statement long after the cut.
+      const text = 'SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid = ANY ($1)';
+      await until('the sessions have ended', async () => (await admin.query(text, [rows.map(({ pid }) => pid)])).rowCount, 0);
       await admin.end();
     },
     violations: () => checkInvariants(ledger.db.maintenance),
@@ -107,7 +111,7 @@ export function useStage(options: OpenOptions = {}): Stage {
     },
     acting,
     act: async (handler, submission) => (await millrace.submit(acting(handler, submission))).jobId,
-    end: (jobId) => millrace.waitFor(jobId, { timeout: '30s' }),
+    end: (jobId) => millrace.waitFor(jobId, { timeout: '60s' }),
     path: (jobId) => pathOf(millrace, jobId),
   };
 }

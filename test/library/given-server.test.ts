@@ -8,13 +8,24 @@ import { type ExternalServer, startExternal } from '../postgres/external-server.
 import { freePort, makeScratch, type Scratch } from '../postgres/scratch.ts';
 import { allEnded } from './fixture.ts';
 
+/** Another process may take the port before the server has it. Then the next one may be free. */
+async function startOnFreePort(scratch: Scratch): Promise<ExternalServer> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await startExternal({ folder: scratch.fresh('given'), port: await freePort() });
+    } catch (error) {
+      if (tries === 3) throw error;
+    }
+  }
+}
+
 describe('a server that is given', () => {
   let scratch: Scratch;
   let server: ExternalServer;
 
   beforeAll(async () => {
     scratch = await makeScratch();
-    server = await startExternal({ folder: scratch.fresh('given'), port: await freePort() });
+    server = await startOnFreePort(scratch);
   });
   afterAll(async () => {
     await server.stop();

@@ -132,9 +132,9 @@ describe('an idempotency key', () => {
     const millrace = await bench.open({ defaults: { keyWindowMs: 3_600_000 } });
     const submission = { type: 'hourly', payload: {}, idempotencyKey: 'k' };
     const first = await millrace.submit(submission);
-    await bench.ledger.moveClock(3_590_000);
+    await bench.ledger.moveClock(3_540_000);
     expect((await millrace.submit(submission)).jobId).toBe(first.jobId);
-    await bench.ledger.moveClock(11_000);
+    await bench.ledger.moveClock(61_000);
     expect((await millrace.submit(submission)).status).toBe('ACCEPTED');
   });
 });

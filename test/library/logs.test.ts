@@ -144,16 +144,19 @@ describe('the log lines of a job', () => {
 
   it('of an attempt that has lost its job are dropped', async () => {
     const gate = new Gate();
+    const over = Promise.withResolvers<void>();
     const jobId = await stage.act(async (context) => {
       context.log('info', 'before');
       await gate.pass();
       context.log('info', 'after');
+      over.resolve();
     });
     await gate.reached();
+    const { promise: lost, resolve } = Promise.withResolvers<void>();
+    stage.millrace.on('lost', (job) => job.jobId === jobId && resolve());
     await stage.ledger.db.maintenance.query('UPDATE millrace.jobs SET lease_seq = lease_seq + 1000000 WHERE id = $1', [jobId]);
-    const lost = new Promise<void>((resolve) => stage.millrace.on('lost', () => resolve()));
     gate.open();
-    await lost;
+    await Promise.all([lost, over.promise]);
     expect((await linesOf(jobId)).filter(({ message }) => message === 'after')).toEqual([]);
   });
 

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { expect, it } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import type { JobContext, Millrace } from '../../src/index.ts';
 import { observeStatements } from '../../src/ledger/driver/statement.ts';
 import { newProject } from '../ledger/new-project.ts';
@@ -80,10 +80,10 @@ it('a lone job of another org does not start with its submission', async () => {
 it('workers that name no org claim with the same statement as before', async () => {
   const names = new Set<string>();
   observeStatements(({ name }) => void names.add(name));
+  onTestFinished(() => observeStatements(null));
   const { millrace, seen } = await worker('served.all');
   await millrace.submitMany(Array.from({ length: 5 }, () => ({ type: 'served.all', payload: {} })));
   await until('the jobs ran', () => seen.length, 5);
-  observeStatements(null);
   expect([...names].filter((name) => /capped|room/.test(name))).toEqual([]);
 });
 

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { IS_SILENT } from '../../src/ledger/attempts/return-jobs.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { useLockPatience } from '../ledger/patient.ts';
 import { ZOMBIES } from './commands.ts';
 import { lifecycleProperty } from './lifecycle.ts';
 import { raceProperty } from './race.ts';
@@ -11,6 +12,7 @@ import { guardedStatements, spoiled, unguarded } from './unguarded.ts';
 import { MORE_ZOMBIE_WRITES, ZOMBIE_WRITES } from './zombie-writes.ts';
 
 const ledger = useLedger();
+useLockPatience(ledger);
 beforeAll(() => stopClock(ledger));
 
 test('every statement that is guarded by a lease has a zombie that tries it', () => {

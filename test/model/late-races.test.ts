@@ -9,6 +9,7 @@ import { IS_SILENT } from '../../src/ledger/attempts/return-jobs.ts';
 import { MAY_RUN } from '../../src/ledger/attempts/start-jobs.ts';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { useLockPatience } from '../ledger/patient.ts';
 import { type LateTally, lateRaceProperty } from './late-race.ts';
 import { stopClock } from './system.ts';
 import { spoiled } from './unguarded.ts';
@@ -17,6 +18,7 @@ const RUNS = Number(process.env.MODEL_RUNS ?? 120);
 const timeout = 30_000 + RUNS * 1_000;
 
 const ledger = useLedger();
+useLockPatience(ledger);
 beforeAll(() => stopClock(ledger));
 
 test('of what a worker does with a lease and its rescues at most one lands, whatever the order of their statements', {

@@ -8,6 +8,7 @@ import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
 import { checkInvariants } from '../../src/ledger/upkeep/invariants.ts';
 import { useLedger } from '../ledger/fixture.ts';
+import { useLockPatience } from '../ledger/patient.ts';
 import { raceProperty, type Tally } from './race.ts';
 import { stopClock } from './system.ts';
 
@@ -15,6 +16,7 @@ const RUNS = Number(process.env.MODEL_RUNS ?? 200);
 const timeout = 30_000 + RUNS * 1_000;
 
 const ledger = useLedger();
+useLockPatience(ledger);
 beforeAll(() => stopClock(ledger));
 
 test('of an attempt that ends and its rescues exactly one lands, whatever the order of their statements', {

@@ -77,7 +77,7 @@ export class System {
     this.ledger = ledger;
     this.orgId = orgId;
     this.workers = wire(ledger.db.workers);
-    const { writer, intake } = submitParts(ledger, (type) => LIVES[type]);
+    const { writer, intake } = submitParts(ledger, { registrationOf: (type) => LIVES[type] });
     this.writer = writer;
     // As governed jobs, all jobs become poison when they fail permanently again after a manual retry.
     this.intake = { ...intake, profile: { ...intake.profile, poisonAfter: 2 } };

@@ -7,6 +7,8 @@ import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/co
 import { publint } from 'publint';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import manifest from '../../package.json' with { type: 'json' };
+import type { Summary } from '../../src/simulator/summary.ts';
+import { isOnlyLate } from '../cli/only-late.ts';
 import { start } from '../cli/program.ts';
 import { emptyDatabase, type TestDatabase } from '../ledger/test-database.ts';
 import { linkDependency, type Packed, packAndInstall } from './packed.ts';
@@ -61,9 +63,11 @@ describe('the installed package', () => {
   });
 
   test('serves the API to the simulator, and runs its jobs', async () => {
-    const args = ['simulate', '--embedded', '--database', database.url, '--jobs', '20', '--time-scale', '0.01'];
+    const args = ['simulate', '--embedded', '--database', database.url, '--jobs', '20', '--time-scale', '0.01', '--json'];
     const { stdout, stderr } = await ended([program(), ...args], {});
-    expect({ stdout, stderr }).toMatchObject({ stdout: expect.stringContaining('Every job ended as expected: 20 kinds') });
+    expect({ stdout, stderr }).toMatchObject({ stdout: expect.stringContaining('"problems"') });
+    const { kinds, problems } = JSON.parse(stdout) as Summary;
+    expect([kinds.length, problems.filter((problem) => !isOnlyLate(problem))]).toEqual([20, []]);
   });
 
   test('has the API page, without the package that it was made from', async () => {

@@ -88,7 +88,8 @@ describe('the embedded server', () => {
         },
       },
     });
-    expect(attempts).toEqual([0, 1]);
+    // Somebody else may take the second port, too.
+    expect(attempts.slice(0, 2)).toEqual([0, 1]);
     expect(await query(server.url, 'SELECT 1 AS one')).toEqual([{ one: 1 }]);
     await server.close();
     const refused = openEmbedded({

@@ -102,24 +102,29 @@ describe('the deletion of an org [N54]', () => {
   it('refuses the writes of a handler that goes on, and lets one that stops end', async () => {
     const orgId = await ledger.newOrg();
     let release = (): void => {};
+    const begun = new Set<string>();
     const heard: unknown[] = [];
     const lost: string[] = [];
     const millrace = await bench.work(
       {
-        deaf: () => new Promise<void>((resolve) => (release = resolve)),
-        polite: ({ signal }) =>
-          new Promise<void>((_, reject) => signal.addEventListener('abort', () => reject(heard.push(signal.reason) && signal.reason))),
+        deaf: () => {
+          begun.add('deaf');
+          return new Promise<void>((resolve) => (release = resolve));
+        },
+        polite: ({ signal }) => {
+          begun.add('polite');
+          return new Promise<void>((_, reject) =>
+            signal.addEventListener('abort', () => reject(heard.push(signal.reason) && signal.reason)),
+          );
+        },
       },
       { org: orgId, concurrency: 4 },
     );
     millrace.on('lost', ({ type }) => lost.push(type));
     await millrace.submit({ type: 'deaf', payload: {} });
     await millrace.submit({ type: 'polite', payload: {} });
-    await until(
-      'both run',
-      async () => (await query(`SELECT FROM millrace.jobs WHERE org_id = $1 AND state = 'running'`, [orgId])).length,
-      2,
-    );
+    // A job that is running in the ledger only would be refused: its handler is not called once its org is being deleted.
+    await until('both handlers run', () => begun.size, 2);
     await askToDelete(ledger.db, orgId);
     await until('the polite handler has stopped', async () => {
       await step(engine);
@@ -217,7 +222,8 @@ describe('the deletion of an org [N54]', () => {
       const before = await removedSoFar();
       const child = spawn(process.execPath, [ERASER, ledger.db.url], { stdio: ['ignore', 'ignore', 'inherit'] });
       const exited = once(child, 'exit');
-      await until('it has removed jobs', async () => (await removedSoFar()) > before);
+      // On a busy machine it may have removed all of them before it is killed.
+      await until('it has removed jobs', async () => (await removedSoFar()) > before || (await isErased(ledger.db, orgId)));
       child.kill('SIGKILL');
       await exited;
     }
