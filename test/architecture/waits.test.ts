@@ -23,6 +23,7 @@ const NO_WAIT: Record<string, string> = {
   'cli/work.test.ts': 'a module of a user keeps the program alive',
   'egress/bounds.test.ts': 'a peer sends its bytes slowly',
   'egress/fetch.test.ts': 'a peer sends its bytes slowly',
+  'egress/proxies.test.ts': 'the timers are replaced by fake ones',
   'egress/response-body.test.ts': 'the timers are replaced by fake ones',
   'handlers/execution-kinds.test.ts': 'the name of a module that the code imports',
   'http/body-memory.test.ts': 'a peer sends its bytes slowly',
