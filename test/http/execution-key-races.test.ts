@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { KeyAuthenticator } from '../../src/http/shared/key-authenticator.ts';
 import { whileHolding } from '../ledger/while-holding.ts';
 import { until } from '../until.ts';
@@ -98,6 +98,7 @@ describe('another process that knew the key', () => {
     const client = await server.client();
     const renewed = await client.post(`${keysOf(client)}/renew`, {});
     const authenticator = new KeyAuthenticator({ database: server.ledger.db });
+    onTestFinished(() => authenticator.close());
     const letPass = stopTime();
     await authenticator.authenticate(`Bearer ${renewed.body.api_key}`);
     // Old enough to be doubted. A second later it would be doubted once more.

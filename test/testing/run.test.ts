@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { expect, inject, onTestFinished, test, vi } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { PermanentError } from '../../src/index.ts';
 import { openTestMillrace } from '../../src/testing/index.ts';
 import { openMill } from './opening.ts';
@@ -95,18 +95,11 @@ test('a failed dependency takes its dependents along, and the outcomes say why [
 });
 
 test('a handler that never ends makes the run fail with a sentence that names it', async () => {
-  const mill = await openMill<Jobs>({ limit: '5m' });
-  // The limit is over once the handler runs. A short limit might be over before that, while the engine still starts.
-  const now = performance.now.bind(performance);
-  const clock = vi.spyOn(performance, 'now');
-  onTestFinished(() => clock.mockRestore());
-  const never = () => {
-    clock.mockImplementation(() => now() + 600_000);
-    return new Promise<never>(() => {});
-  };
-  mill.register({ type: 'double', handler: never });
+  const mill = await openMill<Jobs>({ limit: '300ms' });
+  mill.register({ type: 'double', handler: () => new Promise<never>(() => {}) });
   await mill.submit({ type: 'double', payload: { n: 1 } });
-  await expect(mill.run()).rejects.toThrow(/Jobs have not ended after 300000 ms of real time: double .*\(running\)/);
+  // The limit includes the start of the engine, so on a slow machine it may be over before the handler is called.
+  await expect(mill.run()).rejects.toThrow(/Jobs have not ended after 300 ms of real time: double \S+ \((running|scheduled)\)/);
 });
 
 test('one run at a time', async () => {
