@@ -86,6 +86,22 @@ describe('an operation', () => {
     await until('both are undone', async () => (await caller.get(`/operations/${id}`)).body.undone, 2);
   });
 
+  it('undoes an item whose statement took too long at first', async () => {
+    const caller = await queue.caller();
+    const ids = await deadOrders(caller, 2, 'slow to undo');
+    const { operation_id: id } = await create(caller, { action: 'discard', filter: {} });
+    await finished(caller, id);
+    const { maintenance } = queue.ledger.db;
+    await maintenance.query(`
+      CREATE FUNCTION too_long() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'too long' USING ERRCODE = '57014'; END$$;
+      CREATE TRIGGER too_long BEFORE UPDATE ON millrace.dead_letters
+        FOR EACH ROW WHEN (NEW.job_id = '${ids[0]}') EXECUTE FUNCTION too_long()`);
+    await caller.post(`/operations/${id}/undo`);
+    await until('one is undone', async () => (await caller.get(`/operations/${id}`)).body.undone, 1);
+    await maintenance.query('DROP FUNCTION too_long CASCADE');
+    await until('both are undone', async () => (await caller.get(`/operations/${id}`)).body.undone, 2);
+  });
+
   it.each(['replay', 'fix_forward'] as const)('undoes a %s of jobs that have not started: their entries are open again', async (action) => {
     const caller = await queue.caller();
     const { ids, resume } = await deadInPausedQueue(caller, 3);

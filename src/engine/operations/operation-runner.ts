@@ -5,6 +5,7 @@ import { raiseAlerts } from '../../ledger/alerts/raise-alert.ts';
 import { recordActions } from '../../ledger/audit/record-action.ts';
 import { type Database, inTransaction } from '../../ledger/driver/database.ts';
 import { inSavepoint } from '../../ledger/driver/savepoint.ts';
+import { isPassing } from '../../ledger/driver/statement.ts';
 import { listJobs } from '../../ledger/operations/list-jobs.ts';
 import {
   followItems,
@@ -213,7 +214,7 @@ export class OperationRunner extends LoopService {
     return { ...base, added, isUndone, sweptN: 0, waitMs: isUndone ? 0 : HELD_MS };
   }
 
-  /** `isHeld`: another transaction held an item, so another pass over the items is due. */
+  /** `isHeld`: another transaction held an item, or a statement about it took too long, so another pass over the items is due. */
   async #undoAll(client: pg.PoolClient, { operation, items, moves }: Undoing): Promise<{ changes: ItemChange[]; isHeld: boolean }> {
     const changes: ItemChange[] = [];
     let isHeld = false;
@@ -221,8 +222,9 @@ export class OperationRunner extends LoopService {
       const before = moves.length;
       const tried = await inSavepoint(client, () => undoItem(this.#parts, client, { operation, item, moves }));
       if (tried.kind !== 'done') moves.length = before;
-      if (tried.kind === 'contended' || (tried.kind === 'done' && tried.value === 'held')) isHeld = true;
-      else if (tried.kind === 'done' && tried.value !== null && tried.value !== 'held') changes.push(tried.value);
+      if (tried.kind === 'failed' && !isPassing(tried.error)) this.#events.emit('error', { error: tried.error, where: 'operation runner' });
+      else if (tried.kind !== 'done' || tried.value === 'held') isHeld = true;
+      else if (tried.value !== null) changes.push(tried.value);
     }
     return { changes, isHeld };
   }
