@@ -23,16 +23,28 @@ export const PROGRAMS: ReadonlyMap<string, Program> = new Map<string, Program>([
 /** And for one large file. */
 export const CURL: Program = async ([url = ''], folder) => ['curl', ['-s', '-o', join(folder, 'large'), url]];
 
-/** Returns how many seconds it took, or null if the program is not installed. */
-export async function runProgram(program: Program, urls: readonly string[], folder: string): Promise<number | null> {
+/** How many seconds a program took, and how many until its files were on the disk. */
+export type Took = { readonly seconds: number; readonly durableSeconds: number };
+
+/**
+ * Returns null if the program is not installed. The programs leave their files in the page cache, where a power failure loses them, and Millrace flushes each
+ * file before it reports it. `sync -f` then writes what the program left.
+ */
+export async function runProgram(program: Program, urls: readonly string[], folder: string): Promise<Took | null> {
   const [command, args] = await program(urls, folder);
   const startMs = performance.now();
+  if ((await exitCodeOf(command, args)) === null) return null;
+  const seconds = (performance.now() - startMs) / 1_000;
+  await exitCodeOf('sync', ['-f', folder]);
+  return { seconds, durableSeconds: (performance.now() - startMs) / 1_000 };
+}
+
+async function exitCodeOf(command: string, args: readonly string[]): Promise<number | null> {
   const child = spawn(command, args, { stdio: 'ignore' });
   const ended = await once(child, 'exit').then(
     ([code]) => code as number,
     () => null,
   );
-  if (ended === null) return null;
-  if (ended !== 0) throw new Error(`${command} ended with ${ended}`);
-  return (performance.now() - startMs) / 1_000;
+  if (ended !== null && ended !== 0) throw new Error(`${command} ended with ${ended}`);
+  return ended;
 }

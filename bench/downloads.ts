@@ -9,7 +9,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CURL, PROGRAMS, type Program, runProgram } from './download-programs.ts';
+import { CURL, PROGRAMS, type Program, runProgram, type Took } from './download-programs.ts';
 import { OPERATOR_TOKEN } from './download-server.ts';
 
 const LANES = 64;
@@ -24,13 +24,16 @@ export const LARGE_BAR = 0.8;
 /** What buffers and the garbage collector may take while a file of any size passes. */
 export const MEMORY_BAR_MB = 200;
 
+/** `durable`: until the files of the program were on the disk, as those of Millrace are. */
+export type Rates = { readonly plain: number; readonly durable: number };
+
 export type DownloadFigures = {
   readonly files: number;
   readonly megabytes: number;
   /** Files per second; null for a program that is not installed. */
-  readonly small: { readonly millrace: number; readonly others: ReadonlyMap<string, number | null> };
+  readonly small: { readonly millrace: number; readonly others: ReadonlyMap<string, Rates | null> };
   /** Megabytes per second. */
-  readonly large: { readonly millrace: number; readonly curl: number | null };
+  readonly large: { readonly millrace: number; readonly curl: Rates | null };
   readonly memoryMb: number;
 };
 
@@ -83,7 +86,8 @@ async function completed(server: string, job: string): Promise<void> {
   }
 }
 
-const rate = (amount: number, seconds: number | null): number | null => (seconds === null ? null : Math.round(amount / seconds));
+const ratesOf = (amount: number, took: Took | null): Rates | null =>
+  took === null ? null : { plain: Math.round(amount / took.seconds), durable: Math.round(amount / took.durableSeconds) };
 const inTurn = (program: Program, urls: readonly string[]) => inFolder((folder) => runProgram(program, urls, folder));
 
 async function memoryOf({ child }: { child: ChildProcess }): Promise<number> {
@@ -106,13 +110,13 @@ export async function measureDownloads(database: string, size: { files: number; 
         // The first jobs start connections and threads, and compile code.
         await throughServer(server.url, [urls.slice(0, 100)]);
         const smallSeconds = await throughServer(server.url, manifests);
-        const others = new Map<string, number | null>();
-        for (const [name, program] of PROGRAMS) others.set(name, rate(files, await inTurn(program, urls)));
+        const others = new Map<string, Rates | null>();
+        for (const [name, program] of PROGRAMS) others.set(name, ratesOf(files, await inTurn(program, urls)));
         const before = await memoryOf(server);
         const largeSeconds = await throughServer(server.url, [[`${origin.url}/large`]]);
         const memoryMb = Math.round(((await memoryOf(server)) - before) / MEGABYTE);
-        const curl = rate(megabytes, await inTurn(CURL, [`${origin.url}/large`]));
-        const millrace = { small: rate(files, smallSeconds) as number, large: rate(megabytes, largeSeconds) as number };
+        const curl = ratesOf(megabytes, await inTurn(CURL, [`${origin.url}/large`]));
+        const millrace = { small: Math.round(files / smallSeconds), large: Math.round(megabytes / largeSeconds) };
         return { files, megabytes, memoryMb, small: { millrace: millrace.small, others }, large: { millrace: millrace.large, curl } };
       } finally {
         await stop(server);
