@@ -1,4 +1,3 @@
-import { setImmediate as arrivals } from 'node:timers/promises';
 import { AppError } from '../../core/errors.ts';
 import { EXECUTION_TYPE } from '../../core/execution/kinds.ts';
 import { raceWithTimeout } from '../../engine/race-with-timeout.ts';
@@ -26,9 +25,7 @@ export async function checkExecutionHealth({ engine }: Pick<ExecutionContext, 'e
 const isAlive = ({ types, stoppedAt, silentMs }: WorkerInfo): boolean =>
   types.includes(EXECUTION_TYPE) && stoppedAt === null && silentMs < SILENT_AFTER_MS;
 
-/** After a pause of this process the timer comes before the response that arrived during the pause, so that response is read first. */
-async function late(): Promise<never> {
-  await arrivals();
+function late(): never {
   throw new AppError('TIMED_OUT', {
     message: `The database did not respond within ${LEDGER_MS} ms.`,
     problem: 'RFA_DEPENDENCY_TIMEOUT',
