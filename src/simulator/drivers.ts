@@ -5,7 +5,7 @@ import type { PlannedJob } from './plan.ts';
 import { isFinal } from './watch-jobs.ts';
 import type { ReceiverMode } from './webhook-receiver.ts';
 import type { Accepted } from './wire.ts';
-import { describe, ended, keyOf, type Observed, type ObservedJob, observed, submit, type Turn, type World } from './world.ts';
+import { describe, ended, isPast, keyOf, type Observed, type ObservedJob, observed, submit, type Turn, type World } from './world.ts';
 
 /** Runs one planned job with the client actions that its kind needs, and returns the observations. */
 export type Driver = (world: World, plan: PlannedJob, turn: Turn) => Promise<Observed>;
@@ -58,13 +58,15 @@ async function runWithCallback(world: World, plan: PlannedJob, turn: Turn): Prom
 
 type Twice = { world: World; plan: PlannedJob; turn: Turn; secondKey: string };
 
-/** The second submission equals the first, including its due time. Only the key may differ. */
+/** The second submission equals the first, including its due time unless that has passed. Only the key may differ. */
 async function runTwice({ world, plan, turn, secondKey }: Twice): Promise<Observed> {
   const dueAtMs = Date.now() + (plan.executionInMs ?? 0);
   const first = await submit(world, plan, { turn, dueAtMs });
+  if (isPast(first, dueAtMs)) return runTwice({ world, plan, turn, secondKey });
   if (first.status !== 202) return refused(plan, first);
   const mustBeSame = secondKey === plan.key;
-  const second = await submit(world, plan, { key: secondKey, dueAtMs, isRepeat: mustBeSame });
+  const timely = await submit(world, plan, { key: secondKey, dueAtMs, isRepeat: mustBeSame });
+  const second = !mustBeSame && isPast(timely, dueAtMs) ? await submit(world, plan, { key: secondKey }) : timely;
   if (second.status !== 202) return refused(plan, second);
   const isSame = first.body.job_id === second.body.job_id;
   const jobs = isSame ? [once(first)] : [once(first), once(second)];

@@ -75,16 +75,16 @@ export async function submit(world: World, plan: PlannedJob, submission: Submiss
     ...(plan.executionInMs === null ? {} : { execution_at: new Date(dueAtMs).toISOString() }),
     ...(callback === undefined ? {} : { callback }),
   });
-  // On an overloaded machine the request may arrive after its due time. It gets a new one, if the caller named none.
-  if (isPast(answer) && submission.dueAtMs === undefined && Date.now() > dueAtMs) return submit(world, plan, submission);
+  if (isPast(answer, dueAtMs)) return submission.dueAtMs === undefined ? submit(world, plan, submission) : answer;
   const latencyMs = performance.now() - (turn?.intendedMs ?? startedMs);
   if (answer.status === 202) world.stats.accepted(latencyMs, isRepeat ? 0 : 1);
   turn?.onAccepted();
   return answer;
 }
 
-const isPast = ({ status, body }: Answer<Accepted>): boolean =>
-  status === 400 && body.errors?.some(({ field }) => field === 'execution_at') === true;
+/** On an overloaded machine a request may arrive after its due time. It has to be sent again with a new one. */
+export const isPast = ({ status, body }: Answer<Accepted>, dueAtMs: number): boolean =>
+  status === 400 && body.errors?.some(({ field }) => field === 'execution_at') === true && Date.now() > dueAtMs;
 
 export const keyOf = ({ clients }: Pick<World, 'clients'>, { client }: PlannedJob): string => (clients[client] as Credentials).apiKey;
 
