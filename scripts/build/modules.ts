@@ -6,7 +6,8 @@ import { join, relative } from 'node:path';
 import { build, type Plugin } from 'rolldown';
 import { THIRD_PARTY } from './third-party.ts';
 
-const ENTRIES = ['index', 'client/index', 'testing/index', 'cli/main', 'engine/work/heartbeat-thread', 'objects/folder-thread'];
+const THREADS = ['engine/work/heartbeat-thread', 'handlers/hash-thread', 'objects/folder-thread'];
+const ENTRIES = ['index', 'client/index', 'testing/index', 'cli/main', ...THREADS];
 
 /** Calls that Node 20 lacks, and the functions in newer-than-node-20.ts that replace them. */
 const REPLACED = {

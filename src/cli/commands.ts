@@ -1,151 +1,117 @@
 import type { Command } from './command.ts';
-import { alertsAck, alertsList } from './commands/alerts.ts';
-import { artifactsGet, artifactsLink, artifactsList, artifactsPut } from './commands/artifacts.ts';
-import { auditExport, auditList, auditVerify } from './commands/audit.ts';
-import { bench } from './commands/bench.ts';
-import { categories } from './commands/categories.ts';
-import { configPrint } from './commands/config-print.ts';
-import { dlqDiscard, dlqFix, dlqGroups, dlqList, dlqReplay, dlqRestore, dlqShow } from './commands/dlq.ts';
-import { doctor } from './commands/doctor.ts';
-import { exportIngest, importIngest } from './commands/export.ts';
-import { fetchCancel, fetchList, fetchLogs, fetchRetry, fetchShow } from './commands/fetch-jobs.ts';
-import { fetchSubmit, fetchWatch } from './commands/fetch-submit.ts';
-import { fetchHosts, fetchProxies } from './commands/fetch-targets.ts';
-import { help } from './commands/help.ts';
-import { idempotencyShow } from './commands/idempotency.ts';
-import { typesList, typesPause, typesResume } from './commands/job-types.ts';
-import { jobsCancel } from './commands/jobs-cancel.ts';
-import { jobsExplain, jobsGet } from './commands/jobs-get.ts';
-import { jobsList } from './commands/jobs-list.ts';
-import { jobsLogs } from './commands/jobs-logs.ts';
-import { jobsRetry } from './commands/jobs-retry.ts';
-import { jobsSubmit } from './commands/jobs-submit.ts';
-import { jobsWatch } from './commands/jobs-watch.ts';
-import { keysCreate, keysList, keysRevoke, orgsCreate } from './commands/keys.ts';
-import { logs } from './commands/logs.ts';
-import { maintenanceList, maintenancePause, maintenanceResume, maintenanceRun } from './commands/maintenance.ts';
-import { migrate } from './commands/migrate.ts';
-import {
-  operationsCreate,
-  operationsItems,
-  operationsList,
-  operationsPause,
-  operationsResume,
-  operationsShow,
-  operationsStop,
-  operationsUndo,
-  operationsWatch,
-} from './commands/operations.ts';
-import { orgsDelete, orgsRename, orgsShow } from './commands/orgs.ts';
-import { orgsList } from './commands/orgs-list.ts';
-import { producersCreate, producersDelete, producersList } from './commands/producers.ts';
-import { projectsCreate, projectsList, projectsRename } from './commands/projects.ts';
-import { queuesDrain, queuesList, queuesPause, queuesResume, queuesSet, queuesShow } from './commands/queues.ts';
-import { schedulesDelete, schedulesNext, schedulesPause, schedulesResume, schedulesRun, schedulesShow } from './commands/schedules.ts';
-import { schedulesList } from './commands/schedules-list.ts';
-import { serve } from './commands/serve.ts';
-import { simulate } from './commands/simulate.ts';
-import { stats } from './commands/stats.ts';
-import { top } from './commands/top.ts';
-import { up } from './commands/up.ts';
-import { version } from './commands/version.ts';
-import { work } from './commands/work.ts';
-import { workersList } from './commands/workers-list.ts';
 
-/** Every command, in the order in which the help lists them. */
-export const COMMANDS: readonly Command[] = [
-  up,
-  serve,
-  work,
-  jobsSubmit,
-  jobsGet,
-  jobsList,
-  jobsExplain,
-  jobsLogs,
-  logs,
-  jobsWatch,
-  jobsCancel,
-  jobsRetry,
-  dlqList,
-  dlqGroups,
-  dlqShow,
-  dlqReplay,
-  dlqDiscard,
-  dlqRestore,
-  dlqFix,
-  operationsCreate,
-  operationsList,
-  operationsShow,
-  operationsItems,
-  operationsWatch,
-  operationsPause,
-  operationsResume,
-  operationsStop,
-  operationsUndo,
-  idempotencyShow,
-  artifactsPut,
-  artifactsList,
-  artifactsGet,
-  artifactsLink,
-  fetchSubmit,
-  fetchList,
-  fetchShow,
-  fetchWatch,
-  fetchLogs,
-  fetchRetry,
-  fetchCancel,
-  fetchHosts,
-  fetchProxies,
-  exportIngest,
-  importIngest,
-  stats,
-  top,
-  queuesList,
-  queuesShow,
-  queuesSet,
-  queuesPause,
-  queuesResume,
-  queuesDrain,
-  typesList,
-  typesPause,
-  typesResume,
-  workersList,
-  categories,
-  alertsList,
-  alertsAck,
-  maintenanceList,
-  maintenanceRun,
-  maintenancePause,
-  maintenanceResume,
-  schedulesList,
-  schedulesShow,
-  schedulesNext,
-  schedulesPause,
-  schedulesResume,
-  schedulesRun,
-  schedulesDelete,
-  orgsList,
-  orgsCreate,
-  orgsShow,
-  orgsRename,
-  orgsDelete,
-  projectsList,
-  projectsCreate,
-  projectsRename,
-  keysCreate,
-  keysRevoke,
-  keysList,
-  producersCreate,
-  producersList,
-  producersDelete,
-  auditList,
-  auditExport,
-  auditVerify,
-  configPrint,
-  migrate,
-  doctor,
-  simulate,
-  bench,
-  version,
-  help(() => COMMANDS),
-];
+type OperatorCommands = typeof import('./operator-commands.ts');
+
+/** The commands of operators share one file of the package: with a file for each, help would take half as long again. */
+const operator = (name: keyof OperatorCommands) => async (): Promise<Command> => (await import('./operator-commands.ts'))[name];
+
+/** Every command, in the order in which the help lists them. A command line loads only the command that it names. */
+const LOADERS: ReadonlyMap<string, () => Promise<Command>> = new Map(
+  Object.entries({
+    up: async () => (await import('./commands/up.ts')).up,
+    serve: async () => (await import('./commands/serve.ts')).serve,
+    work: async () => (await import('./commands/work.ts')).work,
+    'jobs submit': operator('jobsSubmit'),
+    'jobs get': operator('jobsGet'),
+    'jobs list': operator('jobsList'),
+    'jobs explain': operator('jobsExplain'),
+    'jobs logs': operator('jobsLogs'),
+    logs: operator('logs'),
+    'jobs watch': operator('jobsWatch'),
+    'jobs cancel': operator('jobsCancel'),
+    'jobs retry': operator('jobsRetry'),
+    'dlq list': operator('dlqList'),
+    'dlq groups': operator('dlqGroups'),
+    'dlq show': operator('dlqShow'),
+    'dlq replay': operator('dlqReplay'),
+    'dlq discard': operator('dlqDiscard'),
+    'dlq restore': operator('dlqRestore'),
+    'dlq fix': operator('dlqFix'),
+    'operations create': operator('operationsCreate'),
+    'operations list': operator('operationsList'),
+    'operations show': operator('operationsShow'),
+    'operations items': operator('operationsItems'),
+    'operations watch': operator('operationsWatch'),
+    'operations pause': operator('operationsPause'),
+    'operations resume': operator('operationsResume'),
+    'operations stop': operator('operationsStop'),
+    'operations undo': operator('operationsUndo'),
+    'idempotency show': operator('idempotencyShow'),
+    'artifacts put': operator('artifactsPut'),
+    'artifacts list': operator('artifactsList'),
+    'artifacts get': operator('artifactsGet'),
+    'artifacts link': operator('artifactsLink'),
+    'fetch submit': operator('fetchSubmit'),
+    'fetch list': operator('fetchList'),
+    'fetch show': operator('fetchShow'),
+    'fetch watch': operator('fetchWatch'),
+    'fetch logs': operator('fetchLogs'),
+    'fetch retry': operator('fetchRetry'),
+    'fetch cancel': operator('fetchCancel'),
+    'fetch hosts': operator('fetchHosts'),
+    'fetch proxies': operator('fetchProxies'),
+    export: operator('exportIngest'),
+    import: operator('importIngest'),
+    stats: operator('stats'),
+    top: operator('top'),
+    'queues list': operator('queuesList'),
+    'queues show': operator('queuesShow'),
+    'queues set': operator('queuesSet'),
+    'queues pause': operator('queuesPause'),
+    'queues resume': operator('queuesResume'),
+    'queues drain': operator('queuesDrain'),
+    'types list': operator('typesList'),
+    'types pause': operator('typesPause'),
+    'types resume': operator('typesResume'),
+    'workers list': operator('workersList'),
+    categories: operator('categories'),
+    'alerts list': operator('alertsList'),
+    'alerts ack': operator('alertsAck'),
+    'maintenance list': operator('maintenanceList'),
+    'maintenance run': operator('maintenanceRun'),
+    'maintenance pause': operator('maintenancePause'),
+    'maintenance resume': operator('maintenanceResume'),
+    'schedules list': operator('schedulesList'),
+    'schedules show': operator('schedulesShow'),
+    'schedules next': operator('schedulesNext'),
+    'schedules pause': operator('schedulesPause'),
+    'schedules resume': operator('schedulesResume'),
+    'schedules run': operator('schedulesRun'),
+    'schedules delete': operator('schedulesDelete'),
+    'orgs list': operator('orgsList'),
+    'orgs create': operator('orgsCreate'),
+    'orgs show': operator('orgsShow'),
+    'orgs rename': operator('orgsRename'),
+    'orgs delete': operator('orgsDelete'),
+    'projects list': operator('projectsList'),
+    'projects create': operator('projectsCreate'),
+    'projects rename': operator('projectsRename'),
+    'keys create': operator('keysCreate'),
+    'keys revoke': operator('keysRevoke'),
+    'keys list': operator('keysList'),
+    'producers create': operator('producersCreate'),
+    'producers list': operator('producersList'),
+    'producers delete': operator('producersDelete'),
+    'audit list': operator('auditList'),
+    'audit export': operator('auditExport'),
+    'audit verify': operator('auditVerify'),
+    'config print': operator('configPrint'),
+    migrate: operator('migrate'),
+    doctor: operator('doctor'),
+    simulate: async () => (await import('./commands/simulate.ts')).simulate,
+    bench: operator('bench'),
+    version: async () => (await import('./commands/version.ts')).version,
+    help: async () => (await import('./commands/help.ts')).help(loadCommands),
+  }),
+);
+
+export const COMMAND_NAMES: readonly string[] = [...LOADERS.keys()];
+
+/** The command of this name, which must be one of COMMAND_NAMES. */
+export function loadCommand(name: string): Promise<Command> {
+  const load = LOADERS.get(name);
+  if (load === undefined) throw new Error(`There is no command "${name}".`);
+  return load();
+}
+
+export const loadCommands = (): Promise<readonly Command[]> => Promise.all(COMMAND_NAMES.map(loadCommand));

@@ -1,5 +1,5 @@
 import { type Command, EXIT, type Invocation } from './command.ts';
-import { COMMANDS } from './commands.ts';
+import { loadCommands } from './commands.ts';
 import { commandHelp, overview } from './help-text.ts';
 import { Output } from './output.ts';
 import { type Parsed, parse, peekCommon } from './parse.ts';
@@ -12,8 +12,8 @@ export async function main(argv: string[]): Promise<number> {
   const out = new Output({ json, verbose });
   process.stdout.on('error', endAtBrokenPipe);
   try {
-    const parsed = parse(argv[0] === '--version' ? ['version', ...argv.slice(1)] : argv, COMMANDS);
-    if (parsed === null) return showOverview(out, help);
+    const parsed = await parse(argv[0] === '--version' ? ['version', ...argv.slice(1)] : argv);
+    if (parsed === null) return await showOverview(out, help);
     return await run(parsed, out);
   } catch (error) {
     out.error(error);
@@ -36,12 +36,13 @@ async function run({ command, values, args }: Parsed, out: Output): Promise<numb
 }
 
 /** Prints to stdout if --help was given; otherwise to stderr, and fails. */
-function showOverview(out: Output, wanted: boolean): number {
+async function showOverview(out: Output, wanted: boolean): Promise<number> {
+  const help = overview(await loadCommands());
   if (!wanted) {
-    out.note([...overview(COMMANDS).split('\n'), '']);
+    out.note([...help.split('\n'), '']);
     throw new UsageError('No command given. See "millrace help".');
   }
-  out.answer({ help: overview(COMMANDS) }, () => overview(COMMANDS).split('\n'));
+  out.answer({ help }, () => help.split('\n'));
   return EXIT.ok;
 }
 

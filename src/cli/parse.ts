@@ -1,16 +1,18 @@
 import { parseArgs } from 'node:util';
 import { suggestion } from '../core/nearest-name.ts';
 import { COMMON_OPTIONS, type Command, type CommonValues, type Options } from './command.ts';
+import { COMMAND_NAMES, loadCommand } from './commands.ts';
 import { UsageError } from './usage-error.ts';
 
 export type Parsed = { command: Command; values: CommonValues & Record<string, unknown>; args: string[] };
 type Words = { name: string; rest: string[] };
 
 /** Finds the command, which common options may precede, and reads its options. Null: the line names no command. */
-export function parse(argv: readonly string[], commands: readonly Command[]): Parsed | null {
-  const found = findCommand(argv, commands);
+export async function parse(argv: readonly string[]): Promise<Parsed | null> {
+  const found = findCommand(argv);
   if (found === null) return null;
-  const { command, rest } = found;
+  const { name, rest } = found;
+  const command = await loadCommand(name);
   const options = { ...COMMON_OPTIONS, ...command.options };
   const { values, positionals } = parseOptions(rest, options, command);
   if (values.help !== true) checkCount(positionals.length, command);
@@ -22,19 +24,18 @@ export function peekCommon(argv: readonly string[]): CommonValues {
   return parseArgs({ args: [...argv], options: parserOptions(COMMON_OPTIONS), strict: false }).values as CommonValues;
 }
 
-function findCommand(argv: readonly string[], commands: readonly Command[]): { command: Command; rest: string[] } | null {
+function findCommand(argv: readonly string[]): Words | null {
   const one = firstWord(argv);
   if (one === null) return null;
-  const simple = commands.find((command) => command.name === one.name);
-  if (simple !== undefined) return { command: simple, rest: one.rest };
-  const family = commands.filter((command) => command.name.startsWith(`${one.name} `));
-  if (family.length === 0) throw unknownCommand(one.name, commands);
+  if (COMMAND_NAMES.includes(one.name)) return one;
+  const family = COMMAND_NAMES.filter((name) => name.startsWith(`${one.name} `));
+  if (family.length === 0) throw unknownCommand(one.name, COMMAND_NAMES);
   const two = firstWord(one.rest);
-  const command = family.find(({ name }) => two !== null && name === `${one.name} ${two.name}`);
-  if (command !== undefined && two !== null) return { command, rest: two.rest };
   if (two === null && peekCommon(argv).help !== true) throw missingWord(one.name, family);
-  if (two === null) return findCommand(['help', one.name], commands);
-  throw unknownCommand(`${one.name} ${two.name}`, family);
+  if (two === null) return findCommand(['help', one.name]);
+  const name = `${one.name} ${two.name}`;
+  if (family.includes(name)) return { name, rest: two.rest };
+  throw unknownCommand(name, family);
 }
 
 /** The first word that is neither an option nor the value of a common option, and the other words. */
@@ -51,13 +52,13 @@ function firstWord(argv: readonly string[]): Words | null {
   return { name: argv[token.index] as string, rest: argv.filter((_, index) => index !== token.index) };
 }
 
-function unknownCommand(name: string, candidates: readonly Command[]): UsageError {
-  const names = candidates.flatMap((command) => [command.name, command.name.split(' ')[0] as string]);
+function unknownCommand(name: string, candidates: readonly string[]): UsageError {
+  const names = candidates.flatMap((candidate) => [candidate, candidate.split(' ')[0] as string]);
   return new UsageError(`There is no command "${name}"${suggestion(name, names)}. See "millrace help".`);
 }
 
-function missingWord(first: string, family: readonly Command[]): UsageError {
-  const words = family.map(({ name }) => name.slice(first.length + 1));
+function missingWord(first: string, family: readonly string[]): UsageError {
+  const words = family.map((name) => name.slice(first.length + 1));
   return new UsageError(`"millrace ${first}" needs one more word: ${words.join(', ')}. See "millrace help ${first}".`, first);
 }
 

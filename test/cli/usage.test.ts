@@ -1,10 +1,12 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { COMMANDS } from '../../src/cli/commands.ts';
+import { COMMAND_NAMES, loadCommands } from '../../src/cli/commands.ts';
 import { maskPassword } from '../../src/cli/connection.ts';
 import { commandHelp } from '../../src/cli/help-text.ts';
 import { main } from '../../src/cli/main.ts';
 import { Output, toJson } from '../../src/cli/output.ts';
 import { run } from './program.ts';
+
+const COMMANDS = await loadCommands();
 
 /** In this process, where a command ends before it opens anything. */
 async function runHere(args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
@@ -74,6 +76,10 @@ describe('a command line that is wrong', () => {
       },
     });
   });
+});
+
+it('each command has the name by which it is loaded', () => {
+  expect(COMMANDS.map(({ name }) => name)).toEqual(COMMAND_NAMES);
 });
 
 describe('help', () => {

@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { COMMON_OPTIONS, EXIT, type Options } from '../../src/cli/command.ts';
-import { COMMANDS } from '../../src/cli/commands.ts';
+import { loadCommands } from '../../src/cli/commands.ts';
 import { ERRORS } from '../../src/core/errors.ts';
 import { isTerminal, JOB_STATES } from '../../src/core/states.ts';
 import { REASONS, TRANSITIONS } from '../../src/core/transitions.ts';
 import { stateDiagram } from '../core/transition-table.ts';
+
+const COMMANDS = await loadCommands();
 
 const page = (name: string) => readFileSync(new URL(`../../docs/reference/${name}.md`, import.meta.url), 'utf8');
 

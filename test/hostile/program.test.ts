@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { COMMANDS } from '../../src/cli/commands.ts';
 import { parse } from '../../src/cli/parse.ts';
 import { UsageError } from '../../src/cli/usage-error.ts';
 import { loadConfig } from '../../src/config/load-config.ts';
@@ -15,14 +14,16 @@ import { HOSTILE_RUNS, hostileName, pollution, WORST } from './names.ts';
 const NAMES = [...new Set([...WORST, ...RESERVED_NAMES])];
 const property = (judge: (name: string) => void) =>
   fc.assert(fc.property(hostileName, judge), { numRuns: HOSTILE_RUNS / 4, examples: NAMES.map((name) => [name]) });
+const propertyInTime = (judge: (name: string) => Promise<void>) =>
+  fc.assert(fc.asyncProperty(hostileName, judge), { numRuns: HOSTILE_RUNS / 4, examples: NAMES.map((name) => [name]) });
 
 describe('a name that a program may trip over', () => {
-  it('as a command, an option or its value is understood or refused as a mistake of usage', () => {
-    property((name) => {
+  it('as a command, an option or its value is understood or refused as a mistake of usage', async () => {
+    await propertyInTime(async (name) => {
       const lines = [[name], ['jobs', name], ['jobs', 'list', `--${name}`], ['jobs', 'list', `--no-${name}`]];
       for (const line of [...lines, ['jobs', 'list', `--${name}=x`], ['jobs', 'submit', name, '--tag', name]]) {
         try {
-          parse(line, COMMANDS);
+          await parse(line);
         } catch (error) {
           if (!(error instanceof UsageError)) throw error;
         }

@@ -4,7 +4,7 @@ import { commandHelp, overview } from '../help-text.ts';
 import { UsageError } from '../usage-error.ts';
 
 /** The table of commands contains this command, so it is passed as a function. */
-export const help = (commands: () => readonly Command[]): Command =>
+export const help = (loadCommands: () => Promise<readonly Command[]>): Command =>
   defineCommand({
     name: 'help',
     summary: 'show all commands, or the help of one',
@@ -12,7 +12,7 @@ export const help = (commands: () => readonly Command[]): Command =>
     maxArgs: 2,
     examples: ['millrace help', 'millrace help work', 'millrace help jobs list'],
     async run({ args, out }) {
-      const text = textFor(args.join(' '), commands());
+      const text = textFor(args.join(' '), await loadCommands());
       out.answer({ help: text }, () => text.split('\n'));
       return EXIT.ok;
     },
