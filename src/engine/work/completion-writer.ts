@@ -84,7 +84,8 @@ export class CompletionWriter {
     this.#waiting.push(completion);
     if (this.#isScheduled || this.#isWriting) return;
     this.#isScheduled = true;
-    queueMicrotask(() => {
+    // Handlers whose timers fire in the same turn of the event loop end one by one, with microtasks in between.
+    setImmediate(() => {
       this.#isScheduled = false;
       this.#nextWhenGathered();
     });

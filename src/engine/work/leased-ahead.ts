@@ -6,6 +6,8 @@ import type { LeasedJob, Starter } from './starter.ts';
 
 /** A job that has waited this long for a slot is returned, because other workers may have a free one. */
 const MAX_WAIT_MS = 100;
+/** This many jobs that have left may stay at the front of the line. */
+const MAX_LEFT = 1_000;
 
 export type LeasedAheadOptions = {
   /** Zero: the worker leases no jobs ahead. */
@@ -22,12 +24,17 @@ export type LeasedAheadOptions = {
   onGone(leased: LeasedJob): void;
 };
 
+type Waiting = { readonly leased: LeasedJob; readonly sinceMs: number };
+
 /** The jobs that a worker leased beyond its free slots. They have not started, and get slots in claim order. */
 export class LeasedAhead {
   readonly #options: LeasedAheadOptions;
   readonly #lookahead: Lookahead;
-  /** By lease, in claim order: a Map keeps the order of insertion. */
-  readonly #jobs = new Map<number, { leased: LeasedJob; sinceMs: number }>();
+  /** By lease. */
+  readonly #jobs = new Map<number, Waiting>();
+  /** In claim order, from `#first` on. Jobs that left by another way are still listed until their turn comes. */
+  #line: Waiting[] = [];
+  #first = 0;
   /** How many jobs of each org wait here. */
   readonly #waiting = new Map<string, number>();
   /** How many jobs of each queue wait here. */
@@ -56,7 +63,9 @@ export class LeasedAhead {
     const sinceMs = performance.now();
     for (const leased of jobs) {
       const { leaseSeq, orgId, queue } = leased.job;
-      this.#jobs.set(leaseSeq, { leased, sinceMs });
+      const waiting = { leased, sinceMs };
+      this.#jobs.set(leaseSeq, waiting);
+      this.#line.push(waiting);
       this.#waiting.set(orgId, (this.#waiting.get(orgId) ?? 0) + 1);
       this.#waitingByQueue.set(queue, (this.#waitingByQueue.get(queue) ?? 0) + 1);
     }
@@ -91,8 +100,8 @@ export class LeasedAhead {
 
   /** Returns all jobs if the first one has waited too long. */
   returnOverdue(nowMs: number): void {
-    const oldestMs = this.#oldestMs();
-    if (oldestMs === undefined || nowMs - oldestMs < MAX_WAIT_MS) return;
+    const oldest = this.#head();
+    if (oldest === undefined || nowMs - oldest.sinceMs < MAX_WAIT_MS) return;
     this.#lookahead.overshot(nowMs);
     this.#returnAll();
   }
@@ -120,17 +129,30 @@ export class LeasedAhead {
     this.#clear();
   }
 
-  #oldestMs(): number | undefined {
-    for (const { sinceMs } of this.#jobs.values()) return sinceMs;
-    return undefined;
+  /**
+   * The job that has waited longest. The line is a list, because the first entry of a Map is found by stepping over all entries that were
+   * deleted before it, and each look creates an iterator, which was 8 % of what a worker allocated.
+   */
+  #head(): Waiting | undefined {
+    let head = this.#line[this.#first];
+    while (head !== undefined && !this.#isWaiting(head)) head = this.#line[++this.#first];
+    if (head === undefined || this.#first >= MAX_LEFT) {
+      this.#line.splice(0, this.#first);
+      this.#first = 0;
+    }
+    return head;
   }
+
+  readonly #isWaiting = (waiting: Waiting): boolean => this.#jobs.get(waiting.leased.job.leaseSeq) === waiting;
 
   /** The first job that may take one of the free slots, which may be reserved for other queues. */
   #shift(free: number): LeasedJob | undefined {
     const { queueReserve } = this.#options;
-    const isForAll = free > queueReserve.keptFrom(null, this.#held);
-    for (const [leaseSeq, { leased }] of this.#jobs) {
-      if (isForAll || free > queueReserve.keptFrom(leased.job.queue, this.#held)) return this.#remove(leaseSeq);
+    const head = this.#head();
+    if (head === undefined) return undefined;
+    if (free > queueReserve.keptFrom(null, this.#held)) return this.#remove(head.leased.job.leaseSeq);
+    for (const { leased } of this.#jobs.values()) {
+      if (free > queueReserve.keptFrom(leased.job.queue, this.#held)) return this.#remove(leased.job.leaseSeq);
     }
     return undefined;
   }
@@ -161,6 +183,8 @@ export class LeasedAhead {
 
   #clear(): void {
     this.#jobs.clear();
+    this.#line = [];
+    this.#first = 0;
     this.#waiting.clear();
     this.#waitingByQueue.clear();
   }

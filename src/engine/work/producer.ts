@@ -97,12 +97,12 @@ export class Producer {
     return this.#inFlight === 0;
   }
 
-  /** Waits for a microtask, so that one statement fills all slots that become free in a tick. */
+  /** Waits for the end of this turn of the event loop, so that one statement fills all slots that become free in it. */
   pumpSoon(): void {
     const mayFind = this.#mayFindJobs || this.#mayFindNewcomers() || this.#options.queueReserve.toFill(this.#wakes) !== null;
     if (this.#isScheduled || !mayFind || this.#inFlight === MAX_IN_FLIGHT) return;
     this.#isScheduled = true;
-    queueMicrotask(() => {
+    setImmediate(() => {
       this.#isScheduled = false;
       this.#pump();
     });

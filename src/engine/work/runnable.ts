@@ -75,9 +75,11 @@ export function runnableOf(
   if (policy === undefined) return { policy: FALLBACK_POLICY, registered: failing(jobType, unreadable.get(policyId) ?? notRead(policyId)) };
   const refusal = orgs.refusalOf(orgId);
   if (refusal !== null) return { policy, registered: failing(jobType, refusal) };
-  const message = `Claimed a job of type ${jobType}, but this process has no handler for it.`;
-  return { policy, registered: registry.get(jobType) ?? failing(jobType, new AppError('UNKNOWN_TYPE', { message })) };
+  return { policy, registered: registry.get(jobType) ?? failing(jobType, unknownType(jobType)) };
 }
+
+const unknownType = (jobType: string): Error =>
+  new AppError('UNKNOWN_TYPE', { message: `Claimed a job of type ${jobType}, but this process has no handler for it.` });
 
 const notRead = (policyId: number): Error => new Error(`Policy ${policyId} was not read.`);
 

@@ -33,6 +33,8 @@ export class RunningAttempt {
   /** Null until the handler logs its first line. */
   lines: AttemptLines | null = null;
   isConcluded = false;
+  /** When the handler was called, on the monotonic clock. */
+  calledMs = 0;
   /** When the attempt is ended by force, on the monotonic clock. */
   deadlineMs = Number.POSITIVE_INFINITY;
   #controller: AbortController | null = null;
@@ -111,6 +113,11 @@ export class RunningAttempt {
 
   get elapsedMs(): number {
     return performance.now() - this.startedMs;
+  }
+
+  /** Unlike `elapsedMs`, this does not include the time that the claim took. */
+  get handlerMs(): number {
+    return performance.now() - this.calledMs;
   }
 
   abortError(): Error {

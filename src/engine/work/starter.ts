@@ -166,10 +166,10 @@ export function startedAttempt({ claimedMs, job, ...parts }: LeasedJob, start: S
   return new RunningAttempt({ ...parts, job: { ...job, attemptsStarted, lifetimeLeftMs }, startedMs, assignedMs });
 }
 
-/** Makes the attempt of a job whose handler runs before the start is written. */
+/** Makes the attempt of a job whose handler runs before the start is written. The job has left the line, so it is changed and not copied. */
 export function lateAttempt({ job, policy, registered, claimNo, claimedMs }: LeasedJob): RunningAttempt {
   const startedMs = performance.now();
-  const lifetimeLeftMs = job.lifetimeLeftMs === null ? null : job.lifetimeLeftMs - (startedMs - claimedMs);
-  const attempt = { ...job, attemptsStarted: job.attemptsStarted + 1, lifetimeLeftMs };
-  return new RunningAttempt({ job: attempt, policy, registered, claimNo, startedMs, startsLate: true });
+  job.attemptsStarted++;
+  if (job.lifetimeLeftMs !== null) job.lifetimeLeftMs -= startedMs - claimedMs;
+  return new RunningAttempt({ job, policy, registered, claimNo, startedMs, startsLate: true });
 }

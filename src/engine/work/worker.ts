@@ -190,9 +190,9 @@ export class Worker {
     if (this.#isStopped) return;
     const leased: LeasedJob[] = [];
     for (const job of jobs) {
-      const parts = { job, ...runnableOf(job, known), claimNo };
-      if (this.#options.startsApart || isAhead) leased.push({ ...parts, claimedMs: sentMs });
-      else this.#claimed.push(new RunningAttempt({ ...parts, startedMs: sentMs }));
+      const { policy, registered } = runnableOf(job, known);
+      if (this.#options.startsApart || isAhead) leased.push({ job, policy, registered, claimNo, claimedMs: sentMs });
+      else this.#claimed.push(new RunningAttempt({ job, policy, registered, claimNo, startedMs: sentMs }));
     }
     // Every policy is known now, and a lease shorter than any before makes the heartbeat faster.
     this.#options.onStarted(jobs);
@@ -231,6 +231,7 @@ export class Worker {
     const { events, contextOf, maxResultBytes } = this.#options;
     this.running.set(attempt.job.leaseSeq, attempt);
     if (!attempt.hasStarted) this.lateStartLeases.add(attempt.job.leaseSeq);
+    attempt.calledMs = performance.now();
     attempt.deadlineMs = attempt.startedMs + attempt.timeLimitMs;
     if (events.hasListeners('started', attempt.job.jobType)) events.emit('started', { ...attempt.facts, assignedMs: attempt.assignedMs });
     void execute(attempt, contextOf(attempt), maxResultBytes).then((outcome) => this.#conclude(attempt, outcome));
@@ -241,7 +242,7 @@ export class Worker {
     if (attempt.isConcluded) return;
     const outcome = preferOwnCompletion(attempt, ended);
     this.#leave(attempt);
-    this.#leasedAhead.onEnded(attempt.elapsedMs);
+    this.#leasedAhead.onEnded(attempt.handlerMs);
     this.#outcomes.write(attempt, outcome);
     this.#runLeasedAhead();
     this.#producer.pumpSoon();

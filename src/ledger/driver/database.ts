@@ -44,7 +44,8 @@ const PLANNER: SessionSettings = {
 };
 
 // Rows of claims are short-lived. An index scan marks dead entries and skips them the next time, while a bitmap scan reads all of them
-// again (measured: 9 400 entries for 15 claims, in each claim under a cap).
+// again (measured: 9 400 entries for 15 claims, in each claim under a cap; after 6 000 claims, 0.9 ms of the database for a completion of
+// one job instead of 0.5, because it removes its claim).
 export const NO_BITMAPS: SessionSettings = { ...PLANNER, enable_bitmapscan: 'off' };
 
 const LONG_STATEMENTS: SessionSettings = { jit: 'off' };
@@ -104,7 +105,7 @@ export function openDatabase({ url, apiPool, workerPool, sharesSessions = false,
   const projecting = pool({ ...upkeep, name: ROLLUP_WRITER, max: 1 });
   const submitting = pipeline({ ...requests, name: 'submitter' });
   const submittingMore = pipeline({ ...requests, name: 'submitter' });
-  const shares = { settings: PLANNER, lockTimeoutMs: SHARED_LOCK_TIMEOUT_MS };
+  const shares = { settings: NO_BITMAPS, lockTimeoutMs: SHARED_LOCK_TIMEOUT_MS };
   const claiming = pipeline({ ...shares, name: 'producer', statementTimeoutMs: CLAIM_TIMEOUT_MS });
   const finishing = pipeline({ ...shares, name: 'completer', statementTimeoutMs: 5_000 });
   return {
