@@ -16,7 +16,8 @@ const LANES = 64;
 const BYTES = 4_096;
 /** As many as the server accepts in one manifest. */
 const PER_MANIFEST = 1_000;
-const POLL_MS = 50;
+/** Looking at jobs with many resources every 50 ms took a fifth of the database's time. A look at a job with one costs nothing. */
+const POLL_MS = { many: 200, one: 20 };
 const MEGABYTE = 1_048_576;
 
 export const SMALL_BAR = 1.5;
@@ -62,7 +63,8 @@ async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
 async function throughServer(server: string, manifests: readonly (readonly string[])[]): Promise<number> {
   const startMs = performance.now();
   const jobs = await Promise.all(manifests.map((urls) => submit(server, urls)));
-  for (const job of jobs) await completed(server, job);
+  const isOne = manifests.length === 1 && manifests[0]?.length === 1;
+  for (const job of jobs) await completed(server, job, isOne ? POLL_MS.one : POLL_MS.many);
   return (performance.now() - startMs) / 1_000;
 }
 
@@ -76,13 +78,13 @@ async function submit(server: string, urls: readonly string[]): Promise<string> 
   return answer.job_id;
 }
 
-async function completed(server: string, job: string): Promise<void> {
+async function completed(server: string, job: string, pollMs: number): Promise<void> {
   for (;;) {
     const response = await fetch(`${server}/operators/jobs/${job}`, { headers: { authorization: `Bearer ${OPERATOR_TOKEN}` } });
     const { status, resource_failed: failed } = (await response.json()) as { status: string; resource_failed: number };
     if (status === 'completed' && failed === 0) return;
     if (status === 'completed' || status === 'failed' || response.status !== 200) throw new Error(`the job ended with ${status}`);
-    await sleep(POLL_MS);
+    await sleep(pollMs);
   }
 }
 

@@ -26,7 +26,7 @@ const FORBIDDEN = /[\p{Cc}\u0020\u00a0\\]/u;
 const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 /** URL parsers repair `http:host` and `http:///host`. Such URLs are refused, because the repaired host may not be the one meant. */
 const COMPLETE = /^https?:\/\/[^/]/i;
-const LABEL = /^[a-z0-9_-]{1,63}$/;
+const NAME = /^[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*$/;
 const LOCALHOST = /(?:^|\.)localhost$/;
 const LOCALHOST_ADDRESSES = ['127.0.0.1', '::1'] as const;
 
@@ -44,7 +44,7 @@ export function readTargetUrl(text: string, policy: AddressPolicy): Reading {
   if (!(url instanceof URL)) return { ok: false, refusal: url };
   const refusal = refusalOfParts(url);
   if (refusal !== null) return { ok: false, refusal };
-  url.hash = '';
+  if (text.includes('#')) url.hash = '';
   if (url.hostname.endsWith('.')) url.hostname = url.hostname.slice(0, -1);
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
   const isSecure = url.protocol === 'https:';
@@ -98,7 +98,7 @@ function refusalOfParts(url: URL): UrlRefusal | null {
     return refuse('PORT', `port ${url.port} belongs to another protocol: use another port`);
   }
   const name = url.hostname.replace(/\.$/, '');
-  const isName = name.length <= 253 && name.split('.').every((label) => LABEL.test(label));
+  const isName = name.length <= 253 && NAME.test(name);
   return isName || url.hostname.startsWith('[') ? null : refuse('HOST', 'the host must be a valid name or IP address');
 }
 

@@ -2,6 +2,7 @@ import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { type SecureContext, connect as startTls, type TLSSocket } from 'node:tls';
 import { type IpAddress, isSameAddress, parseIp } from '../core/ip-address.ts';
 import { EgressFault, type FaultCode } from './fault.ts';
+import { openWithSpace } from './read-space.ts';
 
 /** A checked address, with its text. */
 export type Candidate = { readonly text: string; readonly address: IpAddress };
@@ -21,7 +22,8 @@ export async function dial(params: DialParams): Promise<Socket> {
   const { to, port, signal } = params;
   signal.throwIfAborted();
   const family = to.address.version;
-  const socket = (params.open ?? connect)({ host: to.text, port, family, autoSelectFamily: false, noDelay: true });
+  const open = params.open ?? connect;
+  const socket = openWithSpace((onread) => open({ host: to.text, port, family, autoSelectFamily: false, noDelay: true, onread }));
   await ready({ socket, event: 'connect', signal, code: 'CONNECT' });
   if (isPeer(socket.remoteAddress, to.address)) return socket;
   socket.destroy();

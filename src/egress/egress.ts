@@ -13,6 +13,7 @@ import { IdleLines } from './idle-lines.ts';
 import type { ProxyAddress } from './proxy.ts';
 import { createResolver, type Resolver, resolveTarget } from './resolver.ts';
 import { type BodyParams, readBody, streamOut } from './response-body.ts';
+import { isShort, readShort } from './short-body.ts';
 
 export type EgressRequest = {
   readonly url: string;
@@ -67,8 +68,8 @@ type EgressAnswer =
   | (EgressFacts & { readonly kind: 'answered'; readonly body: Uint8Array; readonly isTruncated: boolean })
   | EgressRefused
   | EgressFailure;
-/** The body fails with an EgressBodyError. */
-type EgressStream = (EgressFacts & { readonly kind: 'opened'; readonly body: Readable }) | EgressRefused | EgressFailure;
+/** A stream fails with an EgressBodyError. */
+type EgressOpened<Body> = (EgressFacts & { readonly kind: 'opened'; readonly body: Body }) | EgressRefused | EgressFailure;
 
 export type EgressOptions = {
   readonly policy: AddressPolicy;
@@ -83,7 +84,9 @@ export type EgressOptions = {
 
 export type Egress = UrlGuard & {
   fetch(request: EgressRequest): Promise<EgressAnswer>;
-  open(request: EgressRequest): Promise<EgressStream>;
+  open(request: EgressRequest): Promise<EgressOpened<Readable>>;
+  /** Like `open`, but a body that announces at most `wholeUpToBytes` is read before this returns. */
+  openOrRead(request: EgressRequest & { readonly wholeUpToBytes: number }): Promise<EgressOpened<Readable | Uint8Array>>;
   /** Closes the idle connections. */
   close(): void;
 };
@@ -111,6 +114,7 @@ export function createEgress(options: EgressOptions): Egress {
     check: (url) => check(context, url),
     fetch: (request) => fetchWhole(context, request),
     open: (request) => openStream(context, request),
+    openOrRead: (request) => openOrRead(context, request),
     close: () => context.idle.closeAll(),
   };
 }
@@ -145,14 +149,26 @@ function fetchWhole(context: EgressContext, request: EgressRequest): Promise<Egr
 }
 
 /** Returns the response when its headers have arrived. The body is a stream with the same limits. */
-function openStream(context: EgressContext, request: EgressRequest): Promise<EgressStream> {
-  return perform<EgressStream>(context, request, async ({ arrived, deadline, elapsed }) => {
-    const body = streamOut(bodyParams(request, arrived, deadline), () => {
-      arrived.reply.close();
-      deadline.release();
-    });
+function openStream(context: EgressContext, request: EgressRequest): Promise<EgressOpened<Readable>> {
+  return perform<EgressOpened<Readable>>(context, request, async ({ arrived, deadline, elapsed }) => {
+    const body = streamOut(bodyParams(request, arrived, deadline), () => end(arrived, deadline));
     return { kind: 'opened', ...factsOf(arrived, elapsed()), body };
   });
+}
+
+function openOrRead(context: EgressContext, request: EgressRequest & { readonly wholeUpToBytes: number }) {
+  return perform<EgressOpened<Readable | Uint8Array>>(context, request, async ({ arrived, deadline, elapsed }) => {
+    const params = bodyParams(request, arrived, deadline);
+    const onClose = () => end(arrived, deadline);
+    const maxBytes = Math.min(request.wholeUpToBytes, request.maxBodyBytes);
+    const body = isShort(params, maxBytes) ? await readShort(params, onClose) : streamOut(params, onClose);
+    return { kind: 'opened', ...factsOf(arrived, elapsed()), body };
+  });
+}
+
+function end({ reply }: Arrived, deadline: Deadline): void {
+  reply.close();
+  deadline.release();
 }
 
 type Arrived = Extract<Arrival, { kind: 'arrived' }>;

@@ -4,6 +4,7 @@ import { Client } from 'undici';
 import type { TargetUrl } from '../core/target-url.ts';
 import type { Candidate } from './dial.ts';
 import { EgressFault, exchangeFault } from './fault.ts';
+import { expectBody } from './read-space.ts';
 
 export type HopRequest = {
   readonly method: 'GET' | 'HEAD' | 'POST';
@@ -77,11 +78,13 @@ export async function exchange({ target, line, request, signal, keep }: Exchange
   const isToProxy = line.proxyHeaders !== null;
   const headers = isToProxy ? { ...request.headers, ...line.proxyHeaders } : request.headers;
   const whole = isToProxy ? target.url.origin + path : path;
+  const bytesBefore = line.socket.bytesRead;
   try {
     const answer = await line.client.request({ path: whole, method, body, headers, signal, reset: keep === null });
     // Until a reader attaches, the errors of the body have no other listener.
     answer.body.on('error', () => undefined);
     const received = flatten(answer.headers);
+    if (keep !== null) expectBody(line.socket, bodyBytes(answer.statusCode, received) - (line.socket.bytesRead - bytesBefore));
     const close = () => {
       if (keep !== null && answer.body.readableEnded && isReusable(received)) keep(line);
       else closeLine(line);
@@ -94,9 +97,15 @@ export async function exchange({ target, line, request, signal, keep }: Exchange
   }
 }
 
+/** The length of a body that is read to its end as a rule. Chunks have framing between them, which is not part of the body. */
+const bodyBytes = (status: number, headers: Readonly<Record<string, string>>): number =>
+  status === 200 || status === 206 ? Number(headers['content-length'] ?? 0) : 0;
+
 const isReusable = (headers: Readonly<Record<string, string>>): boolean => !/\bclose\b/i.test(headers.connection ?? '');
 
-function flatten(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
+function flatten(headers: Readonly<Record<string, string | string[] | undefined>>): Readonly<Record<string, string>> {
+  const isFlat = Object.values(headers).every((value) => typeof value === 'string');
+  if (isFlat) return headers as Readonly<Record<string, string>>;
   return Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],

@@ -112,11 +112,12 @@ async function hopTo(context: EgressContext, journey: HopJourney): Promise<Hop> 
 /** Returns null if there is no idle connection, or if the server closed it before it sent a byte of the response. */
 async function sendOnIdle({ idle }: EgressContext, journey: HopJourney, target: TargetUrl): Promise<Hop | null> {
   if (!journey.reuses || journey.request.method === 'POST') return null;
-  const line = idle.take(lineKey(target, journey.proxy));
+  const key = lineKey(target, journey.proxy);
+  const line = idle.take(key);
   if (line === null) return null;
   const bytesBefore = line.socket.bytesRead;
   try {
-    return await send({ idle, journey, target, line });
+    return await send({ journey, target, line, keep: (kept) => idle.keep(key, kept) });
   } catch (error) {
     const isStale = error instanceof EgressFault && error.code === 'RESET' && line.socket.bytesRead === bytesBefore;
     if (!isStale) throw error;
@@ -132,26 +133,39 @@ async function sendOnNew(context: EgressContext, journey: HopJourney, target: Ta
   if (resolved.kind === 'refused') return resolved;
   const route = proxy === null ? null : { proxy, mayForward, addresses: await resolveProxy(proxy.host, lookup) };
   const connection = await connectTo({ ...context, ...resolved, target, route, signal });
-  return send({ idle, journey, target, line: openLine({ ...connection, origin: target.url.origin }) });
+  const keep = journey.reuses ? (kept: Line) => idle.keep(lineKey(target, proxy), kept) : null;
+  return send({ journey, target, line: openLine({ ...connection, origin: target.url.origin }), keep });
 }
 
-type Sending = { readonly idle: IdleLines; readonly journey: HopJourney; readonly target: TargetUrl; readonly line: Line };
+type Sending = {
+  readonly journey: HopJourney;
+  readonly target: TargetUrl;
+  readonly line: Line;
+  readonly keep: ((line: Line) => void) | null;
+};
 
-async function send({ idle, journey, target, line }: Sending): Promise<Hop> {
-  const { request, signal, answerTimeoutMs: ms, proxy } = journey;
-  const keep = journey.reuses ? (kept: Line) => idle.keep(lineKey(target, proxy), kept) : null;
+async function send({ journey, target, line, keep }: Sending): Promise<Hop> {
+  const { request, signal, answerTimeoutMs: ms } = journey;
   // The signal of the whole exchange, because it also ends the body.
   const sent = () => exchange({ target, line, request, signal, keep });
-  const reply = await (ms === undefined ? sent() : answeredWithin(ms, signal, { line, sent }));
+  const reply = await (ms === undefined ? sent() : answeredWithin(ms, { line, sent }));
   return { kind: 'answered', target, address: line.candidate.text, reply };
 }
 
-function answeredWithin(ms: number, signal: AbortSignal, { line, sent }: { line: Line; sent: () => Promise<Reply> }): Promise<Reply> {
-  const fault = () => new EgressFault('IDLE', `no response arrived for ${ms} ms`);
-  return within({ ms, signal, fault }, (phase) => {
-    phase.addEventListener('abort', () => closeLine(line), { once: true });
-    return sent();
-  });
+/** Closing the connection ends the exchange. A separate signal for this phase would cost more than the timer. */
+async function answeredWithin(ms: number, { line, sent }: { line: Line; sent: () => Promise<Reply> }): Promise<Reply> {
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = true;
+    closeLine(line);
+  }, ms);
+  try {
+    return await sent();
+  } catch (error) {
+    throw isLate ? new EgressFault('IDLE', `no response arrived for ${ms} ms`) : error;
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** The next request of a redirect. The next hop checks its URL. */

@@ -68,7 +68,7 @@ export class IdleLines {
 
   #remove(key: string, line: Line): void {
     const lines = this.#lines.get(key);
-    const index = lines?.indexOf(line) ?? -1;
+    const index = lines?.lastIndexOf(line) ?? -1;
     if (lines === undefined || index === -1) return;
     lines.splice(index, 1);
     this.#count--;

@@ -4,7 +4,7 @@ import type { Reply } from './exchange.ts';
 import { EgressFault, exchangeFault, type FaultCode } from './fault.ts';
 
 /** The error of a streamed body. */
-class EgressBodyError extends Error {
+export class EgressBodyError extends Error {
   override readonly name = 'EgressBodyError';
   readonly code: FaultCode;
 

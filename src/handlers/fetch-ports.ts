@@ -29,6 +29,7 @@ type OpenRequest = {
   readonly proxy: ProxyAddress | null;
   readonly mayForward: true;
   readonly reuses: true;
+  readonly wholeUpToBytes: number;
   readonly signal: AbortSignal;
   beforeHop(hop: HopAhead): Promise<boolean>;
 };
@@ -38,10 +39,11 @@ export type OpenedResponse = {
   readonly url: string;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Readable;
+  /** Whole if it is short. */
+  readonly body: Readable | Uint8Array;
 };
 
-/** The result of a request whose body is read as a stream. */
+/** The result of a request whose body is read as a stream, or was read whole. */
 export type OpenAnswer =
   | OpenedResponse
   | { readonly kind: 'refused'; readonly code: string; readonly message: string }
@@ -57,7 +59,7 @@ type FetchLimits = {
 
 export type FetchPorts = {
   readonly store: DownloadStore;
-  readonly egress: { open(request: OpenRequest): Promise<OpenAnswer> };
+  readonly egress: { openOrRead(request: OpenRequest): Promise<OpenAnswer> };
   readonly pools: ProxyPools;
   readonly hosts: HostGate;
   readonly limits: FetchLimits;

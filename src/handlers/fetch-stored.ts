@@ -1,6 +1,6 @@
 import type { DownloadStore } from '../core/ingest/download-store.ts';
 import type { FetchResult, FetchTask } from '../core/ingest/fetch-task.ts';
-import { storing } from './fetch-partial.ts';
+import { storing } from './fetch-verdict.ts';
 
 /** An object that an earlier attempt completed, with the ETag of its source. */
 export type StoredVersion = Pick<FetchResult, 'bytes' | 'sha256' | 'contentType'> & { readonly etag: string };

@@ -13,6 +13,8 @@ import { FetchError, failureOfFault, failureOfRefusal, failureOfStatus, permanen
 const PARTIAL = 206;
 const NOT_MODIFIED = 304;
 const NO_SUCH_RANGE = 416;
+/** Such a body mostly arrives together with the headers. */
+const WHOLE_BYTES = 65_536;
 
 /** The host could not be entered, or its place went to another process. The download continues later. */
 export class HeldUp extends Error {}
@@ -67,7 +69,7 @@ async function open(params: TryParams, route: ProxyRoute | null, resumesWith: st
   const headers = new Map(params.headers);
   if (resumesWith !== null) headers.set('range', `bytes=${partial.received}-`).set('if-range', resumesWith);
   else if (stored?.etag) headers.set('if-none-match', stored.etag);
-  const answer: OpenAnswer = await ports.egress.open({
+  const answer: OpenAnswer = await ports.egress.openOrRead({
     url: task.url,
     method: 'GET',
     headers: dictionary(headers),
@@ -79,6 +81,7 @@ async function open(params: TryParams, route: ProxyRoute | null, resumesWith: st
     proxy: route?.proxy ?? null,
     mayForward: true,
     reuses: true,
+    wholeUpToBytes: WHOLE_BYTES,
     signal,
     beforeHop: (hop) => place.enter(hop),
   });
@@ -119,10 +122,10 @@ async function store(params: TryParams, { answer, route, facts, isResumed }: Arr
     if (!isResumed) await partial.restart(validatorOf(headers));
     await copy(params, answer, facts);
   } finally {
-    answer.body.destroy();
+    if (!(answer.body instanceof Uint8Array)) answer.body.destroy();
   }
   if (isResumed) refuseShorter(answer, partial.received);
-  const sha256 = partial.digest();
+  const sha256 = await partial.digest();
   refuseChecksum(task, sha256);
   context.signal.throwIfAborted();
   const contentType = contentTypeOf(headers);
@@ -137,12 +140,15 @@ async function store(params: TryParams, { answer, route, facts, isResumed }: Arr
 async function copy(params: TryParams, { body }: OpenedResponse, facts: TryFacts): Promise<void> {
   const { partial, ports } = params;
   const { maxBytes } = ports.limits;
+  if (body instanceof Uint8Array) {
+    facts.bytes += body.length;
+    if (partial.received + body.length > maxBytes) throw tooLong(maxBytes);
+    return partial.write(body);
+  }
   try {
     for await (const chunk of body as AsyncIterable<Buffer>) {
       facts.bytes += chunk.length;
-      if (partial.received + chunk.length > maxBytes) {
-        throw new FetchError(permanent('TOO_LARGE', `the body is longer than ${maxBytes} bytes`));
-      }
+      if (partial.received + chunk.length > maxBytes) throw tooLong(maxBytes);
       await partial.write(chunk);
     }
   } catch (error) {
@@ -151,6 +157,8 @@ async function copy(params: TryParams, { body }: OpenedResponse, facts: TryFacts
     throw new FetchError(failureOfFault(error, 'body'));
   }
 }
+
+const tooLong = (maxBytes: number): FetchError => new FetchError(permanent('TOO_LARGE', `the body is longer than ${maxBytes} bytes`));
 
 const isBodyError = (error: unknown): error is Error & { code: string } => error instanceof Error && error.name === 'EgressBodyError';
 
@@ -175,6 +183,7 @@ const DISCARD_MS = 500;
 
 /** Reads a short body to its end, so that the connection can be used again. */
 async function discard({ headers, body }: OpenedResponse): Promise<void> {
+  if (body instanceof Uint8Array) return;
   const length = Number(headers['content-length'] ?? Number.NaN);
   if (!(length <= SHORT_BODY_BYTES)) {
     body.destroy();

@@ -86,11 +86,19 @@ export function failureOfFault({ code, message, blamesTarget = false }: Fault, p
 const UNUSABLE: ReadonlySet<string> = new Set(['INVALID_NAME']);
 
 /** The object store failed. Its operator can repair everything but a name. */
-export function failureOfStore(error: unknown): FetchFailure {
+function failureOfStore(error: unknown): FetchFailure {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   const message = error instanceof Error ? error.message : String(error);
   if (UNUSABLE.has(code)) return permanent(code, message);
   return temporary('STORAGE_UNAVAILABLE', message);
+}
+
+export async function storing<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw new FetchError(failureOfStore(error));
+  }
 }
 
 export function permanent(code: string, message: string): FetchFailure {

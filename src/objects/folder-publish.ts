@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import {
+  type BigIntStats,
   closeSync,
   fstatSync,
   fsyncSync,
@@ -10,14 +11,13 @@ import {
   openSync,
   realpathSync,
   renameSync,
-  statSync,
   unlinkSync,
   writeSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { ABSENT } from './folder-errors.ts';
 import { DRAFT_SUFFIX, FILE_MODE, FOLDER_MODE, type Side, versionOf } from './folder-files.ts';
-import { longPlaceOf, NEW_FOLDER, type Place, placeOf, sideName } from './folder-paths.ts';
+import { LONG_FOLDER, longPlaceOf, NEW_FOLDER, type Place, placeOf, sideName } from './folder-paths.ts';
 import { codeOf, ObjectStoreError } from './object-store-error.ts';
 
 /** Times of files are exact to a microsecond or better. */
@@ -100,22 +100,49 @@ type Failing = (order: PublishOrder, error: unknown) => void;
 /** Opens the files of orders, or writes them. */
 function opened(orders: readonly PublishOrder[], fail: Failing): Item[] {
   const items: Item[] = [];
+  const folders = new CheckedFolders();
+  /** Whether a bucket has long places at all. Most have none, so one look spares one for each object. */
+  const hasLong = new Map<string, boolean>();
   for (const order of orders) {
     const { source, bucketPath, key } = order;
     try {
-      if (source.kind === 'bytes') createFolder(bucketPath, NEW_FOLDER);
+      if (source.kind === 'bytes') folders.create(bucketPath, NEW_FOLDER);
       const path = source.kind === 'file' ? source.path : join(bucketPath, NEW_FOLDER, randomUUID());
       const file = openSync(path, source.kind === 'file' ? 'r+' : 'wx', FILE_MODE);
       const item: Item = { order, file, path, isFlushed: false, inLong: false };
       items.push(item);
       if (source.kind === 'bytes') writeWhole(file, source.bytes);
-      const long = longPlaceOf(key);
-      item.inLong = placeOf(key) === null || unless(ABSENT, () => lstatSync(join(bucketPath, long.folder, long.name))) !== null;
+      const mayBeLong = hasLong.get(bucketPath) ?? exists(join(bucketPath, LONG_FOLDER));
+      hasLong.set(bucketPath, mayBeLong);
+      item.inLong = placeOf(key) === null || (mayBeLong && isInLongPlace(bucketPath, key));
     } catch (error) {
       fail(order, error);
     }
   }
   return items;
+}
+
+function isInLongPlace(bucketPath: string, key: string): boolean {
+  const { folder, name } = longPlaceOf(key);
+  return exists(join(bucketPath, folder, name));
+}
+
+const exists = (path: string): boolean => statsOf(path) !== null;
+
+/** An error for each file that is not there would cost more than the look. */
+const statsOf = (path: string): BigIntStats | null =>
+  unless(ABSENT, () => lstatSync(path, { bigint: true, throwIfNoEntry: false }) ?? null);
+
+/** The folders that one round found or created. If one is removed meanwhile, the next round looks again. */
+class CheckedFolders {
+  readonly #checked = new Set<string>();
+
+  create(bucketPath: string, folder: string): void {
+    const path = join(bucketPath, folder);
+    if (this.#checked.has(path)) return;
+    createFolder(bucketPath, folder);
+    this.#checked.add(path);
+  }
 }
 
 /** A file of the caller stays if it did not become an object. */
@@ -130,20 +157,23 @@ type Round = { readonly drafts: string[]; readonly fail: Failing };
 function publishOnce(items: readonly Item[], { drafts, fail }: Round): { visible: Plan[]; again: Item[] } {
   const visible: Plan[] = [];
   const again: Item[] = [];
-  const attempt = (item: Item, work: () => void) => {
+  const attempt = (item: Item, work: () => void): boolean => {
     try {
       work();
+      return true;
     } catch (error) {
       const next = afterFailure(item, error);
       if (next === 'again') again.push(item);
       else fail(item.order, error);
+      return false;
     }
   };
   const plans: Plan[] = [];
   const targets = new Set<string>();
+  const folders = new CheckedFolders();
   for (const [index, item] of items.entries()) {
     attempt(item, () => {
-      const plan = planOf(item, index);
+      const plan = planOf(item, index, folders);
       // The second version of an object must see the first one, to replace it.
       if (targets.has(plan.target)) again.push(item);
       else plans.push(plan);
@@ -154,14 +184,16 @@ function publishOnce(items: readonly Item[], { drafts, fail }: Round): { visible
   for (const [bucketPath, ofBucket] of ofBuckets) {
     const draft = join(bucketPath, NEW_FOLDER, `${randomUUID()}${DRAFT_SUFFIX}`);
     try {
-      createFolder(bucketPath, NEW_FOLDER);
+      folders.create(bucketPath, NEW_FOLDER);
       drafts.push(draft);
       writeNew(draft, JSON.stringify(ofBucket.map(({ side }) => side)));
     } catch (error) {
       for (const { item } of ofBucket) fail(item.order, error);
       continue;
     }
-    for (const plan of ofBucket) attempt(plan.item, () => (show(plan, draft) ? visible.push(plan) : again.push(plan.item)));
+    // All flushes first: the names that become visible between two of them would be written with each.
+    const flushed = ofBucket.filter(({ item }) => attempt(item, () => flush(item)));
+    for (const plan of flushed) attempt(plan.item, () => (show(plan, draft) ? visible.push(plan) : again.push(plan.item)));
   }
   return { visible, again };
 }
@@ -174,18 +206,18 @@ function afterFailure(item: Item, error: unknown): 'again' | 'failed' {
     return 'again';
   }
   // Somebody deleted the last object of the folder, and the folder with it.
-  return code === 'ENOENT' && unless(ABSENT, () => statSync(item.path)) !== null ? 'again' : 'failed';
+  return code === 'ENOENT' && exists(item.path) ? 'again' : 'failed';
 }
 
 /** Gives the file a time that no other version has. The items of a batch have different times, so a version names one of them. */
-function planOf(item: Item, index: number): Plan {
+function planOf(item: Item, index: number, folders: CheckedFolders): Plan {
   const { bucketPath, key, contentType, metadata } = item.order;
   const natural = placeOf(key);
   const place: Place = item.inLong || natural === null ? longPlaceOf(key) : natural;
   const folder = join(bucketPath, place.folder);
   const target = join(folder, place.name);
-  createFolder(bucketPath, place.folder);
-  const before = unless(ABSENT, () => lstatSync(target, { bigint: true }));
+  folders.create(bucketPath, place.folder);
+  const before = statsOf(target);
   const now = (Date.now() + Math.random()) / 1_000 + index * STEP_SECONDS;
   futimesSync(item.file, now, now);
   const version = versionOf(fstatSync(item.file, { bigint: true }));
@@ -195,10 +227,13 @@ function planOf(item: Item, index: number): Plan {
 
 const sidePathOf = ({ folder, target }: Plan, version: string): string => join(folder, sideName(basename(target), version));
 
-/** Returns false if another version has the same time. */
-function show({ item, target, sidePath }: Plan, draft: string): boolean {
+function flush(item: Item): void {
   if (!item.isFlushed) fsyncSync(item.file);
   item.isFlushed = true;
+}
+
+/** Returns false if another version has the same time. */
+function show({ item, target, sidePath }: Plan, draft: string): boolean {
   const isLinked = unless(['EEXIST'], () => {
     linkSync(draft, sidePath);
     return true;

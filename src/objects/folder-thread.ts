@@ -1,7 +1,7 @@
 // Runs in a separate thread, because the calls of the file system block.
 import { parentPort } from 'node:worker_threads';
 import { type PublishOrder, type PublishResult, publishAll } from './folder-publish.ts';
-import type { Answer, Batch, SentOrder } from './folder-threads.ts';
+import type { Answer, Batch, Done, SentOrder } from './folder-threads.ts';
 import { codeOf, ObjectStoreError } from './object-store-error.ts';
 
 const withBytes = ({ source, ...order }: SentOrder, bytes: ArrayBuffer): PublishOrder => ({
@@ -17,5 +17,8 @@ function answerOf(result: PublishResult): Answer {
 }
 
 parentPort?.on('message', ({ orders, bytes }: Batch) => {
-  parentPort?.postMessage(publishAll((JSON.parse(orders) as SentOrder[]).map((order) => withBytes(order, bytes))).map(answerOf));
+  const startMs = performance.now();
+  const answers = publishAll((JSON.parse(orders) as SentOrder[]).map((order) => withBytes(order, bytes))).map(answerOf);
+  const done: Done = { answers, tookMs: performance.now() - startMs };
+  parentPort?.postMessage(done);
 });

@@ -5,8 +5,12 @@ import { ObjectStoreError, type ObjectStoreErrorCode } from './object-store-erro
 /** A thread waits for one flush at a time, and a disk takes several at once. */
 const MAX_THREADS = 4;
 /** A message costs as much as a small file, so a thread gets several. Those of one batch share a description file and a flush of their folder. */
-const MAX_BATCH = 32;
+const MAX_BATCH = 64;
 const SLOW_FILE_MS = 1;
+/** While a thread is busy, fewer files than this wait for others, to share a batch: on a fast disk until that thread is done. */
+const WORTH_A_THREAD = 24;
+/** But not for longer, because that thread may be flushing a large file. */
+const PATIENCE_MS = 5;
 const SMOOTHING = 8;
 
 export type SentOrder = Omit<PublishOrder, 'source'> & {
@@ -25,6 +29,12 @@ export type Answer =
   | { readonly kind: 'published'; readonly version: string }
   | { readonly kind: 'refused' | 'failed'; readonly code: string | null; readonly message: string };
 
+/** The time of the thread alone: the main thread of a busy process reads the answer late. */
+export interface Done {
+  readonly answers: readonly Answer[];
+  readonly tookMs: number;
+}
+
 interface Job {
   readonly order: PublishOrder;
   resolve(version: string): void;
@@ -34,7 +44,6 @@ interface Job {
 interface Place {
   readonly thread: Thread;
   jobs: readonly Job[];
-  sinceMs: number;
 }
 
 /** The threads that write objects into folders, for all stores of the process. They start when they are needed, and do not keep the process alive. */
@@ -43,6 +52,8 @@ class FolderThreads {
   readonly #threads = new Set<Place>();
   /** How long a file took, on average of the last batches. */
   #fileMs = SLOW_FILE_MS;
+  #patience: NodeJS.Timeout | null = null;
+  #sentMs = Number.NEGATIVE_INFINITY;
 
   /** Returns the version. The object is visible and on disk then. */
   publish(order: PublishOrder): Promise<string> {
@@ -53,18 +64,31 @@ class FolderThreads {
   }
 
   /** On a slow disk the files are spread over the threads. On a fast one, waking a thread takes longer than its work. */
-  #dispatch(): void {
-    const busy = [...this.#threads].filter(({ jobs }) => jobs.length > 0).length;
-    const share = this.#fileMs > SLOW_FILE_MS ? Math.ceil(this.#waiting.length / Math.max(1, MAX_THREADS - busy)) : MAX_BATCH;
-    while (this.#waiting.length > 0) {
+  #dispatch(isPatient = true): void {
+    let busy = 0;
+    for (const { jobs } of this.#threads) if (jobs.length > 0) busy++;
+    const isSlow = this.#fileMs > SLOW_FILE_MS;
+    const share = isSlow ? Math.ceil(this.#waiting.length / Math.max(1, MAX_THREADS - busy)) : MAX_BATCH;
+    for (; this.#waiting.length > 0; busy++) {
+      if (isPatient && busy > 0 && this.#waiting.length < WORTH_A_THREAD && (!isSlow || performance.now() - this.#sentMs < PATIENCE_MS)) {
+        this.#dispatchSoon();
+        return;
+      }
       const place = this.#idle();
       if (place === null) return;
       place.jobs = this.#waiting.splice(0, Math.min(MAX_BATCH, share));
-      place.sinceMs = performance.now();
+      this.#sentMs = performance.now();
       const batch = batchOf(place.jobs);
       place.thread.ref();
       place.thread.postMessage(batch, [batch.bytes]);
     }
+  }
+
+  #dispatchSoon(): void {
+    this.#patience ??= setTimeout(() => {
+      this.#patience = null;
+      this.#dispatch(false);
+    }, PATIENCE_MS);
   }
 
   #idle(): Place | null {
@@ -75,13 +99,13 @@ class FolderThreads {
   #start(): Place {
     const file = import.meta.url.endsWith('.ts') ? './folder-thread.ts' : './folder-thread.js';
     const thread = new Thread(new URL(file, import.meta.url));
-    const place: Place = { thread, jobs: [], sinceMs: 0 };
+    const place: Place = { thread, jobs: [] };
     this.#threads.add(place);
     let problem = 'it ended';
-    thread.on('message', (answers: readonly Answer[]) => {
-      const { jobs, sinceMs } = place;
+    thread.on('message', ({ answers, tookMs }: Done) => {
+      const { jobs } = place;
       place.jobs = [];
-      this.#fileMs += ((performance.now() - sinceMs) / jobs.length - this.#fileMs) / SMOOTHING;
+      this.#fileMs += (tookMs / jobs.length - this.#fileMs) / SMOOTHING;
       thread.unref();
       for (const [index, job] of jobs.entries()) settle(job, answers[index] as Answer);
       this.#dispatch();

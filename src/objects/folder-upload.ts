@@ -13,15 +13,21 @@ import { codeOf, ObjectStoreError } from './object-store-error.ts';
 
 /** How much is gathered before it is written. */
 const WRITE_BYTES = 1024 * 1024;
-/** After how many bytes the file is flushed. Twice as many may arrive meanwhile, and a crash loses no more than these. */
+/** A chunk of this size is written as it is. */
+const LARGE_CHUNK_BYTES = 128 * 1024;
+/** After how many bytes the file is flushed. */
 const CHECKPOINT_BYTES = 8 * 1024 * 1024;
+/** How many bytes may be written during a flush. A crash loses these and those before it. Fewer would let fast downloads wait for the disk. */
+const MAX_BEHIND_BYTES = 64 * 1024 * 1024;
+/** How long a look at the owner is good for. An upload changes hands only after its owner was silent for much longer. */
+const OWNED_MS = 20;
 const FREE = 'free-0';
 
-/** A flush in the background. It covers the first `bytes` of the file. */
+/** A checkpoint that is being set in the background. It covers the first `bytes` of the file. */
 interface Flush {
   readonly bytes: number;
+  /** Never rejects. */
   readonly ended: Promise<void>;
-  isOver: boolean;
 }
 
 interface UploadParts {
@@ -45,11 +51,15 @@ export class FolderUpload implements Upload {
   readonly #buffer = new PartBuffer(WRITE_BYTES);
   #checkpoint: number;
   #written: number;
+  /** When the file was last seen to be ours. */
+  #ownedMs = Number.NEGATIVE_INFINITY;
   /** The write of the last whole part. The next part gathers meanwhile. */
   #writing: Promise<void> = Promise.resolve();
   #flush: Flush | null = null;
-  /** Bytes after a failed write are missing, so nothing may follow them. */
+  /** Bytes after a failed write or flush may be missing, so nothing may follow them. */
   #failure: { readonly error: unknown } | null = null;
+  /** After a failed flush a second one may succeed although bytes are lost, so no checkpoint may follow it. */
+  #unsafe: { readonly error: unknown } | null = null;
 
   private constructor(params: { parts: UploadParts; folder: string; handle: FileHandle; owner: string; offset: number }) {
     this.#parts = params.parts;
@@ -110,29 +120,38 @@ export class FolderUpload implements Upload {
     }
   }
 
-  /** Returns while the last whole part is still being written. If that fails, the next call does. */
+  /** A large chunk is written when this returns. Small ones are gathered, and the last whole part is still being written; if that fails, the next call does. */
   async write(chunk: Uint8Array): Promise<void> {
     this.#throwIfFailed();
-    for (const part of this.#buffer.add(chunk)) {
+    if (chunk.byteLength >= LARGE_CHUNK_BYTES) {
+      if (this.#buffer.length > 0) await this.#queue(this.#buffer.take());
+      await this.#queue(chunk);
       await this.#writing;
       this.#throwIfFailed();
-      this.#writing = this.#writePart(part);
+      return;
     }
+    for (const part of this.#buffer.add(chunk)) await this.#queue(part, () => this.#buffer.reuse(part));
+  }
+
+  /** Waits for the part before. */
+  async #queue(part: Uint8Array, onWritten: () => void = () => undefined): Promise<void> {
+    await this.#writing;
+    this.#throwIfFailed();
+    this.#writing = this.#writePart(part).then(onWritten);
   }
 
   /** Never throws. */
-  async #writePart(part: Buffer): Promise<void> {
+  async #writePart(part: Uint8Array): Promise<void> {
     try {
       await onDisk(this.#append(part));
-      this.#buffer.reuse(part);
     } catch (error) {
       this.#failure ??= { error };
     }
   }
 
   async #append(part: Uint8Array): Promise<void> {
-    if (this.#flush?.isOver || this.#written - (this.#flush?.bytes ?? this.#written) >= CHECKPOINT_BYTES) await this.#setCheckpoint();
-    else if ((await unless(ABSENT, stat(this.#path))) === null) throw lost();
+    if (this.#flush !== null && this.#written - this.#flush.bytes >= MAX_BEHIND_BYTES) await this.#flushed();
+    if (performance.now() - this.#ownedMs > OWNED_MS) await this.#checkOwner();
     for (let from = 0; from < part.byteLength; ) {
       const { bytesWritten } = await this.#handle.write(part, from, part.byteLength - from, this.#written);
       from += bytesWritten;
@@ -141,20 +160,32 @@ export class FolderUpload implements Upload {
     if (this.#flush === null && this.#written - this.#checkpoint >= CHECKPOINT_BYTES) this.#startFlush();
   }
 
-  #startFlush(): Flush {
-    const ended = this.#handle.sync();
-    const flush: Flush = { bytes: this.#written, ended, isOver: false };
-    ended.catch(() => undefined).then(() => (flush.isOver = true));
-    this.#flush = flush;
-    return flush;
+  async #checkOwner(): Promise<void> {
+    const startMs = performance.now();
+    if ((await unless(ABSENT, stat(this.#path))) === null) {
+      // The checkpoint that is being set may have given the file another name.
+      await this.#flushed();
+      if ((await unless(ABSENT, stat(this.#path))) === null) throw lost();
+    }
+    this.#ownedMs = startMs;
   }
 
-  /** Waits for the flush, and notes in the name of the file how far it went. */
-  async #setCheckpoint(): Promise<void> {
-    if (this.#flush === null) return;
-    const { bytes, ended } = this.#flush;
-    await ended;
-    this.#flush = null;
+  #startFlush(): void {
+    const bytes = this.#written;
+    const ended = onDisk(this.#setCheckpoint(bytes))
+      .catch((error: unknown) => {
+        this.#failure ??= { error };
+        this.#unsafe = { error };
+      })
+      .then(() => {
+        this.#flush = null;
+      });
+    this.#flush = { bytes, ended };
+  }
+
+  /** Flushes the file, and notes in its name how far it is safe. */
+  async #setCheckpoint(bytes: number): Promise<void> {
+    await this.#handle.sync();
     const to = join(this.#folder, `${this.#owner}-${bytes}`);
     if (
       (await unless(
@@ -167,6 +198,11 @@ export class FolderUpload implements Upload {
     await this.#parts.sync.flush(this.#folder);
   }
 
+  async #flushed(): Promise<void> {
+    await this.#flush?.ended;
+    this.#throwIfFailed();
+  }
+
   async complete(description: Description = this.#parts.description): Promise<Written> {
     const checked = checkDescription(description);
     await this.#writing;
@@ -176,8 +212,9 @@ export class FolderUpload implements Upload {
 
   async #publish(description: ReturnType<typeof checkDescription>): Promise<Written> {
     try {
+      await this.#checkOwner();
       await this.#append(this.#buffer.take());
-      await this.#setCheckpoint();
+      await this.#flushed();
       const { bucket, key } = this.#parts;
       const etag = await bucket.publish({ source: { kind: 'file', path: this.#path }, key, description });
       await rmdir(this.#folder).catch(() => undefined);
@@ -213,17 +250,19 @@ export class FolderUpload implements Upload {
 
   /** After a failed write the buffer does not continue the file, so it is left out. */
   async #saveAll(): Promise<void> {
-    if (this.#failure === null) await this.#append(this.#buffer.take());
-    await this.#setCheckpoint();
-    if (this.#written === this.#checkpoint) return;
-    this.#startFlush();
-    await this.#setCheckpoint();
+    if (this.#failure === null) {
+      await this.#checkOwner();
+      await this.#append(this.#buffer.take());
+    }
+    await this.#flush?.ended;
+    if (this.#unsafe !== null) throw this.#unsafe.error;
+    if (this.#written > this.#checkpoint) await this.#setCheckpoint(this.#written);
   }
 
   /** A file must not be closed while it is written or flushed. */
   async #idle(): Promise<void> {
     await this.#writing;
-    await this.#flush?.ended.catch(() => undefined);
+    await this.#flush?.ended;
   }
 
   #throwIfFailed(): void {
@@ -247,20 +286,3 @@ async function fileOf(folder: string): Promise<string | null> {
 }
 
 const lost = () => new ObjectStoreError('UPLOAD_LOST', 'this process no longer owns the upload');
-
-/** Removes the uploads whose file was last changed before `before`. */
-export async function sweepFolderUploads(params: { bucket: FolderBucket; before: Date; limit: number }): Promise<number> {
-  const root = join(params.bucket.path, UPLOADS_FOLDER);
-  let removed = 0;
-  for (const name of (await unless(ABSENT, readdir(root))) ?? []) {
-    if (removed === params.limit) break;
-    const folder = join(root, name);
-    const files = (await unless(ABSENT, readdir(folder))) ?? [];
-    const all = await Promise.all(files.map((file) => unless(ABSENT, stat(join(folder, file)))));
-    if (all.some((stats) => stats !== null && stats.mtime >= params.before)) continue;
-    for (const file of files) await unless(ABSENT, unlink(join(folder, file)));
-    await rmdir(folder).catch(() => undefined);
-    if (files.length > 0) removed++;
-  }
-  return removed;
-}

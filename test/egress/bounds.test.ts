@@ -243,3 +243,35 @@ describe('a streamed body', () => {
     expect(stream.kind === 'opened' && stream.body.errored).toMatchObject({ code: 'TIMEOUT' });
   });
 });
+
+describe('a short body', () => {
+  const SHORT = { wholeUpToBytes: 100 };
+
+  test('comes whole if its length is announced', async () => {
+    const url = await serving(() => answerWith(200, {}, 'whole'));
+    const answer = await localEgress().openOrRead({ ...request(url), ...SHORT });
+    expect(answer.kind === 'opened' && Buffer.from(answer.body as Uint8Array).toString()).toBe('whole');
+  });
+
+  test.each<[string, Script]>([
+    ['longer than asked for', () => answerWith(200, {}, 'x'.repeat(101))],
+    ['of unknown length', () => `${HEAD}transfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n`],
+  ])('is a stream if it is %s', async (_, script) => {
+    const answer = await localEgress().openOrRead({ ...request(await serving(script)), ...SHORT });
+    if (answer.kind !== 'opened' || answer.body instanceof Uint8Array) throw new Error('it is no stream');
+    expect((await buffer(answer.body)).toString()).toMatch(/^x+$/);
+  });
+
+  test.each([
+    ['TIMEOUT', () => `${HEAD}content-length: 5\r\n\r\nab`, { timeoutMs: 100 }],
+    ['IDLE', () => `${HEAD}content-length: 5\r\n\r\nab`, { idleTimeoutMs: 50 }],
+    ['RESET', hangUp(`${HEAD}content-length: 5\r\n\r\nab`), {}],
+  ] as const)('that does not arrive is a stream that fails with %s', async (code, script, rest) => {
+    const url = await serving(script);
+    const gone = serverSideClose();
+    const answer = await localEgress().openOrRead({ ...request(url, rest), ...SHORT });
+    if (answer.kind !== 'opened' || answer.body instanceof Uint8Array) throw new Error('it is no stream');
+    await expect(buffer(answer.body)).rejects.toMatchObject({ name: 'EgressBodyError', code });
+    await gone;
+  });
+});

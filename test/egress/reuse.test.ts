@@ -39,6 +39,16 @@ test('requests to one origin share a connection, one after the other', async () 
   expect(origin.accepted()).toBe(1);
 });
 
+test('a body that is read whole leaves its connection to the next request', async () => {
+  const origin = await serving();
+  const egress = egressFor();
+  for (let n = 0; n < 5; n++) {
+    const answer = await egress.openOrRead({ ...request(urlOf(origin, `/${n}`), { reuses: true }), wholeUpToBytes: 100 });
+    expect(answer.kind === 'opened' && Buffer.from(answer.body as Uint8Array).toString()).toBe(`/${n}`);
+  }
+  expect(origin.accepted()).toBe(1);
+});
+
 test('requests at the same time have connections of their own, which are all used again', async () => {
   const origin = await serving();
   const egress = egressFor();

@@ -1,7 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { StreamName } from '../../src/core/ingest/stream.ts';
 import { inTransaction } from '../../src/ledger/driver/database.ts';
-import { appendEntries, headOfStream, numberEntries, readStream, trimStream } from '../../src/ledger/ingest/streams.ts';
+import { appendEntries, appendLines, headOfStream, numberEntries, readStream, trimStream } from '../../src/ledger/ingest/streams.ts';
 import { useLedger } from './fixture.ts';
 
 const ledger = useLedger();
@@ -68,4 +69,72 @@ test('the streams are apart from each other', async () => {
   await appendEntries(ledger.db.api, [{ ...(await entry(6)), stream: 'jobs.tasks' }]);
   await numberEntries(ledger.db.api, 'jobs.tasks');
   expect([await headOfStream(ledger.db.api, 'jobs.logs'), await headOfStream(ledger.db.api, 'jobs.tasks')]).toEqual([logs, tasks + 1]);
+});
+
+async function ingestJob(): Promise<string> {
+  const id = randomUUID();
+  await ledger.db.api.query(
+    `INSERT INTO millrace.ingest_jobs (id, org_id, job_type, bucket, manifest_sha256, resource_count, resource_total, stored_bytes, log_offset, actor,
+       created_at, updated_at)
+     SELECT $1, o.id, 'default', 'bucket', '', 0, 0, 0, 0, 'test', now(), now() FROM millrace.orgs o ORDER BY o.id LIMIT 1`,
+    [id],
+  );
+  return id;
+}
+
+const lines = (jobId: string, ...numbers: number[]) => numbers.map((n) => ({ jobId, at: new Date(), body: { n } }));
+
+test('log lines get their offsets when they are written', async () => {
+  const jobId = await ingestJob();
+  const from = await headOfStream(ledger.db.api, stream);
+  expect(await appendLines(ledger.db.workers, lines(jobId, 1, 2))).toEqual({ waits: false });
+  expect(await headOfStream(ledger.db.api, stream)).toBe(from + 2);
+  expect((await readStream(ledger.db.api, { stream, from, limit: 100 })).map(({ offset, body }) => [offset, body.n])).toEqual([
+    [from, 1],
+    [from + 1, 2],
+  ]);
+});
+
+test('log lines stay behind an entry that was committed before and has no offset yet', async () => {
+  const jobId = await ingestJob();
+  const from = await headOfStream(ledger.db.api, stream);
+  await appendEntries(ledger.db.api, [await entry(7)]);
+  expect(await appendLines(ledger.db.workers, lines(jobId, 8))).toEqual({ waits: true });
+  expect(await readFrom(from)).toEqual([
+    [from, 7],
+    [from + 1, 8],
+  ]);
+  expect(await appendLines(ledger.db.workers, lines(jobId, 9))).toEqual({ waits: false });
+  expect(await readFrom(from + 2)).toEqual([[from + 2, 9]]);
+});
+
+test('a line of a job that was removed leaves no gap', async () => {
+  const jobId = await ingestJob();
+  const from = await headOfStream(ledger.db.api, stream);
+  await appendLines(ledger.db.workers, [...lines(jobId, 1), ...lines(randomUUID(), 2), ...lines(jobId, 3)]);
+  expect(await readFrom(from)).toEqual([
+    [from, 1],
+    [from + 1, 3],
+  ]);
+});
+
+test('writers of lines, writers of entries and numberers at the same time leave no gap, and lines of a writer keep their order', async () => {
+  const from = await headOfStream(ledger.db.api, stream);
+  await Promise.all(
+    Array.from({ length: 8 }, async (_, writer) => {
+      const jobId = await ingestJob();
+      for (let n = 0; n < 10; n++) {
+        await appendLines(ledger.db.workers, lines(jobId, writer * 100 + n * 2, writer * 100 + n * 2 + 1));
+        if (n % 3 === writer % 3) await appendEntries(ledger.db.api, [await entry(1_000 + writer)]);
+        if (n % 4 === writer % 4) await numberEntries(ledger.db.maintenance, stream);
+      }
+    }),
+  );
+  await numberEntries(ledger.db.api, stream);
+  const found = await readStream(ledger.db.api, { stream, from, limit: 1_000 });
+  expect(found.map(({ offset }) => offset)).toEqual(found.map((_, index) => from + index));
+  for (let writer = 0; writer < 8; writer++) {
+    const own = found.map(({ body }) => body.n as number).filter((n) => n < 1_000 && Math.floor(n / 100) === writer);
+    expect(own).toEqual(Array.from({ length: 20 }, (_, n) => writer * 100 + n));
+  }
 });

@@ -1,13 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { constants, type Stats } from 'node:fs';
-import { chmod, lstat, mkdir, mkdtemp, open, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
-import { devNull, tmpdir } from 'node:os';
+import { constants } from 'node:fs';
+import { chmod, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { escapeSegment, unescapeName } from '../../src/objects/folder-paths.ts';
 import { FolderStore } from '../../src/objects/folder-store.ts';
-import { until } from '../until.ts';
-import { bytesOf, contentOf, keysOf, MB } from './bytes.ts';
+import { contentOf, keysOf } from './bytes.ts';
 
 const bucket = 'bucket';
 
@@ -147,37 +146,6 @@ it('gives one of two processes that open the same new upload the whole of it', a
     expect(await contentOf(store, name)).toEqual(Buffer.from(`writer ${winner}`));
   }
   expect(await readdir(join(root, bucket, '.%uploads'))).toEqual([]);
-});
-
-/** The only file of the only upload. */
-async function fileOf(root: string): Promise<Stats | undefined> {
-  const files = await readdir(join(root, bucket, '.%uploads'), { recursive: true, withFileTypes: true });
-  const file = files.find((entry) => entry.isFile());
-  return file && stat(join(file.parentPath, file.name));
-}
-
-it('accepts no more bytes after a write that failed, and continues where the bytes are whole', async () => {
-  const { store, root } = await newStore();
-  const bytes = bytesOf(3 * MB);
-  const upload = await store.upload({ bucket, key: 'a' }, { uploadId: 'a' });
-  await upload.write(bytes.subarray(0, MB));
-  await until('the first part is written', async () => (await fileOf(root))?.size === MB);
-  const handle = await open(devNull);
-  const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
-  const write = vi.spyOn(Object.getPrototypeOf(handle), 'write').mockRejectedValueOnce(full);
-  onTestFinished(() => write.mockRestore());
-  await handle.close();
-  // The call returns while the part is written, so the next ones report it.
-  await upload.write(bytes.subarray(MB, 2 * MB));
-  for (const call of [() => upload.write(bytes.subarray(2 * MB)), () => upload.write(bytes.subarray(2 * MB)), () => upload.complete()]) {
-    await expect(call()).rejects.toMatchObject({ code: 'STORE_FULL' });
-  }
-  await upload.close();
-  const again = await store.upload({ bucket, key: 'a' }, { uploadId: 'a' });
-  expect(again.offset).toBe(MB);
-  await again.write(bytes.subarray(again.offset));
-  await again.complete();
-  expect(await contentOf(store, { bucket, key: 'a' })).toEqual(bytes);
 });
 
 it('says so if it may not use the folder', async () => {

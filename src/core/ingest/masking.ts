@@ -20,6 +20,7 @@ export const maskedHeaders = (headers: readonly Pair[]): Pair[] =>
 export function maskedUrl(text: string): string {
   const url = URL.parse(text);
   if (url === null) return text.length > 200 ? `${text.slice(0, 200)}…` : text;
+  if (url.username === '' && url.password === '' && url.search === '') return text;
   const before = url.href;
   url.username = '';
   url.password = '';

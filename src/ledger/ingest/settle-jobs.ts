@@ -22,15 +22,19 @@ const LOCK = statement(
 
 const HOLD = statement('hold_ingest_job', 'SELECT id FROM millrace.ingest_jobs WHERE id = $1::uuid FOR NO KEY UPDATE');
 
-// A resource that was retried elsewhere has ended again, at another time.
-const noteText = (wanted: string): string => `UPDATE millrace.ingest_resources r
+// A resource that was retried elsewhere has ended again, at another time. Only failures are returned, because callers need no others: a row of each
+// download took time for nothing.
+const noteText = (wanted: string): string => `WITH noted AS (
+   UPDATE millrace.ingest_resources r
    SET ended_state = j.state, ended_at = j.completed_at, bytes = ${bytesText('j')}, error = ${errorText('j')}
-   FROM (SELECT r.position, j.*, ${attemptsText('j')} AS attempts FROM millrace.ingest_resources r JOIN millrace.jobs j ON j.id = r.task_id
+   FROM (SELECT r.position, j.id, j.state, j.completed_at, j.result, j.last_error FROM millrace.ingest_resources r JOIN millrace.jobs j ON j.id = r.task_id
      WHERE r.job_id = $1::uuid AND j.state >= 'completed' AND ${wanted}
        AND (r.ended_at IS DISTINCT FROM j.completed_at OR r.ended_state IS DISTINCT FROM j.state) OFFSET 0) j
    WHERE r.job_id = $1::uuid AND r.position = j.position
-   RETURNING r.resource_id AS "resourceId", r.ended_state AS state, r.error, r.task_id AS "taskId", j.attempts,
-     j.payload->>'url' AS url`;
+   RETURNING r.resource_id, r.ended_state, r.error, r.task_id)
+   SELECT n.resource_id AS "resourceId", n.ended_state AS state, n.error, n.task_id AS "taskId", ${attemptsText('j')} AS attempts,
+     j.payload->>'url' AS url
+   FROM noted n JOIN millrace.jobs j ON j.id = n.task_id WHERE n.ended_state <> 'completed'`;
 
 const NOTE_ENDS = statement('note_ingest_ends', noteText('true'));
 const NOTE_ENDS_OF = statement('note_ingest_ends_of', noteText('r.task_id = ANY ($2::uuid[])'));
@@ -93,7 +97,7 @@ export type EndedResource = {
   readonly url: string;
 };
 
-/** Copies the ends of downloads to their resources, and returns those that are new. Null: looks at all downloads of the job. */
+/** Copies the ends of downloads to their resources, and returns the new failures. Null: looks at all downloads of the job. */
 export async function noteEnds(db: Queryable, id: string, taskIds: readonly string[] | null): Promise<EndedResource[]> {
   return taskIds === null ? run<EndedResource>(db, NOTE_ENDS, [id]) : run<EndedResource>(db, NOTE_ENDS_OF, [id, taskIds]);
 }

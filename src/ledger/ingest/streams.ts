@@ -11,16 +11,27 @@ const APPEND = statement(
    FROM unnest($1::text[], $2::uuid[], $3::uuid[], $4::json[]) WITH ORDINALITY AS u(stream, org_id, job_id, body, n) ORDER BY u.n`,
 );
 
-// A line of a job that was removed meanwhile is dropped.
+// A line of a job that was removed meanwhile is dropped. The lines get their offsets here, under the lock of the stream, so they are written
+// once and not twice. That needs a transaction of this statement alone, because the lock is held until its end. While entries of other transactions
+// wait for the numberer, the lines wait behind them, so that the first line of a job stays its first.
 const APPEND_LINES = statement(
   'append_log_lines',
-  `INSERT INTO millrace.stream_entries (stream, org_id, job_id, at, body)
-   SELECT 'jobs.logs', i.org_id, i.id, u.at, u.body
-   FROM unnest($1::uuid[], $2::timestamptz[], $3::json[]) WITH ORDINALITY AS u(job_id, at, body, n)
-   JOIN millrace.ingest_jobs i ON i.id = u.job_id ORDER BY u.n`,
+  `WITH state AS MATERIALIZED (
+     SELECT EXISTS (SELECT FROM millrace.stream_entries WHERE stream = 'jobs.logs' AND stream_offset IS NULL) AS waits
+   ), lines AS MATERIALIZED (
+     SELECT i.org_id, i.id, u.at, u.body, row_number() OVER (ORDER BY u.n) AS n
+     FROM unnest($1::uuid[], $2::timestamptz[], $3::json[]) WITH ORDINALITY AS u(job_id, at, body, n)
+     JOIN millrace.ingest_jobs i ON i.id = u.job_id
+   ), moved AS (
+     UPDATE millrace.streams s SET next_offset = s.next_offset + l.count FROM (SELECT count(*) AS count FROM lines) l
+     WHERE s.name = 'jobs.logs' AND NOT (SELECT waits FROM state) RETURNING s.next_offset - l.count AS first
+   ), appended AS (
+     INSERT INTO millrace.stream_entries (stream, stream_offset, org_id, job_id, at, body)
+     SELECT 'jobs.logs', (SELECT first FROM moved) + n - 1, org_id, id, at, body FROM lines ORDER BY n
+   )
+   SELECT waits FROM state`,
 );
 
-// Entries refer to the row of their stream. This lock does not wait for transactions that add some.
 const LOCK = statement('lock_stream', 'SELECT next_offset AS next FROM millrace.streams WHERE name = $1 FOR NO KEY UPDATE');
 
 // A statement after the lock, so that its snapshot has everything that earlier numberers wrote.
@@ -58,10 +69,11 @@ const HEAD = statement('head_of_stream', 'SELECT next_offset AS head FROM millra
 
 const TRIM = statement(
   'trim_stream',
-  `WITH old AS MATERIALIZED (
-     SELECT id FROM millrace.stream_entries
-     WHERE stream = $1 AND at <= millrace.clock() - $2::float8 * interval '1 ms' AND stream_offset IS NOT NULL
-     ORDER BY at LIMIT $3::int4 FOR UPDATE SKIP LOCKED
+  `WITH first AS MATERIALIZED (
+     SELECT id, at FROM millrace.stream_entries WHERE stream = $1 AND stream_offset IS NOT NULL ORDER BY stream_offset LIMIT $3::int4
+   ), old AS MATERIALIZED (
+     SELECT e.id FROM millrace.stream_entries e JOIN first f ON f.id = e.id
+     WHERE f.at <= millrace.clock() - $2::float8 * interval '1 ms' FOR UPDATE OF e SKIP LOCKED
    )
    DELETE FROM millrace.stream_entries e USING old o WHERE e.id = o.id RETURNING 1 AS one`,
 );
@@ -80,12 +92,14 @@ export async function appendEntries(db: Queryable, entries: readonly NewEntry[])
 /** A line of the log of a job, with the time at which it was written. */
 export type TimedLine = { readonly jobId: string; readonly at: Date; readonly body: Readonly<Record<string, unknown>> };
 
-export async function appendLines(db: Queryable, lines: readonly TimedLine[]): Promise<void> {
-  await run(db, APPEND_LINES, [
+/** Returns whether entries wait for the numberer. Then these lines do so too, and it should be called soon. */
+export async function appendLines(db: pg.Pool, lines: readonly TimedLine[]): Promise<{ waits: boolean }> {
+  const [row] = await run<{ waits: boolean }>(db, APPEND_LINES, [
     uuidArray(lines.map(({ jobId }) => jobId)),
     lines.map(({ at }) => at.toISOString()),
     jsonArray(lines.map(({ body }) => JSON.stringify(body))),
   ]);
+  return { waits: row?.waits === true };
 }
 
 const NUMBERED_AT_ONCE = 5_000;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { IngestLogLine } from '../../core/ingest/log-line.ts';
 import type { Database } from '../../ledger/driver/database.ts';
-import { appendLines, type TimedLine } from '../../ledger/ingest/streams.ts';
+import { appendLines, numberEntries, type TimedLine } from '../../ledger/ingest/streams.ts';
 
 /** Lines beyond this are dropped while the database is away. */
 const MOST_WAITING = 10_000;
@@ -53,11 +53,18 @@ export class IngestLog {
     return this.#sharing;
   }
 
+  /** A line of another part of the program has no offset yet. Once it has one, the next lines are written with theirs. */
+  async #append(lines: readonly TimedLine[]): Promise<void> {
+    const { workers } = this.#database;
+    const { waits } = await appendLines(workers, lines);
+    if (waits) await numberEntries(workers, 'jobs.logs');
+  }
+
   async #write(): Promise<void> {
     while (this.#waiting.length > 0) {
       const lines = this.#waiting.splice(0, AT_ONCE);
       // A log line never fails a download. The outcome of the task is in the ledger in any case.
-      await appendLines(this.#database.workers, lines).catch(() => {});
+      await this.#append(lines).catch(() => {});
     }
   }
 }

@@ -26,7 +26,9 @@ const ACTOR = 'system:fetchbox-settler';
  * ended, or null to look at all of them.
  */
 export async function settleJob(c: IngestContext, jobId: string, taskIds: readonly string[] | null): Promise<void> {
-  await inTransaction(c.engine.database.maintenance, async (client) => {
+  // The workers' sessions keep plans. Otherwise each call would plan anew, which takes longer than to note a few ends.
+  const { workers, maintenance } = c.engine.database;
+  await inTransaction(taskIds === null ? maintenance : workers, async (client) => {
     const job = await lockIngestJob(client, jobId);
     if (job === null) return;
     const ended = await noteEnds(client, jobId, taskIds);
