@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { lookUp } from '../core/dictionary.ts';
 import { suggestion } from '../core/nearest-name.ts';
 import { COMMON_OPTIONS, type Command, type CommonValues, type Options } from './command.ts';
 import { COMMAND_NAMES, loadCommand } from './commands.ts';
@@ -63,7 +64,7 @@ function missingWord(first: string, family: readonly string[]): UsageError {
 }
 
 function parseOptions(args: readonly string[], options: Options, command: Command) {
-  const config = { args: [...args], options: parserOptions(options), allowPositionals: true };
+  const config = { args: joinValues(args, options), options: parserOptions(options), allowPositionals: true };
   try {
     const { values, positionals } = parseArgs({ ...config, strict: true });
     return { values: values as CommonValues & Record<string, unknown>, positionals };
@@ -71,6 +72,33 @@ function parseOptions(args: readonly string[], options: Options, command: Comman
     throw explain(error, { config, options, command });
   }
 }
+
+/**
+ * Writes `--name value` as `--name=value` if the value begins with a dash, as a cursor may. The parser would refuse it. A word that names an
+ * option of the command is no value: the value was forgotten, and the parser says so.
+ */
+function joinValues(args: readonly string[], options: Options): string[] {
+  const joined: string[] = [];
+  for (let index = 0; index < args.length; index++) {
+    const word = args[index] as string;
+    if (word === '--') return [...joined, ...args.slice(index)];
+    const next = args[index + 1];
+    if (next === undefined || !takesValue(word, options)) joined.push(word);
+    else {
+      joined.push(...(next.startsWith('-') && !namesOption(next, options) ? [`${word}=${next}`] : [word, next]));
+      index++;
+    }
+  }
+  return joined;
+}
+
+const takesValue = (word: string, options: Options): boolean => word.startsWith('--') && lookUp(options, word.slice(2))?.type === 'string';
+
+const namesOption = (word: string, options: Options): boolean =>
+  word === '--' ||
+  Object.entries(options).some(
+    ([name, { short }]) => word === `--${name}` || word.startsWith(`--${name}=`) || (short !== undefined && word === `-${short}`),
+  );
 
 type Refused = {
   config: { args: string[]; options: ReturnType<typeof parserOptions> };
