@@ -35,7 +35,7 @@ const counts = async () => {
     (SELECT count(DISTINCT resource_id)::int4 FROM millrace.ingest_resources) AS resources,
     (SELECT count(*)::int4 FROM millrace.jobs WHERE job_type = 'fetchbox.fetch') AS tasks,
     (SELECT coalesce(sum(resource_total), 0)::int4 FROM millrace.ingest_jobs) AS total,
-    (SELECT count(*)::int4 FROM millrace.stream_entries WHERE stream = 'jobs.tasks') AS entries`);
+    (SELECT coalesce(sum(entries), 0)::int4 FROM millrace.stream_entries WHERE stream = 'jobs.tasks') AS entries`);
   return rows[0];
 };
 

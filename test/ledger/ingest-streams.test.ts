@@ -138,3 +138,65 @@ test('writers of lines, writers of entries and numberers at the same time leave 
     expect(own).toEqual(Array.from({ length: 20 }, (_, n) => writer * 100 + n));
   }
 });
+
+test('many entries of a job are one row, and a reader may begin and end at any of them', async () => {
+  const jobId = await ingestJob();
+  const from = await headOfStream(ledger.db.api, stream);
+  const at = (n: number) => new Date(1_700_000_000_123 + n);
+  const written = Array.from({ length: 450 }, (_, n) => ({ jobId, at: at(n), body: { n } }));
+  await appendLines(ledger.db.workers, written);
+  const { rows } = await ledger.db.api.query('SELECT entries FROM millrace.stream_entries WHERE job_id = $1 ORDER BY stream_offset', [
+    jobId,
+  ]);
+  expect(rows.map(({ entries }) => entries)).toEqual([200, 200, 50]);
+  for (const [skip, limit] of [
+    [0, 450],
+    [0, 1],
+    [199, 2],
+    [250, 1_000],
+    [449, 10],
+    [450, 10],
+  ] as const) {
+    for (const ofJob of [{}, { jobId }]) {
+      const read = await readStream(ledger.db.api, { stream, ...ofJob, from: from + skip, limit });
+      const expected = written.slice(skip, skip + limit).map(({ body }, n) => ({ offset: from + skip + n, at: at(skip + n), jobId, body }));
+      expect(read).toEqual(expected);
+    }
+  }
+});
+
+test('entries that are packed in a transaction get their offsets together, in their order', async () => {
+  const from = await headOfStream(ledger.db.api, stream);
+  const [one, other] = [await entry(21), await entry(22)];
+  await appendEntries(ledger.db.api, [one, one, { ...one, stream: 'jobs.tasks' }, one, other, other]);
+  expect((await readFrom(from)).map(([offset, n]) => [offset - from, n])).toEqual([
+    [0, 21],
+    [1, 21],
+    [2, 21],
+    [3, 22],
+    [4, 22],
+  ]);
+  expect(await headOfStream(ledger.db.api, stream)).toBe(from + 5);
+});
+
+test('dead letters are never packed', async () => {
+  const letter = { ...(await entry(23)), stream: 'jobs.dlq' } as const;
+  await appendEntries(ledger.db.api, [letter, letter]);
+  const { rows } = await ledger.db.api.query(`SELECT body FROM millrace.stream_entries WHERE stream = 'jobs.dlq' AND job_id = $1`, [
+    letter.jobId,
+  ]);
+  expect(rows.map(({ body }) => body)).toEqual([{ n: 23 }, { n: 23 }]);
+});
+
+test('the lines of a job keep their order when those of several jobs are written together', async () => {
+  const [one, other] = [await ingestJob(), await ingestJob()];
+  const from = await headOfStream(ledger.db.api, stream);
+  await appendLines(ledger.db.workers, [
+    ...lines(one, 1),
+    ...lines(other, 2),
+    ...lines(one, 3),
+    ...lines(randomUUID(), 4),
+    ...lines(other, 5),
+  ]);
+  expect(await readFrom(from)).toEqual([1, 3, 2, 5].map((n, index) => [from + index, n]));
+});
