@@ -9,6 +9,7 @@ import { onTransactionEnd } from '../../ledger/driver/transaction-end.ts';
 import type { JobToWrite } from '../../ledger/jobs/job-to-write.ts';
 import { type Attempted, isKeyed, submitJobs, submitShared, type Written } from '../../ledger/jobs/submit-jobs.ts';
 import { apartByUniqueKey, uniqueKeyOf } from '../../ledger/jobs/unique-keys.ts';
+import { LargeWrites } from './large-writes.ts';
 import { LockRetries } from './lock-retries.ts';
 import { placeDependents } from './placement.ts';
 
@@ -71,6 +72,7 @@ export type JobWriterOptions = {
 export class JobWriter {
   readonly #options: JobWriterOptions;
   readonly #lockRetries: LockRetries;
+  readonly #largeWrites = new LargeWrites();
 
   constructor(options: JobWriterOptions) {
     this.#options = options;
@@ -162,11 +164,15 @@ export class JobWriter {
     else onTransactionEnd(client instanceof OwnedTransaction ? client.client : client, () => this.#options.onAccepted(accepted));
   }
 
-  /** Runs the work in a separate transaction. If it meets a lock, it rolls back and retries, and holds no lock while it waits. */
-  transact<T>(orgId: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-    return this.#tryOnce(work).catch((error) => {
+  /**
+   * Runs the work in a separate transaction. If it meets a lock, it rolls back and retries, and holds no lock while it waits. `isLarge`: it
+   * writes hundreds of rows, and waits for its turn.
+   */
+  transact<T>(orgId: string, work: (client: pg.PoolClient) => Promise<T>, { isLarge = false } = {}): Promise<T> {
+    const tryOnce = () => (isLarge ? this.#largeWrites.run(orgId, () => this.#tryOnce(work)) : this.#tryOnce(work));
+    return tryOnce().catch((error) => {
       if (!isContended(error)) throw error;
-      return this.#lockRetries.run(orgId, () => this.#tryOnce(work), ROW_HELD);
+      return this.#lockRetries.run(orgId, tryOnce, ROW_HELD);
     });
   }
 

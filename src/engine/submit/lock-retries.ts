@@ -2,6 +2,7 @@ import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import { BoundedTasks } from '../../core/bounded-tasks.ts';
 import { AppError } from '../../core/errors.ts';
 import { isContended } from '../../ledger/driver/statement.ts';
+import { TurnsOfOrgs } from './turns-of-orgs.ts';
 
 type Task = {
   orgId: string;
@@ -30,8 +31,8 @@ export type LockRetriesOptions = {
  */
 export class LockRetries {
   readonly #options: Required<LockRetriesOptions>;
-  readonly #firstTries = new OrgTurns();
-  readonly #retries = new OrgTurns();
+  readonly #firstTries = new TurnsOfOrgs<Task>();
+  readonly #retries = new TurnsOfOrgs<Task>();
   readonly #waitingOfOrg = new Map<string, number>();
   #waiting = 0;
   readonly #tasks: BoundedTasks;
@@ -89,25 +90,3 @@ export class LockRetries {
 }
 
 const refused = (message: string, cause?: unknown): AppError => new AppError('UNAVAILABLE', { message, retryAfterMs: 1_000, cause });
-
-/** Tasks of many orgs, taken from each org in turn. */
-class OrgTurns {
-  /** By org, the next turn first. */
-  readonly #ofOrg = new Map<string, Task[]>();
-
-  push(task: Task): void {
-    const tasks = this.#ofOrg.get(task.orgId);
-    if (tasks === undefined) this.#ofOrg.set(task.orgId, [task]);
-    else tasks.push(task);
-  }
-
-  shift(): Task | undefined {
-    for (const [orgId, tasks] of this.#ofOrg) {
-      const task = tasks.shift();
-      this.#ofOrg.delete(orgId);
-      if (tasks.length > 0) this.#ofOrg.set(orgId, tasks);
-      return task;
-    }
-    return undefined;
-  }
-}

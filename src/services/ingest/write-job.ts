@@ -36,6 +36,8 @@ const JOB_BYTES = 1_000;
 const RESOURCE_BYTES = 300;
 /** The tasks that are prepared in one turn of the event loop. */
 const TASKS_PER_TURN = 100;
+/** From this many tasks on, a job waits until other large ones are written. Smaller ones pass. */
+const LARGE = 100;
 
 /** Writes the job, its tasks, its key and its stream entries in one transaction, or returns the job that has the key. */
 export async function writeIngestJob(c: IngestContext, writing: JobWriting): Promise<JobWritten> {
@@ -43,12 +45,13 @@ export async function writeIngestJob(c: IngestContext, writing: JobWriting): Pro
   const entries = await entriesOf(c, writing);
   const bytes = entries.reduce((sum, entry) => sum + bytesOf(entry), 0);
   if (c.engine.catalogue.intakeOf(INGEST_QUEUE).isDraining) throw queueDraining(INGEST_QUEUE);
+  const isLarge = entries.length >= LARGE;
   const load = { orgId, jobs: entries.length, least: entries.length, bytes };
   try {
     await c.admission.admit(
       (place) =>
         place?.client === undefined
-          ? c.engine.writer.transact(orgId, (client) => write(c, client, { ...writing, entries }))
+          ? c.engine.writer.transact(orgId, (client) => write(c, client, { ...writing, entries }), { isLarge })
           : write(c, place.client, { ...writing, entries }),
       load,
     );
