@@ -23,21 +23,27 @@ const LOCK = statement(
 const HOLD = statement('hold_ingest_job', 'SELECT id FROM millrace.ingest_jobs WHERE id = $1::uuid FOR NO KEY UPDATE');
 
 // A resource that was retried elsewhere has ended again, at another time. Only failures are returned, because callers need no others: a row of each
-// download took time for nothing.
-const noteText = (wanted: string): string => `WITH noted AS (
+// download took time for nothing. Rows are found by one key each and updated by their address. With conditions that several indexes fit, a plan that
+// was made when the tables were small compared each resource with each other one, and ran into the timeout of the session.
+const noteText = (resources: string): string => `WITH noted AS (
    UPDATE millrace.ingest_resources r
    SET ended_state = j.state, ended_at = j.completed_at, bytes = ${bytesText('j')}, error = ${errorText('j')}
-   FROM (SELECT r.position, j.id, j.state, j.completed_at, j.result, j.last_error FROM millrace.ingest_resources r JOIN millrace.jobs j ON j.id = r.task_id
-     WHERE r.job_id = $1::uuid AND j.state >= 'completed' AND ${wanted}
-       AND (r.ended_at IS DISTINCT FROM j.completed_at OR r.ended_state IS DISTINCT FROM j.state) OFFSET 0) j
-   WHERE r.job_id = $1::uuid AND r.position = j.position
+   FROM (SELECT r.tid, j.* FROM (${resources}) r
+     CROSS JOIN LATERAL (SELECT j.state, j.completed_at, j.result, j.last_error FROM millrace.jobs j
+       WHERE j.id = r.task_id AND j.state >= 'completed' OFFSET 0) j
+     WHERE r.job_id = $1::uuid AND (r.ended_at IS DISTINCT FROM j.completed_at OR r.ended_state IS DISTINCT FROM j.state) OFFSET 0) j
+   WHERE r.ctid = j.tid
    RETURNING r.resource_id, r.ended_state, r.error, r.task_id)
    SELECT n.resource_id AS "resourceId", n.ended_state AS state, n.error, n.task_id AS "taskId", ${attemptsText('j')} AS attempts,
      j.payload->>'url' AS url
    FROM noted n JOIN millrace.jobs j ON j.id = n.task_id WHERE n.ended_state <> 'completed'`;
 
-const NOTE_ENDS = statement('note_ingest_ends', noteText('true'));
-const NOTE_ENDS_OF = statement('note_ingest_ends_of', noteText('r.task_id = ANY ($2::uuid[])'));
+const RESOURCE = 'SELECT r.ctid AS tid, r.job_id, r.task_id, r.ended_at, r.ended_state FROM millrace.ingest_resources r';
+const NOTE_ENDS = statement('note_ingest_ends', noteText(`${RESOURCE} WHERE r.job_id = $1::uuid OFFSET 0`));
+const NOTE_ENDS_OF = statement(
+  'note_ingest_ends_of',
+  noteText(`SELECT r.* FROM unnest($2::uuid[]) AS u(id) CROSS JOIN LATERAL (${RESOURCE} WHERE r.task_id = u.id OFFSET 0) r`),
+);
 
 // The ends are copied first, so most rounds need no look at the jobs to see that a download is not over.
 const HAVE_ENDED = `NOT EXISTS (SELECT FROM millrace.ingest_resources e WHERE e.job_id = $1::uuid AND e.ended_at IS NULL)`;
