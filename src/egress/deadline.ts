@@ -3,12 +3,17 @@ import { EgressFault } from './fault.ts';
 /** Node fires a longer timer immediately. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** Aborts a whole exchange: at its timeout, when the caller aborts, or when a part of it fails. */
+/**
+ * Ends a whole exchange: at its timeout, when the caller aborts, or when a part of it fails. A request on an idle connection needs no signal, which
+ * costs more than this object, so it is made on first use.
+ */
 export class Deadline {
-  readonly #controller = new AbortController();
   readonly #timer: NodeJS.Timeout;
   readonly #caller: AbortSignal | undefined;
   readonly #onCallerAbort = () => this.end(new EgressFault('ABORTED', 'the caller aborted the request'));
+  readonly #listeners = new Set<() => void>();
+  #controller: AbortController | null = null;
+  #fault: EgressFault | null = null;
 
   constructor(timeoutMs: number, caller: AbortSignal | undefined) {
     this.#timer = setTimeout(
@@ -21,7 +26,27 @@ export class Deadline {
   }
 
   get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      if (this.#fault !== null) this.#controller.abort(this.#fault);
+    }
     return this.#controller.signal;
+  }
+
+  /** Why it has ended; null: it has not. */
+  get fault(): EgressFault | null {
+    return this.#fault;
+  }
+
+  throwIfOver(): void {
+    if (this.#fault !== null) throw this.#fault;
+  }
+
+  /** Calls the listener at the end, or now if that has come. Returns a function that cancels this. */
+  onOver(listener: () => void): () => void {
+    if (this.#fault !== null) listener();
+    else this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   /** Ends the exchange with the fault after a time. Returns a function that cancels this. */
@@ -32,7 +57,11 @@ export class Deadline {
 
   /** The first fault wins. */
   end(fault: EgressFault): void {
-    this.#controller.abort(fault);
+    if (this.#fault !== null) return;
+    this.#fault = fault;
+    this.#controller?.abort(fault);
+    for (const listener of this.#listeners) listener();
+    this.#listeners.clear();
   }
 
   /** Stops the timer and the watch on the caller. */

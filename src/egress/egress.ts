@@ -191,7 +191,7 @@ async function perform<T>(
       redirects: request.redirects ?? 0,
       proxy: request.proxy ?? null,
       mayForward: request.mayForward ?? false,
-      signal: deadline.signal,
+      deadline,
       reuses: request.reuses ?? false,
       answerTimeoutMs: request.idleTimeoutMs,
       beforeHop: request.beforeHop?.bind(request),

@@ -1,10 +1,11 @@
 import type { Socket } from 'node:net';
-import type { Readable } from 'node:stream';
-import { Client } from 'undici';
+import { Client, type Dispatcher } from 'undici';
 import type { TargetUrl } from '../core/target-url.ts';
+import type { Deadline } from './deadline.ts';
 import type { Candidate } from './dial.ts';
 import { EgressFault, exchangeFault } from './fault.ts';
 import { expectBody } from './read-space.ts';
+import { ReplyBody } from './reply-body.ts';
 
 export type HopRequest = {
   readonly method: 'GET' | 'HEAD' | 'POST';
@@ -15,7 +16,7 @@ export type HopRequest = {
 export type Reply = {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Readable;
+  readonly body: Pick<ReplyBody, 'read' | 'stream'>;
   /** Ends the exchange. Keeps the connection for another request if that was asked for and the whole body was read; else closes it. */
   close(): void;
 };
@@ -66,34 +67,83 @@ type ExchangeParams = {
   readonly target: TargetUrl;
   readonly line: Line;
   readonly request: HopRequest;
-  readonly signal: AbortSignal;
+  readonly deadline: Deadline;
   /** Takes the connection when its exchange is over. Null: the server is asked to close it, and it is never used again. */
   readonly keep: ((line: Line) => void) | null;
 };
 
-/** Sends one request. The signal limits the time, so undici's own timers are off. */
-export async function exchange({ target, line, request, signal, keep }: ExchangeParams): Promise<Reply> {
+/** Sends one request. The deadline limits the time, so undici's own timers are off. */
+export async function exchange(params: ExchangeParams): Promise<Reply> {
+  const { target, line, request, deadline, keep } = params;
   const path = target.url.pathname + target.url.search;
   const { method, body } = request;
   const isToProxy = line.proxyHeaders !== null;
   const headers = isToProxy ? { ...request.headers, ...line.proxyHeaders } : request.headers;
   const whole = isToProxy ? target.url.origin + path : path;
-  const bytesBefore = line.socket.bytesRead;
+  const handler = new ReplyHandler(params);
   try {
-    const answer = await line.client.request({ path: whole, method, body, headers, signal, reset: keep === null });
-    // Until a reader attaches, the errors of the body have no other listener.
-    answer.body.on('error', () => undefined);
-    const received = flatten(answer.headers);
-    if (keep !== null) expectBody(line.socket, bodyBytes(answer.statusCode, received) - (line.socket.bytesRead - bytesBefore));
-    const close = () => {
-      if (keep !== null && answer.body.readableEnded && isReusable(received)) keep(line);
-      else closeLine(line);
-    };
-    return { status: answer.statusCode, headers: received, body: answer.body, close };
+    deadline.throwIfOver();
+    line.client.dispatch({ path: whole, method, body, headers, reset: keep === null }, handler);
+    return await handler.reply;
   } catch (error) {
-    closeLine(line);
-    signal.throwIfAborted();
+    handler.close();
+    deadline.throwIfOver();
     throw exchangeFault(error);
+  }
+}
+
+/** Turns what undici reports about one request into a reply. The end of the deadline closes the connection, which fails the request. */
+class ReplyHandler implements Dispatcher.DispatchHandler {
+  readonly #line: Line;
+  readonly #keep: ExchangeParams['keep'];
+  readonly #bytesBefore: number;
+  readonly #answered = Promise.withResolvers<Reply>();
+  readonly #offDeadline: () => void;
+  #body: ReplyBody | null = null;
+  #headers: Reply['headers'] = {};
+
+  constructor({ line, keep, deadline }: ExchangeParams) {
+    this.#line = line;
+    this.#keep = keep;
+    this.#bytesBefore = line.socket.bytesRead;
+    this.#offDeadline = deadline.onOver(() => closeLine(line));
+  }
+
+  get reply(): Promise<Reply> {
+    return this.#answered.promise;
+  }
+
+  /** undici takes a handler without this method for one of an older kind. */
+  onRequestStart(): void {}
+
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: Record<string, string | string[] | undefined>): void {
+    if (status < 200) return;
+    this.#headers = flatten(headers);
+    if (this.#keep !== null) {
+      const { socket } = this.#line;
+      expectBody(socket, bodyBytes(status, this.#headers) - (socket.bytesRead - this.#bytesBefore));
+    }
+    this.#body = new ReplyBody(controller);
+    this.#answered.resolve({ status, headers: this.#headers, body: this.#body, close: () => this.close() });
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, piece: Buffer): void {
+    this.#body?.push(piece);
+  }
+
+  onResponseEnd(): void {
+    this.#body?.end();
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    if (this.#body === null) this.#answered.reject(error);
+    else this.#body.fail(error);
+  }
+
+  close(): void {
+    this.#offDeadline();
+    if (this.#keep !== null && this.#body?.isRead === true && isReusable(this.#headers)) this.#keep(this.#line);
+    else closeLine(this.#line);
   }
 }
 
@@ -104,11 +154,13 @@ const bodyBytes = (status: number, headers: Readonly<Record<string, string>>): n
 const isReusable = (headers: Readonly<Record<string, string>>): boolean => !/\bclose\b/i.test(headers.connection ?? '');
 
 function flatten(headers: Readonly<Record<string, string | string[] | undefined>>): Readonly<Record<string, string>> {
-  const isFlat = Object.values(headers).every((value) => typeof value === 'string');
-  if (isFlat) return headers as Readonly<Record<string, string>>;
-  return Object.fromEntries(
+  for (const name in headers) if (typeof headers[name] !== 'string') return flattened(headers);
+  return headers as Readonly<Record<string, string>>;
+}
+
+const flattened = (headers: Readonly<Record<string, string | string[] | undefined>>): Readonly<Record<string, string>> =>
+  Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],
     ),
   );
-}

@@ -3,7 +3,7 @@ import type { SecureContext } from 'node:tls';
 import type { AddressPolicy } from '../core/address-policy.ts';
 import { readTargetUrl, type TargetUrl, type UrlRefusal } from '../core/target-url.ts';
 import { connectTo, type Dialled } from './connection.ts';
-import { within } from './deadline.ts';
+import { type Deadline, within } from './deadline.ts';
 import { closeLine, exchange, type HopRequest, type Line, openLine, type Reply } from './exchange.ts';
 import { EgressFault } from './fault.ts';
 import { type IdleLines, lineKey } from './idle-lines.ts';
@@ -28,7 +28,7 @@ export type Journey = {
   readonly redirects: number;
   readonly proxy: ProxyAddress | null;
   readonly mayForward: boolean;
-  readonly signal: AbortSignal;
+  readonly deadline: Deadline;
   /** Whether to use and to keep idle connections. */
   readonly reuses: boolean;
   /** How long the response of a hop may take. */
@@ -86,7 +86,7 @@ const REST_MS = 250;
 async function readRest({ headers, body }: Reply): Promise<void> {
   const length = Number(headers['content-length'] ?? Number.NaN);
   if (!(length <= MAX_REST_BYTES)) return;
-  const read = body.resume();
+  const read = body.stream().resume();
   await within({ ms: REST_MS, signal: new AbortController().signal, fault: () => new EgressFault('IDLE', 'the rest took too long') }, () =>
     finished(read),
   ).catch(() => undefined);
@@ -105,7 +105,7 @@ async function hopTo(context: EgressContext, journey: HopJourney): Promise<Hop> 
   const { href, host } = target.url;
   const mayGo = (await journey.beforeHop?.({ url: href, host, redirect: journey.status })) ?? true;
   if (!mayGo) throw new EgressFault('HELD', 'the caller did not allow the request');
-  journey.signal.throwIfAborted();
+  journey.deadline.throwIfOver();
   return (await sendOnIdle(context, journey, target)) ?? sendOnNew(context, journey, target);
 }
 
@@ -127,7 +127,8 @@ async function sendOnIdle({ idle }: EgressContext, journey: HopJourney, target: 
 
 async function sendOnNew(context: EgressContext, journey: HopJourney, target: TargetUrl): Promise<Hop> {
   const { policy, resolver, dnsTimeoutMs, idle } = context;
-  const { signal, proxy, mayForward } = journey;
+  const { proxy, mayForward } = journey;
+  const { signal } = journey.deadline;
   const lookup: Lookup = { resolver, dnsTimeoutMs, signal };
   const resolved = await resolveTarget({ target, policy, lookup });
   if (resolved.kind === 'refused') return resolved;
@@ -145,9 +146,9 @@ type Sending = {
 };
 
 async function send({ journey, target, line, keep }: Sending): Promise<Hop> {
-  const { request, signal, answerTimeoutMs: ms } = journey;
-  // The signal of the whole exchange, because it also ends the body.
-  const sent = () => exchange({ target, line, request, signal, keep });
+  const { request, deadline, answerTimeoutMs: ms } = journey;
+  // The deadline of the whole exchange, because it also ends the body.
+  const sent = () => exchange({ target, line, request, deadline, keep });
   const reply = await (ms === undefined ? sent() : answeredWithin(ms, { line, sent }));
   return { kind: 'answered', target, address: line.candidate.text, reply };
 }

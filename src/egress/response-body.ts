@@ -51,10 +51,10 @@ const READ_AHEAD_BYTES = 524_288;
 
 /** The deadline runs until the stream is closed. The idle timeout does not count the time of a slow reader. */
 export function streamOut(params: BodyParams, onClose: () => void): Readable {
-  const { signal } = params.deadline;
+  const { deadline } = params;
   const pieces = boundedPieces(params, () => undefined);
   const fail = (error: unknown) => stream.destroy(new EgressBodyError(exchangeFault(error)));
-  const onEnd = () => fail(signal.reason);
+  let offDeadline = () => {};
   const stream = new Readable({
     highWaterMark: READ_AHEAD_BYTES,
     read: () => {
@@ -62,15 +62,14 @@ export function streamOut(params: BodyParams, onClose: () => void): Readable {
     },
     // Closes the connection immediately, which also ends a pending read.
     destroy: (error, done) => {
-      signal.removeEventListener('abort', onEnd);
+      offDeadline();
       onClose();
       done(error);
     },
   });
   // Readers still receive the error. Without a reader it must not crash the process.
   stream.on('error', () => undefined);
-  signal.addEventListener('abort', onEnd, { once: true });
-  if (signal.aborted) onEnd();
+  offDeadline = deadline.onOver(() => fail(deadline.fault));
   return stream;
 }
 
@@ -96,7 +95,7 @@ async function* boundedPieces(params: BodyParams, onTruncate: () => void): Async
 
 /** The idle timer runs only while a read waits for the network. */
 async function* timedPieces({ reply, deadline, idleTimeoutMs }: BodyParams): AsyncGenerator<Buffer> {
-  const pieces = reply.body[Symbol.asyncIterator]();
+  const pieces = reply.body.stream()[Symbol.asyncIterator]();
   const fault = () => new EgressFault('IDLE', `no data arrived for ${idleTimeoutMs} ms`);
   try {
     for (;;) {
@@ -106,7 +105,7 @@ async function* timedPieces({ reply, deadline, idleTimeoutMs }: BodyParams): Asy
       yield next.value;
     }
   } catch (error) {
-    deadline.signal.throwIfAborted();
+    deadline.throwIfOver();
     throw exchangeFault(error);
   }
 }

@@ -16,8 +16,7 @@ export async function readShort(params: BodyParams, onClose: () => void): Promis
   try {
     return await gathered(params);
   } catch (error) {
-    const fault = params.deadline.signal.aborted ? params.deadline.signal.reason : error;
-    return failing(new EgressBodyError(exchangeFault(fault)));
+    return failing(new EgressBodyError(params.deadline.fault ?? exchangeFault(error)));
   } finally {
     onClose();
   }
@@ -25,29 +24,27 @@ export async function readShort(params: BodyParams, onClose: () => void): Promis
 
 function gathered({ reply: { body }, deadline, idleTimeoutMs, maxBodyBytes }: BodyParams): Promise<Uint8Array> {
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
-  const { signal } = deadline;
   const pieces: Buffer[] = [];
   let length = 0;
-  const onAbort = () => reject(signal.reason);
-  const timer = setTimeout(() => reject(new EgressFault('IDLE', `no data arrived for ${idleTimeoutMs} ms`)), idleTimeoutMs);
-  signal.addEventListener('abort', onAbort, { once: true });
-  if (signal.aborted) onAbort();
-  body.on('data', (piece: Buffer) => {
-    timer.refresh();
-    pieces.push(piece);
-    length += piece.length;
-    if (length > maxBodyBytes) reject(new EgressFault('TOO_LARGE', `the body is longer than ${maxBodyBytes} bytes`));
-  });
-  body.once('end', () => resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces)));
-  body.once('error', reject);
-  // An error costs time to make, and every body is closed in the end.
-  body.once('close', () => {
-    if (!body.readableEnded) reject(new EgressFault('RESET', 'the connection was closed'));
-  });
-  return promise.finally(() => {
+  const timer = setTimeout(() => end(new EgressFault('IDLE', `no data arrived for ${idleTimeoutMs} ms`)), idleTimeoutMs);
+  const offDeadline = deadline.onOver(() => end(deadline.fault));
+  function end(error: Error | null): void {
     clearTimeout(timer);
-    signal.removeEventListener('abort', onAbort);
+    offDeadline();
+    if (error !== null) reject(error);
+    else resolve(pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces));
+  }
+  body.read({
+    onPiece: (piece) => {
+      timer.refresh();
+      pieces.push(piece);
+      length += piece.length;
+      if (length > maxBodyBytes) end(new EgressFault('TOO_LARGE', `the body is longer than ${maxBodyBytes} bytes`));
+    },
+    onEnd: () => end(null),
+    onError: end,
   });
+  return promise;
 }
 
 function failing(error: Error): Readable {

@@ -13,7 +13,7 @@ afterEach(() => {
 });
 
 function bodyOf(source: PassThrough, deadline: Deadline): BodyParams {
-  const reply = { status: 200, headers: {}, body: source, close: () => source.destroy() };
+  const reply = { status: 200, headers: {}, body: { stream: () => source, read: () => undefined }, close: () => source.destroy() };
   return { reply, deadline, idleTimeoutMs: 1_000, maxBodyBytes: 1e9, overflow: 'fail', announcesBody: true };
 }
 
