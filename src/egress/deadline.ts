@@ -10,7 +10,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 export class Deadline {
   readonly #timer: NodeJS.Timeout;
   readonly #caller: AbortSignal | undefined;
-  readonly #onCallerAbort = () => this.end(new EgressFault('ABORTED', 'the caller aborted the request'));
+  readonly #onCallerAbort = () => this.abort();
   readonly #listeners = new Set<() => void>();
   #controller: AbortController | null = null;
   #fault: EgressFault | null = null;
@@ -62,6 +62,10 @@ export class Deadline {
     this.#controller?.abort(fault);
     for (const listener of this.#listeners) listener();
     this.#listeners.clear();
+  }
+
+  abort(): void {
+    this.end(new EgressFault('ABORTED', 'the caller aborted the request'));
   }
 
   /** Stops the timer and the watch on the caller. */

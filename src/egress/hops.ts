@@ -43,6 +43,8 @@ export type HopAhead = {
   readonly host: string;
   /** The status of the redirect that leads there. Null for the first request. */
   readonly redirect: number | null;
+  /** Ends the whole exchange. */
+  abort(): void;
 };
 
 export type Arrival =
@@ -103,7 +105,7 @@ async function hopTo(context: EgressContext, journey: HopJourney): Promise<Hop> 
   if (!reading.ok) return { kind: 'refused', refusal: reading.refusal };
   const { target } = reading;
   const { href, host } = target.url;
-  const mayGo = (await journey.beforeHop?.({ url: href, host, redirect: journey.status })) ?? true;
+  const mayGo = (await journey.beforeHop?.({ url: href, host, redirect: journey.status, abort: () => journey.deadline.abort() })) ?? true;
   if (!mayGo) throw new EgressFault('HELD', 'the caller did not allow the request');
   journey.deadline.throwIfOver();
   return (await sendOnIdle(context, journey, target)) ?? sendOnNew(context, journey, target);

@@ -33,7 +33,10 @@ export class ReplyBody {
   }
 
   push(piece: Buffer): void {
-    if (this.#reader !== null) return this.#reader.onPiece(piece);
+    if (this.#reader !== null) {
+      this.#reader.onPiece(piece);
+      return;
+    }
     this.#held.push(piece);
     this.#heldBytes += piece.length;
     if (this.#heldBytes >= MOST_HELD_BYTES) this.#controller.pause();

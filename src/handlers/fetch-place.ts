@@ -5,8 +5,6 @@ type PlaceParams = {
   readonly hosts: HostGate;
   readonly orgId: string;
   readonly signal: AbortSignal;
-  /** Ends the request that is in flight. */
-  abort(): void;
   onRedirect(hop: HopAhead): void;
   /** A host was entered for the first time. */
   onStart(): Promise<void>;
@@ -33,7 +31,7 @@ export class Place {
 
   /** Whether the place went to another process during the request. */
   get isLost(): boolean {
-    return this.#entry?.lost.aborted ?? false;
+    return this.#entry?.isLost ?? false;
   }
 
   /** Returns whether the request may be sent. */
@@ -42,16 +40,17 @@ export class Place {
     const passed = { ...REDIRECTED, status: hop.redirect };
     if (this.#entry !== null && this.#host === hop.host) {
       if (hop.redirect !== null) this.#entry.note(passed);
+      this.#entry.onLost(hop.abort);
       return !this.isLost;
     }
     this.leave(passed);
-    const { hosts, signal, orgId, abort } = this.#params;
+    const { hosts, signal, orgId } = this.#params;
     const result = await hosts.enter(hop.host, signal, { orgId });
     if (result.kind === 'later') {
       this.#retryAfterMs = result.retryAfterMs;
       return false;
     }
-    result.lost.addEventListener('abort', abort, { once: true });
+    result.onLost(hop.abort);
     this.#entry = result;
     this.#host = hop.host;
     const isFirst = !this.#hasStarted;

@@ -15,7 +15,13 @@ export type FetchContext = {
   lastCheckpoint<T = unknown>(): Promise<T | null>;
 };
 
-export type HopAhead = { readonly url: string; readonly host: string; readonly redirect: number | null };
+export type HopAhead = {
+  readonly url: string;
+  readonly host: string;
+  readonly redirect: number | null;
+  /** Ends the whole request, with all redirects. */
+  abort(): void;
+};
 
 type OpenRequest = {
   readonly url: string;

@@ -28,7 +28,6 @@ export type TryParams = {
   readonly place: Place;
   /** An object that an earlier attempt completed. */
   readonly stored: StoredVersion | null;
-  readonly signal: AbortSignal;
   readonly endsMs: number;
 };
 
@@ -63,16 +62,18 @@ export async function tryOnce(params: TryParams, route: ProxyRoute | null, facts
 }
 
 async function open(params: TryParams, route: ProxyRoute | null, resumesWith: string | null): Promise<OpenedResponse> {
-  const { ports, task, place, partial, stored, signal } = params;
+  const { ports, task, place, partial, stored } = params;
   const { idleTimeoutMs, maxBytes, redirects } = ports.limits;
   const timeoutMs = Math.max(1, params.endsMs - performance.now());
-  const headers = new Map(params.headers);
-  if (resumesWith !== null) headers.set('range', `bytes=${partial.received}-`).set('if-range', resumesWith);
-  else if (stored?.etag) headers.set('if-none-match', stored.etag);
+  const headers = dictionary(params.headers);
+  if (resumesWith !== null) {
+    headers.range = `bytes=${partial.received}-`;
+    headers['if-range'] = resumesWith;
+  } else if (stored?.etag) headers['if-none-match'] = stored.etag;
   const answer: OpenAnswer = await ports.egress.openOrRead({
     url: task.url,
     method: 'GET',
-    headers: dictionary(headers),
+    headers,
     timeoutMs,
     idleTimeoutMs,
     maxBodyBytes: maxBytes,
@@ -82,7 +83,7 @@ async function open(params: TryParams, route: ProxyRoute | null, resumesWith: st
     mayForward: true,
     reuses: true,
     wholeUpToBytes: WHOLE_BYTES,
-    signal,
+    signal: params.context.signal,
     beforeHop: (hop) => place.enter(hop),
   });
   if (answer.kind === 'opened') return answer;

@@ -88,28 +88,17 @@ async function attempt({ ports, context, task, partial, log, seen, number }: Att
   const isRepeated = context.attempt > 1 && partial.received === 0;
   const stored = isRepeated ? await storedVersionOf(ports.store, task) : null;
   const turns = poolTurns(ports.pools, task.proxies);
-  const request = new AbortController();
-  const { signal } = request;
-  const onAbort = () => request.abort(context.signal.reason);
-  context.signal.addEventListener('abort', onAbort, { once: true });
-  if (context.signal.aborted) onAbort();
   const place = new Place({
     hosts: ports.hosts,
     orgId: context.orgId,
     signal: context.signal,
-    abort: () => request.abort(),
     onRedirect: ({ url, redirect }) => {
       seen.status = redirect;
       log('info', 'resource.redirected', `redirected to ${maskedUrl(url)}`, { http_status: redirect, url: maskedUrl(url) });
     },
     onStart: async () => logStart({ task, partial, log, dropped, number: await number() }),
   });
-  const params: TryParams = { ports, context, task, headers, partial, place, stored, signal, endsMs };
-  try {
-    return await tryInTurn(params, turns, { log, seen });
-  } finally {
-    context.signal.removeEventListener('abort', onAbort);
-  }
+  return tryInTurn({ ports, context, task, headers, partial, place, stored, endsMs }, turns, { log, seen });
 }
 
 type Start = Pick<AttemptParams, 'task' | 'partial' | 'log'> & { readonly dropped: readonly string[]; readonly number: number };

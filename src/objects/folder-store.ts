@@ -16,6 +16,7 @@ import { refuseSize } from './object-store-error.ts';
 
 /** Longer bodies are written piece by piece. */
 const SMALL_BYTES = 1024 * 1024;
+const MOST_BUCKETS = 1_000;
 const PROBE = new Uint8Array(64 * 1024);
 
 /**
@@ -26,6 +27,8 @@ export class FolderStore implements ObjectStore {
   readonly #root: string;
   readonly #sync = new FolderSync();
   #realRoot: Promise<string> | null = null;
+  /** Those of the configuration, which are few. */
+  readonly #buckets = new Map<string, FolderBucket>();
 
   constructor(root: string) {
     this.#root = root;
@@ -112,10 +115,14 @@ export class FolderStore implements ObjectStore {
   async close(): Promise<void> {}
 
   async #bucket(bucket: string): Promise<FolderBucket> {
+    const known = this.#buckets.get(bucket);
+    if (known !== undefined) return known;
     requireBucket(bucket);
     this.#realRoot ??= onDisk(this.#createRoot());
     try {
-      return new FolderBucket({ bucket, path: join(await this.#realRoot, bucket), sync: this.#sync });
+      const made = new FolderBucket({ bucket, path: join(await this.#realRoot, bucket), sync: this.#sync });
+      if (this.#buckets.size < MOST_BUCKETS) this.#buckets.set(bucket, made);
+      return made;
     } catch (error) {
       this.#realRoot = null;
       throw error;

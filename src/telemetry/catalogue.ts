@@ -64,10 +64,17 @@ const PROCESS_METRICS = {
 export type LedgerMetricName = keyof typeof LEDGER_METRICS;
 export type ProcessMetricName = keyof typeof PROCESS_METRICS;
 
+const ALL: Readonly<Record<string, Definition>> = { ...LEDGER_METRICS, ...PROCESS_METRICS };
+/** Kept, because counters are looked up for each event. */
+const definitions = new Map<string, MetricDefinition>();
+
 export function definitionOf(name: LedgerMetricName | ProcessMetricName): MetricDefinition {
-  const all: Readonly<Record<string, Definition>> = { ...LEDGER_METRICS, ...PROCESS_METRICS };
-  const [kind, help, ...labels] = all[name] as Definition;
-  return { name, kind, help, labels };
+  const known = definitions.get(name);
+  if (known !== undefined) return known;
+  const [kind, help, ...labels] = ALL[name] as Definition;
+  const made = { name, kind, help, labels };
+  definitions.set(name, made);
+  return made;
 }
 
 const namesOf = <Name extends string>(metrics: Readonly<Record<Name, unknown>>): Name[] => Object.keys(metrics) as Name[];

@@ -70,6 +70,7 @@ export class Metrics {
     const known = this.#made.get(name);
     if (known !== undefined) {
       const was = known.definition;
+      if (was === definition) return known.metric as M;
       if (was.kind === kind && was.labels.join() === labels.join()) return known.metric as M;
       throw new Error(`The metric ${name} already exists as a ${was.kind} with the labels (${was.labels.join(', ')}).`);
     }

@@ -201,10 +201,10 @@ test('a process that loses its session ends its requests before another may take
   const gate = openGate({ concurrency: 1 });
   const entry = await entered(gate, host);
   const other = openGate({ concurrency: 1 });
-  expect(entry.lost.aborted).toBe(false);
+  expect(entry.isLost).toBe(false);
   await endSessions();
   const next = await entered(other, host);
-  expect(entry.lost.aborted).toBe(true);
+  expect(entry.isLost).toBe(true);
   entry.leave(OK);
   next.leave(OK);
   (await entered(gate, host)).leave(OK);
@@ -222,7 +222,7 @@ test('a process whose connection to the database hangs ends its requests, and it
   const other = openGate(limits);
   road.block();
   const next = entered(other, host);
-  await until('the process has ended its request', () => entry.lost.aborted);
+  await until('the process has ended its request', () => entry.isLost);
   // The session still exists, as far as the server knows.
   expect(await viewOf(host, 1)).toMatchObject({ running: 1 });
   await road.close();

@@ -28,7 +28,19 @@ export class OpenGate implements HostGate {
     const place = new AbortController();
     this.places.push(place);
     const count = (outcome: HostOutcome) => void this.outcomes.push(outcome);
-    return { kind: 'entered' as const, lost: place.signal, note: count, leave: count };
+    const onLost = (listener: () => void) => {
+      place.signal.onabort = listener;
+    };
+    const isLost = () => place.signal.aborted;
+    return {
+      kind: 'entered' as const,
+      get isLost() {
+        return isLost();
+      },
+      onLost,
+      note: count,
+      leave: count,
+    };
   }
 }
 

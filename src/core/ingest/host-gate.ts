@@ -11,8 +11,10 @@ export type HostOutcome = {
 /** A place at a host. One request at a time may be sent with it. */
 export type HostEntry = {
   readonly kind: 'entered';
-  /** Aborts when the place may be given to another process. The request must end immediately. */
-  readonly lost: AbortSignal;
+  /** Whether the place may have been given to another process. */
+  readonly isLost: boolean;
+  /** Sets what to call when that happens: the request must end immediately. A later call replaces the listener. */
+  onLost(listener: () => void): void;
   /** Counts a request after which another one follows at the same place. */
   note(outcome: HostOutcome): void;
   /** Gives the place back. Only the first call counts. */

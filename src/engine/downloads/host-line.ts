@@ -20,6 +20,9 @@ const PAUSED_MS = 10_000;
 type Counts = Pick<PlaceRequest, 'requests' | 'bytes' | 'errors' | 'successes' | 'isThrottled' | 'pauseMs'>;
 const NOTHING: Counts = { requests: 0, bytes: 0, errors: 0, successes: 0, isThrottled: false, pauseMs: null };
 
+/** A place that a task has. A signal for each would cost more than the place. */
+type Held = { isLost: boolean; listener: (() => void) | null };
+
 type Waiter = { readonly orgId: string; readonly end: (result: HostEntry | HostLater) => void };
 
 export type HostLineOptions = {
@@ -34,7 +37,7 @@ export type HostLineOptions = {
 /** The places of this process at one host, and the tasks that wait for them. */
 export class HostLine {
   readonly #options: HostLineOptions;
-  readonly #inUse = new Set<AbortController>();
+  readonly #inUse = new Set<Held>();
   readonly #waiters = new OrgQueue<Waiter>();
   #held = 0;
   #othersWait = false;
@@ -65,6 +68,7 @@ export class HostLine {
   enter(orgId: string, signal: AbortSignal): Promise<HostEntry | HostLater> {
     const closedMs = this.#closedUntilMs - performance.now();
     if (closedMs > 0) return Promise.resolve(this.#laterAfter(this.#isPaused ? PAUSED_MS : closedMs));
+    if (!signal.aborted && this.#mayEnterNow()) return Promise.resolve(this.#entry());
     const patienceMs = this.#waiters.has(orgId) ? PATIENCE_MS.others : PATIENCE_MS.first;
     return new Promise((resolve, reject) => {
       const onAbort = () => {
@@ -100,13 +104,21 @@ export class HostLine {
     this.#startsLeft = 0;
     const lost = [...this.#inUse];
     this.#inUse.clear();
-    for (const place of lost) place.abort(new Error('the process lost its place at the host'));
+    for (const place of lost) {
+      place.isLost = true;
+      place.listener?.();
+    }
   }
 
   close(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     for (const waiter of this.#waiters.takeAll()) waiter.end({ kind: 'later', retryAfterMs: 1_000 });
+  }
+
+  #mayEnterNow(): boolean {
+    const isFree = this.#waiters.size === 0 && !this.#isAsking && !this.#isYielding && this.#held > this.#inUse.size;
+    return isFree && this.#startDelayMs() === 0;
   }
 
   /** Lets waiters in while there are places, and asks for what is missing. Not while it asks: the answer may take idle places away. */
@@ -144,13 +156,18 @@ export class HostLine {
   }
 
   #entry(): HostEntry {
-    const place = new AbortController();
+    const place: Held = { isLost: false, listener: null };
     const enteredMs = performance.now();
     this.#inUse.add(place);
     let hasLeft = false;
     return {
       kind: 'entered',
-      lost: place.signal,
+      get isLost() {
+        return place.isLost;
+      },
+      onLost: (listener) => {
+        place.listener = listener;
+      },
       note: (outcome) => this.#count(outcome),
       leave: (outcome) => {
         if (hasLeft) return;
