@@ -48,6 +48,8 @@ const NOTE_ENDS_OF = statement(
 // The ends are copied first, so most rounds need no look at the jobs to see that a download is not over.
 const HAVE_ENDED = `NOT EXISTS (SELECT FROM millrace.ingest_resources e WHERE e.job_id = $1::uuid AND e.ended_at IS NULL)`;
 
+const ENDED = statement('have_ingest_ends', `SELECT ${HAVE_ENDED} AS ended`);
+
 // Settles again if a resource has ended since, because it was retried.
 const SETTLE = statement(
   'settle_ingest_job',
@@ -110,8 +112,13 @@ export async function noteEnds(db: Queryable, id: string, taskIds: readonly stri
 
 export type SettledSums = Pick<IngestSummary, 'total' | 'completed' | 'failed' | 'bytes'> & { readonly round: number };
 
-/** Copies the sums to the job if all its resources have ended. Returns null otherwise, and for a job that is settled. */
+/**
+ * Copies the sums to the job if all its resources have ended. Returns null otherwise, and for a job that is settled. The first look is small,
+ * because to plan the sums takes PostgreSQL longer than to count a thousand resources.
+ */
 export async function settleIngestJob(db: Queryable, id: string): Promise<SettledSums | null> {
+  const [row] = await run<{ ended: boolean }>(db, ENDED, [id]);
+  if (row?.ended !== true) return null;
   return (await run<SettledSums>(db, SETTLE, [id]))[0] ?? null;
 }
 

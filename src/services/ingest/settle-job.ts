@@ -23,19 +23,20 @@ const ACTOR = 'system:fetchbox-settler';
 /**
  * Copies what has ended of a job to the ledger, adds failed resources to the stream jobs.dlq, and settles the job when all have ended. A job
  * whose handler has a last step gets a job that runs it. All of that is one transaction, so it happens once. `taskIds`: the downloads that
- * ended, or null to look at all of them.
+ * ended, or null to look at all of them. Returns false if it did nothing, because another process works on the job.
  */
-export async function settleJob(c: IngestContext, jobId: string, taskIds: readonly string[] | null): Promise<void> {
+export async function settleJob(c: IngestContext, jobId: string, taskIds: readonly string[] | null): Promise<boolean> {
   // The workers' sessions keep plans. Otherwise each call would plan anew, which takes longer than to note a few ends.
   const { workers, maintenance } = c.engine.database;
-  await inTransaction(taskIds === null ? maintenance : workers, async (client) => {
+  return inTransaction(taskIds === null ? maintenance : workers, async (client) => {
     const job = await lockIngestJob(client, jobId);
-    if (job === null) return;
+    if (job === null) return false;
     const ended = await noteEnds(client, jobId, taskIds);
     const sums = await settleIngestJob(client, jobId);
     const entries = [...deadLetters({ ...job, jobId, ended }), ...(sums === null ? [] : [lastLine({ ...job, jobId, sums })])];
     await appendEntries(client, entries);
     if (sums !== null) await submitFinalizer(c, client, { ...job, jobId, sums });
+    return true;
   });
 }
 

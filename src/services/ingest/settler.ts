@@ -17,6 +17,11 @@ const GATHER_MS = { least: 50, most: 1_000 };
 /** A round rests for this many times as long as it took, and leaves the ledger to the downloads. */
 const REST = 3;
 const MOST_WAITING = 10_000;
+/**
+ * The sweep passes over a job whose downloads end here, because to look at a thousand resources each second took a tenth of the database's time.
+ * `copied`: so long after a round for its downloads. `swept`: but not for longer than this, because a round may miss some.
+ */
+const PASSED_OVER_MS = { copied: 3_000, swept: 10_000 };
 
 /**
  * Settles jobs whose downloads have ended. Downloads of this process wake it. The others, and those that end without a worker, such as
@@ -29,6 +34,8 @@ export class Settler implements Service {
   readonly #jobs = new Set<string>();
   readonly #events: EventHub;
   #off: (() => void)[] = [];
+  /** When downloads of a job were copied here, and when the sweep looked at it. */
+  readonly #looks = new Map<string, { copiedMs: number; sweptMs: number }>();
   #after = FIRST_ID;
   #sweptAtMs = Number.NEGATIVE_INFINITY;
   #sweepDelayMs = SWEEP_EVERY_MS;
@@ -83,7 +90,7 @@ export class Settler implements Service {
     this.#jobs.clear();
     const { maintenance } = this.#context.engine.database;
     if (tasks.length > 0) for (const [id, taskIds] of await ingestJobsOfTasks(maintenance, tasks)) jobs.set(id, taskIds);
-    for (const id of [...looked, ...(await this.#sweep())]) jobs.set(id, null);
+    for (const id of [...looked, ...this.#unseen(await this.#sweep())]) jobs.set(id, null);
     for (const [id, taskIds] of jobs) await this.#settle(id, taskIds);
     const nowMs = performance.now();
     const isIdle = this.#tasks.size + this.#jobs.size + tasks.length === 0;
@@ -94,11 +101,24 @@ export class Settler implements Service {
 
   async #settle(id: string, taskIds: readonly string[] | null): Promise<void> {
     try {
-      await settleJob(this.#context, id, taskIds);
+      if (await settleJob(this.#context, id, taskIds)) this.#remember(id, taskIds === null);
     } catch (error) {
       // Another transaction holds a row of the job. The sweep comes back to it.
       if (!isContended(error)) throw error;
     }
+  }
+
+  #remember(id: string, isSweep: boolean): void {
+    const nowMs = performance.now();
+    const known = this.#looks.get(id);
+    if (!isSweep) this.#looks.set(id, { copiedMs: nowMs, sweptMs: known?.sweptMs ?? nowMs });
+    else if (known !== undefined) known.sweptMs = nowMs;
+  }
+
+  #unseen(ids: readonly string[]): string[] {
+    const nowMs = performance.now();
+    for (const [id, { copiedMs }] of this.#looks) if (nowMs - copiedMs >= PASSED_OVER_MS.copied) this.#looks.delete(id);
+    return ids.filter((id) => nowMs - (this.#looks.get(id)?.sweptMs ?? Number.NEGATIVE_INFINITY) >= PASSED_OVER_MS.swept);
   }
 
   async #sweep(): Promise<string[]> {
