@@ -218,18 +218,19 @@ function factsOf({ url, address, hops, reply }: Arrived, durationMs: number): Eg
 
 /** Asks for no content encoding, so that the counted bytes are the bytes of the body. Throws on a bad header, which is a bug. */
 function requestHeaders(given: Readonly<Record<string, string>>, userAgent: string): Record<string, string> {
-  const headers = dictionary<string>();
-  headers['user-agent'] = userAgent;
-  headers.accept = '*/*';
+  const headers = new Map([
+    ['user-agent', userAgent],
+    ['accept', '*/*'],
+  ]);
   for (const [name, value] of Object.entries(given)) {
     const key = name.toLowerCase();
     assert(HEADER_NAME.test(key), `${JSON.stringify(name)} is not a valid header name`);
     assert(!OWN_HEADERS.has(key) && !key.startsWith('proxy-'), `the caller must not set the header ${key}`);
     assert(HEADER_VALUE.test(value), `the value of the header ${key} contains characters that are not allowed`);
-    headers[key] = value;
+    headers.set(key, value);
   }
-  headers['accept-encoding'] = 'identity';
-  return headers;
+  headers.set('accept-encoding', 'identity');
+  return dictionary(headers);
 }
 
 /** Node before 22.15 cannot list the authorities that the machine or NODE_EXTRA_CA_CERTS adds. */

@@ -154,13 +154,11 @@ const bodyBytes = (status: number, headers: Readonly<Record<string, string>>): n
 const isReusable = (headers: Readonly<Record<string, string>>): boolean => !/\bclose\b/i.test(headers.connection ?? '');
 
 function flatten(headers: Readonly<Record<string, string | string[] | undefined>>): Readonly<Record<string, string>> {
-  for (const name in headers) if (typeof headers[name] !== 'string') return flattened(headers);
-  return headers as Readonly<Record<string, string>>;
-}
-
-const flattened = (headers: Readonly<Record<string, string | string[] | undefined>>): Readonly<Record<string, string>> =>
-  Object.fromEntries(
+  const isFlat = Object.values(headers).every((value) => typeof value === 'string');
+  if (isFlat) return headers as Readonly<Record<string, string>>;
+  return Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
       value === undefined ? [] : [[name, Array.isArray(value) ? value.join(', ') : value]],
     ),
   );
+}

@@ -1,5 +1,6 @@
 import { type HostEntry, type HostLater, type HostLimits, type HostOutcome, isThrottling } from '../../core/ingest/host-gate.ts';
 import type { PlaceAnswer, PlaceRequest } from '../../ledger/downloads/host-places.ts';
+import { added, counted, NOTHING } from './host-counts.ts';
 import { OrgQueue } from './org-queue.ts';
 
 /** How long the first task of an org waits here, and how long its others do. Each of them occupies a slot of the worker. */
@@ -12,13 +13,8 @@ const POLL_MS = { first: 40, max: 250 };
 const AFTER_ERROR_MS = 500;
 /** Starts are reserved for this part of a second at once. */
 const RESERVED_SHARE = 0.25;
-/** One org could otherwise stop a host for all others, with a URL that responds with 503 and a long `Retry-After`. */
-const MAX_PAUSE_MS = 600_000;
 /** A pause by an operator has no end that is known. */
 const PAUSED_MS = 10_000;
-
-type Counts = Pick<PlaceRequest, 'requests' | 'bytes' | 'errors' | 'successes' | 'isThrottled' | 'pauseMs'>;
-const NOTHING: Counts = { requests: 0, bytes: 0, errors: 0, successes: 0, isThrottled: false, pauseMs: null };
 
 /** A place that a task has. A signal for each would cost more than the place. */
 type Held = { isLost: boolean; listener: (() => void) | null };
@@ -181,19 +177,9 @@ export class HostLine {
   }
 
   #count(outcome: HostOutcome): void {
-    const isThrottled = isThrottling(outcome);
-    const { requests, bytes, errors, successes, pauseMs } = this.#counts;
-    this.#counts = {
-      requests: requests + 1,
-      bytes: bytes + outcome.bytes,
-      errors: errors + (outcome.failed ? 1 : 0),
-      successes: successes + (outcome.failed || outcome.status === null ? 0 : 1),
-      isThrottled: isThrottled || this.#counts.isThrottled,
-      pauseMs:
-        isThrottled && outcome.retryAfterMs !== undefined ? Math.max(Math.min(outcome.retryAfterMs, MAX_PAUSE_MS), pauseMs ?? 0) : pauseMs,
-    };
+    this.#counts = counted(this.#counts, outcome);
     // No other task starts before the ledger has said how long the pause is.
-    if (!isThrottled) return;
+    if (!isThrottling(outcome)) return;
     this.#isYielding = true;
     this.#ask();
   }
@@ -295,15 +281,4 @@ export class HostLine {
     const spacingMs = (this.#holdMs / this.#options.limits.concurrency) * (this.#waiters.orgs + 1);
     return { kind: 'later', retryAfterMs: this.#options.laterMs(orgId, spacingMs) };
   }
-}
-
-function added(one: Counts, other: Counts): Counts {
-  return {
-    requests: one.requests + other.requests,
-    bytes: one.bytes + other.bytes,
-    errors: one.errors + other.errors,
-    successes: one.successes + other.successes,
-    isThrottled: one.isThrottled || other.isThrottled,
-    pauseMs: one.pauseMs === null ? other.pauseMs : Math.max(one.pauseMs, other.pauseMs ?? 0),
-  };
 }
