@@ -200,3 +200,11 @@ test('the lines of a job keep their order when those of several jobs are written
   ]);
   expect(await readFrom(from)).toEqual([1, 3, 2, 5].map((n, index) => [from + index, n]));
 });
+
+test('a process of an earlier version cannot give several entries one offset', async () => {
+  const one = await entry(24);
+  await appendEntries(ledger.db.api, [one, one]);
+  const numbered = ledger.db.api.query('UPDATE millrace.stream_entries SET stream_offset = 1000000 WHERE job_id = $1', [one.jobId]);
+  await expect(numbered).rejects.toThrow('packs_have_all_offsets');
+  await numberEntries(ledger.db.api, stream);
+});

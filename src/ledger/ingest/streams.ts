@@ -27,8 +27,9 @@ const APPEND_LINES = statement(
      UPDATE millrace.streams s SET next_offset = s.next_offset + p.count FROM (SELECT coalesce(max(last), 0) AS count FROM packs) p
      WHERE s.name = 'jobs.logs' AND NOT (SELECT waits FROM state) RETURNING s.next_offset - p.count AS first
    ), appended AS (
-     INSERT INTO millrace.stream_entries (stream, stream_offset, org_id, job_id, at, entries, body)
-     SELECT 'jobs.logs', (SELECT first FROM moved) + last - 1, org_id, id, at, entries, body FROM packs ORDER BY n
+     INSERT INTO millrace.stream_entries (stream, stream_offset, first_offset, org_id, job_id, at, entries, body)
+     SELECT 'jobs.logs', (SELECT first FROM moved) + last - 1, (SELECT first FROM moved) + last - entries, org_id, id, at, entries, body
+     FROM packs ORDER BY n
    )
    SELECT waits FROM state`,
 );
@@ -42,7 +43,7 @@ const NUMBER = statement(
      SELECT id, sum(entries) OVER (ORDER BY id) AS last FROM (
        SELECT id, entries FROM millrace.stream_entries WHERE stream = $1 AND stream_offset IS NULL ORDER BY id LIMIT $3::int4) f
    ), numbered AS (
-     UPDATE millrace.stream_entries e SET stream_offset = $2::int8 + f.last - 1 FROM fresh f WHERE e.id = f.id RETURNING e.entries
+     UPDATE millrace.stream_entries e SET stream_offset = $2::int8 + f.last - 1, first_offset = $2::int8 + f.last - e.entries FROM fresh f WHERE e.id = f.id RETURNING e.entries
    ), counted AS (SELECT coalesce(sum(entries), 0)::int4 AS numbered FROM numbered), moved AS (
      UPDATE millrace.streams SET next_offset = $2::int8 + (SELECT numbered FROM counted) WHERE name = $1
    )
