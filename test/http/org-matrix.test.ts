@@ -73,7 +73,7 @@ async function rowsOfFirst(caller: string | null): Promise<Set<string>> {
   for (const { name, org } of tables) {
     if (DERIVED.has(name)) continue;
     const { rows } = await maintenance.query(
-      `SELECT (to_jsonb(t) - 'last_used_at' - 'stream_offset')::text AS row FROM millrace.${name} t WHERE t.${org} = $1`,
+      `SELECT (to_jsonb(t) - 'last_used_at' - 'stream_offset' - 'first_offset')::text AS row FROM millrace.${name} t WHERE t.${org} = $1`,
       [things.org.id],
     );
     // A key may renew itself.
