@@ -114,6 +114,8 @@ export const PAUSES = {
   rescueFailed: { firstMs: 1_000, maxMs: 30_000, jitter: 'half' },
   /** Upkeep of one item failed; the other items go on. */
   itemFailed: { firstMs: 1_000, maxMs: 300_000, jitter: 'half' },
+  /** Items of an operation that is being undone are held, or their statements take too long. */
+  undoHeld: { firstMs: 200, maxMs: 10_000, jitter: 'half' },
   /** The embedded PostgreSQL ended and could not be started again. */
   restartFailed: { firstMs: 250, maxMs: 30_000, jitter: 'half' },
   /** A proxy failed several times in a row, and again after each return. One that works again is used within a minute. */

@@ -98,6 +98,14 @@ describe('an operation', () => {
         FOR EACH ROW WHEN (NEW.job_id = '${ids[0]}') EXECUTE FUNCTION too_long()`);
     await caller.post(`/operations/${id}/undo`);
     await until('one is undone', async () => (await caller.get(`/operations/${id}`)).body.undone, 1);
+    // An item that always takes too long must not keep the database busy.
+    const pauseMs =
+      'SELECT (extract(epoch FROM next_step_at - millrace.clock()) * 1000)::float8 AS ms FROM millrace.operations WHERE id = $1';
+    await until(
+      'the pauses have grown',
+      async () => (await maintenance.query(pauseMs, [id])).rows[0].ms,
+      (ms) => ms > 600,
+    );
     await maintenance.query('DROP FUNCTION too_long CASCADE');
     await until('both are undone', async () => (await caller.get(`/operations/${id}`)).body.undone, 2);
   });

@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { PAUSES, pauseMs } from '../../core/backoff.ts';
 import type { AuditAction } from '../../core/governance/audit-action.ts';
 import { paceOf, whyHalt } from '../../core/governance/operation.ts';
 import { raiseAlerts } from '../../ledger/alerts/raise-alert.ts';
@@ -36,8 +37,6 @@ const SKIPPED = 5_000;
 const SEND_MS = 20;
 /** Between two looks at the outcomes of jobs that were sent. */
 const FOLLOW_MS = 200;
-/** Until the next pass over items that another transaction held. */
-const HELD_MS = 200;
 const IDLE_MS = 1_000;
 const NOTHING_LEFT_MS = 60_000;
 /** A pass over many operations must not keep the loop from ending. */
@@ -54,8 +53,8 @@ export class OperationRunner extends LoopService {
   readonly #parts: StepParts;
   /** By operation, the last item that another transaction held: the next step begins after it. */
   readonly #held = new Map<string, number>();
-  /** By operation, whether a transaction held an item in this pass of its undo. Absent: another process began the pass. */
-  readonly #heldUndos = new Map<string, boolean>();
+  /** By operation, its undo as far as this process knows it. Absent: another process began the pass. */
+  readonly #undos = new Map<string, UndoPass>();
   readonly #events: EventHub;
 
   constructor({ database, events, ...parts }: StepParts & { database: Database; events: EventHub }) {
@@ -200,18 +199,24 @@ export class OperationRunner extends LoopService {
     }
     const result = operation.action === 'discard' ? 'succeeded' : 'sent';
     const items = await takeItems(client, operation.id, { result, afterN: operation.sweptN, limit: ACTS });
-    const wasHeld = operation.sweptN === 0 ? false : (this.#heldUndos.get(operation.id) ?? true);
+    const known = this.#undos.get(operation.id) ?? { isHeld: true, hasUndone: false, inVain: 0 };
+    const before = operation.sweptN === 0 ? { ...known, isHeld: false } : known;
     const { changes, isHeld } = await this.#undoAll(client, { operation, items, moves });
     await writeItems(client, operation.id, changes);
     const skipped = changes.filter(({ result: each }) => each === 'skipped').length;
     const added = { ...NONE, skipped, undone: changes.length };
+    const pass = { ...before, isHeld: before.isHeld || isHeld, hasUndone: before.hasUndone || changes.length > 0 };
     if (items.length === ACTS) {
-      this.#heldUndos.set(operation.id, wasHeld || isHeld);
+      this.#undos.set(operation.id, pass);
       return { ...base, added, sweptN: items.at(-1)?.n ?? 0, waitMs: 0 };
     }
-    this.#heldUndos.delete(operation.id);
-    const isUndone = !wasHeld && !isHeld;
-    return { ...base, added, isUndone, sweptN: 0, waitMs: isUndone ? 0 : HELD_MS };
+    if (!pass.isHeld) {
+      this.#undos.delete(operation.id);
+      return { ...base, added, isUndone: true, sweptN: 0, waitMs: 0 };
+    }
+    const inVain = pass.hasUndone ? 0 : pass.inVain + 1;
+    this.#undos.set(operation.id, { isHeld: false, hasUndone: false, inVain });
+    return { ...base, added, sweptN: 0, waitMs: pauseMs(PAUSES.undoHeld, inVain, Math.random()) };
   }
 
   /** `isHeld`: another transaction held an item, or a statement about it took too long, so another pass over the items is due. */
@@ -229,6 +234,9 @@ export class OperationRunner extends LoopService {
     return { changes, isHeld };
   }
 }
+
+/** `isHeld`: an item could not be undone in this pass. `inVain`: so many passes before it undid nothing. */
+type UndoPass = { readonly isHeld: boolean; readonly hasUndone: boolean; readonly inVain: number };
 
 type Undoing = { operation: LockedOperation; items: readonly Item[]; moves: Moves };
 
