@@ -75,7 +75,7 @@ function parseOptions(args: readonly string[], options: Options, command: Comman
 
 /**
  * Writes `--name value` as `--name=value` if the value begins with a dash, as a cursor may. The parser would refuse it. A word that names an
- * option of the command is no value: the value was forgotten, and the parser says so.
+ * option of the command is never taken as a value, because the value was probably forgotten. The parser reports that.
  */
 function joinValues(args: readonly string[], options: Options): string[] {
   const joined: string[] = [];

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 
-/** What arrives while nobody reads. Then the connection is not read any further. */
+/** How much is kept before a reader attaches. After that, the connection is not read any further. */
 const MOST_HELD_BYTES = 65_536;
 
 export type BodyReader = {
@@ -67,7 +67,7 @@ export class ReplyBody {
   stream(): Readable {
     const controller = this.#controller;
     const stream = new Readable({ read: () => controller.resume() });
-    // Until somebody listens, an error must not end the process.
+    // Without a listener, an error would end the process.
     stream.on('error', () => undefined);
     this.read({
       onPiece: (piece) => {
